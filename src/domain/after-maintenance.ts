@@ -1,0 +1,31 @@
+import { formatId } from './ids.ts';
+import type { Branch, NextPlan } from './next-step.ts';
+import type { PendingKind, RunKind } from './run.ts';
+
+export type MaintenanceOutcome = Readonly<{
+  runId: string;
+  runKind: RunKind;
+  /** The step that the compaction or prune went before: the run goes on with it. */
+  stepNo: number;
+  /** What a task run goes on with: the step, or what the view needs before it. */
+  goesOnWith: PendingKind;
+}>;
+
+/**
+ * Decides what follows a compaction or a prune. A task run goes on with the same step; messages that arrived meanwhile
+ * are drained by it. A maintenance run was made for this one job: it ends, unless a message waits. Then it is the run
+ * that this message was accepted for, and takes it up. After a cancel waiting messages stay parked, as after every one.
+ */
+export function planAfterMaintenance(outcome: MaintenanceOutcome): NextPlan {
+  const runId = formatId('run', outcome.runId);
+  const ifCancelled: Branch = {
+    status: 'cancelled',
+    events: [{ type: 'run:cancelled', data: { runId, stillRan: [] } }],
+  };
+  const goOn: Branch = { pendingKind: outcome.goesOnWith, pendingNo: outcome.stepNo, events: [] };
+  const end: Branch = {
+    status: 'completed',
+    events: [{ type: 'run:completed', data: { runId, finishReason: 'stop' } }],
+  };
+  return { ifCancelled, ifMessagesWait: goOn, otherwise: outcome.runKind === 'task' ? goOn : end };
+}

@@ -1,0 +1,123 @@
+import { z } from 'zod';
+import { ERROR_CODES } from './errors.ts';
+import { FINISH_REASONS, jsonSchema, userPartSchema } from './message.ts';
+import { INCOMPLETE_REASONS } from './run.ts';
+import { usageSchema } from './usage.ts';
+
+const run = { runId: z.string() };
+const step = { ...run, step: z.number().int().positive(), attempt: z.number().int().positive() };
+const error = z.strictObject({ code: z.enum(ERROR_CODES), message: z.string() });
+const count = z.number().int().nonnegative();
+const optionalContext = z.string().optional();
+
+/**
+ * The durable events of a session: the data of each, by name. They are written in the transaction they describe and
+ * numbered by the session; a reader that sees an unknown name skips it.
+ */
+export const EVENT_SCHEMAS = {
+  'run:queued': z.strictObject(run),
+  'run:started': z.strictObject(run),
+  'run:requires-action': z.strictObject({ ...run, toolCallIds: z.array(z.string()) }),
+  'run:cancelling': z.strictObject(run),
+  'run:completed': z.strictObject({ ...run, finishReason: z.enum(FINISH_REASONS), lateCancel: z.boolean().optional() }),
+  'run:failed': z.strictObject({ ...run, error }),
+  'run:cancelled': z.strictObject({ ...run, stillRan: z.array(z.string()) }),
+  'run:incomplete': z.strictObject({ ...run, reason: z.enum(INCOMPLETE_REASONS), error: error.optional() }),
+  'step:started': z.strictObject({ ...step, messageId: z.string() }),
+  'step:retrying': z.strictObject({ ...step, error, nextAttemptAt: z.iso.datetime() }),
+  'step:reset': z.strictObject({ ...run, step: z.number().int().positive(), messageId: z.string() }),
+  'step:completed': z.strictObject({
+    ...step,
+    messageId: z.string(),
+    finishReason: z.enum(FINISH_REASONS),
+    toolCalls: count,
+    usage: usageSchema,
+  }),
+  'llm:tool-call': z.strictObject({
+    messageId: z.string(),
+    toolName: z.string(),
+    args: jsonSchema,
+    callId: z.string(),
+  }),
+  'llm:tool-result': z.strictObject({
+    messageId: z.string(),
+    toolName: z.string(),
+    callId: z.string(),
+    success: z.boolean(),
+    sanitized: z.string(),
+  }),
+  'llm:response': z.strictObject({
+    messageId: z.string(),
+    content: z.string(),
+    reasoning: z.string().optional(),
+    provider: z.string(),
+    model: z.string(),
+    finishReason: z.enum(FINISH_REASONS),
+    tokenUsage: usageSchema,
+  }),
+  'llm:error': z.strictObject({ error, context: optionalContext, recoverable: z.boolean() }),
+  'llm:switched': z.strictObject({ from: z.string(), to: z.string() }),
+  'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
+  'message:queued': z.strictObject({ position: z.number().int().positive(), id: z.string() }),
+  'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
+  'message:created': z.strictObject({
+    messageId: z.string(),
+    seq: z.number().int().positive(),
+    role: z.enum(['user', 'assistant']),
+    parts: z.array(userPartSchema),
+  }),
+  'context:compressed': z.strictObject({
+    originalTokens: count,
+    compressedTokens: count,
+    originalMessages: count,
+    compressedMessages: count,
+    strategy: z.string(),
+    reason: z.string(),
+  }),
+  'context:pruned': z.strictObject({ prunedCount: count, savedTokens: count }),
+  'compaction:start': z.strictObject({ tokensBefore: count, modelLimit: count, reason: z.string() }),
+  'compaction:complete': z.strictObject({
+    tokensBefore: count,
+    tokensAfter: count,
+    messagesCompacted: count,
+    wasPruned: z.boolean(),
+    wasSummarized: z.boolean(),
+  }),
+  'compaction:failed': z.strictObject({ error, attempts: count }),
+  'prune:complete': z.strictObject({ prunedCount: count, savedTokens: count, prunedTools: z.array(z.string()) }),
+  'usage:updated': z.strictObject({ ...run, usage: usageSchema, sessionUsage: usageSchema.optional() }),
+} as const;
+
+type EventType = keyof typeof EVENT_SCHEMAS;
+
+/** An event to be written: its name and its data. */
+export type NewEvent = { [Type in EventType]: { type: Type; data: z.infer<(typeof EVENT_SCHEMAS)[Type]> } }[EventType];
+
+/**
+ * Previews: never stored, without an id. `offset` counts the characters of the message streamed so far (text and
+ * reasoning together); what a lower epoch or a known offset brings is dropped.
+ */
+export const LIVE_SCHEMAS = {
+  'llm:thinking': z.strictObject({ ...step, messageId: z.string() }),
+  'llm:chunk': z.strictObject({
+    messageId: z.string(),
+    epoch: z.number().int().nonnegative(),
+    offset: count,
+    chunkType: z.enum(['text', 'reasoning']),
+    content: z.string(),
+    isComplete: z.boolean().optional(),
+  }),
+} as const;
+
+export type Chunk = z.infer<(typeof LIVE_SCHEMAS)['llm:chunk']>;
+type Thinking = z.infer<(typeof LIVE_SCHEMAS)['llm:thinking']>;
+export type LiveEvent = { type: 'llm:chunk'; data: Chunk } | { type: 'llm:thinking'; data: Thinking };
+
+/** An event as it is stored and read. */
+export type SessionEvent = Readonly<{
+  seq: number;
+  type: string;
+  runId: string | null;
+  createdAt: string;
+  data: Readonly<Record<string, unknown>>;
+}>;

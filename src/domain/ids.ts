@@ -1,0 +1,39 @@
+/**
+ * Ids are UUIDv7 in the database (RFC 9562 §5.7) and `<prefix>_<32 hex digits>` everywhere a person or program outside
+ * sees them. Order never comes from ids: it comes from the sequences of the session.
+ */
+export const ID_PREFIXES = { session: 'ses', run: 'run', message: 'msg', blob: 'blob' } as const;
+
+export type IdKind = keyof typeof ID_PREFIXES;
+
+/** `018f…-…` → `ses_018f…` */
+export function formatId(kind: IdKind, uuid: string): string {
+  return `${ID_PREFIXES[kind]}_${uuid.replaceAll('-', '')}`;
+}
+
+/** `ses_018f…` → `018f…-…`, or null when it is not an id of that kind. */
+export function parseId(kind: IdKind, id: string): string | null {
+  const match = /^([a-z]+)_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(id);
+  if (match === null || match[1] !== ID_PREFIXES[kind]) return null;
+  return match.slice(2).join('-');
+}
+
+/**
+ * A UUIDv7 for the given time.
+ * @param nowMs milliseconds since the Unix epoch
+ * @param random at least 10 random bytes
+ */
+export function uuidV7(nowMs: number, random: Uint8Array): string {
+  if (random.length < 10) throw new RangeError('uuidV7 needs 10 random bytes');
+  const bytes = new Uint8Array(16);
+  let rest = nowMs;
+  for (let index = 5; index >= 0; index--) {
+    bytes[index] = rest % 256;
+    rest = Math.floor(rest / 256);
+  }
+  bytes.set(random.subarray(0, 10), 6);
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+}

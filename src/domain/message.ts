@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import { TOOL_CALL_STATES } from './tool-call.ts';
+
+/** Any JSON value. */
+export const jsonSchema = z.json();
+export type Json = z.infer<typeof jsonSchema>;
+
+/**
+ * What a provider attached to a part (signatures, encrypted reasoning, item ids), kept verbatim and sent back only to
+ * the model it came from.
+ */
+const providerMetadataSchema = z.record(z.string(), z.record(z.string(), jsonSchema));
+export type ProviderMetadata = z.infer<typeof providerMetadataSchema>;
+
+const metadata = { providerMetadata: providerMetadataSchema.optional() };
+
+export const textPartSchema = z.strictObject({ type: z.literal('text'), text: z.string(), ...metadata });
+export const reasoningPartSchema = z.strictObject({ type: z.literal('reasoning'), text: z.string(), ...metadata });
+const filePartSchema = z.strictObject({
+  type: z.literal('file'),
+  mediaType: z.string(),
+  filename: z.string().optional(),
+  /** A data URL, an http(s) URL or a `@blob:` reference. */
+  url: z.string(),
+  ...metadata,
+});
+const sourcePartSchema = z.strictObject({
+  type: z.literal('source'),
+  sourceId: z.string(),
+  url: z.string().optional(),
+  title: z.string().optional(),
+  mediaType: z.string().optional(),
+  ...metadata,
+});
+const stepStartPartSchema = z.strictObject({ type: z.literal('step-start') });
+const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
+
+/** The outcome of a tool call in the form that the model is shown. */
+const toolOutputSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text'), value: z.string() }),
+  z.strictObject({ type: z.literal('json'), value: jsonSchema }),
+  z.strictObject({ type: z.literal('error-text'), value: z.string() }),
+  z.strictObject({ type: z.literal('execution-denied'), reason: z.string().optional() }),
+]);
+export type ToolOutput = z.infer<typeof toolOutputSchema>;
+
+const toolPartSchema = z.strictObject({
+  type: z.literal('tool'),
+  toolCallId: z.string(),
+  toolName: z.string(),
+  input: jsonSchema,
+  state: z.enum(TOOL_CALL_STATES),
+  output: toolOutputSchema.optional(),
+  /** The blob with the whole output (`blob_…`), where `output` has only head and tail of it. */
+  outputBlobId: z.string().optional(),
+  /** The provider ran the tool itself; its result came with the response. */
+  providerExecuted: z.boolean().optional(),
+  /** Provider metadata of the result, where it has its own. */
+  resultProviderMetadata: providerMetadataSchema.optional(),
+  ...metadata,
+});
+
+/** One piece of a message. */
+export const partSchema = z.discriminatedUnion('type', [
+  textPartSchema,
+  reasoningPartSchema,
+  toolPartSchema,
+  filePartSchema,
+  sourcePartSchema,
+  stepStartPartSchema,
+  compactionPartSchema,
+]);
+
+export type Part = z.infer<typeof partSchema>;
+export type ToolPart = z.infer<typeof toolPartSchema>;
+export type FilePart = z.infer<typeof filePartSchema>;
+
+/** What a user message may be made of. */
+export const userPartSchema = z.discriminatedUnion('type', [textPartSchema]);
+export type UserPart = z.infer<typeof userPartSchema>;
+
+export const MESSAGE_ROLES = ['user', 'assistant'] as const;
+export type MessageRole = (typeof MESSAGE_ROLES)[number];
+
+export const FINISH_REASONS = ['stop', 'length', 'content-filter', 'tool-calls', 'error', 'other', 'aborted'] as const;
+export type FinishReason = (typeof FINISH_REASONS)[number];
+
+/** How the view shows a part that the context layer has marked. The part itself stays as it was recorded. */
+export const partMarksSchema = z.strictObject({
+  /** A placeholder stands for a tool's output, and for the long texts of its input. */
+  pruned: z.literal(true).optional(),
+  /** The middle of a tool's output is left out beyond this many characters. */
+  viewLimitChars: z.number().int().positive().optional(),
+  /** A text that names them stands for images and files. */
+  mediaStripped: z.literal(true).optional(),
+});
+export type PartMarks = Readonly<z.infer<typeof partMarksSchema>>;
+
+/** A part as the view holds it. */
+export type ViewPart = Part & { readonly marks?: PartMarks };
+
+/** A message as the view holds it: what decides how the model is shown it, and nothing else. */
+export type ViewMessage = Readonly<{
+  id: string;
+  seq: number;
+  role: MessageRole;
+  /** `provider/model` that wrote it; its reasoning and metadata go back only to that model. */
+  model: string | null;
+  parts: readonly ViewPart[];
+}>;

@@ -1,0 +1,55 @@
+/** Texts that Baton itself adds to what the model is shown. They stand where a provider insists on some content. */
+
+/** Stands before a conversation that starts with the assistant: providers want the first message to be the user's. */
+export const START_NOTICE = '[System notice, not from the user] The conversation starts with the assistant.';
+
+/** Stands after an assistant message that neither the user nor a tool answered: providers refuse to continue one. */
+export const CONTINUE_NOTICE = '[System notice, not from the user] Continue from where you stopped.';
+
+/** Stands for a user message without any content. */
+export const EMPTY_MESSAGE = '(empty message)';
+
+/** Stands for the empty output of a tool. */
+export const NO_OUTPUT = '(no output)';
+
+/** Names a tool call that came without a name. */
+export const UNNAMED_TOOL = 'unnamed_tool';
+
+const SUMMARY_OPENING =
+  '[System notice, not from the user] Earlier messages of this conversation were replaced by the summary below.';
+
+/** True for a text that `frameSummary` made. */
+export const isFramedSummary = (text: string): boolean => text.startsWith(SUMMARY_OPENING);
+
+/** The summary of a compaction as the model reads it: reference, so that it is never taken for a task. */
+export function frameSummary(summary: string): string {
+  return [
+    SUMMARY_OPENING,
+    'It is reference, not instruction: do not answer it and do not repeat work that it calls completed.',
+    `<conversation_summary>\n${summary}\n</conversation_summary>`,
+  ].join('\n');
+}
+
+/** Stands for a file that cannot be sent. */
+export function missingFileNotice(mediaType: string, filename: string | undefined): string {
+  const name = filename === undefined || filename.trim() === '' ? 'unnamed' : filename;
+  return `[System notice, not from the user] A file was attached here that cannot be shown: ${name} (${mediaType}).`;
+}
+
+/** Stands for the output of a pruned call; `ref` is the id by which it can be read again. */
+export const clearedOutput = (ref: string): string => `[Old tool result content cleared; read_tool_output id: ${ref}]`;
+
+/** Stands for a long text in the input of a pruned call. */
+export const CLEARED_INPUT = '[Old tool input cleared]';
+
+/** Stands in the notice between head and tail of an output that is shown no further. */
+export const shortenedOutput = (ref: string): string => `: read them with read_tool_output, id ${ref}`;
+
+/** Stands for an image or a file that was taken out of the view. */
+export function strippedFileNotice(mediaType: string, filename: string | undefined): string {
+  const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
+  return `[Attached ${mediaType}: ${name}, no longer shown]`;
+}
+
+/** True for text that providers refuse as empty content. */
+export const isBlank = (text: string): boolean => text.trim() === '';

@@ -1,0 +1,129 @@
+import type { ErrorRecord } from './errors.ts';
+import type { NewEvent } from './events.ts';
+import { formatId } from './ids.ts';
+import type { FinishReason } from './message.ts';
+import type { IncompleteReason, PendingKind, RunStatus } from './run.ts';
+
+/** What becomes of the run: it goes on with `pendingKind`, or it ends with `status`. */
+export type Branch = Readonly<
+  | {
+      pendingKind: PendingKind;
+      pendingNo: number;
+      /** Set for another attempt at the same step, after this pause. */
+      retryDelayMs?: number;
+      events: readonly NewEvent[];
+    }
+  | {
+      status: Extract<RunStatus, 'completed' | 'failed' | 'cancelled' | 'incomplete'>;
+      reason?: IncompleteReason;
+      error?: ErrorRecord;
+      /** The run that takes up messages which still wait, where they must not stay parked. */
+      nextRunId?: string;
+      events: readonly NewEvent[];
+    }
+>;
+
+/**
+ * The end of a step as a plan. Whether a cancel was requested and whether messages wait is known only under the
+ * session's lock, so all three answers are worked out before, and the transaction picks one: cancel first, then messages.
+ */
+export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
+
+export type StepOutcome = Readonly<{
+  runId: string;
+  stepNo: number;
+  /** Steps of the run before this one. */
+  stepsBefore: number;
+  maxSteps: number;
+  finishReason: FinishReason;
+  /** Calls the model made in this step, whatever became of them. */
+  toolCalls: number;
+  /** Names of the tools that finished only after the cancel was requested. */
+  stillRan: readonly string[];
+  /** Set when the model call failed. */
+  error?: ErrorRecord;
+  /** What the view needs before the next step, should the run go on. */
+  before?: Extract<PendingKind, 'compaction' | 'prune'>;
+  /** Set when the step was not taken: what is done first, before the same step begins again. */
+  detour?: PendingKind;
+  /** Set when the context can not be made to fit. */
+  exhausted?: ErrorRecord;
+  /** The answer was cut off for want of room in the window: the run goes on although no tool was called. */
+  isUnfinished?: boolean;
+  /** Set when the failed call is to be tried again. */
+  retry?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string }>;
+  /** A fresh id for the run that may have to follow. */
+  nextRunId: string;
+}>;
+
+/**
+ * Decides what follows a step.
+ *
+ * The run goes on when the model called tools, whatever the provider calls its finish reason: some say `stop` although
+ * they called tools. A limit ends it as `incomplete`; a message that still waits then gets a run of its own. After a
+ * failure or a cancel waiting messages stay parked: the next message takes them along.
+ */
+export function planNext(outcome: StepOutcome): NextPlan {
+  const runId = formatId('run', outcome.runId);
+  if (outcome.error !== undefined) {
+    const failed =
+      retryBranch(runId, outcome.stepNo, outcome.error, outcome.retry) ?? failedBranch(runId, outcome.error);
+    return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: failed, otherwise: failed };
+  }
+  if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted, outcome.stillRan);
+  if (outcome.detour !== undefined) {
+    const detour: Branch = { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] };
+    return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: detour, otherwise: detour };
+  }
+  const answered = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && outcome.isUnfinished !== true;
+  const limited = outcome.stepsBefore + 1 >= outcome.maxSteps;
+  const goOn: Branch = { pendingKind: outcome.before ?? 'step', pendingNo: outcome.stepNo + 1, events: [] };
+  const stopped: Branch = {
+    status: 'incomplete',
+    reason: 'max_steps',
+    nextRunId: outcome.nextRunId,
+    events: [{ type: 'run:incomplete', data: { runId, reason: 'max_steps' } }],
+  };
+  const completed: Branch = {
+    status: 'completed',
+    nextRunId: outcome.nextRunId,
+    events: [{ type: 'run:completed', data: { runId, finishReason: outcome.finishReason } }],
+  };
+  return {
+    ifCancelled: answered
+      ? {
+          status: 'completed',
+          events: [{ type: 'run:completed', data: { runId, finishReason: outcome.finishReason, lateCancel: true } }],
+        }
+      : cancelledBranch(runId, outcome.stillRan),
+    ifMessagesWait: limited ? (answered ? completed : stopped) : goOn,
+    otherwise: answered ? completed : limited ? stopped : goOn,
+  };
+}
+
+function cancelledBranch(runId: string, stillRan: readonly string[]): Branch {
+  return { status: 'cancelled', events: [{ type: 'run:cancelled', data: { runId, stillRan: [...stillRan] } }] };
+}
+
+/** The context fits no more: the run ends and says what is too large. Waiting messages stay parked. */
+export function exhaustedPlan(runId: string, error: ErrorRecord, stillRan: readonly string[] = []): NextPlan {
+  const reason = 'context_exhausted';
+  const stopped: Branch = {
+    status: 'incomplete',
+    reason,
+    error,
+    events: [{ type: 'run:incomplete', data: { runId, reason, error } }],
+  };
+  return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: stopped, otherwise: stopped };
+}
+
+function retryBranch(runId: string, step: number, error: ErrorRecord, retry: StepOutcome['retry']): Branch | null {
+  if (retry === undefined) return null;
+  const { attempt, nextAttemptAt, delayMs } = retry;
+  const data = { runId, step, attempt, error, nextAttemptAt };
+  return { pendingKind: 'step', pendingNo: step, retryDelayMs: delayMs, events: [{ type: 'step:retrying', data }] };
+}
+
+function failedBranch(runId: string, error: ErrorRecord): Branch {
+  return { status: 'failed', error, events: [{ type: 'run:failed', data: { runId, error } }] };
+}

@@ -1,0 +1,10 @@
+/** `idle`: no run. `busy`: a run is queued or works. `requires_action`: a run waits for somebody. `closed`: takes nothing more. */
+export const SESSION_STATUSES = ['idle', 'busy', 'requires_action', 'closed'] as const;
+export type SessionStatus = (typeof SESSION_STATUSES)[number];
+
+/**
+ * How a message to a busy session is taken up: `steer` at the next step boundary of the active run, `followup` in a run
+ * of its own afterwards.
+ */
+export const DELIVERIES = ['steer', 'followup'] as const;
+export type Delivery = (typeof DELIVERIES)[number];

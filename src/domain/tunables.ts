@@ -1,0 +1,64 @@
+/** Durations and limits that are not configuration, each with what happens beyond it. */
+
+/** Streamed text that is older than this is in Postgres: the most that a crash can cost a reader. */
+export const TEXT_DURABLE_WITHIN_MS = 250;
+
+/** Live deltas of one message are joined for this long: fewer messages on the bus, no delay that a person sees. */
+export const DELTA_COALESCE_MS = 25;
+
+/** How long a worker owns a run without a heartbeat. After that another one may take it over. */
+export const LEASE_DURATION_MS = 30_000;
+
+/** Six heartbeats fit into a lease: five may fail before the run is lost. */
+export const HEARTBEAT_INTERVAL_MS = 5_000;
+
+/** A model that has shown no sign of an answer for this long is given up. Reasoning models are silent for minutes. */
+export const FIRST_CHUNK_TIMEOUT_MS = 300_000;
+
+/** A stream that has been silent for this long has stalled. */
+export const IDLE_CHUNK_TIMEOUT_MS = 120_000;
+
+/** Pending work that nobody claimed for this long gets a new job, unless the queue still has its own. */
+export const UNCLAIMED_GRACE_MS = 2_000;
+
+/** How often one sweeper looks for lost work. */
+export const SWEEP_INTERVAL_MS = 1_000;
+
+/** What one sweep looks at: a sweep stays short, the next one goes on. */
+export const SWEEP_LIMIT = 200;
+
+/** The longest pause between two looks at the same unclaimed run. */
+export const SWEEP_BACKOFF_CAP_MS = 60_000;
+
+/** Crashes and hung leases that one step survives; then its run fails with `resume_limit`. */
+export const MAX_RESUMES_PER_STEP = 10;
+
+/** Model steps of a run whose agent names no limit. */
+export const DEFAULT_MAX_STEPS = 100;
+
+/** Tool calls of one batch that run at the same time, where the agent names no limit. */
+export const DEFAULT_TOOL_CONCURRENCY = 8;
+
+/** Longest time of a tool call that names no limit of its own. */
+export const DEFAULT_TOOL_TIMEOUT_MS = 600_000;
+
+/** A tool that still works this long after its signal was aborted is given up; its outcome is unknown. */
+export const TOOL_ABORT_GRACE_MS = 5_000;
+
+/** The largest tool output that a view shows of a tool without a limit of its own; of a longer one head and tail are. */
+export const MAX_TOOL_OUTPUT_CHARS = 120_000;
+
+/** Events to a reader while nothing happens: proxies close what is idle, readers notice a dead socket. */
+export const SSE_HEARTBEAT_INTERVAL_MS = 5_000;
+
+/** A reader that is this far behind is dropped; it can resume where it was. */
+export const SSE_MAX_BUFFERED_BYTES = 1_048_576;
+
+/** Bodies over this are refused with 413. */
+export const MAX_BODY_BYTES = 1_048_576;
+
+/** Characters of one user message. */
+export const MAX_MESSAGE_CHARS = 500_000;
+
+/** The version of the job protocol. A run that requires a newer one is left to newer workers. */
+export const ENGINE_VERSION = 1;

@@ -1,0 +1,136 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { EVENT_SCHEMAS } from '../../src/domain/events.ts';
+import { formatId } from '../../src/domain/ids.ts';
+import { FINISH_REASONS } from '../../src/domain/message.ts';
+import { type Branch, planNext, type StepOutcome } from '../../src/domain/next-step.ts';
+import { canMoveRun } from '../../src/domain/run.ts';
+
+const RUN = '018f2b5c-0000-7000-8000-000000000001';
+const NEXT_RUN = '018f2b5c-0000-7000-8000-000000000002';
+const FAILURE = { code: 'auth', message: 'The key was refused.' } as const;
+
+const outcome = (more: Partial<StepOutcome> = {}): StepOutcome => ({
+  runId: RUN,
+  stepNo: 4,
+  stepsBefore: 3,
+  maxSteps: 100,
+  finishReason: 'stop',
+  toolCalls: 0,
+  stillRan: [],
+  nextRunId: NEXT_RUN,
+  ...more,
+});
+
+const statusOf = (branch: Branch): string =>
+  'status' in branch ? branch.status : `${branch.pendingKind} ${branch.pendingNo}`;
+const answers = (step: Partial<StepOutcome>) => {
+  const plan = planNext(outcome(step));
+  return [statusOf(plan.ifCancelled), statusOf(plan.ifMessagesWait), statusOf(plan.otherwise)];
+};
+
+describe('what follows a step', () => {
+  it.each<[string, Partial<StepOutcome>, [ifCancelled: string, ifMessagesWait: string, otherwise: string]]>([
+    ['an answer', {}, ['completed', 'step 5', 'completed']],
+    ['an answer that was cut off by its length', { finishReason: 'length' }, ['completed', 'step 5', 'completed']],
+    ['calls', { finishReason: 'tool-calls', toolCalls: 2 }, ['cancelled', 'step 5', 'step 5']],
+    [
+      'calls although the provider says stop',
+      { finishReason: 'stop', toolCalls: 1 },
+      ['cancelled', 'step 5', 'step 5'],
+    ],
+    ['a response that was stopped half-way', { finishReason: 'aborted' }, ['cancelled', 'step 5', 'step 5']],
+    ['calls in the last step allowed', { toolCalls: 1, maxSteps: 4 }, ['cancelled', 'incomplete', 'incomplete']],
+    ['an answer in the last step allowed', { maxSteps: 4 }, ['completed', 'completed', 'completed']],
+    ['calls in the last step but one', { toolCalls: 1, maxSteps: 5 }, ['cancelled', 'step 5', 'step 5']],
+    ['an error', { error: FAILURE }, ['cancelled', 'failed', 'failed']],
+    ['an error after calls', { error: FAILURE, toolCalls: 3 }, ['cancelled', 'failed', 'failed']],
+  ])('%s', (_name, step, expected) => {
+    expect(answers(step)).toEqual(expected);
+  });
+
+  it('says that a cancel came after the answer', () => {
+    expect(planNext(outcome()).ifCancelled.events).toEqual([
+      { type: 'run:completed', data: { runId: formatId('run', RUN), finishReason: 'stop', lateCancel: true } },
+    ]);
+  });
+
+  it('names the tools that a cancel could not stop', () => {
+    expect(planNext(outcome({ toolCalls: 1, stillRan: ['bash'] })).ifCancelled.events).toEqual([
+      { type: 'run:cancelled', data: { runId: formatId('run', RUN), stillRan: ['bash'] } },
+    ]);
+  });
+
+  it('gives waiting messages a run of their own when a limit ended this one', () => {
+    const { ifMessagesWait } = planNext(outcome({ toolCalls: 1, maxSteps: 4 }));
+    expect(ifMessagesWait).toMatchObject({ status: 'incomplete', reason: 'max_steps', nextRunId: NEXT_RUN });
+  });
+
+  it.each([{ error: FAILURE }, { finishReason: 'aborted' as const }])(
+    'leaves waiting messages parked after a failure and after a cancel: %j',
+    (step) => {
+      const plan = planNext(outcome(step));
+      expect(plan.ifCancelled).not.toHaveProperty('nextRunId');
+      if (step.error !== undefined) expect(plan.ifMessagesWait).not.toHaveProperty('nextRunId');
+    },
+  );
+});
+
+const anyOutcome: fc.Arbitrary<StepOutcome> = fc.record({
+  runId: fc.uuid(),
+  stepNo: fc.integer({ min: 1, max: 1000 }),
+  stepsBefore: fc.nat(100),
+  maxSteps: fc.integer({ min: 1, max: 100 }),
+  finishReason: fc.constantFrom(...FINISH_REASONS),
+  toolCalls: fc.nat(3),
+  stillRan: fc.array(fc.string(), { maxLength: 2 }),
+  nextRunId: fc.uuid(),
+});
+
+describe('after any step', () => {
+  const branchesOf = (step: StepOutcome): Branch[] => Object.values(planNext(step));
+
+  it('a cancelled run ends, whatever else waits', () => {
+    fc.assert(
+      fc.property(anyOutcome, (step) => {
+        const { ifCancelled } = planNext(step);
+        expect(['cancelled', 'completed']).toContain(statusOf(ifCancelled));
+        if (step.toolCalls > 0) expect(statusOf(ifCancelled)).toBe('cancelled');
+      }),
+    );
+  });
+
+  it('messages that wait are never passed over: the run goes on, or names the run that takes them', () => {
+    fc.assert(
+      fc.property(anyOutcome, (step) => {
+        const { ifMessagesWait } = planNext(step);
+        if ('status' in ifMessagesWait) expect(ifMessagesWait.nextRunId).toBe(step.nextRunId);
+        else expect(ifMessagesWait.pendingNo).toBe(step.stepNo + 1);
+      }),
+    );
+  });
+
+  it('no run goes beyond its steps, and calls are answered as long as steps are left', () => {
+    fc.assert(
+      fc.property(anyOutcome, (step) => {
+        const isLast = step.stepsBefore + 1 >= step.maxSteps;
+        for (const branch of branchesOf(step)) if (isLast) expect(branch).toHaveProperty('status');
+        if (!isLast && step.toolCalls > 0) expect(planNext(step).otherwise).toHaveProperty('pendingKind', 'step');
+      }),
+    );
+  });
+
+  it('every end is one that a working run may have, told by one valid event', () => {
+    fc.assert(
+      fc.property(anyOutcome, fc.boolean(), (step, fails) => {
+        const plan = planNext(fails ? { ...step, error: FAILURE } : step);
+        for (const [name, branch] of Object.entries(plan)) {
+          for (const event of branch.events) EVENT_SCHEMAS[event.type].parse(event.data);
+          if (!('status' in branch)) continue;
+          expect(canMoveRun(name === 'ifCancelled' ? 'cancelling' : 'running', branch.status)).toBe(true);
+          expect(branch.events.map(({ type }) => type)).toEqual([`run:${branch.status}`]);
+        }
+      }),
+    );
+  });
+});

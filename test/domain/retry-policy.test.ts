@@ -1,0 +1,103 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ProviderErrorClass } from '../../src/domain/provider-error-rules.ts';
+import { PROVIDER_ERROR_MESSAGES } from '../../src/domain/provider-errors.ts';
+import { planRetry, REMEDIES } from '../../src/domain/retry-policy.ts';
+
+const RETRYABLE: readonly ProviderErrorClass[] = ['rate_limited', 'overloaded', 'transport', 'timeout'];
+const ALL = Object.keys(PROVIDER_ERROR_MESSAGES) as ProviderErrorClass[];
+const FINAL = ALL.filter((errorClass) => !RETRYABLE.includes(errorClass));
+
+const MAX_ATTEMPTS = 6;
+const MAX_BACKOFF_MS = 60_000;
+const MAX_ASKED_MS = 15 * 60_000;
+const ALMOST_ONE = 1 - Number.EPSILON;
+
+const retryable = fc.constantFrom(...RETRYABLE);
+const attempt = fc.integer({ min: 1, max: MAX_ATTEMPTS - 1 });
+const jitter = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+
+function delayOf(...args: Parameters<typeof planRetry>): number {
+  const plan = planRetry(...args);
+  if (!plan.retry) throw new Error('not tried again');
+  return plan.delayMs;
+}
+
+describe('the plan for a failed model call', () => {
+  it.each([
+    { attempt: 1, least: 500, most: 1_000 },
+    { attempt: 2, least: 1_000, most: 2_000 },
+    { attempt: 3, least: 2_000, most: 4_000 },
+    { attempt: 4, least: 4_000, most: 8_000 },
+    { attempt: 5, least: 8_000, most: 16_000 },
+  ])('waits between $least and $most ms after attempt $attempt', ({ attempt: failed, least, most }) => {
+    expect(delayOf('overloaded', failed, null, 0)).toBe(least);
+    expect(delayOf('overloaded', failed, null, ALMOST_ONE)).toBe(most);
+  });
+
+  it('knows every class: some are worth another attempt, the others are final', () => {
+    expect(ALL.filter((errorClass) => planRetry(errorClass, 1, null, 0).retry).sort()).toEqual(RETRYABLE.toSorted());
+  });
+
+  it('leaves overflows to the context layer: the same request would overflow again', () => {
+    expect(REMEDIES).toMatchObject({
+      input_overflow: 'compact',
+      silent_truncation: 'compact',
+      output_reserve_overflow: 'shrink_output',
+      byte_overflow: 'strip_media',
+      malformed_history: 'none',
+    });
+  });
+
+  it('never tries a final class again, whatever the provider asks for', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...FINAL),
+        fc.integer({ min: 1, max: 99 }),
+        fc.nat(),
+        jitter,
+        (final, no, asked, j) => {
+          expect(planRetry(final, no, asked, j)).toEqual({ retry: false });
+        },
+      ),
+    );
+  });
+
+  it('gives up after six attempts', () => {
+    fc.assert(
+      fc.property(retryable, fc.integer({ min: MAX_ATTEMPTS, max: 1_000 }), fc.nat(), jitter, (given, no, asked, j) => {
+        expect(planRetry(given, no, asked, j)).toEqual({ retry: false });
+      }),
+    );
+  });
+
+  it('waits a whole, bounded number of milliseconds', () => {
+    fc.assert(
+      fc.property(retryable, attempt, fc.option(fc.double({ min: 0, noNaN: true })), jitter, (given, no, asked, j) => {
+        const delayMs = delayOf(given, no, asked, j);
+        expect(Number.isInteger(delayMs)).toBe(true);
+        expect(delayMs).toBeGreaterThan(0);
+        expect(delayMs).toBeLessThanOrEqual(asked === null ? MAX_BACKOFF_MS : MAX_ASKED_MS);
+      }),
+    );
+  });
+
+  it('waits longer from attempt to attempt: the longest wait of one is at most the shortest of the next', () => {
+    fc.assert(
+      fc.property(retryable, fc.integer({ min: 1, max: MAX_ATTEMPTS - 2 }), jitter, jitter, (given, no, j, k) => {
+        expect(delayOf(given, no, null, j)).toBeLessThanOrEqual(delayOf(given, no + 1, null, k));
+      }),
+    );
+  });
+
+  it('never comes back before the provider wants it, up to a quarter of an hour', () => {
+    fc.assert(
+      fc.property(retryable, attempt, fc.integer({ min: 0, max: 2 * MAX_ASKED_MS }), jitter, (given, no, asked, j) => {
+        const delayMs = delayOf(given, no, asked, j);
+        expect(delayMs).toBeGreaterThanOrEqual(Math.min(asked, MAX_ASKED_MS));
+        expect(delayMs).toBeGreaterThanOrEqual(delayOf(given, no, null, j));
+        expect(delayMs).toBeLessThanOrEqual(MAX_ASKED_MS);
+      }),
+    );
+  });
+});
