@@ -1,0 +1,131 @@
+import type { ErrorRecord } from '../errors.ts';
+import type { FinishReason, ViewMessage } from '../message.ts';
+import type { Usage } from '../usage.ts';
+import { afterCall } from './after-call.ts';
+import { decideContext } from './decide.ts';
+import type { LearnedLimits } from './limits.ts';
+import type { Measurement } from './measure.ts';
+import { learnedFromOverflow, type OverflowNumbers } from './overflow-limit.ts';
+import { planOverflow, type StepPlace, withPending } from './overflow-plan.ts';
+import type { Ruler } from './ruler.ts';
+import { type SilentOverflow, silentOverflow } from './silent-overflow.ts';
+import type { ContextState } from './state.ts';
+
+/** A whole answer with everything that was known when it was asked for. */
+export type WholeAnswer = Readonly<{
+  ruler: Ruler;
+  state: ContextState;
+  place: StepPlace;
+  /** What the model was sent, and how it was measured. */
+  view: readonly ViewMessage[];
+  measurement: Measurement;
+  maxOutputTokens: number;
+  isWindowBound: boolean;
+  /** The limits are those of a model that nobody described. */
+  isGuess: boolean;
+  /** The answer as the view of the next step will hold it, outcomes of its calls included. */
+  message: ViewMessage;
+  usage: Usage;
+  finishReason: FinishReason;
+  rawFinishReason: string | null;
+  /** Calls that the model asked for: with them the answer has taken effect and can not be dropped. */
+  toolCalls: number;
+  prunable: (view: readonly ViewMessage[], state: ContextState) => boolean;
+}>;
+
+/** What an answer means for the context. */
+export type AfterAnswer = Readonly<{
+  contextState: ContextState;
+  /** What the view needs before the next step, should the run go on. */
+  before?: 'compaction' | 'prune';
+  /** The answer does not count: compact, and take the step again. */
+  dropAnswer?: true;
+  exhausted?: ErrorRecord;
+  /** The answer was cut off for want of room: the run goes on although no tool was called. */
+  isUnfinished?: true;
+  /** What the provider let slip about its limits. */
+  learned: LearnedLimits | null;
+  /** The view after the answer is worth a prune: where the run ends, it gets one of its own. */
+  isPrunable: boolean;
+}>;
+
+/**
+ * Decides what an answer means for the context: what was learned from it, and whether its results fit the next request.
+ * The fresh results are always kept; what is in their way is older.
+ */
+export function afterAnswer(answer: WholeAnswer): AfterAnswer {
+  const { ruler, view, usage, message } = answer;
+  const silent = silentOverflow({
+    usage,
+    finishReason: answer.finishReason,
+    rawFinishReason: answer.rawFinishReason,
+    contextWindow: answer.isGuess ? null : ruler.limits.contextWindow,
+    expectedInputTokens: answer.measurement.total,
+    anchored: answer.measurement.isAnchored,
+  });
+  if (silent !== null) return afterSilentOverflow(answer, silent);
+  const { state } = afterCall(ruler, answer.state, { view, usage, messageSeq: message.seq });
+  const isUnfinished = answer.finishReason === 'length' && answer.isWindowBound && answer.toolCalls === 0;
+  if (isUnfinished && ruler.policy.auto) {
+    const contextState = withPending(state, 'stream');
+    return { contextState, before: 'compaction', isUnfinished, learned: null, isPrunable: false };
+  }
+  return { ...nextDecision(answer, { ...state, pending: null }), learned: null };
+}
+
+function nextDecision(
+  { ruler, view, message, prunable }: WholeAnswer,
+  state: ContextState,
+): Pick<AfterAnswer, 'contextState' | 'before' | 'isPrunable'> {
+  const next = [...view, message];
+  const isPrunable = (): boolean => prunable(next, state);
+  const decision = decideContext(ruler, ruler.measure(next, state), state, isPrunable);
+  if (decision.kind === 'prune') {
+    return { contextState: withPending(state, 'threshold', false), before: 'prune', isPrunable: true };
+  }
+  if (decision.kind !== 'compact') return { contextState: state, isPrunable: false };
+  const reason = decision.force ? 'tool_results' : decision.reason;
+  return { contextState: withPending(state, reason, decision.force), before: 'compaction', isPrunable: false };
+}
+
+function afterSilentOverflow(answer: WholeAnswer, silent: SilentOverflow): AfterAnswer {
+  const { ruler, state, toolCalls } = answer;
+  const learned = silent.overflow === null ? null : learnedFromOverflow(silent.overflow);
+  // What was billed is not what was sent: it says nothing about the next request.
+  const unanchored: ContextState = { ...state, anchor: null };
+  const isWorthless = silent.sign === 'no_answer' || silent.sign === 'cut_request';
+  if (isWorthless && toolCalls === 0) return again(answer, unanchored, silent.overflow, learned);
+  if (!ruler.policy.auto) return { contextState: unanchored, learned, isPrunable: false };
+  const isUnfinished = silent.sign === 'window_full' && toolCalls === 0;
+  return {
+    contextState: withPending(unanchored, silent.sign === 'window_full' ? 'stream' : 'overflow'),
+    before: 'compaction',
+    ...(isUnfinished && { isUnfinished }),
+    learned,
+    isPrunable: false,
+  };
+}
+
+function again(
+  { ruler, place, maxOutputTokens }: WholeAnswer,
+  state: ContextState,
+  numbers: OverflowNumbers | null,
+  learned: LearnedLimits | null,
+): AfterAnswer {
+  const message = 'The provider did not take the whole request';
+  const plan = planOverflow({
+    ruler,
+    state,
+    place,
+    remedy: 'compact',
+    numbers,
+    maxOutputTokens,
+    hasMedia: false,
+    message,
+  });
+  if (plan.kind === 'detour') {
+    return { contextState: plan.contextState, dropAnswer: true, learned, isPrunable: false };
+  }
+  const exhausted: ErrorRecord = plan.kind === 'exhausted' ? plan.error : { code: 'context_exhausted', message };
+  return { contextState: state, exhausted, learned, isPrunable: false };
+}

@@ -1,0 +1,55 @@
+import type { CompactionReason } from './state.ts';
+
+/** Sizes of a view before and after a compaction, by the same ruler and both without an anchor. */
+export type CompactionSizes = Readonly<{
+  tokensBefore: number;
+  tokensAfter: number;
+  /** What the view may be afterwards. */
+  targetTokens: number;
+  /** What a compaction takes off at least, as a share of `tokensBefore`. */
+  reductionShare: number;
+}>;
+
+/** Why the result of a compaction is not taken. */
+export type Refusal = 'not_smaller' | 'too_little' | 'above_target';
+
+/** The guard against inflation and against loops: a compaction that does not help is undone, not repeated. */
+export function judgeSizes({
+  tokensBefore,
+  tokensAfter,
+  targetTokens,
+  reductionShare,
+}: CompactionSizes): Refusal | null {
+  if (tokensAfter >= tokensBefore) return 'not_smaller';
+  if (tokensAfter > tokensBefore * (1 - reductionShare)) return 'too_little';
+  return tokensAfter > targetTokens ? 'above_target' : null;
+}
+
+/** What a failed summary leads to. */
+export type AfterFailure =
+  /** The view is as it was and still fits: the run goes on, and tries again once the view has grown. */
+  | 'proceed'
+  /** The request would be refused: the middle goes without a summary. */
+  | 'remove_middle'
+  /** Nothing is left to try. */
+  | 'exhausted';
+
+export type FailureInput = Readonly<{
+  reason: CompactionReason;
+  /** The next request as the trigger measures it. */
+  tokens: number;
+  usableTokens: number;
+  /** The middle could not be removed either, or there is nothing to remove. */
+  isLastRung: boolean;
+}>;
+
+/**
+ * What becomes of a compaction that brought no summary. Below `usable` nothing is lost by going on; above it, and where
+ * the provider itself refused the request, the same request must not be sent again.
+ */
+export function planAfterFailure({ reason, tokens, usableTokens, isLastRung }: FailureInput): AfterFailure {
+  const fits = tokens <= usableTokens && reason !== 'overflow';
+  // Somebody asked for a summary: without one the history stays.
+  if (fits || reason === 'manual') return 'proceed';
+  return isLastRung ? 'exhausted' : 'remove_middle';
+}

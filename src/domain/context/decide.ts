@@ -1,0 +1,89 @@
+import type { ErrorRecord } from '../errors.ts';
+import { maxOutputFor } from './limits.ts';
+import type { Measurement } from './measure.ts';
+import type { Ruler } from './ruler.ts';
+import type { CompactionReason, ContextState } from './state.ts';
+
+/** What must happen before the next request can be sent. */
+export type ContextDecision = Readonly<
+  | {
+      kind: 'proceed';
+      /** To be sent with the request: a provider's default is the model's maximum. */
+      maxOutputTokens: number;
+      /** The window leaves less room than the reserve: an answer that ends for its length was cut by it. */
+      isWindowBound: boolean;
+    }
+  | { kind: 'prune' }
+  | { kind: 'compact'; reason: CompactionReason; force: boolean }
+  | { kind: 'exhausted'; error: ErrorRecord }
+>;
+
+/** Compactions in a row, without a model step that succeeded in between, on whatever route. */
+export const MAX_COMPACTIONS_WITHOUT_STEP = 3;
+
+/** With less room than this a model can not even call a tool. */
+const MIN_OUTPUT_TOKENS = 64;
+
+/**
+ * Decides what the context needs before the next request. The order is: what can never fit ends the run; a prune is
+ * cheaper than a compaction and goes first; a compaction is due from its threshold on, and again after a failure only
+ * once the view has grown; above `usable` it is due whatever happened before, until the breaker opens.
+ *
+ * @param prunable whether a prune is worth its while; asked only where one is due
+ * @param mostOutputTokens what the agent or the provider allows for the answer
+ */
+export function decideContext(
+  ruler: Ruler,
+  measurement: Measurement,
+  state: ContextState,
+  prunable: () => boolean,
+  mostOutputTokens: number = Number.POSITIVE_INFINITY,
+): ContextDecision {
+  const { thresholds, policy } = ruler;
+  const used = measurement.total;
+  if (fixedTokens(measurement) > thresholds.usableTokens) {
+    return { kind: 'exhausted', error: exhausted(ruler, measurement, 'The instructions and tools alone are larger') };
+  }
+  const outputTokens = Math.min(
+    mostOutputTokens,
+    maxOutputFor(ruler.limits, used, ruler.marginOf(measurement, state), policy),
+  );
+  const isOver = used > thresholds.usableTokens || outputTokens < Math.min(MIN_OUTPUT_TOKENS, mostOutputTokens);
+  if (policy.auto && policy.prune.enabled && used >= thresholds.pruneAtTokens && prunable()) return { kind: 'prune' };
+  if (!isOver && !isCompactionDue(ruler, used, state)) {
+    const roomTokens = Math.min(mostOutputTokens, maxOutputFor(ruler.limits, 0, 0, policy));
+    return { kind: 'proceed', maxOutputTokens: outputTokens, isWindowBound: outputTokens < roomTokens };
+  }
+  if (!policy.auto) {
+    return {
+      kind: 'exhausted',
+      error: exhausted(ruler, measurement, 'Nothing is compacted (auto: false), and it is larger'),
+    };
+  }
+  if (state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
+    const error = exhausted(ruler, measurement, `${state.compactionsSinceStep} compactions did not help: it is larger`);
+    return { kind: 'exhausted', error };
+  }
+  return { kind: 'compact', reason: 'threshold', force: isOver };
+}
+
+/** What no compaction can take out. */
+const fixedTokens = ({ byKind }: Measurement): number => byKind.instructions + byKind.tools;
+
+function isCompactionDue(ruler: Ruler, used: number, state: ContextState): boolean {
+  const { thresholds, policy } = ruler;
+  if (!policy.auto || policy.compaction.strategy === 'manual') return false;
+  // What a compaction has left is not compacted again before a step has used it.
+  if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
+  return state.failedAtTokens === null || used >= state.failedAtTokens + thresholds.retryGrowthTokens;
+}
+
+/** The end of a run that fits the window no more: says what is too large, and by how much. */
+export function exhausted(ruler: Ruler, { total, byKind }: Measurement, what: string): ErrorRecord {
+  const parts = Object.entries(byKind).flatMap(([kind, tokens]) => (tokens > 0 ? [`${kind} ${tokens}`] : []));
+  const { usableTokens } = ruler.thresholds;
+  return {
+    code: 'context_exhausted',
+    message: `${what} than what can be used: ${total} of ${usableTokens} tokens (window ${ruler.limits.contextWindow}; ${parts.join(', ')}).`,
+  };
+}

@@ -1,0 +1,81 @@
+import type { ErrorRecord } from '../errors.ts';
+import type { PendingKind } from '../run.ts';
+import { MAX_COMPACTIONS_WITHOUT_STEP } from './decide.ts';
+import type { OverflowNumbers } from './overflow-limit.ts';
+import type { Ruler } from './ruler.ts';
+import type { CompactionReason, ContextState } from './state.ts';
+
+/** Overflows that one step survives; the next one ends the run. */
+const MAX_OVERFLOWS_PER_STEP = 2;
+
+/** What helps against the overflow; see `REMEDIES`. */
+export type OverflowRemedy = 'compact' | 'shrink_output' | 'strip_media';
+
+export type StepPlace = Readonly<{ runId: string; stepNo: number }>;
+
+/** What follows an overflow that the provider reported: the same step again after a detour, or the end of the run. */
+export type OverflowPlan = Readonly<
+  | { kind: 'detour'; detour: PendingKind; contextState: ContextState }
+  | { kind: 'exhausted'; error: ErrorRecord }
+  /** There is nothing in the view that this remedy could take out. */
+  | { kind: 'helpless' }
+>;
+
+export type OverflowInput = Readonly<{
+  ruler: Ruler;
+  state: ContextState;
+  place: StepPlace;
+  remedy: OverflowRemedy;
+  numbers: OverflowNumbers | null;
+  /** What the refused request allowed for the answer. */
+  maxOutputTokens: number;
+  /** The view holds images or files. */
+  hasMedia: boolean;
+  /** What was refused, in words. */
+  message: string;
+}>;
+
+/** With less room than this for an answer it is the history that must shrink. */
+const MIN_OUTPUT_TOKENS = 256;
+
+/** Decides what follows an overflow. Bounded: on whatever route, a step overflows at most twice before the run ends. */
+export function planOverflow(input: OverflowInput): OverflowPlan {
+  const { state, place, remedy } = input;
+  const { policy } = input.ruler;
+  const count = (isAt(state.overflow, place) ? state.overflow.count : 0) + 1;
+  const counted: ContextState = { ...state, overflow: { ...place, count }, pending: null };
+  if (remedy === 'strip_media' && !input.hasMedia) return { kind: 'helpless' };
+  if (!policy.auto) return refusal(input, 'nothing is compacted (auto: false)');
+  if (count > MAX_OVERFLOWS_PER_STEP) return refusal(input, `${MAX_OVERFLOWS_PER_STEP} attempts at it did not help`);
+  if (remedy === 'strip_media') {
+    const pending = { reason: 'overflow', force: true, stripMedia: true } as const;
+    return { kind: 'detour', detour: 'prune', contextState: { ...counted, anchor: null, pending } };
+  }
+  const tokens = input.numbers?.outputRoomTokens ?? Math.floor(input.maxOutputTokens / 2);
+  if (remedy === 'shrink_output' && !isAt(state.outputCap, place) && tokens >= MIN_OUTPUT_TOKENS) {
+    return { kind: 'detour', detour: 'step', contextState: { ...counted, outputCap: { ...place, tokens } } };
+  }
+  if (state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
+    return refusal(input, `${state.compactionsSinceStep} compactions in a row did not help`);
+  }
+  return { kind: 'detour', detour: 'compaction', contextState: withPending(counted, 'overflow') };
+}
+
+/** The state with a compaction before it that must be made, whatever the thresholds say. */
+export function withPending(state: ContextState, reason: CompactionReason, force = true): ContextState {
+  return { ...state, pending: { reason, force, stripMedia: false } };
+}
+
+/** Whether something was noted for this very step. */
+export function isAt<T extends StepPlace>(noted: T | null, place: StepPlace): noted is T {
+  return noted !== null && noted.runId === place.runId && noted.stepNo === place.stepNo;
+}
+
+function refusal({ ruler, numbers, message }: OverflowInput, why: string): OverflowPlan {
+  const told =
+    numbers === null
+      ? `window ${ruler.limits.contextWindow} tokens`
+      : `requested ${numbers.requestedTokens ?? 'unknown'}, limit ${numbers.limitTokens ?? 'unknown'} tokens`;
+  const error: ErrorRecord = { code: 'context_exhausted', message: `${message} (${told}); ${why}.` };
+  return { kind: 'exhausted', error };
+}

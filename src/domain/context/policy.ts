@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { budgetOptionsSchema } from './limits.ts';
+import { thresholdSharesSchema } from './thresholds.ts';
+
+/** How the older part of a view is replaced; what each of them costs and keeps stands in docs/context.md. */
+export const STRATEGIES = [
+  'reactive-overflow',
+  'proactive-threshold',
+  'middle-removal',
+  'pruning-agent',
+  'manual',
+] as const;
+export type StrategyName = (typeof STRATEGIES)[number];
+
+/** Names the session's own model as the one that summarizes: its request then reuses the cached prefix. */
+export const SAME_MODEL = '__same__';
+
+const tokens = z.number().int().positive();
+
+const compactionPolicySchema = z.strictObject({
+  strategy: z.enum(STRATEGIES).default('reactive-overflow'),
+  /** `provider/model` that summarizes, or the session's own. */
+  model: z.string().default(SAME_MODEL),
+  options: z
+    .strictObject({
+      /** Percent of `usable` from which a compaction is due, in place of the strategy's own. */
+      thresholdPercent: z.number().min(5).max(95).optional(),
+      /** Messages at the end that stay verbatim, beside what the tail keeps anyway. */
+      keepRecentMessages: z.number().int().positive().optional(),
+      /** User turns at the end that stay verbatim, as far as the tail's budget allows. */
+      preserveLastNTurns: z.number().int().positive().optional(),
+      /** What the summary should pay attention to. */
+      instructions: z.string().optional(),
+    })
+    .default({}),
+});
+
+const prunePolicySchema = z.strictObject({
+  enabled: z.boolean().default(true),
+  /** Newest tokens of tool outputs that no prune touches; never more than a quarter of `usable`. */
+  protectTokens: tokens.optional(),
+  /** A prune that frees less is not worth the broken cache. */
+  minimumTokens: tokens.optional(),
+  /** Tools whose outputs are never cleared. */
+  protectedTools: z.array(z.string()).default([]),
+});
+
+/** What an agent says about its context. */
+export const contextPolicySchema = z.strictObject({
+  /** False: nothing is compacted unless somebody asks for it, and every overflow ends the run as `context_exhausted`. */
+  auto: z.boolean().default(true),
+  ...budgetOptionsSchema.shape,
+  thresholds: thresholdSharesSchema.default({}),
+  compaction: compactionPolicySchema.prefault({}),
+  prune: prunePolicySchema.prefault({}),
+});
+export type ContextPolicy = Readonly<z.infer<typeof contextPolicySchema>>;

@@ -1,0 +1,111 @@
+import type { Json, ViewMessage } from '../message.ts';
+import { type Calibration, isCalibrated, ratioOf, startCalibration } from './calibration.ts';
+import { applyLearned, type LearnedLimits, type ModelLimits, usableOf } from './limits.ts';
+import { estimateOverhead, type Measurement, measure, type OverheadTokens } from './measure.ts';
+import { limitsOf, type ModelEntry, tierOf, UNKNOWN_MODEL } from './model-registry.ts';
+import type { ContextPolicy, StrategyName } from './policy.ts';
+import type { ContextState } from './state.ts';
+import { type ThresholdShares, type Thresholds, thresholdsOf } from './thresholds.ts';
+import type { TokenCounter } from './tokens.ts';
+
+/** Where a strategy differs from the default thresholds. */
+const STRATEGY_SHARES: Readonly<Record<StrategyName, ThresholdShares>> = {
+  'reactive-overflow': {},
+  'proactive-threshold': { compactAt: 0.5, tail: 0.3 },
+  'middle-removal': {},
+  'pruning-agent': {},
+  manual: {},
+};
+
+/** What a ruler is made for: one model, one agent, one set of tools. */
+export type RulerInput = Readonly<{
+  /** `provider/model` of the next request. */
+  model: string;
+  entry: ModelEntry;
+  /** What the endpoint taught about its limits. */
+  learned: LearnedLimits | null;
+  /** What earlier sessions learned about the model's tokens. */
+  prior: number | null;
+  policy: ContextPolicy;
+  instructions: string;
+  tools: readonly Readonly<{ name: string; description: string; inputSchema: Json }>[];
+  count: TokenCounter;
+}>;
+
+/** Measures views of one session for one model, and knows where the context layer acts on them. */
+export type Ruler = Readonly<{
+  model: string;
+  entry: ModelEntry;
+  policy: ContextPolicy;
+  limits: ModelLimits;
+  thresholds: Thresholds;
+  /** Estimated tokens of what every request carries, before the ratio. */
+  overheadTokens: OverheadTokens;
+  count: TokenCounter;
+  /** What the session has learned about this model, or what it starts from. */
+  calibrationOf: (state: ContextState) => Calibration;
+  /** Real tokens per estimated token. */
+  ratioOf: (state: ContextState) => number;
+  /** The tokens of the next request with this view. */
+  measure: (view: readonly ViewMessage[], state: ContextState) => Measurement;
+  /** Tokens that the measure may be wrong by: kept free beside the answer. */
+  marginOf: (measurement: Measurement, state: ContextState) => number;
+}>;
+
+/** Anchored measures were within 1 % of what was billed in the recorded sessions; unanchored ones are held to 5 %. */
+const ANCHORED_MARGIN_SHARE = 0.01;
+const ESTIMATED_MARGIN_SHARE = 0.05;
+
+export function createRuler(input: RulerInput): Ruler {
+  const { model, entry, policy, count } = input;
+  const limits = applyLearned(limitsOf(entry), input.learned, entry === UNKNOWN_MODEL);
+  const thresholds = thresholdsOf(usableOf(limits, policy), limits.contextWindow, sharesOf(policy));
+  const overheadTokens = estimateOverhead(input.instructions, input.tools, count);
+  const calibrationOf = (state: ContextState): Calibration =>
+    state.model === model && state.calibration !== null
+      ? state.calibration
+      : startCalibration(entry.family, tierOf(entry), input.prior);
+  const ratio = (state: ContextState): number => ratioOf(calibrationOf(state));
+  return {
+    model,
+    entry,
+    policy,
+    limits,
+    thresholds: withPrunePolicy(thresholds, policy),
+    overheadTokens,
+    count,
+    calibrationOf,
+    ratioOf: ratio,
+    measure: (view, state) => {
+      const anchor = state.model === model ? state.anchor : null;
+      return measure({ view, model, overheadTokens, anchor, ratio: ratio(state), count });
+    },
+    marginOf: ({ total, isAnchored }, state) => {
+      const isSure = isAnchored && isCalibrated(calibrationOf(state));
+      return Math.ceil(total * (isSure ? ANCHORED_MARGIN_SHARE : ESTIMATED_MARGIN_SHARE));
+    },
+  };
+}
+
+function sharesOf({ compaction, thresholds }: ContextPolicy): ThresholdShares {
+  const { thresholdPercent } = compaction.options;
+  return {
+    ...STRATEGY_SHARES[compaction.strategy],
+    ...(thresholdPercent !== undefined && { compactAt: thresholdPercent / 100 }),
+    ...thresholds,
+  };
+}
+
+function withPrunePolicy(thresholds: Thresholds, { prune }: ContextPolicy): Thresholds {
+  const { protectTokens, minimumTokens } = prune;
+  return {
+    ...thresholds,
+    // A protection that is larger than the window would protect everything.
+    ...(protectTokens !== undefined && {
+      pruneProtectTokens: Math.min(protectTokens, Math.floor(thresholds.usableTokens / 4)),
+    }),
+    ...(minimumTokens !== undefined && {
+      pruneMinimumTokens: Math.min(minimumTokens, Math.floor(thresholds.usableTokens / 4)),
+    }),
+  };
+}

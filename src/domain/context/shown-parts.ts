@@ -1,0 +1,64 @@
+import type { FilePart, Json, Part, ToolOutput, ToolPart, ViewMessage, ViewPart } from '../message.ts';
+import { CLEARED_INPUT, clearedOutput, shortenedOutput, strippedFileNotice } from '../model-frames.ts';
+import { isSettledCall } from '../tool-call.ts';
+import { keepHeadAndTail } from '../truncate.ts';
+import { outputRef } from './output-ref.ts';
+
+/** Longer texts of a pruned call's input are cleared. Paths, ids and short commands stay: they say what was done. */
+const MAX_KEPT_INPUT_CHARS = 500;
+
+/**
+ * The parts of a message as the view shows them: what the context layer has marked is replaced by what stands for it.
+ * The one place that reads the marks: the request and the ruler both take the parts from here. Indexes stay as they are.
+ */
+export function shownParts(message: ViewMessage): readonly Part[] {
+  if (!message.parts.some((part) => part.marks !== undefined)) return message.parts;
+  return message.parts.map((part, index) => shownPart(message, part, index));
+}
+
+function shownPart({ role, seq }: ViewMessage, { marks, ...part }: ViewPart, index: number): Part {
+  if (marks === undefined) return part;
+  // Files of the assistant are not sent; a text in their place would be.
+  if (part.type === 'file') return marks.mediaStripped && role === 'user' ? strippedFile(part) : part;
+  if (part.type !== 'tool' || !isSettledCall(part.state)) return part;
+  if (marks.pruned) return prunedCall(part, outputRef(seq, index));
+  return marks.viewLimitChars === undefined ? part : shortenedCall(part, marks.viewLimitChars, outputRef(seq, index));
+}
+
+const strippedFile = ({ mediaType, filename }: FilePart): Part => ({
+  type: 'text',
+  text: strippedFileNotice(mediaType, filename),
+});
+
+/** A call as it is shown after a prune: an error stays an error, and what is short in the input stays. */
+export function prunedCall(part: ToolPart, ref: string): ToolPart {
+  return { ...part, input: withoutLongTexts(part.input), output: clearedOutputOf(part, clearedOutput(ref)) };
+}
+
+function clearedOutputOf({ state }: ToolPart, text: string): ToolOutput {
+  if (state === 'denied') return { type: 'execution-denied', reason: text };
+  return { type: state === 'error' ? 'error-text' : 'text', value: text };
+}
+
+function withoutLongTexts(value: Json): Json {
+  if (typeof value === 'string') return value.length > MAX_KEPT_INPUT_CHARS ? CLEARED_INPUT : value;
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(withoutLongTexts);
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withoutLongTexts(inner)]));
+}
+
+function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {
+  const { output } = part;
+  if (output === undefined || output.type === 'execution-denied') return part;
+  const text = output.type === 'json' ? JSON.stringify(output.value) : output.value;
+  const shown = shortened(text, maxChars, shortenedOutput(ref));
+  return shown === null
+    ? part
+    : { ...part, output: { type: output.type === 'error-text' ? output.type : 'text', value: shown } };
+}
+
+/** Null where nothing would be gained. */
+function shortened(text: string, maxChars: number, hint: string): string | null {
+  const shown = keepHeadAndTail(text, maxChars, hint).text;
+  return shown.length < text.length ? shown : null;
+}

@@ -1,0 +1,95 @@
+import type { Part, ViewMessage } from '../message.ts';
+import { isBlank } from '../model-frames.ts';
+import { formatResources, type ListBounds, parseResources, type TouchedResource } from './touched-files.ts';
+
+/** Where the first user message of the session stands: in the summary itself, or after it, where it is also the last one. */
+export type FirstUser = Readonly<{ at: 'summary'; text: string } | { at: 'after_summary' }>;
+
+/** A summary in its parts. Only `body` is a model's; everything else is carried from round to round as it was. */
+export type SummaryDocument = Readonly<{
+  round: number;
+  fromSeq: number;
+  uptoSeq: number;
+  firstUser: FirstUser | null;
+  body: string;
+  resources: readonly TouchedResource[];
+}>;
+
+/** What a summary passes on to the next one. */
+export type PreviousSummary = Readonly<{
+  messageId: string;
+  seq: number;
+  body: string;
+  firstUserText: string | null;
+  /** The user message that stands after the summary. */
+  carried: readonly Part[];
+  resources: readonly TouchedResource[];
+  /** The first message that the chain of summaries stands for. */
+  fromSeq: number | null;
+}>;
+
+const AFTER_SUMMARY = '<first_user_message is="the message after this summary"/>';
+const FIRST_USER = /^<first_user_message chars="(\d+)">\n/;
+const FIRST_USER_END = '\n</first_user_message>\n';
+const HEADER = /^Summary no\. (\d+), of messages (\d+) to (\d+)\.\n+/;
+
+/** Tags of ours in a model's text would be read back as ours. */
+const OUR_TAGS = /<(\/?)(touched_resources|first_user_message|conversation_summary)/g;
+
+/** The text of a summary. `readSummary` takes it apart again, whatever the user or the model wrote. */
+export function composeSummary(document: SummaryDocument, bounds: ListBounds): string {
+  const { round, fromSeq, uptoSeq, body, resources } = document;
+  const first = firstUserBlock(document.firstUser);
+  const list = formatResources(resources, bounds);
+  return [
+    `Summary no. ${round}, of messages ${fromSeq} to ${uptoSeq}.`,
+    ...(first === '' ? [] : [first]),
+    body.replaceAll(OUR_TAGS, '<$1_$2').trim(),
+    ...(list === '' ? [] : [list]),
+  ].join('\n\n');
+}
+
+function firstUserBlock(first: FirstUser | null): string {
+  if (first === null) return '';
+  if (first.at === 'after_summary') return AFTER_SUMMARY;
+  return `<first_user_message chars="${first.text.length}">\n${first.text}${FIRST_USER_END.trimEnd()}`;
+}
+
+/** The summary at the beginning of a view, or null where the view has none. */
+export function readSummary(view: readonly ViewMessage[]): PreviousSummary | null {
+  const [message] = view;
+  const part = message?.role === 'user' ? message.parts.find(({ type }) => type === 'compaction') : undefined;
+  if (message === undefined || part?.type !== 'compaction') return null;
+  const header = HEADER.exec(part.text);
+  const carried = message.parts.filter(({ type }) => type === 'text' || type === 'file');
+  const text = part.text.slice(header?.[0].length ?? 0);
+  const { firstUserText, rest } = takeFirstUser(text, carried);
+  const resources = parseResources(rest);
+  const end = resources.length === 0 ? rest.length : rest.lastIndexOf('<touched_resources');
+  return {
+    messageId: message.id,
+    seq: message.seq,
+    body: rest.slice(0, end).trim(),
+    firstUserText,
+    carried,
+    resources,
+    fromSeq: header === null ? null : Number(header[2]),
+  };
+}
+
+function takeFirstUser(text: string, carried: readonly Part[]): { firstUserText: string | null; rest: string } {
+  if (text.startsWith(AFTER_SUMMARY)) {
+    return { firstUserText: userText(carried), rest: text.slice(AFTER_SUMMARY.length) };
+  }
+  const opening = FIRST_USER.exec(text);
+  if (opening === null) return { firstUserText: null, rest: text };
+  const start = opening[0].length;
+  const end = start + Number(opening[1]);
+  return { firstUserText: text.slice(start, end), rest: text.slice(end + FIRST_USER_END.length) };
+}
+
+/** The text of a user message; null where it has none. */
+export function userText(parts: readonly Part[]): string | null {
+  const texts = parts.flatMap((part) => (part.type === 'text' && !isBlank(part.text) ? [part.text] : []));
+  return texts.length === 0 ? null : texts.join('\n\n');
+}

@@ -1,0 +1,89 @@
+import type { ToolPart, ViewMessage } from '../message.ts';
+import { wireInput } from '../model-calls.ts';
+import { isBlank, missingFileNotice, NO_OUTPUT } from '../model-frames.ts';
+import { keepHeadAndTail } from '../truncate.ts';
+import { resultText } from './compaction-tail.ts';
+import { outputRef } from './output-ref.ts';
+import { shownParts } from './shown-parts.ts';
+
+/** How much of the conversation a summarizer is shown, in characters. */
+export type InputCuts = Readonly<{ messageChars: number; resultChars: number; inputChars: number }>;
+
+/** Enough to say what happened; the whole text stays in the transcript, where its reference finds it. */
+export const DEFAULT_CUTS: InputCuts = { messageChars: 2_000, resultChars: 500, inputChars: 500 };
+/** Where the default would take too many requests. */
+export const NARROW_CUTS: InputCuts = { messageChars: 600, resultChars: 120, inputChars: 120 };
+
+/**
+ * A message as a summarizer reads it: prose about what was said and done, so that no model takes it for calls to imitate.
+ * Reasoning, media and empty errors are left out; long texts keep head and tail. Empty for a message that says nothing.
+ */
+export function serializeMessage(message: ViewMessage, cuts: InputCuts = DEFAULT_CUTS): string {
+  const who = message.role === 'user' ? 'The user wrote' : 'The assistant wrote';
+  const lines = shownParts(message).flatMap((part, index): string[] => {
+    if (part.type === 'text') return isBlank(part.text) ? [] : [`${who}: ${cut(part.text, cuts.messageChars)}`];
+    if (part.type === 'compaction') return [`An earlier summary said: ${part.text}`];
+    if (part.type === 'file') return [missingFileNotice(part.mediaType, part.filename)];
+    return part.type === 'tool' ? describeCall(part, outputRef(message.seq, index), cuts) : [];
+  });
+  return lines.length === 0 ? '' : defused(`[message ${message.seq}]\n${lines.join('\n')}`);
+}
+
+function describeCall(part: ToolPart, ref: string, cuts: InputCuts): string[] {
+  const text = resultText(part);
+  const failed = part.state === 'error' || part.state === 'denied' || part.state === 'unknown';
+  if (failed && text === NO_OUTPUT) return [];
+  const input = cut(JSON.stringify(wireInput(part.input)), cuts.inputChars);
+  const shown = cut(text, cuts.resultChars);
+  const where = shown === text ? '' : ` (all of it: ${ref})`;
+  const how = part.state === 'completed' ? 'The result was' : failed ? 'It failed with' : 'It has no result yet';
+  return [`The tool ${part.toolName} was given ${input}. ${how}${where}: ${shown}`];
+}
+
+const cut = (text: string, maxChars: number): string => keepHeadAndTail(text, maxChars).text;
+
+/** Data must not close the field that it stands in. */
+const defused = (text: string): string =>
+  text.replaceAll(/<(\/?)(transcript|previous_summary|summary_request)/g, '<$1_$2');
+
+/**
+ * The messages as pieces of text that each fit a request: cut between messages, and within one only where it is too large
+ * for itself.
+ * @param pieceTokens most tokens of one piece
+ */
+export function serializeMessages(
+  messages: readonly ViewMessage[],
+  pieceTokens: number,
+  countText: (text: string) => number,
+  cuts: InputCuts = DEFAULT_CUTS,
+): string[] {
+  const pieces: string[] = [];
+  let piece: string[] = [];
+  let tokens = 0;
+  for (const message of messages) {
+    for (const text of fitting(serializeMessage(message, cuts), pieceTokens, countText)) {
+      const own = countText(text) + 1;
+      if (tokens + own > pieceTokens && piece.length > 0) {
+        pieces.push(piece.join('\n\n'));
+        piece = [];
+        tokens = 0;
+      }
+      piece.push(text);
+      tokens += own;
+    }
+  }
+  if (piece.length > 0) pieces.push(piece.join('\n\n'));
+  return pieces;
+}
+
+/** A batch of very many calls may be larger than a piece although each of its texts is cut. */
+function fitting(text: string, pieceTokens: number, countText: (text: string) => number): string[] {
+  if (text === '') return [];
+  if (countText(text) + 1 <= pieceTokens || text.length < 2) return [text];
+  const middle = text.lastIndexOf('\n', Math.floor(text.length / 2));
+  const at = middle > 0 ? middle : Math.floor(text.length / 2);
+  return [
+    ...fitting(text.slice(0, at).toWellFormed(), pieceTokens, countText),
+    ...fitting(text.slice(at).toWellFormed(), pieceTokens, countText),
+  ];
+}

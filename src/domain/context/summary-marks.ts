@@ -1,0 +1,18 @@
+/** Stands in the last user message of a request that asks for a summary of what came before. */
+export const SUMMARY_REQUEST_MARK = '<summary_request>';
+
+/** Stands in the last user message of a request that asks for a pruned conversation as JSON. */
+export const PRUNING_REQUEST_MARK = '<pruning_request>';
+
+/** The headings of a structured summary, in their order. Each stands on a line of its own. */
+export const SUMMARY_SECTIONS = [
+  '## Goal',
+  '## Constraints and preferences',
+  '## Completed',
+  '## State',
+  '## Open questions',
+  '## Next',
+  '## Facts and ids',
+  '## Errors and fixes',
+  '## Calls in progress',
+] as const;
