@@ -1,0 +1,110 @@
+import { type Kysely, sql } from 'kysely';
+
+/** The append-only transcript, the inbox in front of it, and the blobs it refers to. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table messages (
+      id uuid primary key,
+      tenant_id text not null default 'default',
+      session_id uuid not null references sessions (id) on delete cascade,
+      seq bigint not null,
+      role text not null check (role in ('user', 'assistant')),
+      run_id uuid references runs (id) on delete cascade,
+      step_no integer,
+      attempt integer,
+      epoch bigint,
+      model text,
+      finish_reason text,
+      is_summary boolean not null default false,
+      superseded boolean not null default false,
+      usage jsonb,
+      error jsonb,
+      metadata jsonb not null default '{}',
+      created_at timestamptz not null default clock_timestamp(),
+      finished_at timestamptz,
+      unique (session_id, seq)
+    )`.execute(db);
+  await sql`create index messages_of_step on messages (run_id, step_no)`.execute(db);
+
+  await sql`
+    create table parts (
+      message_id uuid not null references messages (id) on delete cascade,
+      idx integer not null,
+      session_id uuid not null,
+      tenant_id text not null default 'default',
+      type text not null check (type in ('text', 'reasoning', 'tool', 'file', 'source', 'step-start', 'compaction')),
+      content jsonb not null,
+      token_estimate integer,
+      tool_call_id text,
+      call_key text,
+      tool_name text,
+      state text check (state in ('pending', 'awaiting_approval', 'running', 'completed', 'error', 'denied', 'unknown')),
+      started_at timestamptz,
+      finished_at timestamptz,
+      truncated boolean not null default false,
+      compacted_at timestamptz,
+      view_limit integer,
+      media_stripped_at timestamptz,
+      original_tokens integer,
+      primary key (message_id, idx),
+      check ((type = 'tool') = (state is not null))
+    )`.execute(db);
+  await sql`
+    create index parts_unsettled on parts (session_id)
+    where state in ('pending', 'awaiting_approval', 'running', 'unknown')`.execute(db);
+
+  await sql`
+    create table part_chunks (
+      message_id uuid not null references messages (id) on delete cascade,
+      char_offset integer not null,
+      part_idx integer not null,
+      type text not null check (type in ('text', 'reasoning')),
+      chunk text not null,
+      primary key (message_id, char_offset)
+    )`.execute(db);
+
+  await sql`
+    create table inbox (
+      session_id uuid not null references sessions (id) on delete cascade,
+      seq bigint not null,
+      tenant_id text not null default 'default',
+      id uuid not null unique,
+      delivery text not null default 'steer' check (delivery in ('steer', 'followup')),
+      content jsonb not null,
+      run_id uuid references runs (id) on delete set null,
+      enqueued_at timestamptz not null default clock_timestamp(),
+      consumed_message_seq bigint,
+      consumed_at timestamptz,
+      primary key (session_id, seq)
+    )`.execute(db);
+  await sql`create index inbox_of_run on inbox (run_id) where run_id is not null`.execute(db);
+  await sql`create index inbox_waiting on inbox (session_id, seq) where consumed_message_seq is null`.execute(db);
+
+  await sql`
+    create table blobs (
+      id uuid primary key,
+      tenant_id text not null default 'default',
+      sha256 bytea not null,
+      media_type text not null,
+      size_bytes bigint not null,
+      bytes bytea,
+      url text,
+      created_at timestamptz not null default clock_timestamp(),
+      unique (tenant_id, sha256),
+      check ((bytes is null) <> (url is null))
+    )`.execute(db);
+  await sql`
+    create table blob_refs (
+      blob_id uuid not null references blobs (id) on delete restrict,
+      session_id uuid not null references sessions (id) on delete cascade,
+      tenant_id text not null default 'default',
+      primary key (blob_id, session_id)
+    )`.execute(db);
+  await sql`create index blob_refs_of_session on blob_refs (session_id)`.execute(db);
+}
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  for (const table of ['blob_refs', 'blobs', 'inbox', 'part_chunks', 'parts', 'messages']) {
+    await sql`drop table ${sql.table(table)}`.execute(db);
+  }
+}

@@ -1,0 +1,99 @@
+import { type Kysely, sql } from 'kysely';
+
+/** The event log, the history of compactions, and what the service remembers about its callers and workers. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table events (
+      session_id uuid not null references sessions (id) on delete cascade,
+      seq bigint not null,
+      tenant_id text not null default 'default',
+      run_id uuid,
+      type text not null,
+      data jsonb not null,
+      created_at timestamptz not null default clock_timestamp(),
+      primary key (session_id, seq)
+    )`.execute(db);
+
+  await sql`
+    create table compactions (
+      id uuid primary key,
+      tenant_id text not null default 'default',
+      session_id uuid not null references sessions (id) on delete cascade,
+      run_id uuid references runs (id) on delete set null,
+      round integer not null,
+      strategy text not null,
+      reason text not null,
+      state text not null default 'running' check (state in ('running', 'completed', 'rejected', 'failed')),
+      from_seq bigint not null,
+      upto_seq bigint not null,
+      summary_message_seq bigint,
+      tokens_before integer not null,
+      tokens_after integer,
+      attempts integer not null default 0,
+      cost_usd double precision not null default 0,
+      usage jsonb,
+      error jsonb,
+      started_at timestamptz not null default clock_timestamp(),
+      finished_at timestamptz,
+      unique (session_id, round)
+    )`.execute(db);
+  await sql`create index compactions_of_run on compactions (run_id) where run_id is not null`.execute(db);
+  await sql`create index compactions_running on compactions (session_id) where state = 'running'`.execute(db);
+
+  await sql`
+    create table idempotency_keys (
+      tenant_id text not null default 'default',
+      route text not null,
+      key text not null,
+      request_sha256 bytea not null,
+      response_status integer not null,
+      response_body jsonb not null,
+      created_at timestamptz not null default clock_timestamp(),
+      expires_at timestamptz not null,
+      primary key (tenant_id, route, key)
+    )`.execute(db);
+  await sql`create index idempotency_keys_expiring on idempotency_keys (expires_at)`.execute(db);
+
+  await sql`
+    create table api_keys (
+      id uuid primary key,
+      tenant_id text not null default 'default',
+      name text not null,
+      key_sha256 bytea not null unique,
+      scopes text[] not null default '{}',
+      created_at timestamptz not null default clock_timestamp(),
+      last_used_at timestamptz,
+      revoked_at timestamptz
+    )`.execute(db);
+
+  await sql`create sequence worker_lock_keys`.execute(db);
+  await sql`
+    create table workers (
+      id text primary key,
+      host text not null,
+      pid integer not null,
+      lock_key bigint not null unique,
+      engine integer not null,
+      started_at timestamptz not null default clock_timestamp(),
+      seen_at timestamptz not null default clock_timestamp()
+    )`.execute(db);
+
+  await sql`
+    create table model_limits (
+      provider text not null,
+      endpoint text not null,
+      model text not null,
+      context_tokens integer,
+      input_tokens integer,
+      estimator_prior double precision,
+      learned_at timestamptz not null default clock_timestamp(),
+      primary key (provider, endpoint, model)
+    )`.execute(db);
+}
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  for (const table of ['model_limits', 'workers', 'api_keys', 'idempotency_keys', 'compactions', 'events']) {
+    await sql`drop table ${sql.table(table)}`.execute(db);
+  }
+  await sql`drop sequence worker_lock_keys`.execute(db);
+}

@@ -1,0 +1,95 @@
+import { type Kysely, sql } from 'kysely';
+
+/**
+ * The building blocks of every change of a session. Lock order: session, run, inbox, parts. Each function takes its locks
+ * in statements of their own and reads afterwards: a single CTE statement would keep the snapshot from before the wait.
+ */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create function baton_public_id(p_prefix text, p_id uuid) returns text
+    language sql immutable as $$ select p_prefix || '_' || replace(p_id::text, '-', '') $$`.execute(db);
+
+  // The caller holds the session's lock, so the numbers have no gap and follow the order of commits.
+  await sql`
+    create function baton_append_events(p_session uuid, p_run uuid, p_events jsonb) returns bigint
+    language plpgsql as $$
+    declare
+      v_count integer := jsonb_array_length(p_events);
+      v_last bigint;
+      v_tenant text;
+    begin
+      update sessions set event_seq = event_seq + v_count, updated_at = clock_timestamp()
+        where id = p_session returning event_seq, tenant_id into v_last, v_tenant;
+      insert into events (session_id, seq, tenant_id, run_id, type, data)
+        select p_session, v_last - v_count + e.ord, v_tenant, p_run, e.event ->> 'type', e.event -> 'data'
+        from jsonb_array_elements(p_events) with ordinality as e (event, ord);
+      return v_last;
+    end $$`.execute(db);
+
+  // Null: fenced. The caller lost the run and must write nothing.
+  await sql`
+    create function baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid) returns uuid
+    language plpgsql as $$
+    declare
+      v_session uuid;
+    begin
+      select session_id into v_session from runs where id = p_run;
+      perform 1 from sessions where id = v_session for no key update;
+      perform 1 from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
+      if not found then return null; end if;
+      return v_session;
+    end $$`.execute(db);
+
+  // The caller holds the session's lock and has seen that no run is active.
+  await sql`
+    create function baton_start_run(
+      p_session uuid, p_run uuid, p_kind text, p_max_steps integer, p_traceparent text, p_pending text default 'step'
+    ) returns bigint language plpgsql as $$
+    declare
+      v_tenant text;
+      v_max_steps integer;
+    begin
+      select tenant_id, coalesce(p_max_steps, (agent_snapshot #>> '{limits,maxSteps}')::integer)
+        into v_tenant, v_max_steps from sessions where id = p_session;
+      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, max_steps, traceparent)
+        values (p_run, v_tenant, p_session, p_kind, p_pending, clock_timestamp(), v_max_steps, p_traceparent);
+      update sessions set status = 'busy', active_run_id = p_run where id = p_session;
+      update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;
+      return baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
+        'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
+    end $$`.execute(db);
+
+  // The summary first, then the messages from the cut on. Each part comes with its state and its marks beside it: merging
+  // them here would take twice the time of a large view. The output of a pruned call is not read at all.
+  await sql`
+    create function baton_view(p_session uuid) returns json
+    language sql stable as $$
+      select coalesce(json_agg(json_build_object(
+        'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
+      from sessions s
+      join messages m on m.session_id = s.id and m.seq >= s.view_start_seq
+        and (not m.is_summary or m.seq = s.summary_message_seq)
+        and not m.superseded and (m.role = 'user' or m.finish_reason is not null)
+      cross join lateral (
+        select coalesce(json_agg(json_build_array(
+          case when parts.compacted_at is null then parts.content else parts.content - 'output' end,
+          parts.state,
+          case when coalesce(parts.compacted_at, parts.media_stripped_at) is not null or parts.view_limit is not null then
+            json_strip_nulls(json_build_object(
+              'pruned', case when parts.compacted_at is not null then true end,
+              'viewLimitChars', parts.view_limit,
+              'mediaStripped', case when parts.media_stripped_at is not null then true end))
+          end) order by parts.idx), '[]') as parts
+        from parts where parts.message_id = m.id
+      ) p
+      where s.id = p_session
+    $$`.execute(db);
+}
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  await sql`drop function baton_view`.execute(db);
+  await sql`drop function baton_start_run`.execute(db);
+  await sql`drop function baton_lock_claimed_run`.execute(db);
+  await sql`drop function baton_append_events`.execute(db);
+  await sql`drop function baton_public_id`.execute(db);
+}

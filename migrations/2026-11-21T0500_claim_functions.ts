@@ -1,0 +1,184 @@
+import { type Kysely, sql } from 'kysely';
+
+/** Claim: who owns the run, and the start of its step, in one round trip. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  // The caller holds the locks of the session and of the claimed run.
+  await sql`
+    create function baton_drain_inbox(p_session uuid, p_run uuid, p_step integer) returns bigint
+    language plpgsql as $$
+    declare
+      v_tenant text;
+      v_base bigint;
+      v_count integer;
+      v_ids jsonb;
+      v_created jsonb;
+    begin
+      select count(*) into v_count from inbox
+        where session_id = p_session and consumed_message_seq is null and delivery = 'steer';
+      if v_count = 0 then return null; end if;
+      update sessions set message_seq = message_seq + v_count
+        where id = p_session returning message_seq - v_count, tenant_id into v_base, v_tenant;
+      with drained as (
+        select id, content, enqueued_at, v_base + row_number() over (order by seq) as message_seq
+        from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer'
+      ), consumed as (
+        update inbox set consumed_message_seq = drained.message_seq, consumed_at = clock_timestamp(), run_id = p_run
+        from drained where inbox.id = drained.id
+      ), created_messages as (
+        insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
+        select id, v_tenant, p_session, message_seq, 'user', p_run, p_step,
+          jsonb_build_object('enqueuedAt', enqueued_at), clock_timestamp() from drained
+      ), created_parts as (
+        insert into parts (message_id, idx, session_id, tenant_id, type, content)
+        select drained.id, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
+        from drained, jsonb_array_elements(drained.content) with ordinality as e (part, ord)
+      )
+      select jsonb_agg(baton_public_id('msg', id) order by message_seq),
+        jsonb_agg(jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
+          'messageId', baton_public_id('msg', id), 'seq', message_seq, 'role', 'user', 'parts', content))
+          order by message_seq)
+        into v_ids, v_created from drained;
+      perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
+        'type', 'message:dequeued',
+        'data', jsonb_build_object('count', v_count, 'ids', v_ids, 'coalesced', false))) || v_created);
+      return v_base + v_count;
+    end $$`.execute(db);
+
+  // Drains the inbox, opens the assistant's message and returns the view. The caller holds both locks.
+  await sql`
+    create function baton_begin_step(p_session uuid, p_run uuid, p_message uuid) returns json
+    language plpgsql as $$
+    declare
+      v_run runs;
+      v_upto bigint;
+      v_events jsonb := '[]';
+    begin
+      select * into v_run from runs where id = p_run;
+      v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no);
+      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
+        select p_message, s.tenant_id, p_session, s.message_seq + 1, 'assistant', p_run, v_run.pending_no,
+          v_run.attempt, v_run.epoch from sessions s where s.id = p_session;
+      update sessions set message_seq = message_seq + 1 where id = p_session;
+      update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
+        started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      if v_run.started_at is null then
+        v_events := v_events || jsonb_build_object(
+          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)));
+      end if;
+      v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
+        'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
+        'messageId', baton_public_id('msg', p_message)));
+      perform baton_append_events(p_session, p_run, v_events);
+      return baton_view(p_session);
+    end $$`.execute(db);
+
+  // A compaction or a prune reads the view and drains nothing: what waits is for the next step.
+  await sql`
+    create function baton_begin_maintenance(p_session uuid, p_run uuid) returns json
+    language plpgsql as $$
+    begin
+      update runs set started_at = clock_timestamp() where id = p_run and started_at is null;
+      if found then
+        perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
+          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
+      end if;
+      return baton_view(p_session);
+    end $$`.execute(db);
+
+  await sql`
+    create function baton_claim_run(
+      p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer,
+      p_engine integer, p_message uuid
+    ) returns json language plpgsql as $$
+    declare
+      v_session sessions;
+      v_run runs;
+      v_leftover uuid;
+      v_view json;
+    begin
+      select * into v_run from runs where id = p_run;
+      if not found then return json_build_object('outcome', 'gone'); end if;
+      select * into v_session from sessions where id = v_run.session_id for no key update;
+      select * into v_run from runs where id = p_run for no key update;
+      if v_run.status in ('completed', 'failed', 'cancelled', 'incomplete', 'requires_action') then
+        return json_build_object('outcome', 'gone');
+      end if;
+      if v_run.pending_kind is distinct from p_kind or v_run.pending_no <> p_no or v_run.pending_dispatch <> p_dispatch then
+        return json_build_object('outcome', 'stale');
+      end if;
+      if v_run.claim_id is distinct from p_claim then
+        if v_run.claim_id is not null and v_run.lease_expires_at > clock_timestamp() then
+          return json_build_object('outcome', 'held');
+        end if;
+        if v_run.pending_at > clock_timestamp() then
+          return json_build_object('outcome', 'early',
+            'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
+        end if;
+        if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
+        update sessions set epoch = epoch + 1 where id = v_session.id returning epoch into v_session.epoch;
+        update runs set
+          status = case when status = 'queued' then 'running' else status end,
+          epoch = v_session.epoch,
+          claim_id = p_claim,
+          lease_owner = p_worker,
+          lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
+          next_check_at = null,
+          resume_count = resume_count + case when v_run.claim_id is null then 0 else 1 end
+          where id = p_run returning * into v_run;
+      end if;
+      if p_kind = 'step' then
+        select id into v_leftover from messages
+          where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded;
+      end if;
+      if v_run.cancel_requested_at is null then
+        if p_kind <> 'step' then
+          v_view := baton_begin_maintenance(v_session.id, p_run);
+        elsif v_leftover is null then
+          v_view := baton_begin_step(v_session.id, p_run, p_message);
+        elsif v_leftover = p_message then
+          v_view := baton_view(v_session.id);
+        end if;
+      end if;
+      return json_build_object(
+        'outcome', 'claimed',
+        'epoch', v_run.epoch,
+        'cancelRequested', v_run.cancel_requested_at is not null,
+        'leftoverMessageId', case when v_leftover is distinct from p_message then v_leftover end,
+        'view', v_view,
+        'messageSeq', (select seq from messages where id = p_message),
+        'eventSeq', (select event_seq from sessions where id = v_session.id),
+        'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
+          'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
+          'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
+        'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
+          'maxSteps', v_run.max_steps, 'resumeCount', v_run.resume_count, 'traceparent', v_run.traceparent));
+    end $$`.execute(db);
+
+  // After a settlement: what the claim would have done, had nothing been left over. Null: fenced. No view: a cancel was
+  // requested meanwhile, so nothing is drained and nothing begins.
+  await sql`
+    create function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid) returns json
+    language plpgsql as $$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_view json;
+    begin
+      if v_session is null then return null; end if;
+      if not exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+        v_view := baton_begin_step(v_session, p_run, p_message);
+      end if;
+      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
+    end $$`.execute(db);
+}
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  for (const name of [
+    'baton_restart_step',
+    'baton_claim_run',
+    'baton_begin_maintenance',
+    'baton_begin_step',
+    'baton_drain_inbox',
+  ]) {
+    await sql`drop function ${sql.ref(name)}`.execute(db);
+  }
+}

@@ -1,0 +1,224 @@
+import { type Kysely, sql } from 'kysely';
+
+/** What a worker writes while it works on a step and when it ends it. Each is one round trip and one transaction. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  // Replaces whatever was streamed of the message by its final parts. The caller holds both locks.
+  await sql`
+    create function baton_apply_response(p_session uuid, p_response jsonb) returns void
+    language plpgsql as $$
+    declare
+      v_message uuid := (p_response ->> 'messageId')::uuid;
+      v_tenant text;
+    begin
+      if (p_response ->> 'superseded')::boolean
+        and exists (select 1 from messages where id = v_message and finish_reason is not null) then
+        raise exception 'message % is finished and cannot be superseded', v_message;
+      end if;
+      select tenant_id into v_tenant from sessions where id = p_session;
+      delete from part_chunks where message_id = v_message;
+      delete from parts where message_id = v_message;
+      insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, finished_at)
+        select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
+          e.part ->> 'toolCallId',
+          case when e.part ->> 'type' = 'tool' then v_message::text || ':' || (e.ord - 1) end,
+          e.part ->> 'toolName', e.part ->> 'state',
+          case when e.part ->> 'state' in ('completed', 'error', 'denied') then clock_timestamp() end
+        from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord);
+      update messages set
+        finish_reason = p_response ->> 'finishReason',
+        model = p_response ->> 'model',
+        usage = p_response -> 'usage',
+        error = p_response -> 'error',
+        superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
+        finished_at = clock_timestamp()
+        where id = v_message;
+    end $$`.execute(db);
+
+  await sql`
+    create function baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
+    returns bigint language plpgsql as $$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+    begin
+      if v_session is null then return null; end if;
+      perform baton_apply_response(v_session, p_response);
+      return baton_append_events(v_session, p_run, p_events);
+    end $$`.execute(db);
+
+  // Moves one call from one of the given states. Null: fenced. 0: it was in none of them. -1: it may not start any more,
+  // a cancel was requested. In the last two cases nothing is written. An output that was cut names its size before, and
+  // brings the whole of it as a blob, which equal ones of the tenant share: the update locks a blob that is there, so that
+  // no collection can take it before the reference is committed.
+  await sql`
+    create function baton_move_call(
+      p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text,
+      p_output jsonb, p_events jsonb, p_original_tokens integer default null, p_blob uuid default null,
+      p_blob_sha256 bytea default null, p_blob_media_type text default null, p_blob_bytes bytea default null
+    ) returns bigint language plpgsql as $$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_tenant text;
+      v_blob uuid;
+    begin
+      if v_session is null then return null; end if;
+      if p_to = 'running' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+        return -1;
+      end if;
+      update parts set
+        state = p_to,
+        content = case when p_output is null then content else content || jsonb_build_object('output', p_output) end,
+        truncated = truncated or p_original_tokens is not null,
+        original_tokens = coalesce(p_original_tokens, original_tokens),
+        started_at = case p_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
+        finished_at = case when p_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
+        where session_id = v_session and message_id = p_message and idx = p_idx and state = any (p_from)
+        returning tenant_id into v_tenant;
+      if not found then return 0; end if;
+      if p_blob is not null then
+        insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
+          values (p_blob, v_tenant, p_blob_sha256, p_blob_media_type, length(p_blob_bytes), p_blob_bytes)
+          on conflict (tenant_id, sha256) do update set sha256 = excluded.sha256 returning id into v_blob;
+        insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, v_session, v_tenant)
+          on conflict do nothing;
+        update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))
+          where message_id = p_message and idx = p_idx;
+      end if;
+      return baton_append_events(v_session, p_run, p_events);
+    end $$`.execute(db);
+
+  // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under the
+  // lock. The caller holds both locks. A compaction or prune that somebody asked for goes before the next step; where the
+  // run ends, it gets a run of its own. Returns the jobs to enqueue.
+  await sql`
+    create function baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb) returns jsonb
+    language plpgsql as $$
+    declare
+      v_run runs;
+      v_requested text;
+      v_waiting boolean;
+      v_branch_name text;
+      v_branch jsonb;
+      v_kind text;
+      v_usage jsonb := p_finish -> 'usage';
+      v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
+      v_jobs jsonb := '[]';
+      v_next_run uuid;
+      v_last bigint;
+    begin
+      select * into v_run from runs where id = p_run;
+      select requested_maintenance into v_requested from sessions where id = p_session;
+      v_waiting := exists (select 1 from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer');
+      v_branch_name := case
+        when v_run.cancel_requested_at is not null then 'ifCancelled'
+        when v_waiting then 'ifMessagesWait'
+        else 'otherwise' end;
+      v_branch := p_finish -> 'next' -> v_branch_name;
+      v_kind := v_branch ->> 'pendingKind';
+      if v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs' then
+        v_kind := v_requested;
+        perform baton_take_requested(p_session);
+        v_requested := null;
+      end if;
+
+      update runs set
+        status = coalesce(v_branch ->> 'status', status),
+        status_reason = coalesce(v_branch ->> 'reason', status_reason),
+        error = coalesce(v_branch -> 'error', error),
+        pending_kind = v_kind,
+        -- BullMQ ignores an id that it still knows, and a run comes back to a step after its compaction: never the same again.
+        pending_dispatch = pending_dispatch + 1,
+        attempt = case
+          when v_branch ? 'retryDelayMs' then attempt + 1
+          when (v_branch ->> 'pendingNo')::integer = pending_no then attempt
+          else 1 end,
+        pending_no = coalesce((v_branch ->> 'pendingNo')::integer, pending_no),
+        pending_at = clock_timestamp()
+          + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, 0) / 1000.0),
+        next_check_at = null,
+        epoch = epoch + 1,
+        claim_id = null,
+        lease_owner = null,
+        lease_expires_at = null,
+        resume_count = case when v_branch ? 'retryDelayMs' then resume_count else 0 end,
+        step_count = step_count + coalesce((p_finish ->> 'steps')::integer, 0),
+        input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
+        output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
+        reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
+        cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
+        cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
+        cost_usd = cost_usd + v_cost,
+        finished_at = case when v_branch ? 'status' then clock_timestamp() end
+        where id = p_run returning * into v_run;
+      update sessions set
+        epoch = epoch + 1,
+        status = case when v_branch ? 'status' then 'idle' else status end,
+        active_run_id = case when v_branch ? 'status' then null else active_run_id end,
+        input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
+        output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
+        reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
+        cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
+        cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
+        cost_usd = cost_usd + v_cost
+        where id = p_session;
+      v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
+
+      if v_kind is not null then
+        v_jobs := jsonb_build_array(baton_job_of(p_run));
+      elsif v_waiting and v_branch ? 'nextRunId' then
+        v_next_run := (v_branch ->> 'nextRunId')::uuid;
+        if v_requested is not null then perform baton_take_requested(p_session); end if;
+        v_last := baton_start_run(p_session, v_next_run, 'task', null, v_run.traceparent, coalesce(v_requested, 'step'));
+        v_jobs := jsonb_build_array(baton_job_of(v_next_run));
+      elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
+        v_next_run := (p_finish ->> 'maintenanceRunId')::uuid;
+        if v_requested is not null then perform baton_take_requested(p_session); end if;
+        v_requested := coalesce(v_requested, p_finish ->> 'maintenanceAtEnd');
+        v_last := baton_start_run(p_session, v_next_run, 'maintenance', null, v_run.traceparent, v_requested);
+        v_jobs := jsonb_build_array(baton_job_of(v_next_run));
+      end if;
+      return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);
+    end $$`.execute(db);
+
+  await sql`
+    create function baton_job_of(p_run uuid) returns jsonb language sql stable as $$
+      select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
+      from runs where id = p_run
+    $$`.execute(db);
+
+  // What somebody asked for becomes what the context layer has before it.
+  await sql`
+    create function baton_take_requested(p_session uuid) returns void language sql as $$
+      update sessions set requested_maintenance = null, context_state = context_state || jsonb_build_object(
+        'pending', jsonb_build_object('reason', 'manual', 'force', true, 'stripMedia', false))
+      where id = p_session
+    $$`.execute(db);
+
+  // Ends the step and decides what comes next.
+  await sql`
+    create function baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb) returns jsonb
+    language plpgsql as $$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+    begin
+      if v_session is null then return null; end if;
+      if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
+      if p_finish ? 'contextState' then
+        update sessions set context_state = p_finish -> 'contextState' where id = v_session;
+      end if;
+      return baton_take_branch(v_session, p_run, p_finish);
+    end $$`.execute(db);
+}
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  for (const name of [
+    'baton_finish_step',
+    'baton_take_requested',
+    'baton_job_of',
+    'baton_take_branch',
+    'baton_move_call',
+    'baton_write_response',
+    'baton_apply_response',
+  ]) {
+    await sql`drop function ${sql.ref(name)}`.execute(db);
+  }
+}

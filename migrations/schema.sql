@@ -1,0 +1,829 @@
+-- The schema after all migrations. Written by "npm run schema:dump"; change it by a migration, never here.
+
+create sequence worker_lock_keys;
+
+create table api_keys (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  name text not null,
+  key_sha256 bytea not null,
+  scopes text[] default '{}'::text[] not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  constraint api_keys_pkey PRIMARY KEY (id),
+  constraint api_keys_key_sha256_key UNIQUE (key_sha256)
+);
+
+create table blob_refs (
+  blob_id uuid not null,
+  session_id uuid not null,
+  tenant_id text default 'default'::text not null,
+  constraint blob_refs_pkey PRIMARY KEY (blob_id, session_id)
+);
+
+create table blobs (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  sha256 bytea not null,
+  media_type text not null,
+  size_bytes bigint not null,
+  bytes bytea,
+  url text,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  constraint blobs_pkey PRIMARY KEY (id),
+  constraint blobs_tenant_id_sha256_key UNIQUE (tenant_id, sha256),
+  constraint blobs_check CHECK (((bytes IS NULL) <> (url IS NULL)))
+);
+
+create table compactions (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  session_id uuid not null,
+  run_id uuid,
+  round integer not null,
+  strategy text not null,
+  reason text not null,
+  state text default 'running'::text not null,
+  from_seq bigint not null,
+  upto_seq bigint not null,
+  summary_message_seq bigint,
+  tokens_before integer not null,
+  tokens_after integer,
+  attempts integer default 0 not null,
+  cost_usd double precision default 0 not null,
+  usage jsonb,
+  error jsonb,
+  started_at timestamp with time zone default clock_timestamp() not null,
+  finished_at timestamp with time zone,
+  constraint compactions_pkey PRIMARY KEY (id),
+  constraint compactions_session_id_round_key UNIQUE (session_id, round),
+  constraint compactions_state_check CHECK ((state = ANY (ARRAY['running'::text, 'completed'::text, 'rejected'::text, 'failed'::text])))
+);
+
+create table events (
+  session_id uuid not null,
+  seq bigint not null,
+  tenant_id text default 'default'::text not null,
+  run_id uuid,
+  type text not null,
+  data jsonb not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  constraint events_pkey PRIMARY KEY (session_id, seq)
+);
+
+create table idempotency_keys (
+  tenant_id text default 'default'::text not null,
+  route text not null,
+  key text not null,
+  request_sha256 bytea not null,
+  response_status integer not null,
+  response_body jsonb not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  expires_at timestamp with time zone not null,
+  constraint idempotency_keys_pkey PRIMARY KEY (tenant_id, route, key)
+);
+
+create table inbox (
+  session_id uuid not null,
+  seq bigint not null,
+  tenant_id text default 'default'::text not null,
+  id uuid not null,
+  delivery text default 'steer'::text not null,
+  content jsonb not null,
+  run_id uuid,
+  enqueued_at timestamp with time zone default clock_timestamp() not null,
+  consumed_message_seq bigint,
+  consumed_at timestamp with time zone,
+  constraint inbox_pkey PRIMARY KEY (session_id, seq),
+  constraint inbox_id_key UNIQUE (id),
+  constraint inbox_delivery_check CHECK ((delivery = ANY (ARRAY['steer'::text, 'followup'::text])))
+);
+
+create table messages (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  session_id uuid not null,
+  seq bigint not null,
+  role text not null,
+  run_id uuid,
+  step_no integer,
+  attempt integer,
+  epoch bigint,
+  model text,
+  finish_reason text,
+  is_summary boolean default false not null,
+  superseded boolean default false not null,
+  usage jsonb,
+  error jsonb,
+  metadata jsonb default '{}'::jsonb not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  finished_at timestamp with time zone,
+  constraint messages_pkey PRIMARY KEY (id),
+  constraint messages_session_id_seq_key UNIQUE (session_id, seq),
+  constraint messages_role_check CHECK ((role = ANY (ARRAY['user'::text, 'assistant'::text])))
+);
+
+create table model_limits (
+  provider text not null,
+  endpoint text not null,
+  model text not null,
+  context_tokens integer,
+  input_tokens integer,
+  estimator_prior double precision,
+  learned_at timestamp with time zone default clock_timestamp() not null,
+  constraint model_limits_pkey PRIMARY KEY (provider, endpoint, model)
+);
+
+create table part_chunks (
+  message_id uuid not null,
+  char_offset integer not null,
+  part_idx integer not null,
+  type text not null,
+  chunk text not null,
+  constraint part_chunks_pkey PRIMARY KEY (message_id, char_offset),
+  constraint part_chunks_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text])))
+);
+
+create table parts (
+  message_id uuid not null,
+  idx integer not null,
+  session_id uuid not null,
+  tenant_id text default 'default'::text not null,
+  type text not null,
+  content jsonb not null,
+  token_estimate integer,
+  tool_call_id text,
+  call_key text,
+  tool_name text,
+  state text,
+  started_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  truncated boolean default false not null,
+  compacted_at timestamp with time zone,
+  view_limit integer,
+  media_stripped_at timestamp with time zone,
+  original_tokens integer,
+  constraint parts_pkey PRIMARY KEY (message_id, idx),
+  constraint parts_check CHECK (((type = 'tool'::text) = (state IS NOT NULL))),
+  constraint parts_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'running'::text, 'completed'::text, 'error'::text, 'denied'::text, 'unknown'::text]))),
+  constraint parts_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])))
+);
+
+create table runs (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  session_id uuid not null,
+  kind text default 'task'::text not null,
+  status text default 'queued'::text not null,
+  status_reason text,
+  epoch bigint default 0 not null,
+  claim_id uuid,
+  lease_owner text,
+  lease_expires_at timestamp with time zone,
+  pending_kind text,
+  pending_no integer default 1 not null,
+  pending_dispatch integer default 1 not null,
+  pending_at timestamp with time zone,
+  next_check_at timestamp with time zone,
+  request_upto_seq bigint default 0 not null,
+  attempt integer default 1 not null,
+  resume_count integer default 0 not null,
+  step_count integer default 0 not null,
+  max_steps integer,
+  cancel_requested_at timestamp with time zone,
+  approval_expires_at timestamp with time zone,
+  budget_tokens bigint,
+  budget_cost_usd double precision,
+  deadline_at timestamp with time zone,
+  error jsonb,
+  input_tokens bigint default 0 not null,
+  output_tokens bigint default 0 not null,
+  reasoning_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
+  cost_usd double precision default 0 not null,
+  required_engine integer default 1 not null,
+  traceparent text,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  started_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  constraint runs_pkey PRIMARY KEY (id),
+  constraint runs_kind_check CHECK ((kind = ANY (ARRAY['task'::text, 'maintenance'::text]))),
+  constraint runs_pending_kind_check CHECK ((pending_kind = ANY (ARRAY['step'::text, 'compaction'::text, 'prune'::text]))),
+  constraint runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'incomplete'::text])))
+);
+
+create table sessions (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  agent_name text not null,
+  agent_version text not null,
+  agent_snapshot jsonb not null,
+  title text,
+  metadata jsonb default '{}'::jsonb not null,
+  status text default 'idle'::text not null,
+  active_run_id uuid,
+  epoch bigint default 0 not null,
+  message_seq bigint default 0 not null,
+  event_seq bigint default 0 not null,
+  events_first_seq bigint default 1 not null,
+  inbox_seq bigint default 0 not null,
+  view_start_seq bigint default 1 not null,
+  summary_message_seq bigint,
+  context_state jsonb default '{}'::jsonb not null,
+  requested_maintenance text,
+  input_tokens bigint default 0 not null,
+  output_tokens bigint default 0 not null,
+  reasoning_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
+  cost_usd double precision default 0 not null,
+  compaction_count integer default 0 not null,
+  compacting_since timestamp with time zone,
+  last_compaction_at timestamp with time zone,
+  expires_at timestamp with time zone,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  updated_at timestamp with time zone default clock_timestamp() not null,
+  constraint sessions_pkey PRIMARY KEY (id),
+  constraint sessions_requested_maintenance_check CHECK ((requested_maintenance = ANY (ARRAY['compaction'::text, 'prune'::text]))),
+  constraint sessions_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text, 'closed'::text])))
+);
+
+create table workers (
+  id text not null,
+  host text not null,
+  pid integer not null,
+  lock_key bigint not null,
+  engine integer not null,
+  started_at timestamp with time zone default clock_timestamp() not null,
+  seen_at timestamp with time zone default clock_timestamp() not null,
+  constraint workers_pkey PRIMARY KEY (id),
+  constraint workers_lock_key_key UNIQUE (lock_key)
+);
+
+CREATE INDEX blob_refs_of_session ON public.blob_refs USING btree (session_id);
+CREATE INDEX compactions_of_run ON public.compactions USING btree (run_id) WHERE (run_id IS NOT NULL);
+CREATE INDEX compactions_running ON public.compactions USING btree (session_id) WHERE (state = 'running'::text);
+CREATE INDEX idempotency_keys_expiring ON public.idempotency_keys USING btree (expires_at);
+CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id) WHERE (run_id IS NOT NULL);
+CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);
+CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
+CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'running'::text, 'unknown'::text]));
+CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE ((status = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
+CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, created_at DESC, id DESC);
+CREATE INDEX runs_leased ON public.runs USING btree (lease_expires_at) WHERE ((claim_id IS NOT NULL) AND (status = ANY (ARRAY['running'::text, 'cancelling'::text])));
+CREATE INDEX runs_listed ON public.runs USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX runs_of_session ON public.runs USING btree (session_id, created_at DESC, id DESC);
+CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
+CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, pending_at)) WHERE ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text])));
+CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
+CREATE INDEX sessions_by_status ON public.sessions USING btree (tenant_id, status, created_at DESC, id DESC);
+CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX sessions_of_active_run ON public.sessions USING btree (active_run_id) WHERE (active_run_id IS NOT NULL);
+
+alter table blob_refs add constraint blob_refs_blob_id_fkey FOREIGN KEY (blob_id) REFERENCES blobs(id) ON DELETE RESTRICT;
+alter table blob_refs add constraint blob_refs_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table compactions add constraint compactions_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
+alter table compactions add constraint compactions_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table events add constraint events_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table inbox add constraint inbox_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
+alter table inbox add constraint inbox_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table messages add constraint messages_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE CASCADE;
+alter table messages add constraint messages_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table part_chunks add constraint part_chunks_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
+alter table parts add constraint parts_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
+alter table runs add constraint runs_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table sessions add constraint sessions_active_run_fk FOREIGN KEY (active_run_id) REFERENCES runs(id) DEFERRABLE INITIALLY DEFERRED;
+
+CREATE OR REPLACE FUNCTION public.baton_append_events(p_session uuid, p_run uuid, p_events jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_count integer := jsonb_array_length(p_events);
+      v_last bigint;
+      v_tenant text;
+    begin
+      update sessions set event_seq = event_seq + v_count, updated_at = clock_timestamp()
+        where id = p_session returning event_seq, tenant_id into v_last, v_tenant;
+      insert into events (session_id, seq, tenant_id, run_id, type, data)
+        select p_session, v_last - v_count + e.ord, v_tenant, p_run, e.event ->> 'type', e.event -> 'data'
+        from jsonb_array_elements(p_events) with ordinality as e (event, ord);
+      return v_last;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_apply_response(p_session uuid, p_response jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_message uuid := (p_response ->> 'messageId')::uuid;
+      v_tenant text;
+    begin
+      if (p_response ->> 'superseded')::boolean
+        and exists (select 1 from messages where id = v_message and finish_reason is not null) then
+        raise exception 'message % is finished and cannot be superseded', v_message;
+      end if;
+      select tenant_id into v_tenant from sessions where id = p_session;
+      delete from part_chunks where message_id = v_message;
+      delete from parts where message_id = v_message;
+      insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, finished_at)
+        select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
+          e.part ->> 'toolCallId',
+          case when e.part ->> 'type' = 'tool' then v_message::text || ':' || (e.ord - 1) end,
+          e.part ->> 'toolName', e.part ->> 'state',
+          case when e.part ->> 'state' in ('completed', 'error', 'denied') then clock_timestamp() end
+        from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord);
+      update messages set
+        finish_reason = p_response ->> 'finishReason',
+        model = p_response ->> 'model',
+        usage = p_response -> 'usage',
+        error = p_response -> 'error',
+        superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
+        finished_at = clock_timestamp()
+        where id = v_message;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb, p_events jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_round integer;
+    begin
+      if v_session is null then return null; end if;
+      update compactions set state = 'failed', finished_at = clock_timestamp(),
+        error = jsonb_build_object('code', 'internal', 'message', 'The worker died while it compacted.')
+        where session_id = v_session and state = 'running';
+      select coalesce(max(round), 0) + 1 into v_round from compactions where session_id = v_session;
+      insert into compactions (id, tenant_id, session_id, run_id, round, strategy, reason, from_seq, upto_seq, tokens_before)
+        select (p_compaction ->> 'id')::uuid, tenant_id, v_session, p_run, v_round, p_compaction ->> 'strategy',
+          p_compaction ->> 'reason', (p_compaction ->> 'fromSeq')::bigint, (p_compaction ->> 'uptoSeq')::bigint,
+          (p_compaction ->> 'tokensBefore')::integer
+        from sessions where id = v_session;
+      update sessions set compacting_since = clock_timestamp() where id = v_session;
+      return jsonb_build_object('round', v_round, 'eventSeq', baton_append_events(v_session, p_run, p_events));
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_begin_maintenance(p_session uuid, p_run uuid)
+ RETURNS json
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      update runs set started_at = clock_timestamp() where id = p_run and started_at is null;
+      if found then
+        perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
+          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
+      end if;
+      return baton_view(p_session);
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_begin_step(p_session uuid, p_run uuid, p_message uuid)
+ RETURNS json
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_run runs;
+      v_upto bigint;
+      v_events jsonb := '[]';
+    begin
+      select * into v_run from runs where id = p_run;
+      v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no);
+      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
+        select p_message, s.tenant_id, p_session, s.message_seq + 1, 'assistant', p_run, v_run.pending_no,
+          v_run.attempt, v_run.epoch from sessions s where s.id = p_session;
+      update sessions set message_seq = message_seq + 1 where id = p_session;
+      update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
+        started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      if v_run.started_at is null then
+        v_events := v_events || jsonb_build_object(
+          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)));
+      end if;
+      v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
+        'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
+        'messageId', baton_public_id('msg', p_message)));
+      perform baton_append_events(p_session, p_run, v_events);
+      return baton_view(p_session);
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_claim_run(p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer, p_engine integer, p_message uuid)
+ RETURNS json
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session sessions;
+      v_run runs;
+      v_leftover uuid;
+      v_view json;
+    begin
+      select * into v_run from runs where id = p_run;
+      if not found then return json_build_object('outcome', 'gone'); end if;
+      select * into v_session from sessions where id = v_run.session_id for no key update;
+      select * into v_run from runs where id = p_run for no key update;
+      if v_run.status in ('completed', 'failed', 'cancelled', 'incomplete', 'requires_action') then
+        return json_build_object('outcome', 'gone');
+      end if;
+      if v_run.pending_kind is distinct from p_kind or v_run.pending_no <> p_no or v_run.pending_dispatch <> p_dispatch then
+        return json_build_object('outcome', 'stale');
+      end if;
+      if v_run.claim_id is distinct from p_claim then
+        if v_run.claim_id is not null and v_run.lease_expires_at > clock_timestamp() then
+          return json_build_object('outcome', 'held');
+        end if;
+        if v_run.pending_at > clock_timestamp() then
+          return json_build_object('outcome', 'early',
+            'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
+        end if;
+        if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
+        update sessions set epoch = epoch + 1 where id = v_session.id returning epoch into v_session.epoch;
+        update runs set
+          status = case when status = 'queued' then 'running' else status end,
+          epoch = v_session.epoch,
+          claim_id = p_claim,
+          lease_owner = p_worker,
+          lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
+          next_check_at = null,
+          resume_count = resume_count + case when v_run.claim_id is null then 0 else 1 end
+          where id = p_run returning * into v_run;
+      end if;
+      if p_kind = 'step' then
+        select id into v_leftover from messages
+          where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded;
+      end if;
+      if v_run.cancel_requested_at is null then
+        if p_kind <> 'step' then
+          v_view := baton_begin_maintenance(v_session.id, p_run);
+        elsif v_leftover is null then
+          v_view := baton_begin_step(v_session.id, p_run, p_message);
+        elsif v_leftover = p_message then
+          v_view := baton_view(v_session.id);
+        end if;
+      end if;
+      return json_build_object(
+        'outcome', 'claimed',
+        'epoch', v_run.epoch,
+        'cancelRequested', v_run.cancel_requested_at is not null,
+        'leftoverMessageId', case when v_leftover is distinct from p_message then v_leftover end,
+        'view', v_view,
+        'messageSeq', (select seq from messages where id = p_message),
+        'eventSeq', (select event_seq from sessions where id = v_session.id),
+        'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
+          'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
+          'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
+        'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
+          'maxSteps', v_run.max_steps, 'resumeCount', v_run.resume_count, 'traceparent', v_run.traceparent));
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_close_compaction(p_session uuid, p_run uuid, p_close jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_summary jsonb := p_close -> 'summary';
+      v_seq bigint;
+    begin
+      if v_summary is not null and jsonb_typeof(v_summary) = 'object' then
+        update sessions set message_seq = message_seq + 1, view_start_seq = (p_close ->> 'viewStartSeq')::bigint,
+          summary_message_seq = message_seq + 1, compaction_count = compaction_count + 1,
+          last_compaction_at = clock_timestamp()
+          where id = p_session returning message_seq into v_seq;
+        insert into messages (id, tenant_id, session_id, seq, role, run_id, is_summary, model, finished_at)
+          select (v_summary ->> 'messageId')::uuid, tenant_id, p_session, v_seq, 'user', p_run, true,
+            v_summary ->> 'model', clock_timestamp() from sessions where id = p_session;
+        insert into parts (message_id, idx, session_id, tenant_id, type, content)
+          select (v_summary ->> 'messageId')::uuid, e.ord - 1, p_session, s.tenant_id, e.part ->> 'type', e.part
+          from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord) where s.id = p_session;
+      end if;
+      update compactions set state = p_close ->> 'state', strategy = coalesce(p_close ->> 'strategy', strategy),
+        tokens_after = (p_close ->> 'tokensAfter')::integer,
+        upto_seq = coalesce((p_close ->> 'uptoSeq')::bigint, upto_seq),
+        attempts = (p_close ->> 'attempts')::integer, cost_usd = (p_close ->> 'costUsd')::double precision,
+        usage = p_close -> 'usage', error = p_close -> 'error', summary_message_seq = v_seq, finished_at = clock_timestamp()
+        where id = (p_close ->> 'id')::uuid and session_id = p_session and state = 'running';
+      if not found then raise exception 'compaction % is not running', p_close ->> 'id'; end if;
+      update sessions set compacting_since = null where id = p_session;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_drain_inbox(p_session uuid, p_run uuid, p_step integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_tenant text;
+      v_base bigint;
+      v_count integer;
+      v_ids jsonb;
+      v_created jsonb;
+    begin
+      select count(*) into v_count from inbox
+        where session_id = p_session and consumed_message_seq is null and delivery = 'steer';
+      if v_count = 0 then return null; end if;
+      update sessions set message_seq = message_seq + v_count
+        where id = p_session returning message_seq - v_count, tenant_id into v_base, v_tenant;
+      with drained as (
+        select id, content, enqueued_at, v_base + row_number() over (order by seq) as message_seq
+        from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer'
+      ), consumed as (
+        update inbox set consumed_message_seq = drained.message_seq, consumed_at = clock_timestamp(), run_id = p_run
+        from drained where inbox.id = drained.id
+      ), created_messages as (
+        insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
+        select id, v_tenant, p_session, message_seq, 'user', p_run, p_step,
+          jsonb_build_object('enqueuedAt', enqueued_at), clock_timestamp() from drained
+      ), created_parts as (
+        insert into parts (message_id, idx, session_id, tenant_id, type, content)
+        select drained.id, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
+        from drained, jsonb_array_elements(drained.content) with ordinality as e (part, ord)
+      )
+      select jsonb_agg(baton_public_id('msg', id) order by message_seq),
+        jsonb_agg(jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
+          'messageId', baton_public_id('msg', id), 'seq', message_seq, 'role', 'user', 'parts', content))
+          order by message_seq)
+        into v_ids, v_created from drained;
+      perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
+        'type', 'message:dequeued',
+        'data', jsonb_build_object('count', v_count, 'ids', v_ids, 'coalesced', false))) || v_created);
+      return v_base + v_count;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_finish_maintenance(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+    begin
+      if v_session is null then return null; end if;
+      perform baton_mark_parts(v_session, p_finish -> 'marks');
+      if p_finish ? 'compaction' then
+        perform baton_close_compaction(v_session, p_run, p_finish -> 'compaction');
+      end if;
+      update sessions set context_state = p_finish -> 'contextState' where id = v_session;
+      return baton_take_branch(v_session, p_run, p_finish);
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+    begin
+      if v_session is null then return null; end if;
+      if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
+      if p_finish ? 'contextState' then
+        update sessions set context_state = p_finish -> 'contextState' where id = v_session;
+      end if;
+      return baton_take_branch(v_session, p_run, p_finish);
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_job_of(p_run uuid)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+      select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
+      from runs where id = p_run
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid)
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid;
+    begin
+      select session_id into v_session from runs where id = p_run;
+      perform 1 from sessions where id = v_session for no key update;
+      perform 1 from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
+      if not found then return null; end if;
+      return v_session;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_mark_parts(p_session uuid, p_marks jsonb)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+      update parts set
+        compacted_at = case when (mark ->> 'pruned')::boolean then coalesce(compacted_at, clock_timestamp()) else compacted_at end,
+        media_stripped_at = case when (mark ->> 'mediaStripped')::boolean
+          then coalesce(media_stripped_at, clock_timestamp()) else media_stripped_at end,
+        view_limit = coalesce((mark ->> 'viewLimitChars')::integer, view_limit),
+        original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
+      from jsonb_array_elements(p_marks) as mark
+      where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_move_call(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text, p_output jsonb, p_events jsonb, p_original_tokens integer DEFAULT NULL::integer, p_blob uuid DEFAULT NULL::uuid, p_blob_sha256 bytea DEFAULT NULL::bytea, p_blob_media_type text DEFAULT NULL::text, p_blob_bytes bytea DEFAULT NULL::bytea)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_tenant text;
+      v_blob uuid;
+    begin
+      if v_session is null then return null; end if;
+      if p_to = 'running' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+        return -1;
+      end if;
+      update parts set
+        state = p_to,
+        content = case when p_output is null then content else content || jsonb_build_object('output', p_output) end,
+        truncated = truncated or p_original_tokens is not null,
+        original_tokens = coalesce(p_original_tokens, original_tokens),
+        started_at = case p_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
+        finished_at = case when p_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
+        where session_id = v_session and message_id = p_message and idx = p_idx and state = any (p_from)
+        returning tenant_id into v_tenant;
+      if not found then return 0; end if;
+      if p_blob is not null then
+        insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
+          values (p_blob, v_tenant, p_blob_sha256, p_blob_media_type, length(p_blob_bytes), p_blob_bytes)
+          on conflict (tenant_id, sha256) do update set sha256 = excluded.sha256 returning id into v_blob;
+        insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, v_session, v_tenant)
+          on conflict do nothing;
+        update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))
+          where message_id = p_message and idx = p_idx;
+      end if;
+      return baton_append_events(v_session, p_run, p_events);
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_public_id(p_prefix text, p_id uuid)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select p_prefix || '_' || replace(p_id::text, '-', '') $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid)
+ RETURNS json
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_view json;
+    begin
+      if v_session is null then return null; end if;
+      if not exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+        v_view := baton_begin_step(v_session, p_run, p_message);
+      end if;
+      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_max_steps integer, p_traceparent text, p_pending text DEFAULT 'step'::text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_tenant text;
+      v_max_steps integer;
+    begin
+      select tenant_id, coalesce(p_max_steps, (agent_snapshot #>> '{limits,maxSteps}')::integer)
+        into v_tenant, v_max_steps from sessions where id = p_session;
+      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, max_steps, traceparent)
+        values (p_run, v_tenant, p_session, p_kind, p_pending, clock_timestamp(), v_max_steps, p_traceparent);
+      update sessions set status = 'busy', active_run_id = p_run where id = p_session;
+      update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;
+      return baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
+        'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_run runs;
+      v_requested text;
+      v_waiting boolean;
+      v_branch_name text;
+      v_branch jsonb;
+      v_kind text;
+      v_usage jsonb := p_finish -> 'usage';
+      v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
+      v_jobs jsonb := '[]';
+      v_next_run uuid;
+      v_last bigint;
+    begin
+      select * into v_run from runs where id = p_run;
+      select requested_maintenance into v_requested from sessions where id = p_session;
+      v_waiting := exists (select 1 from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer');
+      v_branch_name := case
+        when v_run.cancel_requested_at is not null then 'ifCancelled'
+        when v_waiting then 'ifMessagesWait'
+        else 'otherwise' end;
+      v_branch := p_finish -> 'next' -> v_branch_name;
+      v_kind := v_branch ->> 'pendingKind';
+      if v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs' then
+        v_kind := v_requested;
+        perform baton_take_requested(p_session);
+        v_requested := null;
+      end if;
+
+      update runs set
+        status = coalesce(v_branch ->> 'status', status),
+        status_reason = coalesce(v_branch ->> 'reason', status_reason),
+        error = coalesce(v_branch -> 'error', error),
+        pending_kind = v_kind,
+        -- BullMQ ignores an id that it still knows, and a run comes back to a step after its compaction: never the same again.
+        pending_dispatch = pending_dispatch + 1,
+        attempt = case
+          when v_branch ? 'retryDelayMs' then attempt + 1
+          when (v_branch ->> 'pendingNo')::integer = pending_no then attempt
+          else 1 end,
+        pending_no = coalesce((v_branch ->> 'pendingNo')::integer, pending_no),
+        pending_at = clock_timestamp()
+          + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, 0) / 1000.0),
+        next_check_at = null,
+        epoch = epoch + 1,
+        claim_id = null,
+        lease_owner = null,
+        lease_expires_at = null,
+        resume_count = case when v_branch ? 'retryDelayMs' then resume_count else 0 end,
+        step_count = step_count + coalesce((p_finish ->> 'steps')::integer, 0),
+        input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
+        output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
+        reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
+        cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
+        cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
+        cost_usd = cost_usd + v_cost,
+        finished_at = case when v_branch ? 'status' then clock_timestamp() end
+        where id = p_run returning * into v_run;
+      update sessions set
+        epoch = epoch + 1,
+        status = case when v_branch ? 'status' then 'idle' else status end,
+        active_run_id = case when v_branch ? 'status' then null else active_run_id end,
+        input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
+        output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
+        reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
+        cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
+        cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
+        cost_usd = cost_usd + v_cost
+        where id = p_session;
+      v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
+
+      if v_kind is not null then
+        v_jobs := jsonb_build_array(baton_job_of(p_run));
+      elsif v_waiting and v_branch ? 'nextRunId' then
+        v_next_run := (v_branch ->> 'nextRunId')::uuid;
+        if v_requested is not null then perform baton_take_requested(p_session); end if;
+        v_last := baton_start_run(p_session, v_next_run, 'task', null, v_run.traceparent, coalesce(v_requested, 'step'));
+        v_jobs := jsonb_build_array(baton_job_of(v_next_run));
+      elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
+        v_next_run := (p_finish ->> 'maintenanceRunId')::uuid;
+        if v_requested is not null then perform baton_take_requested(p_session); end if;
+        v_requested := coalesce(v_requested, p_finish ->> 'maintenanceAtEnd');
+        v_last := baton_start_run(p_session, v_next_run, 'maintenance', null, v_run.traceparent, v_requested);
+        v_jobs := jsonb_build_array(baton_job_of(v_next_run));
+      end if;
+      return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_take_requested(p_session uuid)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+      update sessions set requested_maintenance = null, context_state = context_state || jsonb_build_object(
+        'pending', jsonb_build_object('reason', 'manual', 'force', true, 'stripMedia', false))
+      where id = p_session
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid)
+ RETURNS json
+ LANGUAGE sql
+ STABLE
+AS $function$
+      select coalesce(json_agg(json_build_object(
+        'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
+      from sessions s
+      join messages m on m.session_id = s.id and m.seq >= s.view_start_seq
+        and (not m.is_summary or m.seq = s.summary_message_seq)
+        and not m.superseded and (m.role = 'user' or m.finish_reason is not null)
+      cross join lateral (
+        select coalesce(json_agg(json_build_array(
+          case when parts.compacted_at is null then parts.content else parts.content - 'output' end,
+          parts.state,
+          case when coalesce(parts.compacted_at, parts.media_stripped_at) is not null or parts.view_limit is not null then
+            json_strip_nulls(json_build_object(
+              'pruned', case when parts.compacted_at is not null then true end,
+              'viewLimitChars', parts.view_limit,
+              'mediaStripped', case when parts.media_stripped_at is not null then true end))
+          end) order by parts.idx), '[]') as parts
+        from parts where parts.message_id = m.id
+      ) p
+      where s.id = p_session
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+    begin
+      if v_session is null then return null; end if;
+      perform baton_apply_response(v_session, p_response);
+      return baton_append_events(v_session, p_run, p_events);
+    end $function$;

@@ -1,0 +1,103 @@
+import { formatId } from '../domain/ids.ts';
+import { isTerminalRun, type RunStatus } from '../domain/run.ts';
+import { closeOpenCompaction } from './compactions.ts';
+import type { Db, Tx } from './database.ts';
+import { appendEvents } from './events.ts';
+import { findRun } from './runs.ts';
+import { lockSession } from './sessions.ts';
+
+export type CancelOutcome = Readonly<{
+  runId: string;
+  status: RunStatus;
+  sessionId: string;
+  /** The session's last event after this. */
+  eventSeq: number;
+  /** A worker has the run and must be told. */
+  notify: boolean;
+}>;
+
+/**
+ * Requests that a run stop. A run that nobody has and that left nothing to settle is cancelled at once; any other gets
+ * the flag and becomes `cancelling`. A run that has ended stays as it is.
+ * @throws BatonError `not_found`
+ */
+export async function requestCancel(db: Db, tenantId: string, runId: string): Promise<CancelOutcome> {
+  const { session_id: sessionId } = await findRun(db, tenantId, runId);
+  return db.transaction().execute(async (tx) => {
+    const { event_seq: eventSeq } = await lockSession(tx, tenantId, sessionId);
+    return cancelLocked(tx, sessionId, eventSeq, runId);
+  });
+}
+
+/**
+ * The same for whatever run the session has at this moment; null when it has none.
+ * @throws BatonError `not_found`
+ */
+export async function requestSessionCancel(db: Db, tenantId: string, sessionId: string): Promise<CancelOutcome | null> {
+  return db.transaction().execute(async (tx) => {
+    const session = await lockSession(tx, tenantId, sessionId);
+    if (session.active_run_id === null) return null;
+    return cancelLocked(tx, sessionId, session.event_seq, session.active_run_id);
+  });
+}
+
+async function cancelLocked(tx: Tx, sessionId: string, eventSeqBefore: number, runId: string): Promise<CancelOutcome> {
+  const run = await tx
+    .selectFrom('runs')
+    .selectAll()
+    .where('id', '=', runId)
+    .forNoKeyUpdate()
+    .executeTakeFirstOrThrow();
+  if (isTerminalRun(run.status) || run.cancel_requested_at !== null) {
+    const notify = run.status === 'cancelling';
+    return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify };
+  }
+  if (run.claim_id === null && !(await hasLeftovers(tx, runId, run.pending_no))) {
+    return { ...(await cancelNow(tx, sessionId, runId)), runId, sessionId, notify: false };
+  }
+  await tx
+    .updateTable('runs')
+    .set({ status: 'cancelling', cancel_requested_at: new Date() })
+    .where('id', '=', runId)
+    .execute();
+  const eventSeq = await appendEvents(tx, sessionId, runId, [
+    { type: 'run:cancelling', data: { runId: formatId('run', runId) } },
+  ]);
+  return { runId, status: 'cancelling', sessionId, eventSeq, notify: true };
+}
+
+async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ status: RunStatus; eventSeq: number }> {
+  await tx
+    .updateTable('runs')
+    .set((eb) => ({
+      status: 'cancelled',
+      cancel_requested_at: new Date(),
+      finished_at: new Date(),
+      pending_kind: null,
+      epoch: eb('epoch', '+', 1),
+    }))
+    .where('id', '=', runId)
+    .execute();
+  await tx
+    .updateTable('sessions')
+    .set((eb) => ({ status: 'idle', active_run_id: null, epoch: eb('epoch', '+', 1) }))
+    .where('id', '=', sessionId)
+    .execute();
+  await closeOpenCompaction(tx, sessionId, { code: 'conflict', message: 'The run was cancelled.' });
+  const eventSeq = await appendEvents(tx, sessionId, runId, [
+    { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
+  ]);
+  return { status: 'cancelled', eventSeq };
+}
+
+async function hasLeftovers(tx: Tx, runId: string, stepNo: number): Promise<boolean> {
+  const row = await tx
+    .selectFrom('messages')
+    .select('id')
+    .where('run_id', '=', runId)
+    .where('step_no', '=', stepNo)
+    .where('role', '=', 'assistant')
+    .where('superseded', '=', false)
+    .executeTakeFirst();
+  return row !== undefined;
+}

@@ -1,0 +1,45 @@
+import type { Part } from '../domain/message.ts';
+import type { Db } from './database.ts';
+
+export type StreamedText = Readonly<{
+  messageId: string;
+  runId: string | null;
+  stepNo: number | null;
+  epoch: number;
+  chunks: readonly Readonly<{ charOffset: number; type: 'text' | 'reasoning'; text: string }>[];
+}>;
+
+/**
+ * The persisted pieces of a streaming message, from the one that holds `fromOffset` on. Offsets count UTF-16 units, as
+ * JavaScript does; Postgres counts code points, so lengths are not compared there.
+ */
+export async function readChunks(db: Db, messageId: string, fromOffset: number): Promise<StreamedText['chunks']> {
+  const rows = await db
+    .selectFrom('part_chunks')
+    .select(['char_offset', 'type', 'chunk'])
+    .where('message_id', '=', messageId)
+    .where('char_offset', '>=', (eb) =>
+      eb
+        .selectFrom('part_chunks')
+        .select((inner) => inner.fn.coalesce(inner.fn.max('char_offset'), inner.val(0)).as('first'))
+        .where('message_id', '=', messageId)
+        .where('char_offset', '<=', fromOffset),
+    )
+    .orderBy('char_offset')
+    .execute();
+  return rows.map((row) => ({ charOffset: row.char_offset, type: row.type, text: row.chunk }));
+}
+
+/** The text so far of a message whose answer broke off, as its parts. */
+export async function readStreamedParts(db: Db, messageId: string): Promise<Part[]> {
+  const rows = await db
+    .selectFrom('part_chunks')
+    .select(['part_idx', 'type', 'chunk'])
+    .where('message_id', '=', messageId)
+    .orderBy('char_offset')
+    .execute();
+  return Map.groupBy(rows, (row) => row.part_idx)
+    .values()
+    .map((pieces): Part => ({ type: pieces[0]?.type ?? 'text', text: pieces.map((piece) => piece.chunk).join('') }))
+    .toArray();
+}

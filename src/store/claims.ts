@@ -1,0 +1,167 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { contextStateSchema } from '../domain/context/state.ts';
+import type { JobPayload } from '../domain/job.ts';
+import { MESSAGE_ROLES } from '../domain/message.ts';
+import { RUN_KINDS } from '../domain/run.ts';
+import { ENGINE_VERSION } from '../domain/tunables.ts';
+import type { Db } from './database.ts';
+import { toViewPart } from './messages.ts';
+
+/** What a worker must show with every write: it holds the run as long as nobody raised the epoch. */
+export type Fence = Readonly<{ runId: string; epoch: number; claimId: string }>;
+
+/** The view as the database gives it. */
+export const viewSchema = z.array(
+  z.object({
+    id: z.uuid(),
+    seq: z.number().int(),
+    role: z.enum(MESSAGE_ROLES),
+    model: z.string().nullable(),
+    parts: z.array(
+      z
+        .tuple([z.unknown(), z.string().nullable(), z.unknown()])
+        .transform(([content, state, marks]) => toViewPart(content, state, marks)),
+    ),
+  }),
+);
+
+const claimedSchema = z.object({
+  outcome: z.literal('claimed'),
+  epoch: z.number().int(),
+  cancelRequested: z.boolean(),
+  /** The message of an earlier attempt at this step: it must be settled before anything else. */
+  leftoverMessageId: z.uuid().nullable(),
+  /** Null when there are leftovers or a cancel was requested: nothing has begun. */
+  view: viewSchema.nullable(),
+  /** The number of the message that the step has opened; null where none was opened. */
+  messageSeq: z.number().int().nullable(),
+  /** The session's last event after the claim. */
+  eventSeq: z.number().int(),
+  session: z.object({
+    id: z.uuid(),
+    tenantId: z.string(),
+    agentName: z.string(),
+    agentSnapshot: z.record(z.string(), z.unknown()),
+    contextState: contextStateSchema,
+    compactionCount: z.number().int(),
+  }),
+  run: z.object({
+    id: z.uuid(),
+    kind: z.enum(RUN_KINDS),
+    attempt: z.number().int(),
+    stepCount: z.number().int(),
+    maxSteps: z.number().int().nullable(),
+    resumeCount: z.number().int(),
+    traceparent: z.string().nullable(),
+  }),
+});
+
+const claimSchema = z.discriminatedUnion('outcome', [
+  claimedSchema,
+  /** The run ended or waits for somebody: the job is acknowledged. */
+  z.object({ outcome: z.literal('gone') }),
+  /** The run has moved on since this job was made: acknowledged. */
+  z.object({ outcome: z.literal('stale') }),
+  /** Another worker has it: acknowledged, the reconciler watches that worker. */
+  z.object({ outcome: z.literal('held') }),
+  z.object({ outcome: z.literal('early'), waitMs: z.number() }),
+  /** The run needs a newer worker: the job goes back. */
+  z.object({ outcome: z.literal('engine') }),
+]);
+
+export type Claim = z.infer<typeof claimSchema>;
+export type ClaimedRun = z.infer<typeof claimedSchema>;
+
+export type ClaimInput = Readonly<{
+  job: JobPayload;
+  /** Made by the caller: claiming again with the same one (after a lost reply) gives the same answer. */
+  claimId: string;
+  workerId: string;
+  leaseDurationMs: number;
+  /** The id for the assistant's message of this attempt. */
+  messageId: string;
+}>;
+
+/**
+ * Claims a run for its pending work and begins it. A step: inbox drained, message opened, view read; a compaction or a
+ * prune: view read. One round trip.
+ */
+export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
+  const { job } = input;
+  const { rows } = await sql<{ claim: unknown }>`
+    select baton_claim_run(${job.runId}, ${job.kind}, ${job.no}, ${job.dispatch}, ${input.claimId}, ${input.workerId},
+      ${input.leaseDurationMs}, ${ENGINE_VERSION}, ${input.messageId}) as claim`.execute(db);
+  return claimSchema.parse(rows[0]?.claim);
+}
+
+const restartedSchema = z.object({
+  view: viewSchema.nullable(),
+  messageSeq: z.number().int().nullable(),
+  eventSeq: z.number().int(),
+});
+
+/** After a settlement: begins the step anew under the same claim, unless a cancel came (no view). Null: fenced. */
+export async function restartStep(
+  db: Db,
+  fence: Fence,
+  messageId: string,
+): Promise<z.infer<typeof restartedSchema> | null> {
+  const { rows } = await sql<{ restarted: unknown }>`
+    select baton_restart_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${messageId}) as restarted`.execute(db);
+  return restartedSchema.nullable().parse(rows[0]?.restarted ?? null);
+}
+
+export type Heartbeat = Readonly<{ runId: string; claimId: string; cancelRequested: boolean }>;
+
+/**
+ * Extends the leases of the claims in hand, also of one that has expired but that nobody took over. A claim that is
+ * missing from the answer is lost.
+ */
+export async function renewLeases(
+  db: Db,
+  claims: readonly Readonly<{ runId: string; claimId: string }>[],
+  leaseDurationMs: number,
+): Promise<Heartbeat[]> {
+  const { rows } = await sql<Heartbeat>`
+    update runs set lease_expires_at = clock_timestamp() + make_interval(secs => ${leaseDurationMs / 1000})
+    from unnest(${claims.map((claim) => claim.runId)}::uuid[], ${claims.map((claim) => claim.claimId)}::uuid[])
+      as held (run_id, claim_id)
+    where runs.id = held.run_id and runs.claim_id = held.claim_id
+    returning runs.id as "runId", runs.claim_id as "claimId", cancel_requested_at is not null as "cancelRequested"`.execute(
+    db,
+  );
+  return rows;
+}
+
+/**
+ * Gives a claimed run back as pending work, for the next worker to take at once: on shutdown. No attempt is burned.
+ * @returns the job to enqueue, or null when the run was lost before
+ */
+export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | null> {
+  return db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ session: string | null }>`
+      select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);
+    const sessionId = rows[0]?.session ?? null;
+    return sessionId === null ? null : requeueRun(tx, sessionId, fence.runId);
+  });
+}
+
+/** Takes the run from whoever had it and makes it pending again. The caller holds both locks. */
+export async function requeueRun(tx: Db, sessionId: string, runId: string): Promise<JobPayload | null> {
+  const { rows } = await sql<JobPayload>`
+    with raised as (update sessions set epoch = epoch + 1 where id = ${sessionId} returning epoch)
+    update runs set
+      status = case when status = 'running' then 'queued' else status end,
+      epoch = raised.epoch,
+      claim_id = null,
+      lease_owner = null,
+      lease_expires_at = null,
+      pending_dispatch = pending_dispatch + 1,
+      pending_at = clock_timestamp(),
+      next_check_at = null
+    from raised
+    where id = ${runId} and pending_kind is not null
+    returning id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch`.execute(tx);
+  return rows[0] ?? null;
+}

@@ -1,0 +1,63 @@
+import { sql } from 'kysely';
+import { mergeResources, type TouchedResource, touchedResources } from '../domain/context/touched-files.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
+import type { Db, Tx } from './database.ts';
+import { toJson } from './json.ts';
+import { toPart } from './messages.ts';
+
+/** The round that a worker left open, or null. Whoever has the session's run may close it. */
+export async function findOpenCompaction(db: Db, sessionId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom('compactions')
+    .select('id')
+    .where('session_id', '=', sessionId)
+    .where('state', '=', 'running')
+    .executeTakeFirst();
+  return row?.id ?? null;
+}
+
+/** Closes the round of a run that ends without its worker. The caller holds both locks. */
+export async function closeOpenCompaction(tx: Tx, sessionId: string, error: ErrorRecord): Promise<void> {
+  await sql`
+    with closed as (
+      update compactions set state = 'failed', error = ${toJson(error)}::jsonb, finished_at = clock_timestamp()
+      where session_id = ${sessionId} and state = 'running'
+    )
+    update sessions set compacting_since = null where id = ${sessionId} and compacting_since is not null`.execute(tx);
+}
+
+/** Calls that are read at a time: a session may have a hundred thousand, with inputs of megabytes. */
+const PAGE_SIZE = 500;
+
+/**
+ * Every file and resource that the calls of a session touched, the newest first, whatever the view still shows of them.
+ */
+export async function listTouchedResources(db: Db, sessionId: string): Promise<TouchedResource[]> {
+  let touched: TouchedResource[] = [];
+  let after = { seq: 0, idx: -1 };
+  for (;;) {
+    const { seq, idx } = after;
+    const rows = await db
+      .selectFrom('messages')
+      .innerJoin('parts', 'parts.message_id', 'messages.id')
+      .select(['messages.seq', 'parts.idx', 'parts.content', 'parts.state'])
+      .where('messages.session_id', '=', sessionId)
+      .where('messages.superseded', '=', false)
+      .where('parts.type', '=', 'tool')
+      .where((where) =>
+        where.or([
+          where('messages.seq', '>', seq),
+          where.and([where('messages.seq', '=', seq), where('parts.idx', '>', idx)]),
+        ]),
+      )
+      .orderBy('messages.seq')
+      .orderBy('parts.idx')
+      .limit(PAGE_SIZE)
+      .execute();
+    const parts = rows.map((row) => toPart(row.content, row.state));
+    touched = mergeResources(touchedResources([{ parts }]), touched);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < PAGE_SIZE) return touched;
+    after = { seq: last.seq, idx: last.idx };
+  }
+}

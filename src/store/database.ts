@@ -1,0 +1,45 @@
+import { Kysely, PostgresDialect, type Transaction } from 'kysely';
+import pg from 'pg';
+import type { Tables } from './tables.ts';
+
+/** Reads may use either; what must be atomic takes a `Tx`, so the type says it. */
+export type Db = Kysely<Tables>;
+export type Tx = Transaction<Tables>;
+
+export type DatabaseOptions = Readonly<{
+  connectionString: string;
+  /** Connections at most. */
+  maxConnections?: number;
+  /** Shows in pg_stat_activity. */
+  applicationName?: string;
+  /** Told of connections that died: the pool replaces them, the query in hand rejects. */
+  onConnectionError?: (error: Error) => void;
+}>;
+
+const INT8_OID = 20;
+
+/** A server that never answers must not keep its callers waiting for ever; a busy pool may take a moment. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/**
+ * A pool of connections as a Kysely instance. `await db.destroy()` closes it.
+ * bigint columns are read as numbers: sequences and token counts stay far below 2^53.
+ */
+export function openDatabase(options: DatabaseOptions): Db {
+  const pool = new pg.Pool({
+    connectionString: options.connectionString,
+    max: options.maxConnections ?? 10,
+    application_name: options.applicationName ?? 'baton',
+    keepAlive: true,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    types: { getTypeParser: typeParser },
+  });
+  const onError = options.onConnectionError ?? (() => undefined);
+  pool.on('error', onError);
+  // The pool listens only while a connection is idle; one that dies in use would end the process.
+  pool.on('connect', (client) => client.on('error', onError));
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+}
+
+const typeParser: typeof pg.types.getTypeParser = (oid, format) =>
+  oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format);

@@ -1,0 +1,114 @@
+import { z } from 'zod';
+import type { SessionStatus } from '../domain/session.ts';
+import type { Usage } from '../domain/usage.ts';
+import { readChunks, type StreamedText } from './chunks.ts';
+import type { Db } from './database.ts';
+import { listWaiting, type WaitingMessage } from './inbox.ts';
+import { findSession } from './sessions.ts';
+
+/** What a reader needs to know of a session before it follows it: all of it as of one moment. */
+export type LiveSnapshot = Readonly<{
+  sessionId: string;
+  status: SessionStatus;
+  activeRunId: string | null;
+  /** The last event of that moment; 0 when there is none. */
+  eventSeq: number;
+  /** The oldest event that is kept. */
+  eventsFirstSeq: number;
+  waiting: readonly WaitingMessage[];
+  /** The assistant's message that is open, with the text that was persisted of it so far (possibly none). */
+  inFlight: StreamedText | null;
+  usage: Usage;
+}>;
+
+/**
+ * The state of a session in one snapshot: the text so far belongs to exactly the events up to `eventSeq`.
+ * @throws BatonError `not_found`
+ */
+export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: string): Promise<LiveSnapshot> {
+  const transaction = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
+  return transaction.execute(async (tx) => {
+    const session = await findSession(tx, tenantId, sessionId);
+    const waiting = await listWaiting(tx, sessionId);
+    const inFlight = session.active_run_id === null ? null : await readOpenMessage(tx, session.active_run_id);
+    return {
+      sessionId,
+      status: session.status,
+      activeRunId: session.active_run_id,
+      eventSeq: session.event_seq,
+      eventsFirstSeq: session.events_first_seq,
+      waiting,
+      inFlight,
+      usage: {
+        inputTokens: session.input_tokens,
+        outputTokens: session.output_tokens,
+        reasoningTokens: session.reasoning_tokens,
+        cacheReadTokens: session.cache_read_tokens,
+        cacheWriteTokens: session.cache_write_tokens,
+        totalTokens: session.input_tokens + session.output_tokens,
+      },
+    };
+  });
+}
+
+async function readOpenMessage(db: Db, runId: string): Promise<StreamedText | null> {
+  const message = await db
+    .selectFrom('messages')
+    .select(['id', 'run_id', 'step_no', 'epoch', 'finished_at'])
+    .where('run_id', '=', runId)
+    .where('role', '=', 'assistant')
+    .where('superseded', '=', false)
+    .orderBy('step_no', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (message === undefined || message.finished_at !== null) return null;
+  return {
+    messageId: message.id,
+    runId: message.run_id,
+    stepNo: message.step_no,
+    epoch: message.epoch ?? 0,
+    chunks: await readChunks(db, message.id, 0),
+  };
+}
+
+/** The number of the session's last event, or null when the session is gone. */
+export async function readEventSeq(db: Db, tenantId: string, sessionId: string): Promise<number | null> {
+  const row = await db
+    .selectFrom('sessions')
+    .select('event_seq')
+    .where('id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  return row?.event_seq ?? null;
+}
+
+export type WrittenText = Readonly<{
+  epoch: number;
+  superseded: boolean;
+  /** In the order of the message. */
+  pieces: readonly Readonly<{ type: 'text' | 'reasoning'; text: string }>[];
+}>;
+
+const pieceSchema = z.object({ type: z.enum(['text', 'reasoning']), text: z.string() });
+
+/** Text and reasoning of a message whose parts are final, or null when there is no such message. */
+export async function readWrittenText(db: Db, messageId: string): Promise<WrittenText | null> {
+  const message = await db
+    .selectFrom('messages')
+    .select(['epoch', 'superseded'])
+    .where('id', '=', messageId)
+    .executeTakeFirst();
+  if (message === undefined) return null;
+  const parts = await db
+    .selectFrom('parts')
+    .select('content')
+    .where('message_id', '=', messageId)
+    .where('type', 'in', ['text', 'reasoning'])
+    .orderBy('idx')
+    .execute();
+  return {
+    epoch: message.epoch ?? 0,
+    superseded: message.superseded,
+    pieces: parts.map(({ content }) => pieceSchema.parse(content)),
+  };
+}

@@ -1,0 +1,84 @@
+import { sql } from 'kysely';
+import type { JobPayload } from '../domain/job.ts';
+import type { Db, Tx } from './database.ts';
+
+/** Serializes sweeps over all processes; the number is arbitrary and only ours. */
+const SWEEP_LOCK_KEY = 4_822_719_317;
+
+/** Runs `sweep` unless another process sweeps at this moment. */
+export async function asOnlySweeper<T>(db: Db, sweep: (tx: Tx) => Promise<T>): Promise<T | null> {
+  return db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ locked: boolean }>`
+      select pg_try_advisory_xact_lock(${SWEEP_LOCK_KEY}) as locked`.execute(tx);
+    return rows[0]?.locked === true ? sweep(tx) : null;
+  });
+}
+
+export type LeasedRun = Readonly<{ id: string; sessionId: string; resumeCount: number }>;
+
+/** Runs whose worker has not renewed its lease in time. */
+export async function findExpiredLeases(db: Db, limit: number): Promise<LeasedRun[]> {
+  const { rows } = await sql<LeasedRun>`
+    select id, session_id as "sessionId", resume_count as "resumeCount" from runs
+    where claim_id is not null and status in ('running', 'cancelling')
+      -- A volatile function cannot be an index condition; its value, taken once, can.
+      and lease_expires_at < (select clock_timestamp())
+    order by lease_expires_at limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Locks the run of an expired lease and looks again. Null: renewed, finished, or somebody works on the session. */
+export async function lockExpiredLease(tx: Tx, run: LeasedRun): Promise<LeasedRun | null> {
+  const { rows: sessions } = await sql`
+    select 1 from sessions where id = ${run.sessionId} for no key update skip locked`.execute(tx);
+  if (sessions.length === 0) return null;
+  const { rows } = await sql<LeasedRun & { expired: boolean }>`
+    select id, session_id as "sessionId", resume_count as "resumeCount",
+      claim_id is not null and status in ('running', 'cancelling') and lease_expires_at < clock_timestamp() as expired
+    from runs where id = ${run.id} for no key update`.execute(tx);
+  const [locked] = rows;
+  if (locked?.expired !== true) return null;
+  return { id: locked.id, sessionId: locked.sessionId, resumeCount: locked.resumeCount };
+}
+
+/** Counts one more recovery of the run's current step. */
+export async function countResume(tx: Tx, runId: string): Promise<void> {
+  await sql`update runs set resume_count = resume_count + 1 where id = ${runId}`.execute(tx);
+}
+
+export type UnclaimedRun = JobPayload & Readonly<{ sessionId: string; waitedMs: number; runningLate: boolean }>;
+
+/** Pending work that is due since more than the grace time and that nobody has claimed. */
+export async function findUnclaimed(db: Db, graceMs: number, limit: number): Promise<UnclaimedRun[]> {
+  const { rows } = await sql<UnclaimedRun>`
+    select id as "runId", session_id as "sessionId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch,
+      extract(epoch from clock_timestamp() - pending_at) * 1000 as "waitedMs",
+      next_check_at is not null as "runningLate"
+    from runs
+    where claim_id is null and pending_kind is not null and status in ('queued', 'running', 'cancelling')
+      and coalesce(next_check_at, pending_at)
+        < (select clock_timestamp() - make_interval(secs => ${graceMs / 1000}))
+    order by coalesce(next_check_at, pending_at) limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Looks at the run again after `delayMs`, unless somebody claims it before. */
+export async function postponeCheck(db: Db, job: JobPayload, delayMs: number): Promise<void> {
+  await sql`
+    update runs set next_check_at = clock_timestamp() + make_interval(secs => ${delayMs / 1000})
+    where id = ${job.runId} and pending_kind = ${job.kind} and pending_no = ${job.no}
+      and pending_dispatch = ${job.dispatch} and claim_id is null`.execute(db);
+}
+
+/**
+ * Raises the dispatch counter of unclaimed work: the queue's own job of it is stuck with a dead worker, and its id with
+ * it. Null: it was claimed meanwhile.
+ */
+export async function redispatch(db: Db, run: UnclaimedRun): Promise<JobPayload | null> {
+  const { rows } = await sql<JobPayload>`
+    update runs set pending_dispatch = pending_dispatch + 1
+    where id = ${run.runId} and pending_no = ${run.no} and pending_dispatch = ${run.dispatch} and claim_id is null
+      and pending_kind is not null
+    returning id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch`.execute(db);
+  return rows[0] ?? null;
+}

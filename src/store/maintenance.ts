@@ -1,0 +1,94 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import type { CompactionReason, ContextState } from '../domain/context/state.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import type { Part, PartMarks } from '../domain/message.ts';
+import type { NextPlan } from '../domain/next-step.ts';
+import type { Usage } from '../domain/usage.ts';
+import type { Fence } from './claims.ts';
+import type { Db } from './database.ts';
+import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
+import { toJson } from './json.ts';
+
+/** A mark for one part of the session. A mark that the part has already stays. */
+export type NewMark = PartMarks &
+  Readonly<{
+    messageId: string;
+    index: number;
+    /** Tokens that the view held of the part before. */
+    originalTokens?: number;
+  }>;
+
+export type NewCompaction = Readonly<{
+  id: string;
+  strategy: string;
+  reason: CompactionReason;
+  /** The first and the last message that the summary stands for. */
+  fromSeq: number;
+  uptoSeq: number;
+  tokensBefore: number;
+}>;
+
+/**
+ * Opens a round of compaction: the session shows `compacting` from now on. A round that a dead worker left open is closed
+ * as failed. Null: fenced.
+ */
+export async function beginCompaction(
+  db: Db,
+  fence: Fence,
+  compaction: NewCompaction,
+  events: readonly NewEvent[],
+): Promise<{ round: number; eventSeq: number } | null> {
+  const { rows } = await sql<{ begun: unknown }>`
+    select baton_begin_compaction(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(compaction)}::jsonb,
+      ${toJson(events)}::jsonb) as begun`.execute(db);
+  return begunSchema.nullable().parse(rows[0]?.begun ?? null);
+}
+
+const begunSchema = z.object({ round: z.number().int(), eventSeq: z.number().int() });
+
+/** How a round ended. Only a completed one has a summary and moves the start of the view. */
+export type CompactionEnd = Readonly<
+  {
+    id: string;
+    attempts: number;
+    costUsd: number;
+    usage: Usage;
+    /** Set where the ladder ended with another strategy than the round began with. */
+    strategy?: string;
+    uptoSeq?: number;
+  } & (
+    | {
+        state: 'completed';
+        tokensAfter: number;
+        summary: Readonly<{ messageId: string; model: string | null; parts: readonly Part[] }>;
+        /** The first message that stays in the view, after the summary. */
+        viewStartSeq: number;
+      }
+    | { state: 'rejected' | 'failed'; tokensAfter?: number; error: ErrorRecord }
+  )
+>;
+
+export type MaintenanceFinish = Readonly<{
+  marks: readonly NewMark[];
+  compaction?: CompactionEnd;
+  contextState: ContextState;
+  usage: Usage;
+  costUsd: number;
+  events: readonly NewEvent[];
+  next: NextPlan;
+  /** The id for the run of a further compaction or prune that was asked for, should this run end here. */
+  maintenanceRunId: string;
+}>;
+
+/**
+ * Ends a compaction or prune job: marks, summary, state, usage, events and what comes next commit together, or nothing
+ * does. Null: fenced.
+ */
+export async function finishMaintenance(db: Db, fence: Fence, finish: MaintenanceFinish): Promise<FinishedWork | null> {
+  const { rows } = await sql<{ finished: unknown }>`
+    select baton_finish_maintenance(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(finish)}::jsonb)
+      as finished`.execute(db);
+  return finishedWorkSchema.nullable().parse(rows[0]?.finished ?? null);
+}

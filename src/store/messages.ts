@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import { FINISH_REASONS, type Part, partMarksSchema, partSchema, type ViewPart } from '../domain/message.ts';
+import type { Leftover } from '../domain/settlement.ts';
+import { usageSchema } from '../domain/usage.ts';
+import type { Db } from './database.ts';
+
+/** A stored part with its state, checked on the way out of the database. */
+export function toPart(content: unknown, state: string | null): Part {
+  return partSchema.parse(state === null ? content : { ...z.record(z.string(), z.unknown()).parse(content), state });
+}
+
+/** The same with the marks of the context layer. */
+export function toViewPart(content: unknown, state: string | null, marks: unknown): ViewPart {
+  const part = toPart(content, state);
+  return marks === null ? part : { ...part, marks: partMarksSchema.parse(marks) };
+}
+
+async function readParts(db: Db, messageIds: readonly string[]): Promise<Map<string, Part[]>> {
+  const rows = await db
+    .selectFrom('parts')
+    .select(['message_id', 'content', 'state'])
+    .where('message_id', 'in', messageIds.length === 0 ? [''] : messageIds)
+    .orderBy('message_id')
+    .orderBy('idx')
+    .execute();
+  const parts = new Map<string, Part[]>();
+  for (const [id, group] of Map.groupBy(rows, (row) => row.message_id)) {
+    parts.set(
+      id,
+      group.map((row) => toPart(row.content, row.state)),
+    );
+  }
+  return parts;
+}
+
+/** What an earlier attempt left of a message. */
+export async function readLeftover(db: Db, messageId: string): Promise<Leftover> {
+  const message = await db
+    .selectFrom('messages')
+    .select(['finish_reason', 'usage'])
+    .where('id', '=', messageId)
+    .executeTakeFirstOrThrow();
+  const parts = await readParts(db, [messageId]);
+  return {
+    messageId,
+    finishReason: z.enum(FINISH_REASONS).nullable().parse(message.finish_reason),
+    usage: usageSchema.nullable().parse(message.usage),
+    parts: parts.get(messageId) ?? [],
+  };
+}
+
+export type TranscriptMessage = Readonly<{
+  id: string;
+  seq: number;
+  role: 'user' | 'assistant';
+  runId: string | null;
+  stepNo: number | null;
+  attempt: number | null;
+  model: string | null;
+  finishReason: string | null;
+  usage: unknown;
+  error: unknown;
+  createdAt: Date;
+  parts: readonly Part[];
+}>;
+
+/** The transcript after `afterSeq`, in order; what was superseded by a later attempt is left out. */
+export async function listMessages(
+  db: Db,
+  sessionId: string,
+  afterSeq: number,
+  limit: number,
+): Promise<TranscriptMessage[]> {
+  const rows = await db
+    .selectFrom('messages')
+    .select([
+      'id',
+      'seq',
+      'role',
+      'run_id',
+      'step_no',
+      'attempt',
+      'model',
+      'finish_reason',
+      'usage',
+      'error',
+      'created_at',
+    ])
+    .where('session_id', '=', sessionId)
+    .where('seq', '>', afterSeq)
+    .where('superseded', '=', false)
+    .orderBy('seq')
+    .limit(limit)
+    .execute();
+  const parts =
+    rows.length === 0
+      ? new Map<string, Part[]>()
+      : await readParts(
+          db,
+          rows.map((row) => row.id),
+        );
+  return rows.map((row) => ({
+    id: row.id,
+    seq: row.seq,
+    role: row.role,
+    runId: row.run_id,
+    stepNo: row.step_no,
+    attempt: row.attempt,
+    model: row.model,
+    finishReason: row.finish_reason,
+    usage: row.usage,
+    error: row.error,
+    createdAt: row.created_at,
+    parts: parts.get(row.id) ?? [],
+  }));
+}

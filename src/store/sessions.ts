@@ -1,0 +1,148 @@
+import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
+import type { SessionStatus } from '../domain/session.ts';
+import type { Db, Tx } from './database.ts';
+import { toJson } from './json.ts';
+
+const COLUMNS = [
+  'id',
+  'agent_name',
+  'agent_version',
+  'title',
+  'metadata',
+  'status',
+  'active_run_id',
+  'event_seq',
+  'events_first_seq',
+  'input_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'cache_read_tokens',
+  'cache_write_tokens',
+  'cost_usd',
+  'compaction_count',
+  'created_at',
+  'updated_at',
+] as const;
+
+export type SessionRow = Awaited<ReturnType<typeof findSession>>;
+
+export type NewSession = Readonly<{
+  id: string;
+  tenantId: string;
+  agentName: string;
+  agentVersion: string;
+  agentSnapshot: unknown;
+  title: string | null;
+  metadata: Readonly<Record<string, string>>;
+}>;
+
+/** Creates the session. @throws BatonError `conflict` when the id is taken */
+export async function insertSession(db: Db, session: NewSession): Promise<SessionRow> {
+  const row = await db
+    .insertInto('sessions')
+    .values({
+      id: session.id,
+      tenant_id: session.tenantId,
+      agent_name: session.agentName,
+      agent_version: session.agentVersion,
+      agent_snapshot: toJson(session.agentSnapshot),
+      title: session.title,
+      metadata: toJson(session.metadata),
+    })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .returning(COLUMNS)
+    .executeTakeFirst();
+  if (row === undefined) throw new BatonError('conflict', `session ${formatId('session', session.id)} exists already`);
+  return row;
+}
+
+/** @throws BatonError `not_found` */
+export async function findSession(db: Db, tenantId: string, id: string) {
+  const row = await db
+    .selectFrom('sessions')
+    .select(COLUMNS)
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  if (row === undefined) throw sessionNotFound(id);
+  return row;
+}
+
+export type SessionFilter = Readonly<{
+  tenantId: string;
+  limit: number;
+  status?: SessionStatus;
+  metadata?: Readonly<Record<string, string>>;
+  /** Only what comes after this one in the list (newest first). */
+  after?: Readonly<{ createdAt: string; id: string }>;
+}>;
+
+/** Newest first. */
+export async function listSessions(db: Db, filter: SessionFilter): Promise<SessionRow[]> {
+  let query = db.selectFrom('sessions').select(COLUMNS).where('tenant_id', '=', filter.tenantId);
+  if (filter.status !== undefined) query = query.where('status', '=', filter.status);
+  if (filter.metadata !== undefined) query = query.where('metadata', '@>', toJson(filter.metadata) as never);
+  const { after } = filter;
+  if (after !== undefined) {
+    query = query.where((eb) =>
+      eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(eb.val(new Date(after.createdAt)), eb.val(after.id))),
+    );
+  }
+  return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(filter.limit).execute();
+}
+
+/** The session's row, locked until the transaction ends. @throws BatonError `not_found` */
+export async function lockSession(tx: Tx, tenantId: string, id: string) {
+  const row = await tx
+    .selectFrom('sessions')
+    .selectAll()
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  if (row === undefined) throw sessionNotFound(id);
+  return row;
+}
+
+/** Changes what the caller may change. @throws BatonError `not_found` */
+export async function updateSession(
+  db: Db,
+  tenantId: string,
+  id: string,
+  change: Readonly<{ title?: string | null; metadata?: Readonly<Record<string, string>> }>,
+): Promise<SessionRow> {
+  const row = await db
+    .updateTable('sessions')
+    .set({
+      updated_at: new Date().toISOString(),
+      ...(change.title === undefined ? {} : { title: change.title }),
+      ...(change.metadata === undefined ? {} : { metadata: toJson(change.metadata) }),
+    })
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .returning(COLUMNS)
+    .executeTakeFirst();
+  if (row === undefined) throw sessionNotFound(id);
+  return row;
+}
+
+/** The error for an id that no session of the tenant has. */
+export function sessionNotFound(id: string): BatonError {
+  return new BatonError('not_found', `session ${formatId('session', id)} does not exist`);
+}
+
+/**
+ * Deletes a session with everything in it. The lock makes sure that no run starts in between.
+ * @throws BatonError `not_found`; `conflict` while a run is active
+ */
+export async function deleteSession(db: Db, tenantId: string, id: string): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const session = await lockSession(tx, tenantId, id);
+    if (session.active_run_id !== null) {
+      const run = formatId('run', session.active_run_id);
+      throw new BatonError('conflict', `session ${formatId('session', id)} is busy: cancel ${run} first`);
+    }
+    await tx.deleteFrom('sessions').where('id', '=', id).execute();
+  });
+}

@@ -1,0 +1,131 @@
+import { sql } from 'kysely';
+import type { ContextState } from '../domain/context/state.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import type { FinishReason, Part, ToolOutput } from '../domain/message.ts';
+import type { NextPlan } from '../domain/next-step.ts';
+import type { ToolCallState } from '../domain/tool-call.ts';
+import type { Usage } from '../domain/usage.ts';
+import type { NewBlob } from './blobs.ts';
+import type { Fence } from './claims.ts';
+import type { Db } from './database.ts';
+import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
+import { toJson, toText } from './json.ts';
+
+/** A piece of streamed text, where it begins in the message. */
+export type TextChunk = Readonly<{
+  charOffset: number;
+  partIndex: number;
+  type: 'text' | 'reasoning';
+  text: string;
+}>;
+
+/** The final form of the assistant's message: it replaces whatever was streamed. */
+export type ResponseWrite = Readonly<{
+  messageId: string;
+  parts: readonly Part[];
+  finishReason?: FinishReason;
+  model?: string;
+  usage?: Usage;
+  error?: ErrorRecord;
+  /** Not part of the transcript that the model is shown. */
+  superseded?: boolean;
+}>;
+
+/**
+ * Appends streamed text. False: fenced. The run row is locked in the same statement that checks the fence, so no
+ * takeover can slip in between.
+ */
+export async function appendChunks(
+  db: Db,
+  fence: Fence,
+  messageId: string,
+  chunks: readonly TextChunk[],
+): Promise<boolean> {
+  const { rows } = await sql<{ held: boolean }>`
+    with fence as (
+      select 1 from runs where id = ${fence.runId} and epoch = ${fence.epoch} and claim_id = ${fence.claimId} for share
+    ), appended as (
+      insert into part_chunks (message_id, char_offset, part_idx, type, chunk)
+      select ${messageId}, chunks.char_offset, chunks.part_idx, chunks.type, chunks.chunk from fence, unnest(
+        ${chunks.map((chunk) => chunk.charOffset)}::integer[],
+        ${chunks.map((chunk) => chunk.partIndex)}::integer[],
+        ${chunks.map((chunk) => chunk.type)}::text[],
+        ${chunks.map((chunk) => toText(chunk.text))}::text[]) as chunks (char_offset, part_idx, type, chunk)
+      -- Written again after a lost reply; the last piece may have grown since.
+      on conflict (message_id, char_offset) do update set chunk = excluded.chunk
+    )
+    select exists (select 1 from fence) as held`.execute(db);
+  return rows[0]?.held === true;
+}
+
+/** Makes the whole response durable, before any of its tools starts. Returns the last event's number; null: fenced. */
+export async function writeResponse(
+  db: Db,
+  fence: Fence,
+  response: ResponseWrite,
+  events: readonly NewEvent[],
+): Promise<number | null> {
+  const { rows } = await sql<{ seq: number | null }>`
+    select baton_write_response(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(response)}::jsonb,
+      ${toJson(events)}::jsonb) as seq`.execute(db);
+  return rows[0]?.seq ?? null;
+}
+
+export type CallMove = Readonly<{
+  messageId: string;
+  index: number;
+  from: readonly ToolCallState[];
+  to: ToolCallState;
+  output?: ToolOutput;
+  /** What was cut out of the output: its size before, and the whole of it where that is kept. */
+  cut?: Readonly<{ originalTokens: number; blob?: NewBlob }>;
+  events: readonly NewEvent[];
+}>;
+
+/**
+ * Moves one tool call; what it brings commits with it. `lost`: fenced. `refused`: it was in none of the `from` states.
+ * `cancelled`: it may not start any more. In these cases nothing was written.
+ */
+export async function moveCall(
+  db: Db,
+  fence: Fence,
+  move: CallMove,
+): Promise<{ outcome: 'moved'; eventSeq: number } | { outcome: 'lost' | 'refused' | 'cancelled' }> {
+  const { cut } = move;
+  const { rows } = await sql<{ seq: number | null }>`
+    select baton_move_call(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${move.messageId}, ${move.index},
+      ${[...move.from]}::text[], ${move.to}, ${move.output === undefined ? null : toJson(move.output)}::jsonb,
+      ${toJson(move.events)}::jsonb, ${cut?.originalTokens ?? null}, ${cut?.blob?.id ?? null},
+      ${cut?.blob?.sha256 ?? null}, ${cut?.blob?.mediaType ?? null}, ${cut?.blob?.bytes ?? null}) as seq`.execute(db);
+  const seq = rows[0]?.seq ?? null;
+  if (seq === null) return { outcome: 'lost' };
+  if (seq === -1) return { outcome: 'cancelled' };
+  return seq === 0 ? { outcome: 'refused' } : { outcome: 'moved', eventSeq: seq };
+}
+
+export type StepFinish = Readonly<{
+  /** Set where the response was not written before: a step without tools ends in one round trip. */
+  response?: ResponseWrite;
+  usage: Usage;
+  costUsd: number;
+  /** 1 for a step that counts against the run's limit, 0 for one that never got an answer. */
+  steps: 0 | 1;
+  /** Set where the step changed what is known of the context. */
+  contextState?: ContextState;
+  events: readonly NewEvent[];
+  next: NextPlan;
+  /** A prune that the view is worth, should this run end here and no message wait. */
+  maintenanceAtEnd?: 'prune';
+  /** The id for the run of a compaction or prune, should this run end here. */
+  maintenanceRunId: string;
+}>;
+
+/** Ends the step: response, usage, events and what comes next commit together. Null: fenced. */
+export async function finishStep(db: Db, fence: Fence, finish: StepFinish): Promise<FinishedWork | null> {
+  const { rows } = await sql<{ finished: unknown }>`
+    select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(finish)}::jsonb) as finished`.execute(
+    db,
+  );
+  return finishedWorkSchema.nullable().parse(rows[0]?.finished ?? null);
+}

@@ -1,0 +1,252 @@
+import type { ColumnType, Generated, JSONColumnType } from 'kysely';
+import type { CompactionState } from '../domain/compaction.ts';
+import type { PendingKind, RunKind, RunStatus } from '../domain/run.ts';
+import type { Delivery, SessionStatus } from '../domain/session.ts';
+import type { ToolCallState } from '../domain/tool-call.ts';
+
+/** The row types of the schema: see migrations/ for what each column means to the database. */
+
+type Time = ColumnType<Date, Date | string, Date | string>;
+type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>;
+/** Read as parsed JSON; written as text by `toJson`, which keeps out what jsonb refuses. */
+type Json = JSONColumnType<Record<string, unknown>>;
+
+type SessionsTable = {
+  id: string;
+  tenant_id: Generated<string>;
+  agent_name: string;
+  agent_version: string;
+  agent_snapshot: Json;
+  title: string | null;
+  metadata: ColumnType<Record<string, string>, string | undefined, string>;
+  status: Generated<SessionStatus>;
+  active_run_id: string | null;
+  epoch: Generated<number>;
+  message_seq: Generated<number>;
+  event_seq: Generated<number>;
+  events_first_seq: Generated<number>;
+  inbox_seq: Generated<number>;
+  view_start_seq: Generated<number>;
+  summary_message_seq: number | null;
+  context_state: ColumnType<Record<string, unknown>, string | undefined, string>;
+  requested_maintenance: Exclude<PendingKind, 'step'> | null;
+  input_tokens: Generated<number>;
+  output_tokens: Generated<number>;
+  reasoning_tokens: Generated<number>;
+  cache_read_tokens: Generated<number>;
+  cache_write_tokens: Generated<number>;
+  cost_usd: Generated<number>;
+  compaction_count: Generated<number>;
+  compacting_since: Time | null;
+  last_compaction_at: Time | null;
+  expires_at: Time | null;
+  created_at: DefaultTime;
+  updated_at: DefaultTime;
+};
+
+type RunsTable = {
+  id: string;
+  tenant_id: Generated<string>;
+  session_id: string;
+  kind: Generated<RunKind>;
+  status: Generated<RunStatus>;
+  status_reason: string | null;
+  epoch: Generated<number>;
+  claim_id: string | null;
+  lease_owner: string | null;
+  lease_expires_at: Time | null;
+  pending_kind: PendingKind | null;
+  pending_no: Generated<number>;
+  pending_dispatch: Generated<number>;
+  pending_at: Time | null;
+  next_check_at: Time | null;
+  request_upto_seq: Generated<number>;
+  attempt: Generated<number>;
+  resume_count: Generated<number>;
+  step_count: Generated<number>;
+  max_steps: number | null;
+  cancel_requested_at: Time | null;
+  approval_expires_at: Time | null;
+  budget_tokens: number | null;
+  budget_cost_usd: number | null;
+  deadline_at: Time | null;
+  error: Json | null;
+  input_tokens: Generated<number>;
+  output_tokens: Generated<number>;
+  reasoning_tokens: Generated<number>;
+  cache_read_tokens: Generated<number>;
+  cache_write_tokens: Generated<number>;
+  cost_usd: Generated<number>;
+  required_engine: Generated<number>;
+  traceparent: string | null;
+  created_at: DefaultTime;
+  started_at: Time | null;
+  finished_at: Time | null;
+};
+
+type MessagesTable = {
+  id: string;
+  tenant_id: Generated<string>;
+  session_id: string;
+  seq: number;
+  role: 'user' | 'assistant';
+  run_id: string | null;
+  step_no: number | null;
+  attempt: number | null;
+  epoch: number | null;
+  model: string | null;
+  finish_reason: string | null;
+  is_summary: Generated<boolean>;
+  superseded: Generated<boolean>;
+  usage: Json | null;
+  error: Json | null;
+  metadata: Json;
+  created_at: DefaultTime;
+  finished_at: Time | null;
+};
+
+type PartsTable = {
+  message_id: string;
+  idx: number;
+  session_id: string;
+  tenant_id: Generated<string>;
+  type: string;
+  content: Json;
+  token_estimate: number | null;
+  tool_call_id: string | null;
+  call_key: string | null;
+  tool_name: string | null;
+  state: ToolCallState | null;
+  started_at: Time | null;
+  finished_at: Time | null;
+  truncated: Generated<boolean>;
+  compacted_at: Time | null;
+  view_limit: number | null;
+  media_stripped_at: Time | null;
+  original_tokens: number | null;
+};
+
+type PartChunksTable = {
+  message_id: string;
+  char_offset: number;
+  part_idx: number;
+  type: 'text' | 'reasoning';
+  chunk: string;
+};
+
+type InboxTable = {
+  session_id: string;
+  seq: number;
+  tenant_id: Generated<string>;
+  id: string;
+  delivery: Generated<Delivery>;
+  content: ColumnType<unknown[], string, string>;
+  run_id: string | null;
+  enqueued_at: DefaultTime;
+  consumed_message_seq: number | null;
+  consumed_at: Time | null;
+};
+
+type EventsTable = {
+  session_id: string;
+  seq: number;
+  tenant_id: Generated<string>;
+  run_id: string | null;
+  type: string;
+  data: Json;
+  created_at: DefaultTime;
+};
+
+type CompactionsTable = {
+  id: string;
+  tenant_id: Generated<string>;
+  session_id: string;
+  run_id: string | null;
+  round: number;
+  strategy: string;
+  reason: string;
+  state: Generated<CompactionState>;
+  from_seq: number;
+  upto_seq: number;
+  summary_message_seq: number | null;
+  tokens_before: number;
+  tokens_after: number | null;
+  attempts: Generated<number>;
+  cost_usd: Generated<number>;
+  usage: Json | null;
+  error: Json | null;
+  started_at: DefaultTime;
+  finished_at: Time | null;
+};
+
+type BlobsTable = {
+  id: string;
+  tenant_id: Generated<string>;
+  sha256: Buffer;
+  media_type: string;
+  size_bytes: number;
+  bytes: Buffer | null;
+  url: string | null;
+  created_at: DefaultTime;
+};
+
+type BlobRefsTable = { blob_id: string; session_id: string; tenant_id: Generated<string> };
+
+type IdempotencyKeysTable = {
+  tenant_id: Generated<string>;
+  route: string;
+  key: string;
+  request_sha256: Buffer;
+  response_status: number;
+  response_body: Json;
+  created_at: DefaultTime;
+  expires_at: Time;
+};
+
+type ApiKeysTable = {
+  id: string;
+  tenant_id: Generated<string>;
+  name: string;
+  key_sha256: Buffer;
+  scopes: Generated<string[]>;
+  created_at: DefaultTime;
+  last_used_at: Time | null;
+  revoked_at: Time | null;
+};
+
+type WorkersTable = {
+  id: string;
+  host: string;
+  pid: number;
+  lock_key: number;
+  engine: number;
+  started_at: DefaultTime;
+  seen_at: DefaultTime;
+};
+
+type ModelLimitsTable = {
+  provider: string;
+  endpoint: string;
+  model: string;
+  context_tokens: number | null;
+  input_tokens: number | null;
+  estimator_prior: number | null;
+  learned_at: DefaultTime;
+};
+
+export type Tables = {
+  sessions: SessionsTable;
+  runs: RunsTable;
+  messages: MessagesTable;
+  parts: PartsTable;
+  part_chunks: PartChunksTable;
+  inbox: InboxTable;
+  events: EventsTable;
+  compactions: CompactionsTable;
+  blobs: BlobsTable;
+  blob_refs: BlobRefsTable;
+  idempotency_keys: IdempotencyKeysTable;
+  api_keys: ApiKeysTable;
+  workers: WorkersTable;
+  model_limits: ModelLimitsTable;
+};

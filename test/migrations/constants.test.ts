@@ -1,0 +1,86 @@
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { COMPACTION_STATES } from '../../src/domain/compaction.ts';
+import { MESSAGE_ROLES, partSchema, reasoningPartSchema, textPartSchema } from '../../src/domain/message.ts';
+import { ACTIVE_RUN_STATUSES, PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../src/domain/run.ts';
+import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/session.ts';
+import { isSettledCall, TOOL_CALL_STATES } from '../../src/domain/tool-call.ts';
+import type { Db } from '../../src/store/database.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+
+/** What each CHECK that lists values must list. */
+const LISTS: Readonly<Record<string, readonly string[]>> = {
+  compactions_state_check: COMPACTION_STATES,
+  inbox_delivery_check: DELIVERIES,
+  messages_role_check: MESSAGE_ROLES,
+  part_chunks_type_check: [textPartSchema, reasoningPartSchema].map((schema) => schema.shape.type.value),
+  parts_state_check: TOOL_CALL_STATES,
+  parts_type_check: partSchema.options.map((schema) => schema.shape.type.value),
+  runs_kind_check: RUN_KINDS,
+  runs_pending_kind_check: PENDING_KINDS,
+  runs_status_check: RUN_STATUSES,
+  sessions_requested_maintenance_check: PENDING_KINDS.filter((kind) => kind !== 'step'),
+  sessions_status_check: SESSION_STATUSES,
+};
+
+/** What each partial index that lists values must list: a value left out is a row that its query never finds. */
+const INDEX_LISTS: Readonly<Record<string, readonly string[]>> = {
+  parts_unsettled: TOOL_CALL_STATES.filter((state) => !isSettledCall(state)),
+  runs_leased: ['running', 'cancelling'],
+  runs_one_active_per_session: ACTIVE_RUN_STATUSES,
+  // One that waits for an answer is pending for nobody.
+  runs_unclaimed: ACTIVE_RUN_STATUSES.filter((status) => status !== 'requires_action'),
+};
+
+type Definition = Readonly<{ name: string; definition: string }>;
+
+const readChecks = async (db: Db): Promise<readonly Definition[]> =>
+  (
+    await sql<Definition>`
+      select conname as name, pg_get_constraintdef(oid) as definition from pg_constraint
+      where contype = 'c' and connamespace = 'public'::regnamespace`.execute(db)
+  ).rows;
+
+const readPredicates = async (db: Db): Promise<readonly Definition[]> =>
+  (
+    await sql<Definition>`
+      select i.relname as name, pg_get_expr(x.indpred, x.indrelid) as definition
+      from pg_index x join pg_class i on i.oid = x.indexrelid
+      where x.indpred is not null and i.relnamespace = 'public'::regnamespace`.execute(db)
+  ).rows;
+
+/** The values of each definition that has an array of them. */
+function listsOf(definitions: readonly Definition[]): Record<string, string[]> {
+  const lists = definitions.flatMap(({ name, definition }) => {
+    const array = /ANY \(ARRAY\[([^\]]+)\]\)/.exec(definition)?.[1];
+    return array === undefined ? [] : [[name, Array.from(array.matchAll(/'([^']+)'/g), ([, value = '']) => value)]];
+  });
+  return Object.fromEntries(lists);
+}
+
+const sorted = (lists: Readonly<Record<string, readonly string[]>>): Record<string, string[]> =>
+  Object.fromEntries(Object.entries(lists).map(([name, values]) => [name, values.toSorted()]));
+
+describe('the schema and the domain', () => {
+  it('allow the same values in every column that has a list of them', async () => {
+    await using database = await createTestDatabase();
+    expect(sorted(listsOf(await readChecks(database.db)))).toEqual(sorted(LISTS));
+  });
+
+  it('agree on the statuses and states that the partial indexes cover', async () => {
+    await using database = await createTestDatabase();
+    expect(sorted(listsOf(await readPredicates(database.db)))).toEqual(sorted(INDEX_LISTS));
+  });
+
+  it('agree on the runs that no worker may claim', async () => {
+    await using database = await createTestDatabase();
+    const { rows } = await sql<{ source: string }>`
+      select prosrc as source from pg_proc where proname = 'baton_claim_run'`.execute(database.db);
+    const list = /status in \(([^)]+)\) then\s+return json_build_object\('outcome', 'gone'\)/.exec(
+      rows[0]?.source ?? '',
+    );
+    const values = Array.from(list?.[1]?.matchAll(/'([^']+)'/g) ?? [], ([, value = '']) => value);
+    const claimable = RUN_STATUSES.filter((status) => !values.includes(status));
+    expect(claimable).toEqual(ACTIVE_RUN_STATUSES.filter((status) => status !== 'requires_action'));
+  });
+});

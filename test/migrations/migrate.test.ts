@@ -1,0 +1,64 @@
+import * as fs from 'node:fs/promises';
+import * as path from 'node:path';
+import { FileMigrationProvider, Migrator, NO_MIGRATIONS } from 'kysely/migration';
+import { describe, expect, it } from 'vitest';
+import { dumpSchema } from '../../src/cli/dump-schema.ts';
+import type { Db } from '../../src/store/database.ts';
+import { migrateToLatest, pendingMigrations } from '../../src/store/migrate.ts';
+import { createEmptyDatabase } from './empty-database.ts';
+
+const migrationFolder = path.join(import.meta.dirname, '../../migrations');
+
+/** The migrator with all its directions; the service itself only ever goes forward. */
+const createMigrator = (db: Db): Migrator =>
+  new Migrator({ db, provider: new FileMigrationProvider({ fs, path, migrationFolder }) });
+
+describe('migrateToLatest', () => {
+  it('changes nothing the second time', async () => {
+    await using empty = await createEmptyDatabase();
+    expect(await pendingMigrations(empty.db)).not.toEqual([]);
+    const applied = await migrateToLatest(empty.db);
+    expect(await pendingMigrations(empty.db)).toEqual([]);
+    const before = await dumpSchema(empty.connectionString);
+    expect(await migrateToLatest(empty.db)).toEqual([]);
+    expect(await dumpSchema(empty.connectionString)).toBe(before);
+    expect(applied).not.toEqual([]);
+  });
+
+  it('applies each migration once when ten start at the same moment', async () => {
+    await using empty = await createEmptyDatabase();
+    const pending = await pendingMigrations(empty.db);
+    const migrators = Array.from({ length: 10 }, () => empty.open());
+    const applied = await Promise.all(migrators.map((db) => migrateToLatest(db)));
+    expect(applied.flat()).toEqual(pending);
+  });
+});
+
+describe('down', () => {
+  it('undoes one migration after the other, down to an empty schema, and up again everything is as it was', async () => {
+    await using empty = await createEmptyDatabase();
+    const migrator = createMigrator(empty.db);
+    const names = await pendingMigrations(empty.db);
+    const dumps = [await dumpSchema(empty.connectionString)];
+    for (const name of names) {
+      expect((await migrator.migrateUp()).results).toMatchObject([{ migrationName: name, status: 'Success' }]);
+      dumps.push(await dumpSchema(empty.connectionString));
+    }
+    for (const [index, name] of [...names.entries()].reverse()) {
+      const { error, results } = await migrator.migrateDown();
+      expect(error).toBeUndefined();
+      expect(results).toMatchObject([{ migrationName: name, status: 'Success' }]);
+      expect(await dumpSchema(empty.connectionString), `after the down of ${name}`).toBe(dumps[index]);
+    }
+    expect(await migrateToLatest(empty.db)).toEqual(names);
+    expect(await dumpSchema(empty.connectionString)).toBe(dumps.at(-1));
+  });
+
+  it('goes all the way in one go', async () => {
+    await using empty = await createEmptyDatabase();
+    const nothing = await dumpSchema(empty.connectionString);
+    await migrateToLatest(empty.db);
+    expect((await createMigrator(empty.db).migrateTo(NO_MIGRATIONS)).error).toBeUndefined();
+    expect(await dumpSchema(empty.connectionString)).toBe(nothing);
+  });
+});

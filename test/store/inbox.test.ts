@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest';
+import { newId } from '../../src/runtime/new-id.ts';
+import type { Db } from '../../src/store/database.ts';
+import { readEvents } from '../../src/store/events.ts';
+import { acceptMessage, listWaiting, type NewInboxMessage } from '../../src/store/inbox.ts';
+import { findSession, insertSession } from '../../src/store/sessions.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+
+async function createSession(db: Db, tenantId = 'default'): Promise<string> {
+  const agent = { agentName: 'tester', agentVersion: '1', agentSnapshot: {} };
+  return (await insertSession(db, { id: newId(), tenantId, ...agent, title: null, metadata: {} })).id;
+}
+
+function message(sessionId: string, changes: Partial<NewInboxMessage> = {}): NewInboxMessage {
+  const content = [{ type: 'text', text: 'Go' }] as const;
+  return { tenantId: 'default', sessionId, messageId: newId(), content, runId: newId(), maxSteps: null, ...changes };
+}
+
+describe('the inbox of a session', () => {
+  it('starts a run with the first message, and lets the others wait behind it in order', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const session = await createSession(db);
+    const first = message(session, { maxSteps: 7 });
+    const accepted = await acceptMessage(db, first);
+    expect(accepted).toMatchObject({ runId: first.runId, queued: false, position: 0, status: 'queued' });
+    expect(accepted.job).toEqual({ runId: first.runId, kind: 'step', no: 1, dispatch: 1 });
+    expect(await findSession(db, 'default', session)).toMatchObject({ status: 'busy', active_run_id: first.runId });
+    const later = [message(session), message(session)];
+    for (const [index, next] of later.entries()) {
+      expect(await acceptMessage(db, next)).toMatchObject({
+        runId: first.runId,
+        queued: true,
+        position: index + 2,
+        job: null,
+      });
+    }
+    expect((await listWaiting(db, session)).map(({ id }) => id)).toEqual(
+      [first, ...later].map(({ messageId }) => messageId),
+    );
+  });
+
+  it('takes a message once, however often and in parallel it is sent', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const session = await createSession(db);
+    const sent = message(session);
+    const answers = await Promise.all(Array.from({ length: 8 }, () => acceptMessage(db, { ...sent, runId: newId() })));
+    expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
+    expect(answers.filter(({ job }) => job !== null).length).toBe(1);
+    expect((await listWaiting(db, session)).length).toBe(1);
+    expect((await readEvents(db, session, 0, 100)).map(({ type }) => type)).toEqual(['run:queued']);
+  });
+
+  it('gives messages that are sent at once one run and places of their own', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const session = await createSession(db);
+    const answers = await Promise.all(Array.from({ length: 12 }, () => acceptMessage(db, message(session))));
+    expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
+    expect(answers.filter(({ job }) => job !== null).length).toBe(1);
+    const places = answers.filter(({ queued }) => queued).map(({ position }) => position);
+    expect(places.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 11 }, (_, index) => index + 2));
+    expect((await listWaiting(db, session)).map(({ seq }) => seq)).toEqual(answers.map((_, index) => index + 1));
+  });
+
+  it('refuses an id that another session has, a closed session, and one of another tenant, storing nothing', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const [session, other, closed] = [await createSession(db), await createSession(db), await createSession(db)];
+    const foreign = await createSession(db, 'someone-else');
+    const sent = message(session);
+    await acceptMessage(db, sent);
+    await db.updateTable('sessions').set({ status: 'closed' }).where('id', '=', closed).execute();
+    const refused = (changed: NewInboxMessage) =>
+      acceptMessage(db, changed).then(
+        () => 'accepted',
+        ({ code }: { code?: string }) => code,
+      );
+    expect(await refused({ ...sent, sessionId: other })).toBe('conflict');
+    expect(await refused(message(closed))).toBe('session_closed');
+    expect(await refused(message(foreign))).toBe('not_found');
+    expect(await refused(message(newId()))).toBe('not_found');
+    for (const untouched of [other, closed, foreign]) {
+      expect(await listWaiting(db, untouched)).toEqual([]);
+      expect(await readEvents(db, untouched, 0, 10)).toEqual([]);
+    }
+  });
+});

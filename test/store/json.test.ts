@@ -1,0 +1,62 @@
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { toJson, toText } from '../../src/store/json.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+
+const clean = (text: string): string => text.toWellFormed().replaceAll('\u0000', '\uFFFD');
+
+/** Any text, with what Postgres refuses in every place. */
+const hostileText = fc.string({
+  unit: fc.oneof(
+    fc.constantFrom('\u0000', '\uD83D', '\uDE00', '😀', '\\', '\\u0000', '\\ud83d', '"'),
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+  ),
+  maxLength: 12,
+});
+
+const { json } = fc.letrec<{ json: unknown }>((tie) => ({
+  json: fc.oneof(
+    { maxDepth: 3 },
+    hostileText,
+    fc.integer(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(tie('json'), { maxLength: 4 }),
+    fc.dictionary(hostileText, tie('json'), { maxKeys: 4 }),
+  ),
+}));
+
+describe('what goes into the database', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database[Symbol.asyncDispose]());
+
+  it('is text that Postgres takes and gives back, with U+FFFD for what it refuses', async () => {
+    await fc.assert(
+      fc.asyncProperty(hostileText, async (text) => {
+        const { rows } = await sql<{ value: string }>`select ${toText(text)}::text as value`.execute(database.db);
+        expect(rows).toEqual([{ value: clean(text) }]);
+      }),
+    );
+  });
+
+  it('is JSON that Postgres takes and gives back, keys included', async () => {
+    const cleanDeep = (value: unknown): unknown => {
+      if (typeof value === 'string') return clean(value);
+      if (Array.isArray(value)) return value.map(cleanDeep);
+      if (value === null || typeof value !== 'object') return value;
+      return Object.fromEntries(Object.entries(value).map(([key, item]) => [clean(key), cleanDeep(item)]));
+    };
+    await fc.assert(
+      fc.asyncProperty(json, async (value) => {
+        const { rows } = await sql<{ value: unknown }>`select ${toJson({ value })}::jsonb as value`.execute(
+          database.db,
+        );
+        expect(rows).toEqual([{ value: { value: cleanDeep(value) } }]);
+      }),
+    );
+  });
+});

@@ -1,0 +1,126 @@
+import { sql } from 'kysely';
+import type { Db } from '../../src/store/database.ts';
+
+export const SESSION_COUNT = 20_000;
+/** The session that has been going on for long: only its last messages are still in the view. */
+export const OLD_SESSION = { n: 1, messages: 5_000, runs: 500, view: 50 };
+/** Of the other sessions, by number: what their runs are at. The rest has ended. */
+export const LEASED = { from: 101, upto: 200 };
+export const DUE = { from: 201, upto: 300 };
+export const DELAYED = { from: 301, upto: 400 };
+export const EXPIRED = { from: 401, upto: 420 };
+const WAITING = { from: 421, upto: 500 };
+export const CHUNKS_PER_MESSAGE = 50;
+
+const id = (kind: string, n: number): string => `${kind}-0000-7000-8000-${n.toString(16).padStart(12, '0')}`;
+export const sessionId = (n: number): string => id('00000001', n);
+export const runId = (n: number): string => id('00000002', n);
+/** The unfinished message of a leased or expired run. */
+export const leftoverOf = (n: number): string => id('00000003', 2 * n + 2);
+const idSql = (kind: number, n: string) =>
+  sql.raw(`('0000000${kind}-0000-7000-8000-' || lpad(to_hex(${n}), 12, '0'))::uuid`);
+
+/**
+ * Fills a database as it looks after months: 20 000 sessions with a run each, a few hundred of them at work, and one
+ * session with 5 000 messages. Statistics are up to date.
+ */
+export async function fillDatabase(db: Db): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await insertSessions(tx);
+    await insertRuns(tx);
+    await insertMessages(tx);
+    await insertInbox(tx);
+    await insertEvents(tx);
+  });
+  await sql`vacuum analyze`.execute(db);
+}
+
+async function insertSessions(db: Db): Promise<void> {
+  await sql`
+    insert into sessions (id, tenant_id, agent_name, agent_version, agent_snapshot, metadata, status, message_seq,
+      event_seq, inbox_seq, view_start_seq, created_at)
+    select ${idSql(1, 'n')}, case n % 10 when 0 then 'other' else 'default' end, 'workspace', '1', '{"limits":{"maxSteps":50}}',
+      jsonb_build_object('customer', 'c' || n % 2000, 'tier', case n % 2 when 0 then 'free' else 'paid' end),
+      case when n between ${LEASED.from} and ${EXPIRED.upto} then 'busy' else 'idle' end,
+      2, 3, 2, 1, now() - make_interval(mins => ${SESSION_COUNT} - n)
+    from generate_series(1, ${SESSION_COUNT}::integer) n`.execute(db);
+  await sql`
+    update sessions set message_seq = ${OLD_SESSION.messages}, event_seq = ${2 * OLD_SESSION.messages},
+      inbox_seq = ${OLD_SESSION.messages / 2}, view_start_seq = ${OLD_SESSION.messages - OLD_SESSION.view + 1}
+    where id = ${sessionId(OLD_SESSION.n)}`.execute(db);
+}
+
+async function insertRuns(db: Db): Promise<void> {
+  const between = (range: Readonly<{ from: number; upto: number }>) => sql`n between ${range.from} and ${range.upto}`;
+  const claimed = sql`(${between(LEASED)} or ${between(EXPIRED)})`;
+  await sql`
+    insert into runs (id, tenant_id, session_id, status, pending_kind, pending_at, claim_id, lease_owner,
+      lease_expires_at, epoch, created_at)
+    select ${idSql(2, 'n')}, s.tenant_id, s.id,
+      case when ${claimed} then 'running' when ${between(DUE)} or ${between(DELAYED)} then 'queued'
+        when ${between(WAITING)} then 'requires_action' else 'completed' end,
+      case when n between ${LEASED.from} and ${WAITING.upto} then 'step' end,
+      case when ${between(DELAYED)} then now() + interval '1 hour' else s.created_at end,
+      case when ${claimed} then ${idSql(4, 'n')} end,
+      case when ${claimed} then 'worker-' || n % 8 end,
+      case when ${between(EXPIRED)} then now() - interval '1 minute' when ${claimed} then now() + interval '1 hour' end,
+      1, s.created_at
+    from generate_series(1, ${SESSION_COUNT}::integer) n join sessions s on s.id = ${idSql(1, 'n')}`.execute(db);
+  await sql`
+    insert into runs (id, session_id, status, created_at)
+    select ${idSql(2, `${SESSION_COUNT} + n`)}, ${sessionId(OLD_SESSION.n)}, 'completed', now() - make_interval(mins => 1000 - n)
+    from generate_series(1, ${OLD_SESSION.runs}::integer) n`.execute(db);
+  await sql`
+    update sessions set active_run_id = runs.id from runs
+    where runs.session_id = sessions.id and runs.pending_kind is not null`.execute(db);
+}
+
+async function insertMessages(db: Db): Promise<void> {
+  const inFlight = sql`(n between ${LEASED.from} and ${LEASED.upto} or n between ${EXPIRED.from} and ${EXPIRED.upto})`;
+  await sql`
+    insert into messages (id, session_id, seq, role, run_id, step_no, attempt, epoch, finish_reason)
+    select ${idSql(3, 'n * 2 + seq')}, ${idSql(1, 'n')}, seq, case seq when 1 then 'user' else 'assistant' end,
+      ${idSql(2, 'n')}, 1, 1, 1, case when seq = 2 and not ${inFlight} then 'stop' end
+    from generate_series(2, ${SESSION_COUNT}::integer) n, generate_series(1, 2) seq`.execute(db);
+  const base = 10 * SESSION_COUNT;
+  const perRun = OLD_SESSION.messages / OLD_SESSION.runs;
+  await sql`
+    insert into messages (id, session_id, seq, role, run_id, step_no, attempt, epoch, finish_reason)
+    select ${idSql(3, `${base} + seq`)}, ${sessionId(OLD_SESSION.n)}, seq,
+      case seq % 2 when 1 then 'user' else 'assistant' end,
+      ${idSql(2, `${SESSION_COUNT} + 1 + (seq - 1) / ${perRun}`)}, 1 + (seq - 1) % ${perRun}::integer, 1, 1,
+      case seq % 2 when 0 then 'stop' end
+    from generate_series(1, ${OLD_SESSION.messages}::integer) seq`.execute(db);
+  await sql`
+    insert into parts (message_id, idx, session_id, type, content)
+    select id, idx, session_id, 'text', jsonb_build_object('type', 'text', 'text', repeat('words and more ', 20))
+    from messages, generate_series(0, 1) idx where role = 'user' or finish_reason is not null`.execute(db);
+  await sql`
+    insert into part_chunks (message_id, char_offset, part_idx, type, chunk)
+    select id, 10 * n, 0, 'text', 'ten chars.' from messages, generate_series(0, ${CHUNKS_PER_MESSAGE}::integer - 1) n
+    where role = 'assistant' and finish_reason is null`.execute(db);
+  await sql`
+    insert into parts (message_id, idx, session_id, type, state, content)
+    select id, 2, session_id, 'tool', 'awaiting_approval', '{"type":"tool"}' from messages
+    where role = 'assistant' and session_id between ${sessionId(WAITING.from)} and ${sessionId(WAITING.upto)}`.execute(
+    db,
+  );
+}
+
+async function insertInbox(db: Db): Promise<void> {
+  await sql`
+    insert into inbox (session_id, seq, id, content, run_id, consumed_message_seq, consumed_at)
+    select session_id, (seq + 1) / 2, id, '[{"type":"text","text":"words"}]', run_id, seq, now()
+    from messages where role = 'user'`.execute(db);
+  await sql`
+    insert into inbox (session_id, seq, id, content, run_id)
+    select ${idSql(1, 'n')}, 2, ${idSql(5, 'n')}, '[{"type":"text","text":"words"}]', ${idSql(2, 'n')}
+    from generate_series(${LEASED.from}::integer, ${DUE.upto}::integer) n`.execute(db);
+}
+
+async function insertEvents(db: Db): Promise<void> {
+  await sql`
+    insert into events (session_id, seq, type, data)
+    select id, seq, 'message:created', '{"words":"words and more words"}'
+    from sessions, generate_series(1, event_seq) seq`.execute(db);
+}

@@ -1,0 +1,308 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobPayload } from '../../src/domain/job.ts';
+import { planNext } from '../../src/domain/next-step.ts';
+import { NO_USAGE } from '../../src/domain/usage.ts';
+import { requestCancel } from '../../src/store/cancels.ts';
+import { readChunks } from '../../src/store/chunks.ts';
+import {
+  type ClaimedRun,
+  claimRun,
+  type Fence,
+  handBackRun,
+  renewLeases,
+  restartStep,
+} from '../../src/store/claims.ts';
+import type { Db } from '../../src/store/database.ts';
+import { readEvents } from '../../src/store/events.ts';
+import { acceptMessage, listWaiting } from '../../src/store/inbox.ts';
+import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
+import { findExpiredLeases, findUnclaimed, lockExpiredLease } from '../../src/store/lost-work.ts';
+import { listMessages, readLeftover } from '../../src/store/messages.ts';
+import { listRuns } from '../../src/store/runs.ts';
+import { listSessions } from '../../src/store/sessions.ts';
+import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { type Access, openWatchedDatabase } from './plans-access.ts';
+import {
+  CHUNKS_PER_MESSAGE,
+  DELAYED,
+  DUE,
+  EXPIRED,
+  fillDatabase,
+  LEASED,
+  leftoverOf,
+  OLD_SESSION,
+  runId,
+  SESSION_COUNT,
+  sessionId,
+} from './plans-data.ts';
+
+const stack = new AsyncDisposableStack();
+let watched: ReturnType<typeof openWatchedDatabase>;
+
+beforeAll(async () => {
+  const database = stack.use(await createTestDatabase());
+  await fillDatabase(database.db);
+  watched = stack.use(openWatchedDatabase(database.connectionString));
+}, 180_000);
+
+afterAll(() => stack.disposeAsync());
+
+const tenantId = 'default';
+const limit = 20;
+const sizeOf = (range: Readonly<{ from: number; upto: number }>): number => range.upto - range.from + 1;
+
+/** No table read from end to end, these indexes used, and no more of them read than this. */
+function expectAccess(access: Access, uses: readonly string[], entriesAtMost: number): void {
+  expect(access.scannedTables).toEqual([]);
+  expect(Object.keys(access.indexes)).toEqual(expect.arrayContaining([...uses]));
+  const entries = Object.values(access.indexes).reduce((sum, count) => sum + count, 0);
+  expect(entries, JSON.stringify(access.indexes)).toBeLessThanOrEqual(entriesAtMost);
+}
+
+describe('the watch over tables and indexes', () => {
+  it('sees a scan of a whole table', async () => {
+    const { access } = await watched.watch((db) =>
+      db.selectFrom('runs').select('id').where('error', 'is not', null).execute(),
+    );
+    expect(access.scannedTables).toEqual(['runs']);
+  });
+});
+
+describe('a page of a list reads only its own entries of an index', () => {
+  const after = { createdAt: new Date(Date.now() - 3_600_000).toISOString(), id: sessionId(SESSION_COUNT) };
+
+  it.each<[string, (db: Db) => Promise<readonly unknown[]>, string]>([
+    ['the newest sessions', (db: Db) => listSessions(db, { tenantId, limit }), 'sessions_listed'],
+    ['sessions after a cursor', (db: Db) => listSessions(db, { tenantId, limit, after }), 'sessions_listed'],
+    ['the newest runs', (db: Db) => listRuns(db, { tenantId, limit }), 'runs_listed'],
+    ['runs after a cursor', (db: Db) => listRuns(db, { tenantId, limit, after }), 'runs_listed'],
+    [
+      'runs of a session',
+      (db: Db) => listRuns(db, { tenantId, limit, sessionId: sessionId(OLD_SESSION.n) }),
+      'runs_of_session',
+    ],
+    [
+      'runs of a session after a cursor',
+      (db: Db) => listRuns(db, { tenantId, limit, sessionId: sessionId(OLD_SESSION.n), after }),
+      'runs_of_session',
+    ],
+    ['events after a number', (db: Db) => readEvents(db, sessionId(OLD_SESSION.n), 9_000, limit), 'events_pkey'],
+    ['waiting messages', (db: Db) => listWaiting(db, sessionId(DUE.from)), 'inbox_waiting'],
+  ])('%s', async (_name, read, index) => {
+    const { access, result } = await watched.watch(read);
+    expect(result.length).toBeGreaterThan(0);
+    expectAccess(access, [index], limit);
+  });
+
+  it('messages after a number, with their parts', async () => {
+    const { access, result } = await watched.watch((db) => listMessages(db, sessionId(OLD_SESSION.n), 2_500, limit));
+    expect(result).toHaveLength(limit);
+    expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey'], 3 * limit);
+  });
+
+  it('sessions with given metadata', async () => {
+    const metadata = { customer: 'c7', tier: 'paid' };
+    const { access, result } = await watched.watch((db) => listSessions(db, { tenantId, limit, metadata, after }));
+    expect(result.length).toBeGreaterThan(0);
+    expectAccess(access, ['sessions_by_metadata'], SESSION_COUNT / 2_000);
+  });
+});
+
+describe('the search for lost work never looks at runs that have ended', () => {
+  it('finds expired leases among the leased runs', async () => {
+    const { access, result } = await watched.watch((db) => findExpiredLeases(db, 100));
+    expect(result).toHaveLength(sizeOf(EXPIRED));
+    expectAccess(access, ['runs_leased'], sizeOf(LEASED) + sizeOf(EXPIRED));
+  });
+
+  it('finds due work that nobody claimed among the pending runs, the longest waiting first', async () => {
+    const all = await watched.watch((db) => findUnclaimed(db, 1_000, 1_000));
+    expect(all.result).toHaveLength(sizeOf(DUE));
+    expectAccess(all.access, ['runs_unclaimed'], sizeOf(DUE) + sizeOf(DELAYED));
+    expectAccess((await watched.watch((db) => findUnclaimed(db, 1_000, limit))).access, ['runs_unclaimed'], limit);
+  });
+
+  it('locks an expired lease', async () => {
+    const run = { id: runId(EXPIRED.from), sessionId: sessionId(EXPIRED.from), resumeCount: 0 };
+    const { access, result } = await watched.watch((db) => db.transaction().execute((tx) => lockExpiredLease(tx, run)));
+    expect(result).toEqual(run);
+    expectAccess(access, ['sessions_pkey'], 1 + sizeOf(LEASED) + sizeOf(EXPIRED));
+  });
+
+  it('renews leases by the keys of their runs', async () => {
+    const numbers = Array.from({ length: limit }, (_, index) => LEASED.from + index);
+    const claims = await watched.db
+      .selectFrom('runs')
+      .select(['id as runId', 'claim_id as claimId'])
+      .where('id', 'in', numbers.map(runId))
+      .$narrowType<{ claimId: string }>()
+      .execute();
+    const { access, result } = await watched.watch((db) => renewLeases(db, claims, 30_000));
+    expect(result).toHaveLength(limit);
+    expectAccess(access, ['runs_pkey'], limit);
+  });
+});
+
+describe('what is read of a message in flight', () => {
+  it('its text so far comes with one look at the session', async () => {
+    const { access, result } = await watched.watch((db) => readLiveSnapshot(db, tenantId, sessionId(LEASED.from)));
+    expect(result.inFlight?.chunks).toHaveLength(CHUNKS_PER_MESSAGE);
+    expectAccess(access, ['messages_of_step', 'part_chunks_pkey', 'inbox_waiting'], CHUNKS_PER_MESSAGE + 5);
+  });
+
+  it('its text from an offset on reads only what follows', async () => {
+    const offset = 10 * (CHUNKS_PER_MESSAGE - 5);
+    const { access, result } = await watched.watch((db) => readChunks(db, leftoverOf(LEASED.from), offset));
+    expect(result).toHaveLength(5);
+    expectAccess(access, ['part_chunks_pkey'], 6);
+  });
+
+  it('is settled by its key', async () => {
+    const { access } = await watched.watch((db) => readLeftover(db, leftoverOf(EXPIRED.from)));
+    expectAccess(access, ['messages_pkey', 'parts_pkey'], 2);
+  });
+});
+
+describe('a cancel', () => {
+  it('looks for leftovers of the step by the run', async () => {
+    const { access, result } = await watched.watch((db) => requestCancel(db, tenantId, runId(DUE.from)));
+    expect(result.status).toBe('cancelling');
+    expectAccess(access, ['runs_pkey', 'messages_of_step'], 12);
+  });
+});
+
+/** Entries that a step may read besides its view: locks, counters, checks of foreign keys. */
+const STEP_OVERHEAD = 150;
+/** Each message of the view with two parts, and what waits. */
+const VIEW_ENTRIES = 3 * (OLD_SESSION.view + 10);
+
+describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
+  'a step of a session with 5000 messages, %s',
+  (mode) => {
+    let job: JobPayload;
+    let fence: Fence;
+    let message = randomUUID();
+    const accept = (db: Db) =>
+      acceptMessage(db, {
+        tenantId,
+        sessionId: sessionId(OLD_SESSION.n),
+        messageId: randomUUID(),
+        runId: randomUUID(),
+        maxSteps: null,
+        content: [{ type: 'text', text: 'Go on.' }],
+      });
+    const claim = (db: Db) => {
+      message = randomUUID();
+      return claimRun(db, {
+        job,
+        claimId: fence.claimId,
+        workerId: 'worker',
+        leaseDurationMs: 30_000,
+        messageId: message,
+      });
+    };
+
+    beforeAll(() => watched.planWith(mode));
+    afterAll(() => watched.planWith('auto'));
+
+    it('accepts a message', async () => {
+      const { access, result } = await watched.watch(accept);
+      if (result.job === null) throw new Error('the session is busy');
+      job = result.job;
+      expectAccess(access, ['sessions_pkey', 'runs_pkey', 'inbox_id_key'], STEP_OVERHEAD);
+    });
+
+    it('claims its run, drains the inbox and reads nothing older than the view', async () => {
+      fence = { runId: job.runId, epoch: 0, claimId: randomUUID() };
+      const { access, result } = await watched.watch(claim);
+      expect(result.outcome).toBe('claimed');
+      const claimed = result as ClaimedRun;
+      expect(claimed.view?.length).toBeGreaterThan(OLD_SESSION.view);
+      fence = { ...fence, epoch: claimed.epoch };
+      const uses = ['messages_of_step', 'inbox_waiting', 'messages_session_id_seq_key', 'parts_pkey'];
+      expectAccess(access, uses, VIEW_ENTRIES + STEP_OVERHEAD);
+    });
+
+    it('accepts another message meanwhile', async () => {
+      const { access, result } = await watched.watch(accept);
+      expect(result).toMatchObject({ queued: true, position: 1 });
+      expectAccess(access, ['inbox_waiting'], STEP_OVERHEAD);
+    });
+
+    it('appends streamed text', async () => {
+      const chunks = [{ charOffset: 0, partIndex: 0, type: 'text' as const, text: 'Once' }];
+      const { access, result } = await watched.watch((db) => appendChunks(db, fence, message, chunks));
+      expect(result).toBe(true);
+      expectAccess(access, ['runs_pkey', 'messages_pkey'], 5);
+    });
+
+    it('writes the response and moves its call', async () => {
+      const call = { type: 'tool', toolCallId: 'c1', toolName: 'grep', input: {}, state: 'pending' } as const;
+      const response = { messageId: message, parts: [call], finishReason: 'tool-calls' } as const;
+      const written = await watched.watch((db) => writeResponse(db, fence, response, []));
+      expect(written.result).not.toBeNull();
+      expectAccess(written.access, ['parts_pkey', 'part_chunks_pkey', 'messages_pkey'], STEP_OVERHEAD);
+      const moved = await watched.watch((db) =>
+        moveCall(db, fence, { messageId: message, index: 0, from: ['pending'], to: 'running', events: [] }),
+      );
+      expect(moved.result.outcome).toBe('moved');
+      expectAccess(moved.access, ['parts_pkey'], STEP_OVERHEAD);
+    });
+
+    it('finishes the step and goes on with the next one for the message that waits', async () => {
+      const { access, result } = await watched.watch((db) => finish(db, fence, 1));
+      expect(result?.branch).toBe('ifMessagesWait');
+      job = result?.jobs[0] ?? job;
+      expectAccess(access, ['inbox_waiting', 'runs_pkey', 'sessions_pkey'], STEP_OVERHEAD);
+    });
+
+    it('hands the next step back, and settles and restarts it under another claim', async () => {
+      fence = { ...fence, claimId: randomUUID() };
+      fence = { ...fence, epoch: ((await claim(watched.db)) as ClaimedRun).epoch };
+      const back = await watched.watch((db) => handBackRun(db, fence));
+      expectAccess(back.access, ['runs_pkey', 'sessions_pkey'], STEP_OVERHEAD);
+      if (back.result === null) throw new Error('fenced');
+      job = back.result;
+      fence = { ...fence, claimId: randomUUID() };
+      const again = await watched.watch(claim);
+      const claimed = again.result as ClaimedRun;
+      expect(claimed.leftoverMessageId).not.toBeNull();
+      expectAccess(again.access, ['messages_of_step'], STEP_OVERHEAD);
+      fence = { ...fence, epoch: claimed.epoch };
+      const superseded = { messageId: claimed.leftoverMessageId ?? '', parts: [], superseded: true };
+      await writeResponse(watched.db, fence, superseded, []);
+      const restarted = await watched.watch((db) => restartStep(db, fence, message));
+      expect(restarted.result).not.toBeNull();
+      expectAccess(restarted.access, ['messages_session_id_seq_key', 'parts_pkey'], VIEW_ENTRIES + STEP_OVERHEAD);
+    });
+
+    it('ends the run', async () => {
+      const { access, result } = await watched.watch((db) => finish(db, fence, 2));
+      expect(result?.branch).toBe('otherwise');
+      expectAccess(access, ['inbox_waiting', 'runs_pkey', 'sessions_pkey'], STEP_OVERHEAD);
+    });
+  },
+);
+
+function finish(db: Db, fence: Fence, stepNo: number) {
+  const next = planNext({
+    runId: fence.runId,
+    stepNo,
+    stepsBefore: stepNo - 1,
+    maxSteps: 50,
+    finishReason: 'stop',
+    toolCalls: 0,
+    stillRan: [],
+    nextRunId: randomUUID(),
+  });
+  return finishStep(db, fence, {
+    usage: NO_USAGE,
+    costUsd: 0,
+    maintenanceRunId: randomUUID(),
+    steps: 1,
+    events: [],
+    next,
+  });
+}
