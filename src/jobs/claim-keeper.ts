@@ -1,0 +1,158 @@
+import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../domain/tunables.ts';
+import type { LiveBus } from '../events/live-bus.ts';
+import { type Log, toSafeError } from '../runtime/log.ts';
+import { renewLeases } from '../store/claims.ts';
+import type { Db } from '../store/database.ts';
+
+/**
+ * Why a step was told to stop. `cancelled`: somebody asked. `lost`: another worker has the run, nothing may be written.
+ * `shutdown`: this process ends, the run goes back.
+ */
+export type StopKind = 'cancelled' | 'lost' | 'shutdown';
+
+/** The reason of a step's abort signal. */
+export class StepStopped extends Error {
+  override readonly name = 'StepStopped';
+  readonly kind: StopKind;
+
+  constructor(kind: StopKind) {
+    super(`the step was stopped: ${kind}`);
+    this.kind = kind;
+  }
+}
+
+/** A claim in hand. Disposing it lets go of it. */
+export type HeldClaim = Disposable &
+  Readonly<{
+    claimId: string;
+    signal: AbortSignal;
+    /** The claim was granted: from now on heartbeats renew it. */
+    granted: () => void;
+    /** The first reason wins. */
+    stop: (kind: StopKind) => void;
+    stopped: () => StopKind | null;
+    /**
+     * False once the lease may have run out by this process's own monotonic clock, counted from the sending of the last
+     * heartbeat that was answered: then no tool starts and nothing is published.
+     */
+    mayAct: () => boolean;
+  }>;
+
+export type ClaimKeeper = AsyncDisposable &
+  Readonly<{
+    /** Registers the abort controller before the claim is made, so that no notice in between is missed. */
+    hold: (runId: string, claimId: string) => HeldClaim;
+    /** Stops every step in hand, and at once every one that is still to come. */
+    stopAll: (kind: StopKind) => void;
+    count: () => number;
+    leaseDurationMs: number;
+  }>;
+
+type Entry = {
+  runId: string;
+  claimId: string;
+  controller: AbortController;
+  granted: boolean;
+  stopped: StopKind | null;
+  heldUntilMs: number;
+};
+
+/** Keeps the leases of the runs in hand alive: one heartbeat for all of them, which also brings back cancel requests. */
+export async function createClaimKeeper(
+  options: Readonly<{ db: Db; bus: LiveBus; log: Log; leaseDurationMs?: number; heartbeatIntervalMs?: number }>,
+): Promise<ClaimKeeper> {
+  const leaseDurationMs = options.leaseDurationMs ?? LEASE_DURATION_MS;
+  const entries = new Set<Entry>();
+  const cancels = await options.bus.onCancel((runId) => {
+    for (const entry of entries) if (entry.runId === runId) stop(entry, 'cancelled');
+  });
+  let beating: Promise<void> | null = null;
+  let ending: StopKind | null = null;
+  const timer = setInterval(() => {
+    if (entries.size === 0 || beating !== null) return;
+    beating = beat(options, entries, leaseDurationMs).finally(() => {
+      beating = null;
+    });
+  }, options.heartbeatIntervalMs ?? HEARTBEAT_INTERVAL_MS);
+  timer.unref();
+
+  return {
+    leaseDurationMs,
+    hold(runId, claimId) {
+      const entry: Entry = {
+        runId,
+        claimId,
+        controller: new AbortController(),
+        granted: false,
+        stopped: null,
+        heldUntilMs: performance.now() + leaseDurationMs,
+      };
+      entries.add(entry);
+      if (ending !== null) stop(entry, ending);
+      return {
+        claimId,
+        signal: entry.controller.signal,
+        granted: () => {
+          entry.granted = true;
+        },
+        stop: (kind) => stop(entry, kind),
+        stopped: () => entry.stopped,
+        mayAct: () => entry.stopped !== 'lost' && performance.now() < entry.heldUntilMs,
+        [Symbol.dispose]: () => void entries.delete(entry),
+      };
+    },
+    stopAll(kind) {
+      ending = kind;
+      for (const entry of entries) stop(entry, kind);
+    },
+    count: () => entries.size,
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      cancels[Symbol.dispose]();
+      await beating;
+    },
+  };
+}
+
+function stop(entry: Entry, kind: StopKind): void {
+  if (entry.stopped !== null) return;
+  entry.stopped = kind;
+  entry.controller.abort(new StepStopped(kind));
+}
+
+async function beat(
+  options: Readonly<{ db: Db; log: Log }>,
+  entries: ReadonlySet<Entry>,
+  leaseDurationMs: number,
+): Promise<void> {
+  const sentAtMs = performance.now();
+  const sent = [...entries].filter((entry) => entry.granted);
+  if (sent.length === 0) return;
+  try {
+    const answers = await within(leaseDurationMs, renewLeases(options.db, sent, leaseDurationMs));
+    const byClaim = new Map(answers.map((answer) => [answer.claimId, answer]));
+    for (const entry of sent) {
+      const answer = byClaim.get(entry.claimId);
+      if (answer === undefined) {
+        // A step that finished meanwhile has let go of its claim: what is missing and still in hand was taken over.
+        if (entries.has(entry)) stop(entry, 'lost');
+        continue;
+      }
+      entry.heldUntilMs = sentAtMs + leaseDurationMs;
+      if (answer.cancelRequested) stop(entry, 'cancelled');
+    }
+  } catch (error) {
+    options.log('warn', { event: 'heartbeat_failed', claims: sent.length, error: toSafeError(error) });
+  }
+}
+
+/** A heartbeat without an answer must not keep the next one from being sent: its connection may be dead. */
+async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error('no answer to the heartbeat')), limitMs);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

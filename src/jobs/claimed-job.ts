@@ -1,0 +1,109 @@
+import { type Agent, agentSchema } from '../agents/agent.ts';
+import { BatonError, toErrorRecord } from '../domain/errors.ts';
+import type { JobPayload } from '../domain/job.ts';
+import { DEFAULT_MAX_STEPS } from '../domain/tunables.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+import { toSafeError } from '../runtime/log.ts';
+import { type Claim, type ClaimedRun, claimRun, handBackRun } from '../store/claims.ts';
+import { failClaimedRun } from '../store/run-failure.ts';
+import type { HeldClaim } from './claim-keeper.ts';
+import type { JobDeps } from './job-deps.ts';
+import { type JobScope, logFields } from './job-scope.ts';
+import { enqueue } from './pass-on.ts';
+
+/** A run that needs a newer worker goes back for this long: newer ones have it by then. */
+const ENGINE_RETRY_MS = 5_000;
+
+/** What a job does with its claim. `messageId` is the id for the message that it may write. */
+export type ClaimedWork = (scope: JobScope, claim: ClaimedRun, messageId: string) => Promise<void>;
+
+/**
+ * Claims the run of a job, does the work and lets go of it, whatever comes of the work. A job for which there is nothing
+ * to do is acknowledged; what is stopped by a shutdown is handed back. An error of our own or of the configuration ends
+ * the run, typed.
+ * @throws what the database throws when it is away: the run stays claimed and is recovered
+ */
+export async function runClaimed(
+  deps: JobDeps,
+  job: JobPayload,
+  jobSignal: AbortSignal,
+  work: ClaimedWork,
+): Promise<JobOutcome> {
+  const messageId = deps.newId();
+  using held = deps.claims.hold(job.runId, deps.newId());
+  // The process is ending, or the queue has given the job to somebody else: not ours to begin.
+  if (held.stopped() !== null || jobSignal.aborted) return { outcome: 'later', delayMs: 0 };
+  const claim = await claimRun(deps.db, {
+    job,
+    claimId: held.claimId,
+    workerId: deps.workerId,
+    leaseDurationMs: deps.claims.leaseDurationMs,
+    messageId,
+  });
+  if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
+  held.granted();
+  const agent = agentSchema.safeParse(claim.session.agentSnapshot);
+  const scope = toScope(job, claim, held, agent.data ?? UNREADABLE_AGENT);
+  const { resumeCount } = claim.run;
+  const leftovers = claim.leftoverMessageId !== null;
+  deps.log('debug', { event: 'job_claimed', kind: job.kind, ...logFields(scope), leftovers, resumeCount });
+  deps.bus.announce(scope.sessionId, claim.eventSeq);
+  try {
+    if (scope.agent === UNREADABLE_AGENT) {
+      throw new BatonError('config_invalid', `the snapshot of agent ${claim.session.agentName} cannot be read`);
+    }
+    if (claim.cancelRequested) held.stop('cancelled');
+    await work(scope, claim, messageId);
+  } catch (error) {
+    await fail(deps, scope, error);
+  }
+  if (held.stopped() === 'shutdown') await handBack(deps, scope);
+  return { outcome: 'done' };
+}
+
+/** Stands in for a snapshot that this version cannot read, so that its run can be ended as failed. */
+const UNREADABLE_AGENT: Agent = agentSchema.parse({ name: 'unreadable', model: 'unreadable/agent' });
+
+/** An error of our own or of the configuration ends the run, typed; one of the database leaves it for the recovery. */
+async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
+  if (error instanceof BatonError && error.code === 'fenced') {
+    if (scope.held.stopped() !== 'shutdown') deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
+    return;
+  }
+  if (!(error instanceof BatonError)) throw error;
+  const record = toErrorRecord(error);
+  deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
+  const seq = await failClaimedRun(deps.db, scope.fence, scope.sessionId, record);
+  if (seq !== null) deps.bus.announce(scope.sessionId, seq);
+}
+
+async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
+  const job = await handBackRun(deps.db, scope.fence);
+  if (job === null) return;
+  deps.log('info', { event: 'step_handed_back', ...logFields(scope) });
+  await enqueue(deps, [job]);
+}
+
+function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {
+  if (claim.outcome === 'early') return { outcome: 'later', delayMs: claim.waitMs };
+  if (claim.outcome === 'engine') return { outcome: 'later', delayMs: ENGINE_RETRY_MS };
+  deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });
+  return { outcome: 'done' };
+}
+
+function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Agent): JobScope {
+  return {
+    sessionId: claim.session.id,
+    runId: job.runId,
+    runKind: claim.run.kind,
+    stepNo: job.no,
+    attempt: claim.run.attempt,
+    stepsBefore: claim.run.stepCount,
+    maxSteps: claim.run.maxSteps ?? DEFAULT_MAX_STEPS,
+    agent,
+    fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },
+    held,
+    contextState: claim.session.contextState,
+    compactionCount: claim.session.compactionCount,
+  };
+}

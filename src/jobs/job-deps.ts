@@ -1,0 +1,16 @@
+import type { LiveBus } from '../events/live-bus.ts';
+import type { JobQueues } from '../queues/job-queue.ts';
+import type { Log } from '../runtime/log.ts';
+import type { Db } from '../store/database.ts';
+import type { ClaimKeeper } from './claim-keeper.ts';
+
+/** What every job needs of the world. */
+export type JobDeps = Readonly<{
+  db: Db;
+  jobs: JobQueues;
+  bus: LiveBus;
+  log: Log;
+  claims: ClaimKeeper;
+  newId: () => string;
+  workerId: string;
+}>;

@@ -1,0 +1,30 @@
+import type { Agent } from '../agents/agent.ts';
+import type { ContextState } from '../domain/context/state.ts';
+import type { RunKind } from '../domain/run.ts';
+import type { Fence } from '../store/claims.ts';
+import type { HeldClaim } from './claim-keeper.ts';
+
+/** The one job that is being worked on: what each of its parts needs to know of the others. */
+export type JobScope = Readonly<{
+  sessionId: string;
+  runId: string;
+  runKind: RunKind;
+  /** The step, or the one that the compaction or prune goes before. */
+  stepNo: number;
+  attempt: number;
+  /** Model steps of the run before this one, and how many it may make. */
+  stepsBefore: number;
+  maxSteps: number;
+  agent: Agent;
+  fence: Fence;
+  held: HeldClaim;
+  /** What was known of the context when the job was claimed. */
+  contextState: ContextState;
+  /** Completed compactions of the session. */
+  compactionCount: number;
+}>;
+
+/** What every log line about a job carries. */
+export function logFields(scope: JobScope): { sessionId: string; runId: string; step: number; attempt: number } {
+  return { sessionId: scope.sessionId, runId: scope.runId, step: scope.stepNo, attempt: scope.attempt };
+}

@@ -1,0 +1,41 @@
+import type { JobPayload } from '../domain/job.ts';
+import type { NextPlan } from '../domain/next-step.ts';
+import { toSafeError } from '../runtime/log.ts';
+import type { FinishedWork } from '../store/finished-work.ts';
+import type { JobDeps } from './job-deps.ts';
+import { type JobScope, logFields } from './job-scope.ts';
+
+/**
+ * Passes the baton after the end of a job was committed: tells the readers, and adds the next jobs. Where the end could
+ * not be committed (null), another worker has the run, and nothing is passed on. False: fenced.
+ */
+export async function passOn(
+  deps: JobDeps,
+  scope: JobScope,
+  finished: FinishedWork | null,
+  next: NextPlan,
+): Promise<boolean> {
+  if (finished === null) {
+    scope.held.stop('lost');
+    deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
+    return false;
+  }
+  deps.bus.announce(scope.sessionId, finished.eventSeq);
+  const branch = next[finished.branch];
+  await enqueue(deps, finished.jobs, 'pendingKind' in branch ? branch.retryDelayMs : undefined);
+  return true;
+}
+
+/** Adds jobs; a queue that is away costs a moment, not the work: the reconciler adds what is missing. */
+export async function enqueue(
+  deps: Pick<JobDeps, 'jobs' | 'log'>,
+  jobs: readonly JobPayload[],
+  delayMs?: number,
+): Promise<void> {
+  if (jobs.length === 0) return;
+  try {
+    await deps.jobs.add(jobs, delayMs === undefined ? {} : { delayMs });
+  } catch (error) {
+    deps.log('warn', { event: 'jobs_not_enqueued', runIds: jobs.map((job) => job.runId), error: toSafeError(error) });
+  }
+}

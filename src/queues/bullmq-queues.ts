@@ -1,0 +1,203 @@
+import {
+  type BackendFactory,
+  type ConnectionOptions,
+  createPostgresBackend,
+  DelayedError,
+  type IQueueBackend,
+  type Job,
+  type JobsOptions,
+  type PostgresConnectionOptions,
+  Queue,
+  UnrecoverableError,
+  Worker,
+} from 'bullmq';
+import { BatonError } from '../domain/errors.ts';
+import { type JobPayload, jobIdOf, jobPayloadSchema, QUEUE_NAMES } from '../domain/job.ts';
+import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
+import { type Log, toSafeError } from '../runtime/log.ts';
+import type { JobConsumer, JobHandler, JobQueues, JobState } from './job-queue.ts';
+import { QUEUE_SCHEMA } from './migrate.ts';
+
+export type QueueOptions = Readonly<
+  { log: Log } & (
+    | { backend: 'redis'; url: string; prefix: string }
+    | { backend: 'postgres'; connectionString: string; maxConnections?: number }
+  )
+>;
+
+/**
+ * A job is delivered once by the queue; every retry is the run's. Finished jobs leave nothing behind, because BullMQ
+ * ignores a new job whose id it still knows.
+ */
+const JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true } satisfies JobsOptions;
+
+/** Stalling counts against the run's own limit, never against BullMQ's: a job must not be failed by the queue. */
+const MAX_STALLED_COUNT = 1_000_000;
+
+/** Without an answer for this long a call is given up: the reconciler adds the job later, nobody waits. */
+const ANSWER_WITHIN_MS = 5_000;
+
+/** BullMQ's queues over Redis, or over Postgres where there is no Redis. */
+export function createJobQueues(options: QueueOptions): JobQueues {
+  return options.backend === 'redis' ? redisQueues(options) : postgresQueues(options);
+}
+
+type Transport<Connection> = Readonly<{
+  backend: JobQueues['backend'];
+  log: Log;
+  factory: BackendFactory<IQueueBackend, Connection> | undefined;
+  prefix: { prefix?: string };
+  queueConnection: Connection;
+  workerConnection: Connection;
+}>;
+
+function redisQueues(options: Extract<QueueOptions, { backend: 'redis' }>): JobQueues {
+  const { url } = options;
+  return openQueues<ConnectionOptions>({
+    backend: 'redis',
+    log: options.log,
+    factory: undefined,
+    prefix: { prefix: options.prefix },
+    queueConnection: { url, maxRetriesPerRequest: 1, enableOfflineQueue: true, commandTimeout: ANSWER_WITHIN_MS },
+    workerConnection: { url, maxRetriesPerRequest: null },
+  });
+}
+
+function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>): JobQueues {
+  const connection: PostgresConnectionOptions = {
+    connectionString: options.connectionString,
+    schema: QUEUE_SCHEMA,
+    max: options.maxConnections ?? 4,
+    keepAlive: true,
+  };
+  return openQueues<PostgresConnectionOptions>({
+    backend: 'postgres',
+    log: options.log,
+    factory: createPostgresBackend as BackendFactory<IQueueBackend, PostgresConnectionOptions>,
+    prefix: {},
+    queueConnection: connection,
+    workerConnection: connection,
+  });
+}
+
+function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
+  const queues = new Map(PENDING_KINDS.map((kind) => [kind, openQueue(transport, kind)]));
+  const consumers = new Set<JobConsumer>();
+  const queueOf = (kind: PendingKind): Queue<JobPayload> => {
+    const queue = queues.get(kind);
+    if (queue === undefined) throw new Error(`no queue for ${kind}`);
+    return queue;
+  };
+  return {
+    backend: transport.backend,
+    async add(jobs, addOptions) {
+      const delay = addOptions?.delayMs === undefined ? {} : { delay: addOptions.delayMs };
+      for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
+        await answered(
+          queueOf(kind).addBulk(
+            ofKind.map((job) => ({ name: kind, data: job, opts: { ...JOB_OPTIONS, ...delay, jobId: jobIdOf(job) } })),
+          ),
+        );
+      }
+    },
+    async stateOf(job) {
+      return toJobState(await answered(queueOf(job.kind).getJobState(jobIdOf(job))));
+    },
+    async consume(kind, handler, consumeOptions) {
+      const consumer = await startConsumer(transport, kind, handler, consumeOptions.concurrency);
+      consumers.add(consumer);
+      return consumer;
+    },
+    async ping() {
+      await answered(queueOf('step').getWaitingCount());
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
+      await Promise.all([...queues.values()].map((queue) => queue.close()));
+    },
+  };
+}
+
+/** BullMQ waits for its first connection without an end, and nothing that it offers bounds that. */
+async function answered<T>(call: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const error = new BatonError('store_unavailable', `the job queue did not answer within ${ANSWER_WITHIN_MS} ms`);
+  const timer = setTimeout(reject, ANSWER_WITHIN_MS, error);
+  try {
+    return await Promise.race([call, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function openQueue<Connection>(transport: Transport<Connection>, kind: PendingKind): Queue<JobPayload> {
+  const options = { connection: transport.queueConnection, ...transport.prefix };
+  const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue<JobPayload>;
+  queue.on('error', (error) => transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
+  return queue;
+}
+
+async function startConsumer<Connection>(
+  transport: Transport<Connection>,
+  kind: PendingKind,
+  handler: JobHandler,
+  concurrency: number,
+): Promise<JobConsumer> {
+  let active = 0;
+  // BullMQ hands the signal only to processors that declare three parameters.
+  const process = async (job: Job<JobPayload>, token: string | undefined, signal: AbortSignal | undefined) => {
+    active++;
+    try {
+      await processJob(transport.log, kind, job, token, signal ?? new AbortController().signal, handler);
+    } finally {
+      active--;
+    }
+  };
+  const options = {
+    connection: transport.workerConnection,
+    ...transport.prefix,
+    concurrency,
+    maxStalledCount: MAX_STALLED_COUNT,
+  };
+  const worker = new Worker(QUEUE_NAMES[kind], process, options as never, transport.factory as never);
+  worker.on('error', (error) =>
+    transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }),
+  );
+  worker.on('lockRenewalFailed', (jobIds: string[]) => {
+    for (const id of jobIds) worker.cancelJob(id, 'lock-lost');
+  });
+  await worker.waitUntilReady();
+  return {
+    pause: () => worker.pause(true),
+    activeCount: () => active,
+    [Symbol.asyncDispose]: () => worker.close(),
+  };
+}
+
+async function processJob(
+  log: Log,
+  kind: PendingKind,
+  job: Job<JobPayload>,
+  token: string | undefined,
+  signal: AbortSignal,
+  handler: JobHandler,
+): Promise<void> {
+  const payload = jobPayloadSchema.safeParse(job.data);
+  if (!payload.success || payload.data.kind !== kind) {
+    log('error', { event: 'job_invalid', queue: kind, jobId: job.id ?? '' });
+    throw new UnrecoverableError('the payload is not a job of this queue');
+  }
+  const outcome = await handler(payload.data, signal).catch((error: unknown) => {
+    log('error', { event: 'job_failed', runId: payload.data.runId, error: toSafeError(error) });
+    throw error;
+  });
+  if (outcome.outcome === 'later') {
+    await job.moveToDelayed(Date.now() + outcome.delayMs, token);
+    throw new DelayedError();
+  }
+}
+
+function toJobState(state: string): JobState {
+  if (state === 'active') return 'active';
+  return ['waiting', 'delayed', 'prioritized', 'waiting-children'].includes(state) ? 'waiting' : 'missing';
+}

@@ -1,0 +1,40 @@
+import type { JobPayload } from '../domain/job.ts';
+import type { PendingKind } from '../domain/run.ts';
+
+/** Where the queue keeps a job. `waiting` covers delayed ones; `missing` covers finished ones, which are removed. */
+export type JobState = 'waiting' | 'active' | 'missing';
+
+/**
+ * What a consumer did with a job. `done`: acknowledged, also when there was nothing to do. `later`: goes back into the
+ * queue for `delayMs`, under the same id.
+ */
+export type JobOutcome = Readonly<{ outcome: 'done' } | { outcome: 'later'; delayMs: number }>;
+
+/** `signal` is aborted when the queue knows that the job is no longer this worker's. */
+export type JobHandler = (job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
+
+export type JobConsumer = AsyncDisposable &
+  Readonly<{
+    /** Takes no more jobs; those in hand go on. */
+    pause: () => Promise<void>;
+    /** Jobs in hand. */
+    activeCount: () => number;
+  }>;
+
+/** Delivery of jobs. It owns no truth: what it loses is added again from the run rows. */
+export type JobQueues = AsyncDisposable &
+  Readonly<{
+    backend: 'redis' | 'postgres';
+    /** Adds jobs; one whose id the queue holds already is left as it is. Rejects when the queue cannot be reached. */
+    add: (jobs: readonly JobPayload[], options?: Readonly<{ delayMs?: number }>) => Promise<void>;
+    /** Where the queue has this job. */
+    stateOf: (job: JobPayload) => Promise<JobState>;
+    /** Starts taking jobs of one kind. */
+    consume: (
+      kind: PendingKind,
+      handler: JobHandler,
+      options: Readonly<{ concurrency: number }>,
+    ) => Promise<JobConsumer>;
+    /** Resolves when the queue answers. */
+    ping: () => Promise<void>;
+  }>;

@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto';
+import { type BackendFactory, createPostgresBackend, type IQueueBackend, Queue } from 'bullmq';
+import { Redis } from 'ioredis';
+import { sql } from 'kysely';
+import { inject } from 'vitest';
+import { QUEUE_NAMES } from '../../src/domain/job.ts';
+import { createJobQueues, type QueueOptions } from '../../src/queues/bullmq-queues.ts';
+import type { JobQueues } from '../../src/queues/job-queue.ts';
+import { QUEUE_SCHEMA } from '../../src/queues/migrate.ts';
+import type { LogEvent } from '../../src/runtime/log.ts';
+import type { Backend } from '../support/backends.ts';
+import { createTestDatabase, runAsAdmin } from '../support/postgres.ts';
+
+export type QueueFixture = AsyncDisposable &
+  Readonly<{
+    /** Another end of the same queues: a process of its own in production. */
+    open: () => JobQueues;
+    logged: readonly LogEvent[];
+    /** Puts a job into the steps' queue past the port. */
+    addRaw: (jobId: string, data: unknown) => Promise<void>;
+    /** Cuts every connection of the queues at the server. */
+    cutConnections: () => Promise<void>;
+    /** What the backend still holds of jobs, as text. */
+    remains: () => Promise<string[]>;
+  }>;
+
+/** Queues of their own on a backend; whatever was opened is closed at the end and nothing is left on the server. */
+export function createQueueFixture(backend: Backend): Promise<QueueFixture> {
+  return backend === 'redis' ? redisFixture(inject('redisUrl') ?? '') : postgresFixture();
+}
+
+async function redisFixture(redisUrl: string): Promise<QueueFixture> {
+  await using stack = new AsyncDisposableStack();
+  const prefix = `baton-test-${randomBytes(6).toString('hex')}`;
+  const admin = stack.adopt(new Redis(redisUrl), (redis) => redis.disconnect());
+  stack.defer(async () => {
+    const keys = await admin.keys(`${prefix}*`);
+    if (keys.length > 0) await admin.del(...keys);
+  });
+  // The name tells the connections of this test from those of others on the same server.
+  const url = `${redisUrl}?connectionName=${prefix}`;
+  const raw = stack.adopt(new Queue(QUEUE_NAMES.step, { connection: { url: redisUrl }, prefix }), (it) => it.close());
+  return finish(stack, raw, (log) => ({ backend: 'redis', url, prefix, log }), {
+    async cutConnections() {
+      for (const line of String(await admin.client('LIST')).split('\n')) {
+        const id = /\bid=(\d+)/.exec(line)?.[1];
+        if (id !== undefined && line.includes(`name=${prefix}`)) await admin.client('KILL', 'ID', id);
+      }
+    },
+    remains: () => admin.keys(`${prefix}*`),
+  });
+}
+
+async function postgresFixture(): Promise<QueueFixture> {
+  await using stack = new AsyncDisposableStack();
+  const { db, connectionString } = stack.use(await createTestDatabase());
+  const raw = stack.adopt(
+    new Queue(
+      QUEUE_NAMES.step,
+      { connection: { connectionString, schema: QUEUE_SCHEMA } as never },
+      createPostgresBackend as BackendFactory<IQueueBackend, never>,
+    ),
+    (it) => it.close(),
+  );
+  raw.on('error', () => undefined);
+  return finish(stack, raw, (log) => ({ backend: 'postgres', connectionString, log }), {
+    cutConnections: () =>
+      runAsAdmin(
+        connectionString,
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid()`,
+      ),
+    async remains() {
+      const { rows } = await sql<{ job: string }>`select j::text as job from bullmq.job j`.execute(db);
+      return rows.map((row) => row.job);
+    },
+  });
+}
+
+function finish(
+  stack: AsyncDisposableStack,
+  raw: Pick<Queue, 'add'>,
+  optionsWith: (log: QueueOptions['log']) => QueueOptions,
+  server: Pick<QueueFixture, 'cutConnections' | 'remains'>,
+): QueueFixture {
+  const logged: LogEvent[] = [];
+  const opened = stack.use(new AsyncDisposableStack());
+  const owned = stack.move();
+  return {
+    ...server,
+    logged,
+    open: () => opened.use(createJobQueues(optionsWith((_level, event) => void logged.push(event)))),
+    addRaw: async (jobId, data) => void (await raw.add('step', data, { jobId, attempts: 1, removeOnFail: true })),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
