@@ -1,0 +1,67 @@
+import { type BusItem, decodePayload } from './bus-payload.ts';
+import type { SessionListener } from './live-bus.ts';
+
+export type BusListeners = Readonly<{
+  /** @returns whether it is the first of the session */
+  addSession: (sessionId: string, listener: SessionListener) => boolean;
+  /** @returns whether it was the last of the session */
+  removeSession: (sessionId: string, listener: SessionListener) => boolean;
+  sessionIds: () => string[];
+  addCancel: (listener: (runId: string) => void) => Disposable;
+  /** Hands a received payload to whom it concerns; what is not understood is skipped. */
+  deliver: (payload: string) => void;
+  reconnected: () => void;
+}>;
+
+/** Who listens to what. A listener that throws harms nobody else. */
+export function createBusListeners(onError: (error: unknown) => void): BusListeners {
+  const sessions = new Map<string, Set<SessionListener>>();
+  const cancels = new Set<(runId: string) => void>();
+
+  function guard(call: () => void): void {
+    try {
+      call();
+    } catch (error) {
+      onError(error);
+    }
+  }
+
+  function deliverItem(listener: SessionListener, item: BusItem): void {
+    guard(() => ('seq' in item ? listener.onCommitted(item.seq) : listener.onPreview(item.event)));
+  }
+
+  return {
+    addSession(sessionId, listener) {
+      const listeners = sessions.get(sessionId);
+      if (listeners === undefined) sessions.set(sessionId, new Set([listener]));
+      else listeners.add(listener);
+      return listeners === undefined;
+    },
+    removeSession(sessionId, listener) {
+      const listeners = sessions.get(sessionId);
+      if (listeners === undefined || !listeners.delete(listener) || listeners.size > 0) return false;
+      return sessions.delete(sessionId);
+    },
+    sessionIds: () => [...sessions.keys()],
+    addCancel(listener) {
+      // Wrapped, so that the same function added twice is told twice and removed once at a time.
+      const entry = (runId: string): void => listener(runId);
+      cancels.add(entry);
+      return { [Symbol.dispose]: () => void cancels.delete(entry) };
+    },
+    deliver(payload) {
+      const message = decodePayload(payload);
+      if (message === null) return;
+      if (message.kind === 'cancel') {
+        for (const listener of [...cancels]) guard(() => listener(message.runId));
+        return;
+      }
+      for (const listener of [...(sessions.get(message.sessionId) ?? [])]) {
+        for (const item of message.items) deliverItem(listener, item);
+      }
+    },
+    reconnected() {
+      for (const listener of [...sessions.values()].flatMap((set) => [...set])) guard(() => listener.onReconnected());
+    },
+  };
+}

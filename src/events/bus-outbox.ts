@@ -1,0 +1,235 @@
+import type { Chunk, LiveEvent } from '../domain/events.ts';
+import { DELTA_COALESCE_MS } from '../domain/tunables.ts';
+import { type BusItem, encodeCancel, encodeSession } from './bus-payload.ts';
+
+/** A joined delta stays below this, so that dropping one loses little. */
+const MAX_JOINED_CHARS = 16_384;
+
+/** What may wait for a transport that is away, counted in characters plus a share for every item. */
+const MAX_QUEUED_COST = 1_048_576;
+const ITEM_COST = 200;
+
+/** What is left after making room: some at a time, so that an outage costs a publisher no search for every delta. */
+const KEPT_COST = MAX_QUEUED_COST * 0.9;
+
+/** The pause after a failed sending. */
+const RETRY_DELAY_MS = 100;
+
+export type Outgoing = Readonly<{ sessionId: string | null; payload: string }>;
+
+export type BusTransport = Readonly<{
+  /** False while the connection is away: what waits is kept, within bounds, until `wake`. */
+  isUp: () => boolean;
+  /** Hands payloads over, in order. Rejects after a bounded time when the connection does not take them. */
+  send: (batch: readonly Outgoing[]) => Promise<void>;
+  maxPayloadBytes: number;
+}>;
+
+export type BusOutbox = Readonly<{
+  announce: (sessionId: string, seq: number) => void;
+  preview: (sessionId: string, event: LiveEvent) => void;
+  requestCancel: (runId: string) => void;
+  /** One attempt to send everything; resolves also when the transport is away. */
+  flush: () => Promise<void>;
+  /** The transport is up again. */
+  wake: () => void;
+  close: () => void;
+}>;
+
+type Queued = { item: BusItem; cost: number };
+type SessionQueue = { items: Queued[]; urgent: boolean };
+
+/**
+ * What waits to be sent. Deltas wait for DELTA_COALESCE_MS to be joined; an announcement or a cancel takes along what
+ * its session has, and goes out with the next turn of the event loop.
+ */
+export function createBusOutbox(transport: BusTransport, onError: (error: unknown) => void): BusOutbox {
+  const sessions = new Map<string, SessionQueue>();
+  const cancels = new Set<string>();
+  let cost = 0;
+  let closed = false;
+  let inFlight: Promise<void> | null = null;
+  let deltaTimer: NodeJS.Timeout | null = null;
+  let urgentTimer: NodeJS.Immediate | null = null;
+
+  function schedule(delayMs = DELTA_COALESCE_MS): void {
+    if (closed || inFlight !== null || !transport.isUp()) return;
+    if (deltaTimer === null && (sessions.size > 0 || cancels.size > 0)) {
+      deltaTimer = setTimeout(() => {
+        deltaTimer = null;
+        void send(() => true);
+      }, delayMs).unref();
+    }
+    if (delayMs <= DELTA_COALESCE_MS && urgentTimer === null && isUrgent()) {
+      urgentTimer = setImmediate(() => {
+        urgentTimer = null;
+        void send((queue) => queue.urgent);
+      });
+    }
+  }
+
+  let urgentSessions = 0;
+  const isUrgent = (): boolean => urgentSessions > 0 || cancels.size > 0;
+
+  function queueOf(sessionId: string): SessionQueue {
+    const known = sessions.get(sessionId);
+    if (known !== undefined) return known;
+    const queue: SessionQueue = { items: [], urgent: false };
+    sessions.set(sessionId, queue);
+    return queue;
+  }
+
+  function enqueue(sessionId: string, item: BusItem, itemCost: number): void {
+    queueOf(sessionId).items.push({ item, cost: itemCost });
+    cost += itemCost;
+  }
+
+  function announce(sessionId: string, seq: number): void {
+    const queue = queueOf(sessionId);
+    const earlier = queue.items.findIndex(({ item }) => 'seq' in item);
+    const known = earlier === -1 ? undefined : queue.items.splice(earlier, 1)[0];
+    if (known !== undefined) cost -= known.cost;
+    const highest = known !== undefined && 'seq' in known.item ? Math.max(known.item.seq, seq) : seq;
+    enqueue(sessionId, { seq: highest }, ITEM_COST);
+    if (!queue.urgent) urgentSessions += 1;
+    queue.urgent = true;
+    makeRoom();
+    schedule();
+  }
+
+  function preview(sessionId: string, event: LiveEvent): void {
+    const queue = queueOf(sessionId);
+    const last = queue.items.at(-1);
+    const joined = last === undefined ? null : join(last.item, event);
+    if (last !== undefined && joined !== null) {
+      last.item = { event: joined };
+      last.cost += contentLength(event);
+      cost += contentLength(event);
+    } else {
+      enqueue(sessionId, { event }, ITEM_COST + contentLength(event));
+    }
+    makeRoom();
+    schedule();
+  }
+
+  /** Drops the oldest previews first; announcements only when nothing else is left: the slow poll finds what they tell. */
+  function makeRoom(): void {
+    if (cost <= MAX_QUEUED_COST) return;
+    for (const droppable of [(item: BusItem) => 'event' in item, () => true]) {
+      for (const [sessionId, queue] of sessions) {
+        dropFrom(sessionId, queue, droppable);
+        if (cost <= KEPT_COST) return;
+      }
+    }
+  }
+
+  function dropFrom(sessionId: string, queue: SessionQueue, droppable: (item: BusItem) => boolean): void {
+    for (let index = 0; index < queue.items.length && cost > KEPT_COST; ) {
+      const queued = queue.items[index];
+      if (queued === undefined || !droppable(queued.item)) {
+        index += 1;
+        continue;
+      }
+      queue.items.splice(index, 1);
+      cost -= queued.cost;
+    }
+    if (queue.items.length === 0) forget(sessionId, queue);
+  }
+
+  function forget(sessionId: string, queue: SessionQueue): void {
+    sessions.delete(sessionId);
+    if (queue.urgent) urgentSessions -= 1;
+  }
+
+  type Batch = Readonly<{ taken: ReadonlyMap<string, readonly Queued[]>; cancels: readonly string[] }>;
+
+  function take(wanted: (queue: SessionQueue) => boolean): Batch {
+    const taken = new Map<string, readonly Queued[]>();
+    for (const [sessionId, queue] of sessions) {
+      if (!wanted(queue)) continue;
+      taken.set(sessionId, queue.items);
+      for (const queued of queue.items) cost -= queued.cost;
+      forget(sessionId, queue);
+    }
+    const batch = { taken, cancels: [...cancels] };
+    cancels.clear();
+    return batch;
+  }
+
+  function encode(batch: Batch): Outgoing[] {
+    const requests = batch.cancels.map((runId) => ({ sessionId: null, payload: encodeCancel(runId) }));
+    const news = batch.taken.entries().flatMap(([sessionId, queued]) => {
+      const items = queued.map(({ item }) => item);
+      return encodeSession(sessionId, items, transport.maxPayloadBytes).map((payload) => ({ sessionId, payload }));
+    });
+    return [...requests, ...news];
+  }
+
+  /** Previews of a failed batch are gone; what is small and matters is sent again, doubled at worst. */
+  function putBack(batch: Batch): void {
+    for (const runId of batch.cancels) cancels.add(runId);
+    for (const [sessionId, queued] of batch.taken) {
+      for (const { item } of queued) if ('seq' in item) announce(sessionId, item.seq);
+    }
+  }
+
+  async function send(wanted: (queue: SessionQueue) => boolean): Promise<void> {
+    if (inFlight !== null || !transport.isUp()) return;
+    const batch = take(wanted);
+    const outgoing = encode(batch);
+    if (outgoing.length === 0) return;
+    let failed = false;
+    inFlight = transport.send(outgoing).catch((error: unknown) => {
+      failed = true;
+      onError(error);
+    });
+    await inFlight;
+    if (failed) putBack(batch);
+    inFlight = null;
+    schedule(failed ? RETRY_DELAY_MS : DELTA_COALESCE_MS);
+  }
+
+  async function flush(): Promise<void> {
+    while (inFlight !== null) await inFlight;
+    await send(() => true);
+  }
+
+  return {
+    announce,
+    preview,
+    requestCancel(runId) {
+      cancels.add(runId);
+      schedule();
+    },
+    flush,
+    wake: () => schedule(),
+    close() {
+      closed = true;
+      if (deltaTimer !== null) clearTimeout(deltaTimer);
+      if (urgentTimer !== null) clearImmediate(urgentTimer);
+      sessions.clear();
+      cancels.clear();
+    },
+  };
+}
+
+const contentLength = (event: LiveEvent): number => (event.type === 'llm:chunk' ? event.data.content.length : 0);
+
+/** Two deltas as one, when the second continues the first. */
+function join(earlier: BusItem, event: LiveEvent): LiveEvent | null {
+  if ('seq' in earlier || earlier.event.type !== 'llm:chunk' || event.type !== 'llm:chunk') return null;
+  const [first, second] = [earlier.event.data, event.data];
+  const adjacent =
+    first.messageId === second.messageId &&
+    first.epoch === second.epoch &&
+    first.chunkType === second.chunkType &&
+    first.isComplete !== true &&
+    first.offset + first.content.length === second.offset &&
+    first.content.length + second.content.length <= MAX_JOINED_CHARS;
+  if (!adjacent) return null;
+  const data: Chunk = { ...first, content: first.content + second.content };
+  return {
+    type: 'llm:chunk',
+    data: second.isComplete === undefined ? data : { ...data, isComplete: second.isComplete },
+  };
+}

@@ -1,0 +1,166 @@
+import type { Chunk, LiveEvent } from '../domain/events.ts';
+import type { SnapshotChunk } from './stream-item.ts';
+
+/** Previews that wait for what comes before them. More are dropped, oldest first: those are persisted first. */
+const MAX_HELD_PREVIEWS = 500;
+const MAX_HELD_CHARS = 262_144;
+
+/** How many ended messages are remembered, so that their late deltas are known for what they are. */
+const MAX_ENDED_MESSAGES = 32;
+
+/** The message that is being written, as far as one reader has been told. Ids are public. */
+type OpenMessage = { messageId: string; runId: string; epoch: number; sent: number };
+
+type Piece = Readonly<{ type: 'text' | 'reasoning'; text: string }>;
+
+/**
+ * Decides which previews of a session go to one reader, so that it gets every character of a message exactly once and in
+ * order: between the message's `step:started` and the event that ends it, whatever the bus loses, doubles or reorders.
+ * What each function returns is to be sent, in that order.
+ */
+export type MessageProgress = Readonly<{
+  /** Begins anew from a snapshot, which holds `sent` characters of the message in flight. */
+  restart: (inFlight: OpenMessage | null) => void;
+  accept: (event: LiveEvent) => LiveEvent[];
+  /** The `step:started` of a message was sent. */
+  begin: (messageId: string, runId: string) => LiveEvent[];
+  /** Persisted text of the open message, without a hole. */
+  fill: (chunks: readonly SnapshotChunk[]) => LiveEvent[];
+  /** What was not yet sent of a message whose whole text is known. */
+  complete: (messageId: string, epoch: number, pieces: readonly Piece[]) => LiveEvent[];
+  /** Nothing more of this message is sent. */
+  end: (messageId: string) => void;
+  open: () => Readonly<OpenMessage> | null;
+  /** How much of the message was sent; null when it has ended. */
+  sentOf: (messageId: string) => number | null;
+  /** Deltas wait for text that did not come. */
+  hasGap: () => boolean;
+  /** A message began that we do not know of: events are waiting to be read. True once for each such message. */
+  takeEventsWanted: () => boolean;
+}>;
+
+export function createMessageProgress(): MessageProgress {
+  let open: OpenMessage | null = null;
+  let snapshotMessage: OpenMessage | null = null;
+  let thoughtOf: string | null = null;
+  let highestEpoch = 0;
+  let held: LiveEvent[] = [];
+  let wantedFor: string | null = null;
+  let eventsWanted = false;
+  const ended = new Set<string>();
+
+  function hold(event: LiveEvent): LiveEvent[] {
+    held.push(event);
+    let chars = held.reduce((sum, { type, data }) => sum + (type === 'llm:chunk' ? data.content.length : 0), 0);
+    while (held.length > MAX_HELD_PREVIEWS || chars > MAX_HELD_CHARS) {
+      const dropped = held.shift();
+      if (dropped?.type === 'llm:chunk') chars -= dropped.data.content.length;
+    }
+    return [];
+  }
+
+  function holdUnknown(event: LiveEvent): LiveEvent[] {
+    const { messageId } = event.data;
+    if (event.type === 'llm:chunk' && event.data.epoch < highestEpoch) return [];
+    if (wantedFor !== messageId) {
+      wantedFor = messageId;
+      eventsWanted = true;
+    }
+    return hold(event);
+  }
+
+  function accept(event: LiveEvent): LiveEvent[] {
+    const { messageId } = event.data;
+    if (ended.has(messageId)) return [];
+    if (open?.messageId !== messageId) return holdUnknown(event);
+    if (event.type === 'llm:chunk') return acceptChunk(open, event.data);
+    if (thoughtOf === messageId || open.sent > 0) return [];
+    thoughtOf = messageId;
+    return [event];
+  }
+
+  function acceptChunk(message: OpenMessage, chunk: Chunk): LiveEvent[] {
+    if (chunk.epoch < message.epoch || chunk.offset + chunk.content.length <= message.sent) return [];
+    message.epoch = chunk.epoch;
+    highestEpoch = Math.max(highestEpoch, chunk.epoch);
+    if (chunk.offset > message.sent) return hold({ type: 'llm:chunk', data: chunk });
+    return [...advance(message, chunk), ...release()];
+  }
+
+  function advance(message: OpenMessage, chunk: Chunk): LiveEvent[] {
+    const content = chunk.content.slice(message.sent - chunk.offset);
+    if (content === '') return [];
+    const offset = message.sent;
+    message.sent += content.length;
+    // U+0000 cannot be stored: the final text has U+FFFD in its place, and so must the preview.
+    return [{ type: 'llm:chunk', data: { ...chunk, offset, content: content.replaceAll('\u0000', '\ufffd') } }];
+  }
+
+  /** Sends on what was held and can go now. */
+  function release(): LiveEvent[] {
+    if (held.length === 0) return [];
+    const waiting = held.toSorted((a, b) => offsetOf(a) - offsetOf(b));
+    held = [];
+    return waiting.flatMap(accept);
+  }
+
+  return {
+    restart(inFlight) {
+      open = inFlight;
+      snapshotMessage = inFlight;
+      highestEpoch = Math.max(highestEpoch, inFlight?.epoch ?? 0);
+      ended.clear();
+      held = [];
+      wantedFor = null;
+      eventsWanted = false;
+    },
+    accept,
+    begin(messageId, runId) {
+      if (open?.messageId === messageId) return [];
+      // A replay passes the start of the message whose text the snapshot had: it goes on from there.
+      open =
+        snapshotMessage?.messageId === messageId ? snapshotMessage : { messageId, runId, epoch: highestEpoch, sent: 0 };
+      held = held.filter(({ data }) => data.messageId === messageId);
+      return release();
+    },
+    fill(chunks) {
+      const message = open;
+      if (message === null) return [];
+      const filled = chunks.flatMap((chunk) =>
+        chunk.offset > message.sent
+          ? []
+          : advance(message, { messageId: message.messageId, epoch: message.epoch, ...chunk }),
+      );
+      return [...filled, ...release()];
+    },
+    complete(messageId, epoch, pieces) {
+      if (ended.has(messageId)) return [];
+      const message = open?.messageId === messageId ? open : { messageId, runId: '', epoch, sent: 0 };
+      let offset = 0;
+      return pieces.flatMap(({ type, text }) => {
+        const chunk = { messageId, epoch: message.epoch, offset, chunkType: type, content: text };
+        offset += text.length;
+        return offset <= message.sent ? [] : advance(message, chunk);
+      });
+    },
+    end(messageId) {
+      ended.add(messageId);
+      for (const oldest of ended) {
+        if (ended.size <= MAX_ENDED_MESSAGES) break;
+        ended.delete(oldest);
+      }
+      if (open?.messageId === messageId) open = null;
+      held = held.filter(({ data }) => data.messageId !== messageId);
+    },
+    open: () => open,
+    sentOf: (messageId) => (ended.has(messageId) ? null : open?.messageId === messageId ? open.sent : 0),
+    hasGap: () => held.some(({ type, data }) => type === 'llm:chunk' && data.messageId === open?.messageId),
+    takeEventsWanted() {
+      const wanted = eventsWanted;
+      eventsWanted = false;
+      return wanted;
+    },
+  };
+}
+
+const offsetOf = (event: LiveEvent): number => (event.type === 'llm:chunk' ? event.data.offset : -1);

@@ -1,0 +1,137 @@
+import { Redis } from 'ioredis';
+import { createBusListeners } from './bus-listeners.ts';
+import { createBusOutbox, type Outgoing } from './bus-outbox.ts';
+import type { LiveBus, SessionListener } from './live-bus.ts';
+
+/** Keeps one message from holding up the others on a connection. */
+const MAX_PAYLOAD_BYTES = 65_536;
+
+const COMMAND_TIMEOUT_MS = 5_000;
+
+/** How often an idle connection is asked whether it still lives: a half-open one never says so itself. */
+const PING_INTERVAL_MS = 10_000;
+
+const BACKOFF_FIRST_MS = 50;
+const BACKOFF_CAP_MS = 2_000;
+
+export type RedisBusOptions = Readonly<{
+  url: string;
+  /** Begins the name of every channel. */
+  prefix: string;
+  /** Told of lost connections and refused messages; the bus goes on. */
+  onError?: (error: unknown) => void;
+}>;
+
+/**
+ * The live bus over Redis pub/sub: one connection publishes, one is subscribed to a channel per session that somebody
+ * listens to, and to the one for cancels.
+ * @throws the error of the first connection when it fails
+ */
+export async function createRedisBus(options: RedisBusOptions): Promise<LiveBus> {
+  const onError = options.onError ?? (() => undefined);
+  const cancelChannel = `${options.prefix}:cancel`;
+  const channelOf = (sessionId: string): string => `${options.prefix}:live:${sessionId}`;
+  const listeners = createBusListeners(onError);
+  await using stack = new AsyncDisposableStack();
+  const publisher = stack.use(await connect(options, onError));
+  const subscriber = stack.use(await connect(options, onError));
+
+  /** While the connection is away nothing is lost by not waiting: the next one subscribes to everything. */
+  async function subscribe(channels: readonly string[]): Promise<void> {
+    await subscriber.redis.subscribe(...channels).catch(onError);
+  }
+
+  subscriber.redis.on('message', (_channel: string, payload: string) => listeners.deliver(payload));
+  subscriber.redis.on('ready', () => {
+    void subscribe([cancelChannel, ...listeners.sessionIds().map(channelOf)]).then(listeners.reconnected);
+  });
+  await subscriber.redis.subscribe(cancelChannel);
+
+  const outbox = createBusOutbox(
+    {
+      isUp: () => publisher.redis.status === 'ready',
+      maxPayloadBytes: MAX_PAYLOAD_BYTES,
+      send: (batch) => publish(publisher.redis, batch, (id) => (id === null ? cancelChannel : channelOf(id))),
+    },
+    onError,
+  );
+  publisher.redis.on('ready', outbox.wake);
+  stack.defer(async () => {
+    await outbox.flush();
+    outbox.close();
+  });
+
+  const subscribed = new Map<string, Promise<void>>();
+  const resources = stack.move();
+  return {
+    announce: outbox.announce,
+    preview: outbox.preview,
+    requestCancel: outbox.requestCancel,
+    flush: outbox.flush,
+    async onSession(sessionId, listener) {
+      const own: SessionListener = { ...listener };
+      if (listeners.addSession(sessionId, own)) subscribed.set(sessionId, subscribe([channelOf(sessionId)]));
+      await subscribed.get(sessionId);
+      return {
+        [Symbol.dispose]() {
+          if (!listeners.removeSession(sessionId, own)) return;
+          subscribed.delete(sessionId);
+          // A connection that is away comes back subscribed to what is still listened to.
+          if (subscriber.redis.status !== 'ready') return;
+          subscriber.redis.unsubscribe(channelOf(sessionId)).catch(onError);
+        },
+      };
+    },
+    onCancel: async (listener) => listeners.addCancel(listener),
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}
+
+type Connection = Disposable & Readonly<{ redis: Redis }>;
+
+/**
+ * A connection that fails fast and comes back by itself: no command waits in it for a Redis that is away, and none is
+ * repeated, because what has to be kept is kept (within bounds) by the outbox.
+ */
+async function connect({ url, prefix }: RedisBusOptions, onError: (error: unknown) => void): Promise<Connection> {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    connectionName: `${prefix}-live`,
+    enableOfflineQueue: false,
+    autoResubscribe: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    keepAlive: PING_INTERVAL_MS,
+    retryStrategy: (attempt) => Math.min(BACKOFF_FIRST_MS * 2 ** (attempt - 1), BACKOFF_CAP_MS),
+  });
+  redis.on('error', onError);
+  // A connection that the server closes in good order is no error to the client.
+  redis.on('reconnecting', () => onError(new Error('the connection of the live bus to Redis was lost')));
+  try {
+    await redis.connect();
+  } catch (error) {
+    redis.disconnect();
+    throw error;
+  }
+  const ping = setInterval(() => {
+    if (redis.status === 'ready') redis.ping().catch(() => redis.disconnect(true));
+  }, PING_INTERVAL_MS).unref();
+  return {
+    redis,
+    [Symbol.dispose]() {
+      clearInterval(ping);
+      redis.disconnect();
+    },
+  };
+}
+
+async function publish(
+  redis: Redis,
+  batch: readonly Outgoing[],
+  channelOf: (sessionId: string | null) => string,
+): Promise<void> {
+  const pipeline = redis.pipeline();
+  for (const { sessionId, payload } of batch) pipeline.publish(channelOf(sessionId), payload);
+  for (const [error] of (await pipeline.exec()) ?? []) if (error !== null) throw error;
+}

@@ -1,0 +1,122 @@
+import { BatonError } from '../domain/errors.ts';
+import { SSE_MAX_BUFFERED_BYTES } from '../domain/tunables.ts';
+import type { StreamItem } from './stream-item.ts';
+
+/** A full buffer of which the reader takes nothing for this long: it is gone, or as good as. */
+const STALL_LIMIT_MS = 5_000;
+
+type Envelope = Readonly<{ type: string; seq?: number; runId?: string; createdAt?: string; data: unknown }>;
+
+/**
+ * One item as a server-sent event. Only durable events have an id: it is what a client sends as `Last-Event-ID`, and a
+ * preview must never move that cursor. (https://html.spec.whatwg.org/multipage/server-sent-events.html)
+ */
+export function toSseFrame(item: StreamItem): string {
+  switch (item.kind) {
+    case 'snapshot':
+      return frame({ type: 'session:snapshot', data: item.data });
+    case 'live':
+      return frame(item.event);
+    case 'heartbeat':
+      return frame({ type: 'heartbeat', data: { seq: item.seq } });
+    case 'event': {
+      const { seq, type, runId, createdAt, data } = item.event;
+      return `id: ${seq}\n${frame({ type, seq, ...(runId === null ? {} : { runId }), createdAt, data })}`;
+    }
+  }
+}
+
+const frame = (envelope: Envelope): string => `event: ${envelope.type}\ndata: ${JSON.stringify(envelope)}\n\n`;
+
+export type SseOptions = Readonly<{
+  signal: AbortSignal;
+  /** Bytes that may wait for the reader, besides one frame that is larger itself. */
+  maxBufferedBytes?: number;
+  /** How long the reader may leave a full buffer as it is before it is dropped. */
+  stallLimitMs?: number;
+}>;
+
+/**
+ * A stream as a response of type `text/event-stream`. While the buffer is full nothing is taken from the stream, which
+ * keeps its place in Postgres; a reader that then takes nothing for `stallLimitMs` is dropped: the body fails with
+ * BatonError `limit_exceeded`, the stream is closed, and the reader can resume where it was.
+ */
+export function sseResponse(stream: AsyncIterable<StreamItem>, options: SseOptions): Response {
+  const cancelled = new AbortController();
+  const signal = AbortSignal.any([options.signal, cancelled.signal]);
+  const room = createRoom(options.stallLimitMs ?? STALL_LIMIT_MS, signal);
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => void pump(stream, { controller, room, signal }),
+      pull: room.made,
+      cancel: () => cancelled.abort(),
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: options.maxBufferedBytes ?? SSE_MAX_BUFFERED_BYTES }),
+  );
+  return new Response(body, {
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-transform',
+      'x-accel-buffering': 'no',
+    },
+  });
+}
+
+type Sink = Readonly<{ controller: ReadableStreamDefaultController<Uint8Array>; room: Room; signal: AbortSignal }>;
+
+async function pump(stream: AsyncIterable<StreamItem>, { controller, room, signal }: Sink): Promise<void> {
+  const encoder = new TextEncoder();
+  const iterator = stream[Symbol.asyncIterator]();
+  const stop = (): void => void iterator.return?.().catch(() => undefined);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    while (await room.wait(() => (controller.desiredSize ?? 0) > 0)) {
+      const next = await iterator.next();
+      if (next.done === true || signal.aborted) break;
+      controller.enqueue(encoder.encode(toSseFrame(next.value)));
+    }
+    closeBody(controller);
+  } catch (error) {
+    controller.error(error);
+  } finally {
+    signal.removeEventListener('abort', stop);
+    stop();
+  }
+}
+
+function closeBody(controller: Sink['controller']): void {
+  // A body that the reader has cancelled is closed already, and says so by throwing.
+  try {
+    controller.close();
+  } catch {
+    // Nothing is left to close.
+  }
+}
+
+type Room = Readonly<{
+  /** The reader took something and there is room again. */
+  made: () => void;
+  /** True when there is room, false when the reader is gone. @throws BatonError `limit_exceeded` when it stalls */
+  wait: (hasRoom: () => boolean) => Promise<boolean>;
+}>;
+
+function createRoom(stallLimitMs: number, signal: AbortSignal): Room {
+  let wake: (() => void) | null = null;
+  return {
+    made: () => wake?.(),
+    async wait(hasRoom) {
+      if (signal.aborted || hasRoom()) return !signal.aborted;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const goOn = (): void => resolve();
+      const timer = setTimeout(goOn, stallLimitMs);
+      wake = goOn;
+      signal.addEventListener('abort', goOn, { once: true });
+      await promise;
+      clearTimeout(timer);
+      signal.removeEventListener('abort', goOn);
+      wake = null;
+      if (signal.aborted || hasRoom()) return !signal.aborted;
+      throw new BatonError('limit_exceeded', 'the reader of the event stream is too slow; it can resume where it was');
+    },
+  };
+}

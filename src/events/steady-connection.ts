@@ -1,0 +1,128 @@
+import { Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const QUERY_TIMEOUT_MS = 5_000;
+const END_TIMEOUT_MS = 1_000;
+
+/** How often an idle connection is asked whether it still lives: a half-open one never says so itself. */
+const PING_INTERVAL_MS = 10_000;
+
+const BACKOFF_FIRST_MS = 50;
+const BACKOFF_CAP_MS = 2_000;
+
+export type SteadyConnection = AsyncDisposable &
+  Readonly<{
+    isUp: () => boolean;
+    /** Rejects at once while the connection is away, and after 5 s without an answer. */
+    query: (text: string, values: readonly unknown[]) => Promise<void>;
+  }>;
+
+export type SteadyConnectionOptions = Readonly<{
+  connectionString: string;
+  applicationName: string;
+  onNotification?: (payload: string) => void;
+  /** Run on every new connection before it counts as up. */
+  prepare?: (client: pg.Client) => Promise<unknown>;
+  /** The connection is up again after it was away. */
+  onUpAgain?: () => void;
+  onError: (error: unknown) => void;
+}>;
+
+type Opened = Readonly<{ client: pg.Client; socket: Socket; ended: Promise<void> }>;
+
+/**
+ * One connection to Postgres that comes back by itself.
+ * @throws when the first connection fails
+ */
+export async function openSteadyConnection(options: SteadyConnectionOptions): Promise<SteadyConnection> {
+  const closing = new AbortController();
+  let current: Opened | null = await open(options);
+  const watching = watch(current);
+
+  async function watch(first: Opened): Promise<void> {
+    await livesUntilItEnds(first);
+    current = null;
+    while (!closing.signal.aborted) {
+      const opened = await reopen();
+      if (opened === null) return;
+      if (closing.signal.aborted) return end(opened);
+      current = opened;
+      options.onUpAgain?.();
+      await livesUntilItEnds(opened);
+      current = null;
+    }
+  }
+
+  /** Null: closed meanwhile. */
+  async function reopen(): Promise<Opened | null> {
+    for (let failures = 0; ; failures += 1) {
+      await pause(Math.min(BACKOFF_FIRST_MS * 2 ** failures, BACKOFF_CAP_MS), closing.signal);
+      if (closing.signal.aborted) return null;
+      const opened = await open(options).catch(report);
+      if (opened !== null) return opened;
+    }
+  }
+
+  function report(error: unknown): null {
+    options.onError(error);
+    return null;
+  }
+
+  return {
+    isUp: () => current !== null,
+    async query(text, values) {
+      if (current === null) throw new Error('the connection to Postgres is away');
+      await current.client.query(text, [...values]);
+    },
+    async [Symbol.asyncDispose]() {
+      closing.abort();
+      if (current !== null) await end(current);
+      await watching;
+    },
+  };
+}
+
+async function open(options: SteadyConnectionOptions): Promise<Opened> {
+  const socket = new Socket();
+  const client = new pg.Client({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    keepAlive: true,
+    stream: () => socket,
+  });
+  client.on('error', options.onError);
+  client.on('notification', (message) => options.onNotification?.(message.payload ?? ''));
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  client.once('end', resolve);
+  try {
+    await client.connect();
+    await options.prepare?.(client);
+    return { client, socket, ended };
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+async function livesUntilItEnds({ client, socket, ended }: Opened): Promise<void> {
+  const ping = setInterval(() => {
+    client.query('select 1').catch(() => socket.destroy());
+  }, PING_INTERVAL_MS).unref();
+  await ended;
+  clearInterval(ping);
+}
+
+async function end({ client, socket, ended }: Opened): Promise<void> {
+  const cut = setTimeout(() => socket.destroy(), END_TIMEOUT_MS);
+  await client.end().catch(() => socket.destroy());
+  await ended;
+  clearTimeout(cut);
+}
+
+async function pause(delayMs: number, signal: AbortSignal): Promise<void> {
+  await delay(delayMs, undefined, { signal, ref: false }).catch(() => undefined);
+}

@@ -1,0 +1,156 @@
+import { z } from 'zod';
+import { BatonError } from '../domain/errors.ts';
+import type { LiveEvent, SessionEvent } from '../domain/events.ts';
+import { formatId, parseId } from '../domain/ids.ts';
+import { readChunks } from '../store/chunks.ts';
+import type { Db } from '../store/database.ts';
+import { readEvents } from '../store/events.ts';
+import { type LiveSnapshot, readLiveSnapshot, readWrittenText, type WrittenText } from '../store/live-snapshot.ts';
+import type { MessageProgress } from './message-progress.ts';
+import { joinChunks, type SessionSnapshot, type StreamItem, toPublicEvent, toSessionSnapshot } from './stream-item.ts';
+
+/** Events in memory at once for one reader. */
+const EVENT_PAGE_SIZE = 500;
+
+export type StreamRequest = Readonly<{
+  tenantId: string;
+  sessionId: string;
+  /** Events after this one are replayed; 0: from the beginning; null: none, only what is new. */
+  afterSeq: number | null;
+  signal: AbortSignal;
+}>;
+
+/** One reader's place in a session. `last` is the last durable event that it was given. */
+export type Reader = {
+  readonly db: Db;
+  readonly request: StreamRequest;
+  readonly progress: MessageProgress;
+  readonly isClosed: () => boolean;
+  last: number;
+};
+
+type Items = AsyncGenerator<StreamItem, void>;
+
+/** The snapshot, and the reader's place set to where the replay begins. @throws BatonError `not_found` */
+export async function* joinSession(reader: Reader, afterSeq: number | null): Items {
+  const state = await readLiveSnapshot(reader.db, reader.request.tenantId, reader.request.sessionId);
+  const { cursor, reset } = placeCursor(afterSeq, state);
+  const data = toSessionSnapshot(state, reset);
+  reader.last = cursor;
+  reader.progress.restart(openMessageOf(data));
+  yield { kind: 'snapshot', data };
+}
+
+function placeCursor(afterSeq: number | null, state: LiveSnapshot): { cursor: number; reset: boolean } {
+  if (afterSeq === null) return { cursor: state.eventSeq, reset: false };
+  const beforeFirst = state.eventsFirstSeq - 1;
+  if (afterSeq < beforeFirst) return { cursor: beforeFirst, reset: true };
+  return { cursor: Math.min(afterSeq, state.eventSeq), reset: false };
+}
+
+function openMessageOf({ inFlight }: SessionSnapshot): Parameters<MessageProgress['restart']>[0] {
+  if (inFlight === null) return null;
+  const { messageId, runId, epoch, chunks } = inFlight;
+  return { messageId, runId, epoch, sent: chunks.reduce((sum, { content }) => sum + content.length, 0) };
+}
+
+/** Every event after the reader's place that is committed, with what was missing of the text that they end. */
+export async function* deliverCommitted(reader: Reader): Items {
+  for (;;) {
+    const page = await readEvents(reader.db, reader.request.sessionId, reader.last, EVENT_PAGE_SIZE);
+    const first = page[0];
+    if (first !== undefined && first.seq !== reader.last + 1) {
+      yield* rejoin(reader);
+      continue;
+    }
+    for (const event of page) {
+      if (reader.isClosed()) return;
+      yield* deliver(reader, event);
+    }
+    if (page.length < EVENT_PAGE_SIZE || reader.isClosed()) return;
+  }
+}
+
+/** Retention removed what came next while this reader was on its way. */
+async function* rejoin(reader: Reader): Items {
+  const before = reader.last;
+  yield* joinSession(reader, before);
+  if (reader.last === before) throw new BatonError('internal', `the event log has a hole after event ${before}`);
+}
+
+async function* deliver(reader: Reader, event: SessionEvent): Items {
+  const ending = endingOf(event, reader.progress);
+  if (ending !== null) yield* endMessage(reader, event, ending);
+  reader.last = event.seq;
+  yield { kind: 'event', event: toPublicEvent(event) };
+  if (event.type === 'step:started') {
+    const { messageId, runId } = startedSchema.parse(event.data);
+    yield* live(reader.progress.begin(messageId, runId));
+  }
+}
+
+const startedSchema = z.object({ messageId: z.string(), runId: z.string() });
+const messageSchema = z.object({ messageId: z.string() });
+const responseSchema = z.object({ messageId: z.string(), content: z.string(), reasoning: z.string().optional() });
+
+const RUN_ENDS = new Set(['run:completed', 'run:failed', 'run:cancelled', 'run:incomplete']);
+
+type Ending = Readonly<{ messageId: string; withText: boolean }>;
+
+/** The message whose text ends with this event, if one does. */
+function endingOf(event: SessionEvent, progress: MessageProgress): Ending | null {
+  const open = progress.open();
+  if (event.type === 'llm:response' || event.type === 'step:reset') {
+    return { ...messageSchema.parse(event.data), withText: event.type === 'llm:response' };
+  }
+  // A message that was cut off may end without a response of its own.
+  if (open === null) return null;
+  const isOver =
+    event.type === 'step:completed'
+      ? messageSchema.parse(event.data).messageId === open.messageId
+      : RUN_ENDS.has(event.type) && event.runId !== null && formatId('run', event.runId) === open.runId;
+  return isOver ? { messageId: open.messageId, withText: true } : null;
+}
+
+async function* endMessage(reader: Reader, event: SessionEvent, { messageId, withText }: Ending): Items {
+  const { progress } = reader;
+  const sent = progress.sentOf(messageId);
+  const response = responseSchema.safeParse(event.data).data ?? null;
+  const length = response === null ? null : response.content.length + (response.reasoning ?? '').length;
+  if (withText && sent !== null && sent !== length) {
+    const uuid = parseId('message', messageId);
+    const written = uuid === null ? null : await readWrittenText(reader.db, uuid);
+    if (written?.superseded !== true) yield* live(completeFrom(progress, messageId, written, response));
+  }
+  progress.end(messageId);
+}
+
+/** From the parts, which have the order of the stream; from the event where the parts are gone. */
+function completeFrom(
+  progress: MessageProgress,
+  messageId: string,
+  written: WrittenText | null,
+  response: z.infer<typeof responseSchema> | null,
+): LiveEvent[] {
+  if (written !== null && written.pieces.length > 0) {
+    return progress.complete(messageId, written.epoch, written.pieces);
+  }
+  if (response === null) return [];
+  return progress.complete(messageId, written?.epoch ?? 0, [
+    { type: 'reasoning', text: response.reasoning ?? '' },
+    { type: 'text', text: response.content },
+  ]);
+}
+
+/** What is persisted of the open message beyond what the reader has. */
+export async function* fillFromStore(reader: Reader): Items {
+  const open = reader.progress.open();
+  const messageId = open === null ? null : parseId('message', open.messageId);
+  if (open === null || messageId === null) return;
+  const chunks = await readChunks(reader.db, messageId, open.sent);
+  yield* live(reader.progress.fill(joinChunks(chunks, open.sent)));
+}
+
+function* live(events: readonly LiveEvent[]): Generator<StreamItem, void> {
+  for (const event of events) yield { kind: 'live', event };
+}

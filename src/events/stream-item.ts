@@ -1,0 +1,107 @@
+import { z } from 'zod';
+import type { LiveEvent, SessionEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
+import { DELIVERIES, SESSION_STATUSES } from '../domain/session.ts';
+import { usageSchema } from '../domain/usage.ts';
+import type { StreamedText } from '../store/chunks.ts';
+import type { LiveSnapshot } from '../store/live-snapshot.ts';
+
+const chunkSchema = z.strictObject({
+  chunkType: z.enum(['text', 'reasoning']),
+  content: z.string(),
+  /** Where it begins in the message, in UTF-16 units, text and reasoning counted together. */
+  offset: z.number().int().nonnegative(),
+});
+
+/** The first thing a reader gets: the session as of event `seq`. What follows is after it, or a replay up to it. */
+export const sessionSnapshotSchema = z.strictObject({
+  sessionId: z.string(),
+  status: z.enum(SESSION_STATUSES),
+  activeRunId: z.string().nullable(),
+  seq: z.number().int().nonnegative(),
+  queue: z.array(
+    z.strictObject({
+      id: z.string(),
+      position: z.number().int().positive(),
+      delivery: z.enum(DELIVERIES),
+      content: z.array(z.unknown()),
+      enqueuedAt: z.iso.datetime(),
+    }),
+  ),
+  /** The message that is being written, with its text so far; deltas go on where it ends. */
+  inFlight: z
+    .strictObject({
+      messageId: z.string(),
+      runId: z.string(),
+      step: z.number().int().positive(),
+      epoch: z.number().int().nonnegative(),
+      chunks: z.array(chunkSchema),
+    })
+    .nullable(),
+  /** True when events after the reader's cursor are gone: what it knows is replaced by this. */
+  reset: z.boolean(),
+  usage: usageSchema,
+});
+
+export type SessionSnapshot = z.infer<typeof sessionSnapshotSchema>;
+export type SnapshotChunk = z.infer<typeof chunkSchema>;
+
+/** What a reader of a session gets, in order. Every id in it is in its public form. */
+export type StreamItem =
+  | Readonly<{ kind: 'snapshot'; data: SessionSnapshot }>
+  | Readonly<{ kind: 'event'; event: SessionEvent }>
+  | Readonly<{ kind: 'live'; event: LiveEvent }>
+  | Readonly<{ kind: 'heartbeat'; seq: number }>;
+
+export function toPublicEvent(event: SessionEvent): SessionEvent {
+  return event.runId === null ? event : { ...event, runId: formatId('run', event.runId) };
+}
+
+export function toSessionSnapshot(state: LiveSnapshot, reset: boolean): SessionSnapshot {
+  return {
+    sessionId: formatId('session', state.sessionId),
+    status: state.status,
+    activeRunId: state.activeRunId === null ? null : formatId('run', state.activeRunId),
+    seq: state.eventSeq,
+    queue: state.waiting.map((message, index) => ({
+      id: formatId('message', message.id),
+      position: index + 1,
+      delivery: z.enum(DELIVERIES).parse(message.delivery),
+      content: message.content,
+      enqueuedAt: message.enqueuedAt.toISOString(),
+    })),
+    inFlight: state.inFlight === null ? null : toInFlight(state.inFlight),
+    reset,
+    usage: state.usage,
+  };
+}
+
+function toInFlight(text: StreamedText): SessionSnapshot['inFlight'] {
+  if (text.runId === null || text.stepNo === null) return null;
+  return {
+    messageId: formatId('message', text.messageId),
+    runId: formatId('run', text.runId),
+    step: text.stepNo,
+    epoch: text.epoch,
+    chunks: joinChunks(text.chunks, 0),
+  };
+}
+
+/**
+ * Persisted chunks from `fromOffset` on, those of one type joined. What comes after a hole is left out: the hole would
+ * otherwise never be filled.
+ */
+export function joinChunks(chunks: StreamedText['chunks'], fromOffset: number): SnapshotChunk[] {
+  const joined: SnapshotChunk[] = [];
+  let end = fromOffset;
+  for (const { charOffset, type, text } of chunks) {
+    if (charOffset > end) break;
+    const content = text.slice(end - charOffset);
+    if (content === '') continue;
+    const last = joined.at(-1);
+    if (last?.chunkType === type) last.content += content;
+    else joined.push({ chunkType: type, content, offset: end });
+    end += content.length;
+  }
+  return joined;
+}

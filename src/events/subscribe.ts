@@ -1,0 +1,127 @@
+import { SSE_HEARTBEAT_INTERVAL_MS } from '../domain/tunables.ts';
+import type { Db } from '../store/database.ts';
+import { readEventSeq } from '../store/live-snapshot.ts';
+import type { LiveBus } from './live-bus.ts';
+import { createMessageProgress } from './message-progress.ts';
+import { deliverCommitted, fillFromStore, joinSession, type Reader, type StreamRequest } from './stream-delivery.ts';
+import type { StreamItem } from './stream-item.ts';
+import { createStreamMailbox, type StreamMailbox } from './stream-mailbox.ts';
+import { createStreamSchedule, type StreamSchedule, type StreamTiming } from './stream-schedule.ts';
+
+const TIMING: StreamTiming = {
+  heartbeatIntervalMs: SSE_HEARTBEAT_INTERVAL_MS,
+  pollIntervalMs: 2_000,
+  fillRetryMs: 100,
+};
+
+/** How long Postgres may be away before a stream gives up. */
+const MAX_READ_OUTAGE_MS = 30_000;
+
+export type StreamDeps = Readonly<{
+  db: Db;
+  bus: LiveBus;
+  /** Told of failed reads that are tried again. */
+  onError?: (error: unknown) => void;
+  timing?: Partial<StreamTiming>;
+}>;
+
+/**
+ * Follows a session: a snapshot, then every durable event after the cursor exactly once, in order and without a gap,
+ * and in between previews of what becomes durable. The text of a message comes as chunks, each character once: what the
+ * snapshot had of it plus the chunks that follow are its whole text by the time its `llm:response` comes.
+ *
+ * Ends when `signal` aborts, when the consumer stops, or when the session is deleted; subscription and timers are gone
+ * at once then. Nothing is subscribed before the first item is asked for. A slow consumer costs nobody anything: events
+ * wait in Postgres, previews are dropped and filled in later.
+ *
+ * Iterating throws BatonError `not_found`, and the error of the database when it does not come back.
+ */
+export function openEventStream(deps: StreamDeps, request: StreamRequest): AsyncIterable<StreamItem> {
+  return { [Symbol.asyncIterator]: () => openIterator(deps, request) };
+}
+
+function openIterator(deps: StreamDeps, request: StreamRequest): AsyncIterator<StreamItem> {
+  const stack = new DisposableStack();
+  const mailbox = stack.use(createStreamMailbox());
+  const items = follow(deps, request, mailbox, stack);
+  const stop = (): void => stack.dispose();
+  stack.defer(() => request.signal.removeEventListener('abort', stop));
+  request.signal.addEventListener('abort', stop, { once: true });
+  if (request.signal.aborted) stop();
+  const done = { done: true, value: undefined } as const;
+  return {
+    async next() {
+      if (stack.disposed) return done;
+      try {
+        const result = await items.next();
+        if (result.done === true) stop();
+        return stack.disposed ? done : result;
+      } catch (error) {
+        const stopped = stack.disposed;
+        stop();
+        if (stopped) return done;
+        throw error;
+      }
+    },
+    async return() {
+      stop();
+      await items.return(undefined);
+      return done;
+    },
+  };
+}
+
+async function* follow(
+  deps: StreamDeps,
+  request: StreamRequest,
+  mailbox: StreamMailbox,
+  stack: DisposableStack,
+): AsyncGenerator<StreamItem, void> {
+  const subscription = await deps.bus.onSession(request.sessionId, mailbox.listener);
+  if (mailbox.isClosed()) return subscription[Symbol.dispose]();
+  stack.use(subscription);
+  const { db } = deps;
+  const reader: Reader = { db, request, progress: createMessageProgress(), isClosed: mailbox.isClosed, last: 0 };
+  yield* joinSession(reader, request.afterSeq);
+  yield* deliverCommitted(reader);
+  yield* followLive(reader, mailbox, deps);
+}
+
+async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamDeps): AsyncGenerator<StreamItem, void> {
+  const schedule = createStreamSchedule({ ...TIMING, ...deps.timing });
+  let failingSinceMs: number | null = null;
+  while (!mailbox.isClosed()) {
+    try {
+      if ((yield* takeTurn(reader, mailbox, schedule)) === 'gone') return;
+      failingSinceMs = null;
+    } catch (error) {
+      failingSinceMs ??= performance.now();
+      if (performance.now() - failingSinceMs > MAX_READ_OUTAGE_MS) throw error;
+      deps.onError?.(error);
+    }
+    if (schedule.takeHeartbeat()) yield { kind: 'heartbeat', seq: reader.last };
+    await mailbox.wait(schedule.nextInMs());
+  }
+}
+
+/** One look at what is new. What a failed one took from the mailbox is found by the next poll. */
+async function* takeTurn(
+  reader: Reader,
+  mailbox: StreamMailbox,
+  schedule: StreamSchedule,
+): AsyncGenerator<StreamItem, 'gone' | 'goes-on'> {
+  const { progress } = reader;
+  const news = mailbox.take();
+  const polling = schedule.takePoll();
+  const filling = schedule.takeFill();
+  for (const event of news.previews.flatMap(progress.accept)) yield { kind: 'live', event };
+  const wanted = progress.takeEventsWanted();
+  if (polling) {
+    const seq = await readEventSeq(reader.db, reader.request.tenantId, reader.request.sessionId);
+    if (seq === null) return 'gone';
+  }
+  if (news.committedSeq > reader.last || wanted || news.reread || polling || filling) yield* deliverCommitted(reader);
+  if (news.reread || polling || filling) yield* fillFromStore(reader);
+  schedule.planFill(progress.hasGap());
+  return 'goes-on';
+}

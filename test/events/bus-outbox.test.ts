@@ -1,0 +1,124 @@
+import { expect, test, vi } from 'vitest';
+import { type BusOutbox, createBusOutbox, type Outgoing } from '../../src/events/bus-outbox.ts';
+import { type BusItem, decodePayload, encodeCancel, encodeSession } from '../../src/events/bus-payload.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { chunk } from './listening.ts';
+
+type Link = { up: boolean; refusals: number; sent: Outgoing[]; errors: unknown[]; outbox: BusOutbox };
+
+function createLink(): Link {
+  const link: Omit<Link, 'outbox'> = { up: true, refusals: 0, sent: [], errors: [] };
+  const outbox = createBusOutbox(
+    {
+      isUp: () => link.up,
+      maxPayloadBytes: 7_000,
+      send: async (batch) => {
+        if (link.refusals > 0) {
+          link.refusals -= 1;
+          throw new Error('refused');
+        }
+        link.sent.push(...batch);
+      },
+    },
+    (error) => void link.errors.push(error),
+  );
+  return Object.assign(link, { outbox });
+}
+
+function itemsOf(link: Link, sessionId: string): BusItem[] {
+  return link.sent.flatMap(({ payload }) => {
+    const message = decodePayload(payload);
+    return message?.kind === 'session' && message.sessionId === sessionId ? message.items : [];
+  });
+}
+
+test('while the transport is away the oldest previews are dropped first and announcements are kept', async () => {
+  const link = createLink();
+  link.up = false;
+  const [sessionId, otherId] = [newId(), newId()];
+  link.outbox.announce(otherId, 4);
+  const piece = 'x'.repeat(10_000);
+  for (let index = 0; index < 500; index += 1) link.outbox.preview(sessionId, chunk(index * 20_000, piece));
+  link.outbox.announce(sessionId, 9);
+  await link.outbox.flush();
+  expect(link.sent).toEqual([]);
+
+  link.up = true;
+  link.outbox.wake();
+  await vi.waitFor(() => expect(itemsOf(link, otherId)).toEqual([{ seq: 4 }]));
+  const items = itemsOf(link, sessionId);
+  const chars = items.reduce((sum, item) => sum + (JSON.stringify(item).match(/x/g)?.length ?? 0), 0);
+  expect(chars).toBeLessThanOrEqual(1_048_576);
+  expect(chars).toBeGreaterThan(900_000);
+  expect(items.at(-1)).toEqual({ seq: 9 });
+  const last = items.at(-2);
+  expect(last).toMatchObject({ event: { data: { offset: expect.any(Number) } } });
+  expect(
+    last !== undefined && 'event' in last && last.event.type === 'llm:chunk' && last.event.data.offset,
+  ).toBeGreaterThan(499 * 20_000);
+});
+
+test('announcements without end do not grow the queue without end', async () => {
+  const link = createLink();
+  link.up = false;
+  for (let index = 0; index < 20_000; index += 1) link.outbox.announce(newId(), 1);
+  link.up = true;
+  await link.outbox.flush();
+  expect(link.sent.length).toBeLessThan(6_000);
+});
+
+test('a refused batch is reported; its announcements and cancels are sent again, its previews are not', async () => {
+  const link = createLink();
+  const [sessionId, runId] = [newId(), newId()];
+  link.refusals = 1;
+  link.outbox.preview(sessionId, chunk(0, 'gone'));
+  link.outbox.announce(sessionId, 2);
+  link.outbox.requestCancel(runId);
+  await link.outbox.flush();
+  expect(link.errors).toHaveLength(1);
+  expect(link.sent).toEqual([]);
+  await vi.waitFor(() => expect(itemsOf(link, sessionId)).toEqual([{ seq: 2 }]));
+  expect(link.sent.map(({ payload }) => payload)).toContain(encodeCancel(runId));
+});
+
+test('the mark of a complete text survives joining and splitting, and nothing is joined across it', async () => {
+  const link = createLink();
+  const sessionId = newId();
+  const done = chunk(3, 'def');
+  link.outbox.preview(sessionId, chunk(0, 'abc'));
+  link.outbox.preview(sessionId, { type: 'llm:chunk', data: { ...chunkData(done), isComplete: true } });
+  link.outbox.preview(sessionId, chunk(6, 'ghi'));
+  await link.outbox.flush();
+  expect(itemsOf(link, sessionId)).toEqual([
+    { event: { type: 'llm:chunk', data: { ...chunkData(chunk(0, 'abcdef')), isComplete: true } } },
+    { event: chunk(6, 'ghi') },
+  ]);
+
+  const long = { type: 'llm:chunk' as const, data: { ...chunkData(chunk(0, 'x'.repeat(10_000))), isComplete: true } };
+  const pieces = encodeSession(sessionId, [{ event: long }], 7_000).map((text) => JSON.stringify(decodePayload(text)));
+  expect(pieces.map((text) => text.includes('isComplete'))).toEqual([false, true]);
+});
+
+test('payloads that are not understood are skipped, and so are single items of them', () => {
+  const sessionId = newId();
+  for (const text of ['', 'no json', '[]', '{"session":"not-an-id","items":[]}', '{"something":"else"}', 'null']) {
+    expect(decodePayload(text)).toBeNull();
+  }
+  const items = [{ seq: -1 }, { newer: true }, { event: { type: 'llm:unknown', data: {} } }, { seq: 3 }];
+  expect(decodePayload(JSON.stringify({ session: sessionId, items }))).toEqual({
+    kind: 'session',
+    sessionId,
+    items: [{ seq: 3 }],
+  });
+});
+
+test('no payload is larger than it may be', () => {
+  const items = Array.from({ length: 300 }, (_, index) => ({ event: chunk(index * 100, '語'.repeat(index * 20)) }));
+  for (const payload of encodeSession(newId(), items, 7_000))
+    expect(Buffer.byteLength(payload)).toBeLessThanOrEqual(7_000);
+});
+
+function chunkData(event: ReturnType<typeof chunk>) {
+  if (event.type !== 'llm:chunk') throw new Error('not a chunk');
+  return event.data;
+}
