@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { contextPolicySchema } from '../domain/context/policy.ts';
+
+const positive = z.number().int().positive();
+
+/** An agent as its YAML file defines it; a session keeps a copy of the definition it was created with. */
+export const agentSchema = z.strictObject({
+  name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'lower-case letters, digits, - and _, at most 64'),
+  description: z.string().optional(),
+  /** `provider/model`, for example `openai/gpt-5.4`; the provider `simulated` needs no key. */
+  model: z.string().regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4'),
+  instructions: z.string().default(''),
+  /** Names of tools and tool sets. */
+  tools: z.array(z.string()).default([]),
+  limits: z
+    .strictObject({ maxSteps: positive.max(10_000).optional(), toolConcurrency: positive.max(64).optional() })
+    .default({}),
+  settings: z
+    .strictObject({ temperature: z.number().min(0).max(2).optional(), maxOutputTokens: positive.optional() })
+    .default({}),
+  context: contextPolicySchema.prefault({}),
+});
+
+export type Agent = z.infer<typeof agentSchema>;
+
+/** Changes when anything in the definition changes. */
+export function agentVersion(agent: Agent): string {
+  return createHash('sha256').update(JSON.stringify(agent)).digest('hex').slice(0, 16);
+}
+
+/** The agents of this process by name. */
+export type AgentCatalogue = Readonly<{
+  /** @throws BatonError `agent_not_found` that lists the known names */
+  get: (name: string) => Agent;
+  names: () => readonly string[];
+}>;

@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parse as parseYaml } from 'yaml';
+import { BatonError } from '../domain/errors.ts';
+import { type Agent, type AgentCatalogue, agentSchema } from './agent.ts';
+
+/**
+ * Reads every `*.yaml` file of a folder as an agent.
+ * @param model takes the place of every agent's model, where given
+ * @throws BatonError `config_invalid` that names the file and the key
+ */
+export function loadAgents(folder: string, model?: string): AgentCatalogue {
+  const agents = new Map<string, Agent>();
+  for (const file of agentFiles(folder)) {
+    const agent = readAgent(path.join(folder, file));
+    if (agents.has(agent.name)) {
+      throw new BatonError('config_invalid', `${file}: name: there is another agent named ${agent.name}`);
+    }
+    agents.set(agent.name, model === undefined ? agent : { ...agent, model });
+  }
+  return createCatalogue([...agents.values()]);
+}
+
+/** A catalogue of the given agents. */
+export function createCatalogue(agents: readonly Agent[]): AgentCatalogue {
+  const byName = new Map(agents.map((agent) => [agent.name, agent]));
+  const names = [...byName.keys()].sort();
+  return {
+    names: () => names,
+    get(name) {
+      const agent = byName.get(name);
+      if (agent !== undefined) return agent;
+      throw new BatonError('agent_not_found', `there is no agent ${JSON.stringify(name)}; known: ${names.join(', ')}`);
+    },
+  };
+}
+
+function agentFiles(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+      .filter((name) => /\.ya?ml$/.test(name))
+      .sort();
+  } catch (error) {
+    throw new BatonError('config_invalid', `the agents' folder ${folder} cannot be read`, { cause: error });
+  }
+}
+
+function readAgent(file: string): Agent {
+  let content: unknown;
+  try {
+    content = parseYaml(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new BatonError('config_invalid', `${file}: not valid YAML`, { cause: error });
+  }
+  const parsed = agentSchema.safeParse(content);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || '(root)'}: ${issue.message}`);
+  throw new BatonError('config_invalid', `${file}: ${problems.join('; ')}`, { cause: parsed.error });
+}

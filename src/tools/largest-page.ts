@@ -1,0 +1,27 @@
+import type { ToolContext } from './tool.ts';
+
+const MAX_PAGE_CHARS = 20_000;
+
+/**
+ * The page of the most items that the model will be shown whole; of one item at least.
+ * @param most items that there are
+ * @param render the page of the first so many items; more items make it longer
+ */
+export function largestPage(
+  most: number,
+  isShownWhole: ToolContext['isShownWhole'],
+  render: (length: number) => string,
+): string {
+  let best = render(1);
+  for (let [least, beyond] = [1, most + 1]; beyond - least > 1; ) {
+    const middle = (least + beyond) >> 1;
+    const page = render(middle);
+    if (page.length <= MAX_PAGE_CHARS && isShownWhole?.(page) !== false) {
+      best = page;
+      least = middle;
+    } else {
+      beyond = middle;
+    }
+  }
+  return best;
+}

@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import { parseOutputRef } from '../domain/context/output-ref.ts';
+import { BatonError } from '../domain/errors.ts';
+import { parseId } from '../domain/ids.ts';
+import type { Db } from '../store/database.ts';
+import { readToolOutput } from '../store/tool-outputs.ts';
+import { largestPage } from './largest-page.ts';
+import { foldRows, type OutputRows, type OutputSearch } from './output-rows.ts';
+import { runInThread, threadModule } from './run-in-thread.ts';
+import type { Tool, ToolContext } from './tool.ts';
+
+const MAX_PAGE_ROWS = 2_000;
+const DEFAULT_MATCHES = 50;
+/** Rows shown before and after a match. */
+const CONTEXT_ROWS = 2;
+/** The start of the thread included. */
+const SEARCH_TIMEOUT_MS = 5_000;
+const SEARCH_THREAD = threadModule(new URL('./output-search-thread.ts', import.meta.url));
+
+const inputSchema = z.strictObject({
+  id: z.string().describe('out_…, from the notice.'),
+  offset: z.int().min(1).optional().describe('First line, from 1.'),
+  limit: z.int().min(1).max(MAX_PAGE_ROWS).optional().describe('Lines, or matches.'),
+  search: z.string().min(1).max(1_000).optional().describe('Text or regular expression to find, in any case.'),
+});
+type Input = z.output<typeof inputSchema>;
+
+/**
+ * `read_tool_output`: pages through a tool output of its own session that the view shows in part or not at all. The
+ * description is short: it is sent with every request.
+ */
+export function createReadToolOutputTool(db: Db): Tool {
+  return {
+    name: 'read_tool_output',
+    description:
+      'Reads an earlier tool output that was cut or cleared: by lines, or only those where something is found.',
+    inputSchema,
+    readOnly: true,
+    paged: true,
+    execute: async (input, context) => {
+      const parsed = inputSchema.safeParse(input);
+      if (!parsed.success) throw new BatonError('invalid_request', z.prettifyError(parsed.error));
+      const text = await wholeOutput(db, context, parsed.data.id);
+      if (text === '') return '[empty output]';
+      const rows = foldRows(text);
+      const { offset = 1 } = parsed.data;
+      if (offset > rows.count) throw new BatonError('invalid_request', `The output has only ${rows.count} lines.`);
+      return parsed.data.search === undefined
+        ? pageOf(rows, offset, parsed.data, context)
+        : matchesOf(rows, await found(text, parsed.data, context), parsed.data, context);
+    },
+  };
+}
+
+async function wholeOutput(db: Db, context: ToolContext, id: string): Promise<string> {
+  const place = parseOutputRef(id);
+  const sessionId = parseId('session', context.sessionId);
+  const stored = place === null || sessionId === null ? null : await readToolOutput(db, sessionId, place);
+  if (stored?.kind === 'found') return stored.text;
+  if (stored?.kind === 'open')
+    throw new BatonError('conflict', `The call ${id} (${stored.toolName}) has no output yet.`);
+  throw new BatonError('not_found', `This session has no tool output ${JSON.stringify(id)}.`);
+}
+
+/** As many rows from the offset on as are asked for, and as fit. */
+function pageOf(rows: OutputRows, offset: number, { limit = MAX_PAGE_ROWS }: Input, context: ToolContext): string {
+  return largestPage(Math.min(limit, rows.count - offset + 1), context.isShownWhole, (length) => {
+    const last = offset + length - 1;
+    const shown = Array.from({ length }, (_, index) => rows.show(offset + index));
+    const more = last < rows.count ? `; go on with offset ${last + 1}` : '';
+    return [...shown, `[lines ${offset} to ${last} of ${rows.count}${more}]`].join('\n');
+  });
+}
+
+/** The rows found, one more than asked for where there are more. */
+async function found(text: string, input: Input, context: ToolContext): Promise<number[]> {
+  const { search = '', offset = 1, limit = DEFAULT_MATCHES } = input;
+  const request: OutputSearch = { text, search, fromRow: offset, maxRows: limit + 1 };
+  try {
+    return await runInThread<number[]>(SEARCH_THREAD, request, SEARCH_TIMEOUT_MS, context.signal);
+  } catch (error) {
+    if (!(error instanceof BatonError) || error.code !== 'timeout') throw error;
+    throw new BatonError('timeout', 'The search took too long: search for plain text, or for a simpler expression.');
+  }
+}
+
+function matchesOf(rows: OutputRows, matches: readonly number[], input: Input, context: ToolContext): string {
+  const { offset = 1, limit = DEFAULT_MATCHES } = input;
+  if (matches.length === 0) return `[no match in lines ${offset} to ${rows.count}]`;
+  return largestPage(Math.min(limit, matches.length), context.isShownWhole, (length) => {
+    const next = matches[length];
+    const more = next === undefined ? '' : `; more from offset ${next} on`;
+    const shown = matches.slice(0, length);
+    return [...withContext(rows, shown), `[${length} matches of ${rows.count} lines${more}]`].join('\n');
+  });
+}
+
+/** The matching rows (`>`) and those around them; a line of dashes where rows are left out. */
+function withContext(rows: OutputRows, matches: readonly number[]): string[] {
+  const lines: string[] = [];
+  const matching = new Set(matches);
+  let shownTo = 0;
+  for (const match of matches) {
+    const from = Math.max(shownTo + 1, match - CONTEXT_ROWS);
+    if (shownTo > 0 && from > shownTo + 1) lines.push('--');
+    shownTo = Math.min(rows.count, match + CONTEXT_ROWS);
+    for (let row = from; row <= shownTo; row++) lines.push(`${matching.has(row) ? '>' : ' '}${rows.show(row)}`);
+  }
+  return lines;
+}

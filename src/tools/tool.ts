@@ -1,0 +1,39 @@
+import type { z } from 'zod';
+
+/** What a running tool is told about the call it serves. */
+export type ToolContext = Readonly<{
+  /** Aborted when the run is cancelled, the tool's time is up or the worker loses its claim. A tool must stop its work then. */
+  signal: AbortSignal;
+  /** Stable over re-deliveries of the same call: use it as the idempotency key of an outside effect. */
+  callKey: string;
+  /** The provider's id of the call. Providers reuse ids: never a key on its own. */
+  toolCallId: string;
+  sessionId: string;
+  runId: string;
+  /** Whether the model will be shown a result of this text whole: what is larger loses its middle. */
+  isShownWhole?: (text: string) => boolean;
+}>;
+
+/**
+ * A tool that an agent can call. `execute` returns a string or any JSON value; a throw becomes an error result that the
+ * model reads (its message only), never a failed run.
+ */
+export type Tool = Readonly<{
+  name: string;
+  description: string;
+  inputSchema: z.ZodType | JsonSchema;
+  execute: (input: unknown, context: ToolContext) => Promise<unknown>;
+  /** Running it twice with the same `callKey` does the same as once: a call of unknown outcome may be repeated. */
+  idempotent?: boolean;
+  /** It changes nothing outside: no durable `running` mark is needed before it starts. Implies `idempotent`. */
+  readOnly?: boolean;
+  /** Longest time one call may take, in milliseconds. */
+  timeoutMs?: number;
+  /** Most characters of a result that the model is shown, where that is less than the context allows. */
+  maxOutputChars?: number;
+  /** Its results are pages of something that it can be asked for again: what is cut out of one is not kept. */
+  paged?: boolean;
+}>;
+
+/** A JSON Schema (draft 2020-12) object, for tools whose schema is not written in zod. */
+type JsonSchema = Readonly<{ type: 'object' } & Record<string, unknown>>;

@@ -1,0 +1,65 @@
+import { realpath } from 'node:fs/promises';
+import { z } from 'zod';
+import type { Tool } from '../tool.ts';
+import { type CommandOutcome, runSupervised } from './supervised-command.ts';
+import type { Workspace, WorkspaceLimits } from './workspace-limits.ts';
+import { workspaceTool } from './workspace-tool.ts';
+
+/** Time for a command to be stopped and answered before the runner's own limit. */
+const TIMEOUT_MARGIN_MS = 10_000;
+/** Linux takes at most 128 KiB in one argument; a character is up to 4 bytes (2 of them in UTF-16). */
+const MAX_COMMAND_CHARS = 30_000;
+
+/**
+ * `bash`: runs a shell command with the workspace root as working directory.
+ *
+ * This is NOT a sandbox: only the working directory is set. A command can read and write whatever the worker's user can, the
+ * network and the worker's own `/proc` entry included. Give it to trusted agents, or run workers in a container.
+ */
+export function createBashTool({ root, limits }: Workspace): Tool {
+  return workspaceTool({
+    name: 'bash',
+    description:
+      'Runs a bash command in the workspace root and returns stdout and stderr together, then the exit code. No input, no terminal; ' +
+      'every call is a new shell. Background processes are stopped when the command ends. ' +
+      `Of output longer than ${limits.bashMaxOutputChars} characters the middle is cut.`,
+    inputSchema: inputSchema(limits),
+    timeoutMs: limits.bashMaxTimeoutMs + TIMEOUT_MARGIN_MS,
+    run: async ({ command, timeoutMs = defaultTimeoutMs(limits) }, { signal }) => {
+      const cwd = await realpath(root);
+      const maxOutputChars = limits.bashMaxOutputChars;
+      return report(await runSupervised({ command, cwd, timeoutMs, maxOutputChars, signal }), timeoutMs);
+    },
+  });
+}
+
+function inputSchema(limits: WorkspaceLimits) {
+  return z.strictObject({
+    command: z
+      .string()
+      .min(1)
+      .max(MAX_COMMAND_CHARS)
+      .refine((command) => !command.includes('\u0000'), 'must not contain a NUL character')
+      .describe('Command for bash -c. The working directory is the workspace root.'),
+    timeoutMs: z
+      .int()
+      .min(1)
+      .max(limits.bashMaxTimeoutMs)
+      .optional()
+      .describe(
+        `Milliseconds after which it is stopped. Default: ${defaultTimeoutMs(limits)}, maximum: ${limits.bashMaxTimeoutMs}.`,
+      ),
+  });
+}
+
+function defaultTimeoutMs({ bashDefaultTimeoutMs, bashMaxTimeoutMs }: WorkspaceLimits): number {
+  return Math.min(bashDefaultTimeoutMs, bashMaxTimeoutMs);
+}
+
+function report({ output, exitCode, timedOut }: CommandOutcome, timeoutMs: number): string {
+  const text = output === '' ? '[no output]' : output;
+  const status = timedOut
+    ? `[stopped after ${timeoutMs} ms: the command and its processes were killed]`
+    : `[exit code ${exitCode ?? 'unknown: its shell was killed'}]`;
+  return `${text}${text.endsWith('\n') ? '' : '\n'}${status}`;
+}

@@ -1,0 +1,115 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
+import { basename, matchesGlob } from 'node:path';
+import { looksBinary } from './binary.ts';
+import { walk } from './walk.ts';
+import { displayPath, relativeToRoot } from './workspace-path.ts';
+
+/** What one search looks for. Plain data: it travels to another thread. */
+export type GrepRequest = Readonly<{
+  root: string;
+  /** File or directory to search, without symbolic links. */
+  start: string;
+  pattern: string;
+  ignoreCase: boolean;
+  glob?: string;
+  maxMatches: number;
+  maxLineChars: number;
+  maxFileBytes: number;
+}>;
+
+/** What was found, one line a match, and what was left out. */
+export type GrepOutcome = Readonly<{ lines: readonly string[]; stopped: boolean; tooLarge: number; skipped: number }>;
+
+/** Characters shown before a match whose line is cut. */
+const CONTEXT_CHARS = 80;
+
+/**
+ * Searches files line by line. A pattern can take for ever, so this is for a thread that can be ended.
+ *
+ * @throws a system error if `start` cannot be read
+ */
+export async function grepSearch(request: GrepRequest): Promise<GrepOutcome> {
+  const expression = new RegExp(request.pattern, request.ignoreCase ? 'i' : '');
+  const lines: string[] = [];
+  let tooLarge = 0;
+  let skipped = 0;
+  for await (const { real, notEntered } of candidates(request)) {
+    if (notEntered !== undefined) skipped += 1;
+    else {
+      const content = readText(real, request.maxFileBytes);
+      if (content === 'too-large') tooLarge += 1;
+      else if (content !== undefined && searchFile(content.text, real, expression, request, lines)) {
+        return { lines: lines.slice(0, request.maxMatches), stopped: true, tooLarge, skipped };
+      }
+    }
+  }
+  return { lines, stopped: false, tooLarge, skipped };
+}
+
+type Candidate = Readonly<{ real: string; notEntered?: 'skipped' | 'unreadable' }>;
+
+async function* candidates({ root, start, glob }: GrepRequest): AsyncGenerator<Candidate, void, undefined> {
+  if (!(await lstat(start)).isDirectory()) return yield { real: start };
+  for await (const entry of walk(start, { recursive: true })) {
+    if (entry.notEntered !== undefined) yield entry;
+    else if (entry.kind === 'file' && (glob === undefined || matches(entry.real, root, start, glob))) yield entry;
+  }
+}
+
+/** As in ripgrep, a glob without a slash is about names; one with a slash counts from the searched directory or the root. */
+function matches(real: string, root: string, start: string, glob: string): boolean {
+  if (!glob.includes('/')) return matchesGlob(basename(real), glob);
+  return matchesGlob(relativeToRoot(start, real), glob) || matchesGlob(relativeToRoot(root, real), glob);
+}
+
+function readText(real: string, maxBytes: number): Readonly<{ text: string }> | 'too-large' | undefined {
+  using cleanup = new DisposableStack();
+  try {
+    const descriptor = openSync(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+    cleanup.defer(() => closeSync(descriptor));
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile()) return undefined;
+    if (stats.size > maxBytes) return 'too-large';
+    const bytes = readFileSync(descriptor);
+    return looksBinary(bytes) ? undefined : { text: bytes.toString() };
+  } catch {
+    // Gone or unreadable since the walk saw it: one file must not end the search.
+    return undefined;
+  }
+}
+
+/** Adds a file's matches to `lines`. True: there are more than the limit. */
+function searchFile(
+  text: string,
+  real: string,
+  expression: RegExp,
+  { root, maxMatches, maxLineChars }: GrepRequest,
+  lines: string[],
+): boolean {
+  const shown = displayPath(relativeToRoot(root, real));
+  let lineNumber = 0;
+  let from = 0;
+  while (from < text.length) {
+    const lineBreak = text.indexOf('\n', from);
+    const end = lineBreak === -1 ? text.length : lineBreak;
+    const line = text.slice(from, text[end - 1] === '\r' && end > from ? end - 1 : end);
+    lineNumber += 1;
+    const found = expression.exec(line);
+    if (found !== null) {
+      if (lines.length === maxMatches) return true;
+      lines.push(`${shown}:${lineNumber}: ${excerpt(line, found.index, maxLineChars)}`);
+    }
+    from = end + 1;
+  }
+  return false;
+}
+
+function excerpt(line: string, matchAt: number, maxChars: number): string {
+  if (line.length <= maxChars) return line;
+  const start = Math.max(0, Math.min(matchAt - CONTEXT_CHARS, line.length - maxChars));
+  const end = start + maxChars;
+  const before = start > 0 ? `[${start} characters cut] ` : '';
+  const after = end < line.length ? ` [${line.length - end} characters cut]` : '';
+  return `${before}${line.slice(start, end)}${after}`;
+}

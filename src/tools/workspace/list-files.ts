@@ -1,0 +1,52 @@
+import { lstat } from 'node:fs/promises';
+import { z } from 'zod';
+import type { Tool } from '../tool.ts';
+import { skippedDirectories, type WalkEntry, walk } from './walk.ts';
+import type { Workspace } from './workspace-limits.ts';
+import { displayPath, relativeToRoot, resolveInWorkspace } from './workspace-path.ts';
+import { workspaceTool } from './workspace-tool.ts';
+
+/** `list_files`: what is in a directory, one entry a line with its size in bytes, sorted. */
+export function createListFilesTool({ root, limits }: Workspace): Tool {
+  return workspaceTool({
+    name: 'list_files',
+    description:
+      'Lists a directory of the workspace: one path a line, relative to the workspace root, with the size of files. ' +
+      `Directories end with "/", symbolic links with "@". Recursive listings leave out the contents of ${skippedDirectories}. ` +
+      `At most ${limits.listMaxEntries} entries.`,
+    inputSchema: z.strictObject({
+      path: z.string().min(1).optional().describe('Directory, relative to the workspace root. Default: the root.'),
+      recursive: z.boolean().optional().describe('Also list everything below. Default: false.'),
+    }),
+    readOnly: true,
+    run: async ({ path = '.', recursive = false }, { signal }) => {
+      const start = await resolveInWorkspace(root, path);
+      const lines: string[] = [];
+      for await (const entry of walk(start.real, { recursive, signal })) {
+        if (lines.length === limits.listMaxEntries) {
+          lines.push(`[stopped after ${limits.listMaxEntries} entries: there are more; list a subdirectory instead]`);
+          break;
+        }
+        lines.push(await entryLine(start.root, entry));
+      }
+      return lines.length === 0 ? '[empty directory]' : lines.join('\n');
+    },
+  });
+}
+
+async function entryLine(realRoot: string, { real, kind, notEntered }: WalkEntry): Promise<string> {
+  const shown = displayPath(relativeToRoot(realRoot, real));
+  switch (kind) {
+    case 'directory':
+      return notEntered === undefined ? `${shown}/` : `${shown}/\t[contents not listed: ${notEntered}]`;
+    case 'link':
+      return `${shown}@`;
+    case 'other':
+      return `${shown}\t[special file]`;
+    case 'file': {
+      // The file may be gone since the directory was read.
+      const stats = await lstat(real).catch(() => undefined);
+      return stats === undefined ? `${shown}\t[gone]` : `${shown}\t${stats.size} bytes`;
+    }
+  }
+}

@@ -1,0 +1,159 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { Socket } from 'node:net';
+import { createBoundedOutput } from './bounded-output.ts';
+import { WorkspaceError } from './workspace-error.ts';
+
+/** How a command ended. `exitCode` is null if the shell was killed before it could tell. */
+export type CommandOutcome = Readonly<{ output: string; exitCode: number | null; timedOut: boolean }>;
+
+type Command = Readonly<{
+  command: string;
+  /** Working directory. */
+  cwd: string;
+  timeoutMs: number;
+  maxOutputChars: number;
+  signal: AbortSignal;
+}>;
+
+const KILL_GRACE_SECONDS = 2;
+const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
+
+/**
+ * Runs as leader of a new process group around the command ($1). Descriptor 3 is a socket to the worker, held open by
+ * nobody else there: it ends when the worker lets go of it or dies, however it dies. Then the watcher stops the group:
+ * SIGTERM, $2 seconds of grace, SIGKILL. That is the only way a group is ended, so each timeout proves the way of a crash.
+ *
+ * - The leader, the watcher and cat ignore SIGTERM; the command gets the default back.
+ * - `cat` gives the command a real pipe: a script cannot open /dev/stderr when it is a socket (Node.js makes sockets).
+ *   It holds what is not yet read, and ends when no process has the output open.
+ * - The exit code goes over descriptor 3, since background processes may keep the output open long after the command.
+ */
+const SUPERVISOR = `
+trap '' TERM
+( read -r _ <&3; kill -s TERM 0; sleep "$2"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 &
+watcher=$!
+{
+  (
+    trap - TERM
+    exec 2>&1
+    if command -v bash >/dev/null; then exec bash -c "$1" </dev/null 3<&-; fi
+    exec sh -c "$1" </dev/null 3<&-
+  )
+  echo "$?" >&3
+} | cat 3<&-
+kill -s KILL "$watcher"
+wait
+kill -s KILL 0
+`;
+
+/** A worker's environment holds its keys: commands get only what is listed here. */
+const PASSED_ENVIRONMENT = [
+  'PATH',
+  'HOME',
+  'USER',
+  'LOGNAME',
+  'LANG',
+  'LANGUAGE',
+  'LC_ALL',
+  'LC_CTYPE',
+  'TMPDIR',
+  'TZ',
+];
+
+/**
+ * Runs a shell command in a process group of its own, without input, stdout and stderr as one stream. When it ends, times out
+ * or is aborted, and when this process dies, everything left in the group is stopped (SIGTERM, then SIGKILL); the promise
+ * settles after that. Processes that leave the group (setsid) are not followed. POSIX only.
+ *
+ * @throws WorkspaceError `ABORTED` with the output so far, `COMMAND_NOT_STARTED`
+ */
+export async function runSupervised({
+  command,
+  cwd,
+  timeoutMs,
+  maxOutputChars,
+  signal,
+}: Command): Promise<CommandOutcome> {
+  signal.throwIfAborted();
+  using cleanup = new DisposableStack();
+  const child = spawn('/bin/sh', ['-c', SUPERVISOR, 'sh', command, String(KILL_GRACE_SECONDS)], {
+    cwd,
+    env: reducedEnvironment(process.env),
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore', 'pipe'],
+  });
+  const closed = closeOf(child);
+  const output = collectOutput(child, maxOutputChars);
+  const lifeline = child.stdio[3];
+  let exitCode: number | null = null;
+  let timedOut = false;
+
+  const stop = (): void => {
+    if (lifeline instanceof Socket) lifeline.end();
+    // If the command has killed its watcher.
+    const backstop = setTimeout(() => killGroup(child), BACKSTOP_MS);
+    cleanup.defer(() => clearTimeout(backstop));
+  };
+  if (lifeline instanceof Socket) {
+    let report = '';
+    // Its group is being stopped: a write that comes too late is no failure.
+    lifeline.on('error', () => {});
+    lifeline.setEncoding('latin1').on('data', (text: string) => {
+      report += text;
+      if (exitCode !== null || !report.endsWith('\n')) return;
+      exitCode = Number.parseInt(report, 10);
+      stop();
+    });
+  }
+  const timer = setTimeout(() => {
+    timedOut = exitCode === null;
+    stop();
+  }, timeoutMs);
+  cleanup.defer(() => clearTimeout(timer));
+  signal.addEventListener('abort', stop, { once: true });
+  cleanup.defer(() => signal.removeEventListener('abort', stop));
+
+  await closed;
+  if (signal.aborted) throw aborted(output(), signal);
+  return { output: output(), exitCode, timedOut };
+}
+
+function reducedEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const passed = PASSED_ENVIRONMENT.map((name) => [name, environment[name]] as const);
+  return { ...Object.fromEntries(passed.filter(([, value]) => value !== undefined)), TERM: 'dumb' };
+}
+
+async function closeOf(child: ChildProcess): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  child.once('error', (cause) =>
+    reject(new WorkspaceError('COMMAND_NOT_STARTED', 'The command could not be started.', { cause })),
+  );
+  // Only a killed leader leaves others behind; on the ordinary way it ends its whole group with itself.
+  child.once('exit', () => killGroup(child));
+  child.once('close', () => resolve());
+  return promise;
+}
+
+function collectOutput(child: ChildProcess, maxChars: number): () => string {
+  const output = createBoundedOutput(maxChars);
+  const decoder = new TextDecoder();
+  child.stdout?.on('data', (bytes: Buffer) => output.append(decoder.decode(bytes, { stream: true })));
+  child.stdout?.once('end', () => output.append(decoder.decode()));
+  return () => output.toString();
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // Nothing is left of the group.
+  }
+}
+
+function aborted(output: string, signal: AbortSignal): WorkspaceError {
+  const soFar = output === '' ? 'It had no output yet.' : `Output so far:\n${output}`;
+  return new WorkspaceError('ABORTED', `The command was aborted and its processes were stopped. ${soFar}`, {
+    cause: signal.reason,
+  });
+}

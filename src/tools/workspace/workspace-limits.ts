@@ -1,0 +1,36 @@
+/** Bounds of one call of a workspace tool. Characters are UTF-16 code units. */
+export type WorkspaceLimits = Readonly<{
+  /** Entries that one `list_files` returns. */
+  listMaxEntries: number;
+  /** Lines that one `read_file` returns: the default and the most that can be asked for. */
+  readMaxLines: number;
+  readMaxLineChars: number;
+  /** Matches that one `grep` returns: the default and the most that can be asked for. */
+  grepMaxMatches: number;
+  grepMaxLineChars: number;
+  /** Larger files are left out of a search, and the result says so. */
+  grepMaxFileBytes: number;
+  grepTimeoutMs: number;
+  /** Largest file that `write_file` writes and `edit_file` edits. */
+  writeMaxBytes: number;
+  bashMaxOutputChars: number;
+  bashDefaultTimeoutMs: number;
+  bashMaxTimeoutMs: number;
+}>;
+
+export const defaultWorkspaceLimits: WorkspaceLimits = {
+  listMaxEntries: 1_000,
+  readMaxLines: 2_000,
+  readMaxLineChars: 2_000,
+  grepMaxMatches: 1_000,
+  grepMaxLineChars: 500,
+  grepMaxFileBytes: 20 * 1024 * 1024,
+  grepTimeoutMs: 30_000,
+  writeMaxBytes: 10 * 1024 * 1024,
+  bashMaxOutputChars: 30_000,
+  bashDefaultTimeoutMs: 120_000,
+  bashMaxTimeoutMs: 600_000,
+};
+
+/** One directory that tools work in. `root` is absolute; it may itself be a symbolic link. */
+export type Workspace = Readonly<{ root: string; limits: WorkspaceLimits }>;

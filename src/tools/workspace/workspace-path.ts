@@ -1,0 +1,97 @@
+import { constants } from 'node:fs';
+import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
+
+/** A path inside a workspace. */
+export type WorkspacePath = Readonly<{
+  /** The workspace root without symbolic links. */
+  root: string;
+  /** Absolute, every symbolic link followed; the last parts may not exist yet. */
+  real: string;
+  /** `real` relative to `root` with `/`, for the model. The root itself is `.`. */
+  shown: string;
+}>;
+
+/** As many as Linux follows in one path. */
+const MAX_LINKS = 40;
+
+/**
+ * Resolves a path that a model gave. Relative paths start at the root. The deepest existing ancestor is resolved with
+ * realpath; links that lead nowhere yet are followed by hand, so that no file is created through them outside.
+ *
+ * @throws WorkspaceError `PATH_OUTSIDE_WORKSPACE`, `PATH_INVALID`; or a system error of the file system
+ */
+export async function resolveInWorkspace(root: string, given: string): Promise<WorkspacePath> {
+  if (given.includes('\u0000')) throw new WorkspaceError('PATH_INVALID', 'A path must not contain a NUL character.');
+  const realRoot = await realpath(root).catch((cause: unknown) => {
+    throw new WorkspaceError('NOT_FOUND', 'The workspace root does not exist.', { cause });
+  });
+  const absolute = resolve(root, given);
+  // Before the file system is asked: an answer about a path outside would already tell what exists there.
+  if (!isInside(resolve(root), absolute) && !isInside(realRoot, absolute)) throw outside(given);
+  const real = await followLinks(absolute, { left: MAX_LINKS });
+  if (!isInside(realRoot, real)) throw outside(given);
+  return { root: realRoot, real, shown: relativeToRoot(realRoot, real) };
+}
+
+/** A path below `realRoot` as the model sees it: relative, with `/`. */
+export function relativeToRoot(realRoot: string, real: string): string {
+  return relative(realRoot, real).split(sep).join('/') || '.';
+}
+
+/**
+ * A path as one line of text. Names with control characters (a file name may hold a line break) or backslashes are
+ * shown as a JSON string.
+ */
+export function displayPath(path: string): string {
+  return /[\p{Cc}"\\]/u.test(path) ? JSON.stringify(path) : path;
+}
+
+/**
+ * Opens an existing regular file for reading.
+ *
+ * @throws WorkspaceError `NOT_A_FILE`; or a system error of the file system
+ */
+export async function openRegularFile(path: WorkspacePath): Promise<FileHandle> {
+  // O_NONBLOCK: opening a named pipe would wait for a writer. O_NOFOLLOW: the last part was no link when it was checked.
+  const handle = await open(path.real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  try {
+    if ((await handle.stat()).isFile()) return handle;
+    throw new WorkspaceError('NOT_A_FILE', `${JSON.stringify(path.shown)} is a directory or special, not a file.`);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+function isInside(root: string, path: string): boolean {
+  const way = relative(root, path);
+  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
+
+async function followLinks(path: string, links: { left: number }): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOENT' || dirname(path) === path) throw error;
+  }
+  const parent = await followLinks(dirname(path), links);
+  const here = join(parent, basename(path));
+  const target = await readlink(here).catch((error: unknown) => {
+    const code = systemErrorCode(error);
+    if (code === 'ENOENT' || code === 'EINVAL') return undefined;
+    throw error;
+  });
+  if (target === undefined) return here;
+  links.left -= 1;
+  if (links.left < 0) throw new WorkspaceError('PATH_INVALID', 'The path has too many symbolic links.');
+  return followLinks(resolve(parent, target), links);
+}
+
+function outside(given: string): WorkspaceError {
+  return new WorkspaceError(
+    'PATH_OUTSIDE_WORKSPACE',
+    `${JSON.stringify(given)} is outside the workspace. Use a path relative to the workspace root.`,
+  );
+}

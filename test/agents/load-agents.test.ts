@@ -1,0 +1,131 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
+import { createCatalogue, loadAgents } from '../../src/agents/load-agents.ts';
+import { contextPolicySchema } from '../../src/domain/context/policy.ts';
+import { BatonError } from '../../src/domain/errors.ts';
+import { createToolCatalogue } from '../../src/tools/catalogue.ts';
+import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
+
+const REPOSITORY_AGENTS = fileURLToPath(new URL('../../agents', import.meta.url));
+
+type Folder = Disposable & Readonly<{ path: string }>;
+
+function folderOf(files: Readonly<Record<string, string>>): Folder {
+  const folder = mkdtempSync(path.join(tmpdir(), 'baton-agents-'));
+  for (const [name, content] of Object.entries(files)) writeFileSync(path.join(folder, name), content);
+  return { path: folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) };
+}
+
+function refusal(load: () => unknown): string {
+  try {
+    load();
+  } catch (error) {
+    if (error instanceof BatonError && error.code === 'config_invalid') return error.message;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+const WRITER = 'name: writer\nmodel: openai/gpt-5.4\n';
+
+describe('the agents of the repository', () => {
+  it('load, each with tools that exist', () => {
+    const agents = loadAgents(REPOSITORY_AGENTS);
+    expect(agents.names()).toContain('workspace');
+    const toolsOf = createToolCatalogue({ workspace: createWorkspaceTools({ root: '.' }) });
+    for (const name of agents.names()) expect(toolsOf(agents.get(name).tools).length).toBeGreaterThan(0);
+  });
+});
+
+describe('a folder of agents', () => {
+  it('gives its YAML files as agents, with what they leave out filled in', () => {
+    using folder = folderOf({
+      'writer.yaml': WRITER,
+      'reader.yml': 'name: reader\nmodel: simulated/test\ntools: [workspace]\nlimits: { maxSteps: 3 }\n',
+      'notes.md': 'not: an agent',
+    });
+    const agents = loadAgents(folder.path);
+    expect(agents.names()).toEqual(['reader', 'writer']);
+    expect(agents.get('writer')).toEqual({
+      name: 'writer',
+      model: 'openai/gpt-5.4',
+      instructions: '',
+      tools: [],
+      limits: {},
+      settings: {},
+      context: contextPolicySchema.parse({}),
+    });
+    expect(agents.get('reader')).toMatchObject({ tools: ['workspace'], limits: { maxSteps: 3 } });
+  });
+
+  it('has every model replaced by the one that the configuration names', () => {
+    using folder = folderOf({ 'writer.yaml': WRITER });
+    expect(loadAgents(folder.path, 'simulated/other').get('writer').model).toBe('simulated/other');
+  });
+
+  it.each([
+    ['an unknown key', `${WRITER}modle: x\n`, 'modle'],
+    ['an unknown key further in', `${WRITER}limits: { maxStep: 3 }\n`, 'limits: Unrecognized key: "maxStep"'],
+    ['a model without its provider', 'name: writer\nmodel: gpt-5.4\n', 'model: provider/model'],
+    ['no model', 'name: writer\n', 'model: '],
+    ['a name that is not one', 'name: The Writer\nmodel: openai/x\n', 'name: lower-case'],
+    ['a tool that is not a name', `${WRITER}tools: [read, 3]\n`, 'tools.1: '],
+    ['a limit out of range', `${WRITER}limits: { toolConcurrency: 65 }\n`, 'limits.toolConcurrency: '],
+    ['a setting out of range', `${WRITER}settings: { temperature: 3 }\n`, 'settings.temperature: '],
+    ['YAML that is none', 'name: [writer\n', 'not valid YAML'],
+    ['nothing', '', '(root): '],
+  ])('is refused for %s, with file and key', (_what, content, named) => {
+    using folder = folderOf({ 'good.yaml': 'name: good\nmodel: openai/x\n', 'writer.yaml': content });
+    const message = refusal(() => loadAgents(folder.path));
+    expect(message).toContain(path.join(folder.path, 'writer.yaml'));
+    expect(message).toContain(named);
+  });
+
+  it('is refused when two files define one name', () => {
+    using folder = folderOf({ 'a.yaml': WRITER, 'b.yaml': WRITER });
+    expect(refusal(() => loadAgents(folder.path))).toBe('b.yaml: name: there is another agent named writer');
+  });
+
+  it('is refused by its path when it is missing, or when a file of it cannot be read', () => {
+    expect(refusal(() => loadAgents('/nowhere/agents'))).toContain('/nowhere/agents');
+    using folder = folderOf({});
+    mkdirSync(path.join(folder.path, 'folder.yaml'));
+    expect(refusal(() => loadAgents(folder.path))).toContain('folder.yaml');
+  });
+});
+
+describe('the catalogue', () => {
+  it('says which agents there are when asked for another', () => {
+    const agents = createCatalogue(['b', 'a'].map((name) => agentSchema.parse({ name, model: 'openai/x' })));
+    expect(() => agents.get('c')).toThrow(
+      expect.objectContaining({ code: 'agent_not_found', message: 'there is no agent "c"; known: a, b' }),
+    );
+  });
+});
+
+describe('the version of an agent', () => {
+  const agent = agentSchema.parse({ name: 'writer', model: 'openai/x', tools: ['a', 'b'] });
+
+  it('stays the same for the same definition, in whatever order it was written', () => {
+    expect(agentVersion(agentSchema.parse({ tools: ['a', 'b'], model: 'openai/x', name: 'writer' }))).toBe(
+      agentVersion(agent),
+    );
+  });
+
+  it.each([
+    { name: 'writer2' },
+    { description: 'Writes.' },
+    { model: 'openai/y' },
+    { instructions: 'Write.' },
+    { tools: ['b', 'a'] },
+    { limits: { maxSteps: 1 } },
+    { limits: { toolConcurrency: 1 } },
+    { settings: { temperature: 0 } },
+  ])('changes with %j', (change) => {
+    expect(agentVersion({ ...agent, ...change })).not.toBe(agentVersion(agent));
+  });
+});
