@@ -1,0 +1,94 @@
+import { isAt } from '../domain/context/overflow-plan.ts';
+import { BatonError } from '../domain/errors.ts';
+import type { JobScope } from '../jobs/job-scope.ts';
+import { appendChunks, writeResponse } from '../store/step-writes.ts';
+import { type Answering, responseEvents, toWrite } from './answering.ts';
+import { endBrokenAnswer } from './broken-answer.ts';
+import { callModel, type ModelResponse } from './call-model.ts';
+import type { StepDeps } from './deps.ts';
+import { endWholeAnswer } from './end-answer.ts';
+import { endUnasked } from './end-unasked.ts';
+import { isOpenCall } from './partial-answer.ts';
+import { createTextPreview, previewThinking } from './previews.ts';
+import { assessStep, type BegunStep } from './step-context.ts';
+import { createTextStream } from './text-stream.ts';
+import { createToolRunner, type ToolRunner } from './tool-runner.ts';
+import { createWindowGuard, type WindowGuard } from './window-guard.ts';
+
+/**
+ * Looks whether the view fits, asks the model for the step's answer, runs its calls, and ends the step. What does not fit
+ * is never sent: the step begins again after a compaction or a prune.
+ */
+export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<void> {
+  const context = await assessStep(deps, scope, begun);
+  const { decision, ruler, tools, resolved } = context;
+  const { messageId } = begun;
+  if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
+  const ratio = ruler.ratioOf(scope.contextState);
+  const runner = createToolRunner(deps, scope, messageId, new Map(tools.map((tool) => [tool.name, tool])), {
+    thresholds: ruler.thresholds,
+    count: (text) => Math.ceil(ratio * ruler.count(text)),
+  });
+  const { maxOutputTokens, isWindowBound } = decision;
+  const answering: Answering = { deps, scope, messageId, context, runner, maxOutputTokens, isWindowBound };
+  const guard = guardOf(answering, ratio);
+  await using text = createTextStream(async (chunks) => {
+    if (!(await appendChunks(deps.db, scope.fence, messageId, chunks))) scope.held.stop('lost');
+  });
+  previewThinking(answering);
+  const preview = createTextPreview(answering);
+  const writing: { promise: Promise<void> | null } = { promise: null };
+  const limits = { timeouts: deps.modelTimeouts, maxOutputTokens, windowSignal: guard.signal };
+  const result = await callModel(scope, resolved, begun.view, tools, limits, {
+    onText(type, partIndex, delta) {
+      text.push(type, partIndex, delta);
+      preview(type, delta);
+      guard.heard(delta);
+    },
+    onToolInput: guard.heard,
+    async onResponse(response) {
+      await text.close();
+      // Without calls nothing can happen between the response and the end of the step: both are one write.
+      if (!response.parts.some(isOpenCall)) return;
+      writing.promise = writeWholeResponse(answering, response);
+      await writing.promise;
+    },
+    runCall: (call) => runner.run(call),
+  });
+  await text.close();
+  // A response that could not be written rejects here: none of its tools has started, the recovery takes over.
+  await writing.promise;
+  await runner.allSettled();
+  const stopped = scope.held.stopped();
+  if (stopped === 'lost') return;
+  // On shutdown a step that is done is ended here; anything else is the next worker's.
+  if (stopped === 'shutdown' && !isDone(result.response, runner)) return;
+  if (result.response === null) return endBrokenAnswer(answering, result);
+  await endWholeAnswer(answering, result.response, result.rawFinishReason, writing.promise !== null);
+}
+
+/** The answer is stopped near the end of the window, once per step; never where nothing may be compacted. */
+function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
+  const { ruler, measurement } = context;
+  const { contextState, runId, stepNo } = scope;
+  const mayStop = ruler.policy.auto && !isAt(contextState.streamStop, { runId, stepNo });
+  const stopAtTokens = mayStop ? ruler.thresholds.streamStopAtTokens : Number.POSITIVE_INFINITY;
+  return createWindowGuard(measurement.total, stopAtTokens, ratio, ruler.count);
+}
+
+function isDone(response: ModelResponse | null, runner: ToolRunner): boolean {
+  if (response === null) return false;
+  return response.parts.every((part, index) => !isOpenCall(part) || runner.hasSettled(index));
+}
+
+async function writeWholeResponse(answering: Answering, response: ModelResponse): Promise<void> {
+  const { deps, scope, runner } = answering;
+  runner.expect(response.parts);
+  const events = responseEvents(answering, response);
+  const seq = await writeResponse(deps.db, scope.fence, toWrite(answering, response), events);
+  if (seq === null) {
+    scope.held.stop('lost');
+    throw new BatonError('fenced', 'another worker has the run');
+  }
+  deps.bus.announce(scope.sessionId, seq);
+}

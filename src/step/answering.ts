@@ -1,0 +1,57 @@
+import type { ErrorRecord } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
+import type { FinishReason, ToolPart } from '../domain/message.ts';
+import type { JobScope } from '../jobs/job-scope.ts';
+import type { ResponseWrite } from '../store/step-writes.ts';
+import type { ModelResponse } from './call-model.ts';
+import type { StepDeps } from './deps.ts';
+import type { StepContext } from './step-context.ts';
+import { callResultEvent, type ToolRunner } from './tool-runner.ts';
+
+/** A step whose model is being asked. */
+export type Answering = Readonly<{
+  deps: StepDeps;
+  scope: JobScope;
+  messageId: string;
+  context: StepContext;
+  runner: ToolRunner;
+  maxOutputTokens: number;
+  isWindowBound: boolean;
+}>;
+
+/** A refusal of the provider is an answer that nobody asked for: the run fails, typed. */
+export function refusalOf(finishReason: FinishReason): { error?: ErrorRecord } {
+  if (finishReason !== 'content-filter') return {};
+  return { error: { code: 'content_policy', message: 'The provider stopped its answer for its content.' } };
+}
+
+/** The answer as it is stored. */
+export function toWrite({ messageId, scope }: Answering, response: ModelResponse): ResponseWrite {
+  const { parts, finishReason, usage } = response;
+  return { messageId, parts, finishReason, usage, model: scope.agent.model };
+}
+
+/** The events of a whole answer. */
+export function responseEvents({ messageId: id, context }: Answering, response: ModelResponse): NewEvent[] {
+  const messageId = formatId('message', id);
+  const textOf = (type: 'text' | 'reasoning'): string =>
+    response.parts.flatMap((part) => (part.type === type ? [part.text] : [])).join('');
+  const reasoning = textOf('reasoning');
+  const { provider, modelId: model } = context.resolved;
+  const { finishReason, usage: tokenUsage } = response;
+  const answered = { messageId, content: textOf('text'), provider, model, finishReason, tokenUsage };
+  const calls = response.parts.flatMap((part): NewEvent[] => (part.type === 'tool' ? callEvents(id, part) : []));
+  return [{ type: 'llm:response', data: reasoning === '' ? answered : { ...answered, reasoning } }, ...calls];
+}
+
+/** A call, and its outcome where it came with the response: invalid, or run by the provider. */
+function callEvents(messageId: string, part: ToolPart): NewEvent[] {
+  const { toolName, input: args, toolCallId: callId, state, output } = part;
+  const call: NewEvent = {
+    type: 'llm:tool-call',
+    data: { messageId: formatId('message', messageId), toolName, args, callId },
+  };
+  if (output === undefined || (state !== 'completed' && state !== 'error')) return [call];
+  return [call, callResultEvent(messageId, part, { state, output })];
+}

@@ -1,0 +1,66 @@
+import { withPending } from '../domain/context/overflow-plan.ts';
+import { toErrorRecord } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import type { Part } from '../domain/message.ts';
+import { planRetry, REMEDIES } from '../domain/retry-policy.ts';
+import { logFields } from '../jobs/job-scope.ts';
+import { toSafeError } from '../runtime/log.ts';
+import type { Answering } from './answering.ts';
+import type { ModelCallResult } from './call-model.ts';
+import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
+import { endStep } from './finish.ts';
+import { type ModelFailure, toModelFailure } from './model-error.ts';
+import { endCancelledAnswer, partialEnding, resetEvent } from './partial-answer.ts';
+import { isPrunable } from './step-context.ts';
+
+/**
+ * The answer broke off. A cancel keeps what was streamed; an overflow goes to the context layer; what may pass by itself
+ * is tried again as a delayed step; anything else ends the run.
+ */
+export async function endBrokenAnswer(answering: Answering, result: ModelCallResult): Promise<void> {
+  if (answering.scope.held.stopped() === 'cancelled') return endCancelledAnswer(answering, result.partial);
+  if (result.end.kind === 'stopped') return endStoppedAnswer(answering, result.partial);
+  const cause = result.end.kind === 'failed' ? result.end.error : new Error('the answer broke off');
+  const failure = toModelFailure(cause);
+  const remedy = REMEDIES[failure.class];
+  if (remedy !== 'wait' && remedy !== 'none') {
+    if (await endOverflow(answering, failure, remedy)) return;
+  }
+  await endFailedAnswer(answering, result.partial, failure, cause);
+}
+
+async function endFailedAnswer(
+  answering: Answering,
+  streamed: readonly Part[],
+  failure: ModelFailure,
+  cause: unknown,
+): Promise<void> {
+  const { deps, scope, messageId, context } = answering;
+  const plan = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
+  const error = toErrorRecord(failure.error);
+  const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt, nextAttemptAt: isoIn(plan.delayMs) } } : {};
+  deps.log(plan.retry ? 'warn' : 'error', {
+    event: 'step_failed',
+    ...logFields(scope),
+    code: failure.error.code,
+    ...(plan.retry ? { retryInMs: plan.delayMs } : {}),
+    error: toSafeError(cause),
+  });
+  const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: plan.retry } }];
+  if (plan.retry) events.push(resetEvent(scope, messageId));
+  const parts = streamed.filter((part) => part.type !== 'tool');
+  const isPruneDue = !plan.retry && isPrunable(context.ruler, context.view, scope.contextState);
+  await endStep(deps, scope, {
+    ...partialEnding(answering, parts, 'error', error, plan.retry),
+    events,
+    ...(isPruneDue && {
+      maintenanceAtEnd: 'prune' as const,
+      contextState: withPending(scope.contextState, 'threshold', false),
+    }),
+    outcome: { finishReason: 'error', toolCalls: 0, stillRan: [], error, ...retry },
+  });
+}
+
+function isoIn(delayMs: number): string {
+  return new Date(Date.now() + delayMs).toISOString();
+}

@@ -1,0 +1,155 @@
+import { dynamicTool, isStepCount, jsonSchema, type LanguageModelCallEndEvent, streamText, type ToolSet } from 'ai';
+import { z } from 'zod';
+import { BatonError } from '../domain/errors.ts';
+import { FINISH_REASONS, type FinishReason, type Part, type ViewMessage } from '../domain/message.ts';
+import type { PlacedCall } from '../domain/settlement.ts';
+import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
+import type { Usage } from '../domain/usage.ts';
+import type { JobScope } from '../jobs/job-scope.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { ResolvedModel } from './model-port.ts';
+import { promptFor } from './model-prompt.ts';
+import { toParts, toUsage } from './response-parts.ts';
+import { createStreamProcessor, type StreamEnd } from './stream-processor.ts';
+import { createWatchdog, type ModelTimeouts } from './watchdog.ts';
+
+/** The model's whole answer. */
+export type ModelResponse = Readonly<{ parts: readonly Part[]; finishReason: FinishReason; usage: Usage }>;
+
+/** What one call may take. */
+export type ModelCallLimits = Readonly<{
+  timeouts: ModelTimeouts;
+  maxOutputTokens: number;
+  /** Aborted when the window is nearly full: the answer is stopped. */
+  windowSignal: AbortSignal;
+}>;
+
+export type ModelCallHooks = Readonly<{
+  onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void;
+  /** A piece of a call's input. */
+  onToolInput: (text: string) => void;
+  /** The response is whole. No tool starts before this has resolved; if it rejects, none starts at all. */
+  onResponse: (response: ModelResponse) => Promise<void>;
+  /** Runs one call to its outcome. */
+  runCall: (call: PlacedCall) => Promise<unknown>;
+}>;
+
+/** How a model call ended. `response` is there once the answer was whole, whatever came afterwards. */
+export type ModelCallResult = Readonly<{
+  end: StreamEnd;
+  response: ModelResponse | null;
+  /** What came of an answer that broke off. */
+  partial: readonly Part[];
+  /** The provider's own word for the finish reason. */
+  rawFinishReason: string | null;
+}>;
+
+/**
+ * One model call and the tool calls it asks for. The SDK starts tools without waiting for the reader of its stream, so
+ * the whole response is taken from its model-call-end callback, and every tool waits until that is durable. Errors that
+ * callbacks throw are swallowed by the SDK: the gate below carries them to the tools.
+ */
+export async function callModel(
+  scope: JobScope,
+  resolved: ResolvedModel,
+  view: readonly ViewMessage[],
+  tools: readonly Tool[],
+  limits: ModelCallLimits,
+  hooks: ModelCallHooks,
+): Promise<ModelCallResult> {
+  using watchdog = createWatchdog(limits.timeouts);
+  const processor = createStreamProcessor(hooks.onText, watchdog.heard, hooks.onToolInput);
+  const durable = Promise.withResolvers<readonly Part[]>();
+  durable.promise.catch(() => undefined);
+  const answer: { response: ModelResponse | null } = { response: null };
+  const onEnd = async (event: LanguageModelCallEndEvent<ToolSet>): Promise<void> => {
+    watchdog.rest();
+    if (brokeOff(event)) return;
+    try {
+      const response = {
+        parts: toParts(event.content),
+        finishReason: toFinishReason(event.finishReason),
+        usage: toUsage(event.usage),
+      };
+      answer.response = response;
+      await hooks.onResponse(response);
+      durable.resolve(response.parts);
+    } catch (error) {
+      durable.reject(error);
+    }
+  };
+  const { temperature } = scope.agent.settings;
+  const result = streamText({
+    model: resolved.model,
+    ...promptFor(resolved, scope.agent.model, scope.agent.instructions, view),
+    tools: toSdkTools(tools, durable.promise, hooks.runCall),
+    stopWhen: isStepCount(1),
+    maxRetries: 0,
+    abortSignal: AbortSignal.any([scope.held.signal, watchdog.signal, limits.windowSignal]),
+    toolCallConcurrency: scope.agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY,
+    providerOptions: resolved.providerOptions(scope.sessionId),
+    ...(temperature === undefined ? {} : { temperature }),
+    maxOutputTokens: limits.maxOutputTokens,
+    onLanguageModelCallEnd: onEnd,
+    // The stream carries every error as a part; the SDK's default would print it, prompt included.
+    onError: () => undefined,
+  });
+  const read = await processor.read(result.stream);
+  const end = whyItEnded(read, watchdog.signal, limits.windowSignal);
+  if (answer.response === null) durable.reject(new BatonError('fenced', 'the response never got whole'));
+  return {
+    end,
+    response: answer.response,
+    partial: processor.partial(),
+    rawFinishReason: processor.rawFinishReason(),
+  };
+}
+
+function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal): StreamEnd {
+  if (watchdog.aborted) return { kind: 'failed', error: watchdog.reason };
+  return window.aborted && read.kind !== 'ended' ? { kind: 'stopped' } : read;
+}
+
+/**
+ * The SDK ends a model call also where the provider reported an error in mid-stream (`error`), and where the stream just
+ * stopped (`interrupted`). Such an answer is not whole, whatever came of it.
+ */
+function brokeOff({ finishReason }: LanguageModelCallEndEvent<ToolSet>): boolean {
+  return finishReason === 'error' || finishReason === 'interrupted';
+}
+
+function toFinishReason(reason: string): FinishReason {
+  return FINISH_REASONS.find((known) => known === reason) ?? 'other';
+}
+
+function toSdkTools(
+  tools: readonly Tool[],
+  durableParts: Promise<readonly Part[]>,
+  runCall: ModelCallHooks['runCall'],
+): ToolSet {
+  const taken = new Set<number>();
+  // Providers reuse call ids: within a batch each execution takes the first untaken call of its id and name.
+  const place = (parts: readonly Part[], toolCallId: string, toolName: string): PlacedCall => {
+    for (const [index, part] of parts.entries()) {
+      if (part.type !== 'tool' || part.toolCallId !== toolCallId || part.toolName !== toolName) continue;
+      if (part.state !== 'pending' || taken.has(index)) continue;
+      taken.add(index);
+      return { index, part };
+    }
+    throw new BatonError('internal', `the response has no call ${toolCallId} of ${toolName}`);
+  };
+  return Object.fromEntries(
+    tools.map((definition) => [
+      definition.name,
+      dynamicTool({
+        description: definition.description,
+        inputSchema: isZod(definition.inputSchema) ? definition.inputSchema : jsonSchema(definition.inputSchema),
+        execute: async (_input, { toolCallId }) => runCall(place(await durableParts, toolCallId, definition.name)),
+      }),
+    ]),
+  );
+}
+
+function isZod(schema: Tool['inputSchema']): schema is z.ZodType {
+  return schema instanceof z.ZodType;
+}

@@ -1,0 +1,128 @@
+import { type AfterAnswer, afterAnswer } from '../domain/context/after-answer.ts';
+import { priorFrom } from '../domain/context/calibration.ts';
+import { costOf } from '../domain/context/cost.ts';
+import { UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
+import type { NewEvent } from '../domain/events.ts';
+import type { Part, ViewMessage } from '../domain/message.ts';
+import { CANCELLED_BEFORE_START, NOT_RUN } from '../domain/settlement.ts';
+import { rememberPrior } from '../store/model-limits.ts';
+import { type Answering, refusalOf, responseEvents, toWrite } from './answering.ts';
+import type { ModelResponse } from './call-model.ts';
+import { endStep } from './finish.ts';
+import { isOpenCall, resetEvent } from './partial-answer.ts';
+import { isPrunable, learnLimits } from './step-context.ts';
+
+/**
+ * Ends a step whose answer is whole and whose calls have run.
+ * @param written the answer is in the transcript already: it has calls
+ */
+export async function endWholeAnswer(
+  answering: Answering,
+  response: ModelResponse,
+  rawFinishReason: string | null,
+  written: boolean,
+): Promise<void> {
+  const { deps, scope, context, runner } = answering;
+  if (written) await settleOpenCalls(answering, response);
+  const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
+  const after = assess(answering, response, rawFinishReason, toolCalls);
+  await learnLimits(deps, context, after.learned);
+  if (after.dropAnswer === true || after.exhausted !== undefined) return dropAnswer(answering, response, after);
+  const ending = await endStep(deps, scope, {
+    messageId: answering.messageId,
+    ...(written ? {} : { response: toWrite(answering, response) }),
+    usage: response.usage,
+    costUsd: costOf(response.usage, context.ruler.entry),
+    steps: 1,
+    contextState: after.contextState,
+    events: written ? [] : responseEvents(answering, response),
+    ...(after.isPrunable && { maintenanceAtEnd: 'prune' as const }),
+    outcome: {
+      finishReason: response.finishReason,
+      toolCalls,
+      stillRan: runner.stillRan(),
+      ...(after.before !== undefined && { before: after.before }),
+      ...(after.isUnfinished === true && { isUnfinished: true }),
+      ...refusalOf(response.finishReason),
+    },
+  });
+  if (ending === 'run-ended') await sharePrior(answering, after);
+}
+
+function assess(
+  answering: Answering,
+  response: ModelResponse,
+  rawFinishReason: string | null,
+  toolCalls: number,
+): AfterAnswer {
+  const { scope, context, maxOutputTokens, isWindowBound } = answering;
+  const { ruler, view, measurement, messageSeq } = context;
+  const message: ViewMessage = {
+    id: answering.messageId,
+    seq: messageSeq,
+    role: 'assistant',
+    model: scope.agent.model,
+    parts: response.parts.map((part, index) => settled(answering, part, index)),
+  };
+  return afterAnswer({
+    ruler,
+    state: scope.contextState,
+    place: { runId: scope.runId, stepNo: scope.stepNo },
+    view,
+    measurement,
+    maxOutputTokens,
+    isWindowBound,
+    isGuess: ruler.entry === UNKNOWN_MODEL,
+    message,
+    usage: response.usage,
+    finishReason: response.finishReason,
+    rawFinishReason,
+    toolCalls,
+    prunable: (next, state) => isPrunable(ruler, next, state),
+  });
+}
+
+function settled({ runner }: Answering, part: Part, index: number): Part {
+  const outcome = part.type === 'tool' ? runner.outcomeOf(index) : undefined;
+  return outcome === undefined || part.type !== 'tool' ? part : { ...part, ...outcome };
+}
+
+/** Calls that the SDK did not run: the step was stopped first, or the response was cut off. */
+async function settleOpenCalls({ scope, runner }: Answering, response: ModelResponse): Promise<void> {
+  const reason = scope.held.stopped() === 'cancelled' ? CANCELLED_BEFORE_START : NOT_RUN;
+  for (const [index, part] of response.parts.entries()) {
+    if (isOpenCall(part) && !runner.hasSettled(index)) await runner.settle({ index, part }, 'pending', reason);
+  }
+}
+
+/** The model did not see the request whole: its answer does not count, but it was billed. */
+async function dropAnswer(answering: Answering, response: ModelResponse, after: AfterAnswer): Promise<void> {
+  const { deps, scope, messageId, context } = answering;
+  const error = { code: 'silent_truncation', message: 'The provider did not take the whole request.' } as const;
+  const events: NewEvent[] = [
+    { type: 'llm:error', data: { error, recoverable: after.exhausted === undefined } },
+    resetEvent(scope, messageId),
+  ];
+  await endStep(deps, scope, {
+    messageId,
+    response: { ...toWrite(answering, response), superseded: true, parts: [] },
+    usage: response.usage,
+    costUsd: costOf(response.usage, context.ruler.entry),
+    steps: 0,
+    contextState: after.contextState,
+    events,
+    outcome: {
+      finishReason: 'other',
+      toolCalls: 0,
+      stillRan: [],
+      ...(after.exhausted === undefined ? { detour: 'compaction' } : { exhausted: after.exhausted }),
+    },
+  });
+}
+
+/** What the session learned about the model's tokens is where the next session starts. */
+async function sharePrior({ deps, context }: Answering, { contextState }: AfterAnswer): Promise<void> {
+  if (contextState.calibration === null) return;
+  const prior = priorFrom(contextState.calibration, context.prior);
+  if (prior !== null && prior !== context.prior) await rememberPrior(deps.db, context.modelKey, prior);
+}

@@ -1,0 +1,74 @@
+import type { ContextState } from '../domain/context/state.ts';
+import type { NewEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
+import { planNext, type StepOutcome } from '../domain/next-step.ts';
+import type { Usage } from '../domain/usage.ts';
+import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { passOn } from '../jobs/pass-on.ts';
+import { finishStep, type ResponseWrite } from '../store/step-writes.ts';
+import type { StepDeps } from './deps.ts';
+
+export type StepEnding = Readonly<{
+  /** The message that answers the step; null where the step ends without one. */
+  messageId: string | null;
+  response?: ResponseWrite;
+  usage: Usage;
+  /** US dollars of the model call; 0 where it is not known. */
+  costUsd?: number;
+  /** What the step changed of what is known of the context. */
+  contextState?: ContextState;
+  /** Set where the view is worth a prune, should the run end here: it gets a run of its own. */
+  maintenanceAtEnd?: 'prune';
+  /** 1 when the step counts against the run's limit. */
+  steps: 0 | 1;
+  events: readonly NewEvent[];
+  outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps' | 'nextRunId'>;
+}>;
+
+/**
+ * Ends the step in one fenced transaction that also decides what comes next, then passes the baton: the next job is
+ * added after the commit, and if that fails the reconciler adds it.
+ */
+export async function endStep(
+  deps: StepDeps,
+  scope: JobScope,
+  ending: StepEnding,
+): Promise<'run-goes-on' | 'run-ended' | 'fenced'> {
+  const { finishReason, toolCalls } = ending.outcome;
+  const next = planNext({
+    ...ending.outcome,
+    runId: scope.runId,
+    stepNo: scope.stepNo,
+    stepsBefore: scope.stepsBefore,
+    maxSteps: scope.maxSteps,
+    nextRunId: deps.newId(),
+  });
+  const events = [...ending.events, ...completedEvents(scope, ending)];
+  const finished = await finishStep(deps.db, scope.fence, {
+    ...(ending.response === undefined ? {} : { response: ending.response }),
+    usage: ending.usage,
+    costUsd: ending.costUsd ?? 0,
+    ...(ending.contextState !== undefined && { contextState: ending.contextState }),
+    ...(ending.maintenanceAtEnd !== undefined && { maintenanceAtEnd: ending.maintenanceAtEnd }),
+    steps: ending.steps,
+    events,
+    next,
+    maintenanceRunId: deps.newId(),
+  });
+  if (!(await passOn(deps, scope, finished, next)) || finished === null) return 'fenced';
+  const { branch } = finished;
+  deps.log('info', { event: 'step_finished', ...logFields(scope), branch, finishReason, toolCalls });
+  return 'status' in next[branch] ? 'run-ended' : 'run-goes-on';
+}
+
+function completedEvents(scope: JobScope, ending: StepEnding): NewEvent[] {
+  if (ending.steps === 0 || ending.messageId === null) return [];
+  const runId = formatId('run', scope.runId);
+  const { finishReason, toolCalls } = ending.outcome;
+  const step = { runId, step: scope.stepNo, attempt: scope.attempt };
+  const messageId = formatId('message', ending.messageId);
+  return [
+    { type: 'usage:updated', data: { runId, usage: ending.usage } },
+    { type: 'step:completed', data: { ...step, messageId, finishReason, toolCalls, usage: ending.usage } },
+  ];
+}

@@ -1,0 +1,46 @@
+import { APICallError, RetryError } from 'ai';
+import type { OverflowNumbers } from '../domain/context/overflow-limit.ts';
+import { BatonError } from '../domain/errors.ts';
+import type { ProviderErrorClass } from '../domain/provider-error-rules.ts';
+import { judgeProviderError, PROVIDER_ERROR_MESSAGES } from '../domain/provider-errors.ts';
+import { signalsOf } from './error-signals.ts';
+
+/** A failed model call: its class, and when the provider asked to be tried again. */
+export type ModelFailure = Readonly<{
+  class: ProviderErrorClass;
+  error: BatonError;
+  retryAfterMs: number | null;
+  /** What an overflow's text tells in numbers; null for every other class, and where it tells none. */
+  overflow: OverflowNumbers | null;
+}>;
+
+/** Classifies what a model call failed with. The provider's own error is kept as the cause and goes into no row or log. */
+export function toModelFailure(error: unknown): ModelFailure {
+  const inner = RetryError.isInstance(error) ? error.lastError : error;
+  const { class: errorClass, overflow } = isTimeout(inner)
+    ? { class: 'timeout' as const, overflow: null }
+    : judgeProviderError(signalsOf(inner));
+  return {
+    class: errorClass,
+    error: new BatonError(errorClass, PROVIDER_ERROR_MESSAGES[errorClass], { cause: inner }),
+    retryAfterMs: APICallError.isInstance(inner) ? retryAfterMs(inner.responseHeaders ?? {}) : null,
+    overflow,
+  };
+}
+
+/** A watchdog of ours ended the call. */
+function isTimeout(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'TimeoutError';
+}
+
+/** `retry-after-ms`, else `retry-after` in seconds or as an HTTP date (RFC 9110 §10.2.3). */
+function retryAfterMs(headers: Readonly<Record<string, string>>): number | null {
+  const exactMs = Number(headers['retry-after-ms'] || Number.NaN);
+  if (Number.isFinite(exactMs) && exactMs >= 0) return exactMs;
+  const value = headers['retry-after'] ?? '';
+  if (value === '') return null;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1_000);
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? null : Math.max(0, at - Date.now());
+}

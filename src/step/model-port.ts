@@ -1,0 +1,19 @@
+import type { LanguageModel } from 'ai';
+import type { ProviderMetadata } from '../domain/message.ts';
+
+/** A model that can be called, with what its provider must be told in every request. */
+export type ResolvedModel = Readonly<{
+  model: LanguageModel;
+  provider: string;
+  modelId: string;
+  /** Where requests go: the same model may be served with other limits elsewhere. */
+  endpoint: string;
+  /** False where the API knows no calls that the provider runs itself, or none are offered. Default true. */
+  providerTools?: boolean;
+  /** Whether the prompt carries cache marks: the provider caches nothing by itself. */
+  cacheBreakpoints?: boolean;
+  providerOptions: (sessionId: string) => ProviderMetadata;
+}>;
+
+/** Where models come from. @throws BatonError `model_unavailable` for a provider that is not configured */
+export type ModelPort = (name: string) => ResolvedModel;

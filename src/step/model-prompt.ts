@@ -1,0 +1,25 @@
+import type { Instructions, ModelMessage } from 'ai';
+import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../domain/cache-breakpoints.ts';
+import type { ViewMessage } from '../domain/message.ts';
+import { toModelMessages } from '../domain/model-messages.ts';
+import type { ResolvedModel } from './model-port.ts';
+
+/** What a model is sent besides tools and settings, in the SDK's form. */
+export type ModelPrompt = Readonly<{ instructions?: Instructions; messages: ModelMessage[] }>;
+
+/**
+ * The prompt of a request, in the form that its provider takes and caches.
+ * @param model `provider/model` that the request goes to: only what it wrote itself keeps its reasoning
+ */
+export function promptFor(
+  { providerTools = true, cacheBreakpoints = false }: ResolvedModel,
+  model: string,
+  instructions: string,
+  view: readonly ViewMessage[],
+): ModelPrompt {
+  const messages = toModelMessages(view, { model, providerTools });
+  if (!cacheBreakpoints) return { ...(instructions !== '' && { instructions }), messages };
+  // Tools come before the instructions in a prompt, so this mark covers them too.
+  const marked = { role: 'system' as const, content: instructions, providerOptions: CACHE_BREAKPOINT };
+  return { ...(instructions !== '' && { instructions: marked }), messages: withCacheBreakpoints(messages) };
+}

@@ -1,0 +1,83 @@
+import {
+  afterResult,
+  capText,
+  countAnyLength,
+  type OutputCap,
+  outputCapOf,
+  outputText,
+  type ToolBatch,
+  withText,
+} from '../domain/context/output-cap.ts';
+import { outputRef } from '../domain/context/output-ref.ts';
+import type { Thresholds } from '../domain/context/thresholds.ts';
+import type { TokenCounter } from '../domain/context/tokens.ts';
+import type { Part, ToolOutput } from '../domain/message.ts';
+import { isSettledCall } from '../domain/tool-call.ts';
+import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
+import { textBlob } from '../store/blobs.ts';
+import type { CallMove } from '../store/step-writes.ts';
+import { readMessageSeq } from '../store/tool-outputs.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { StepDeps } from './deps.ts';
+
+/** What the results of a message may take of the context. */
+export type OutputLimits = Readonly<{
+  thresholds: Pick<Thresholds, 'toolOutputTokens' | 'toolBatchTokens'>;
+  /** Tokens of a text in the measure of the thresholds. */
+  count: TokenCounter;
+}>;
+
+/** Fits the results of one message into the view, in the order in which they come in. */
+export type OutputLimiter = Readonly<{
+  /** Tells the parts of the message: which calls have a result already, and how many are to come. */
+  expect: (parts: readonly Part[]) => void;
+  /** Whether a result of this text would be shown whole. It stays so while other calls get theirs. */
+  isShownWhole: (text: string, tool: Tool | undefined) => boolean;
+  /** What the view shows of a result, and what is kept of the rest. @throws what the database throws */
+  limit: (index: number, output: ToolOutput, tool: Tool | undefined) => Promise<LimitedOutput>;
+}>;
+
+type LimitedOutput = Pick<CallMove, 'cut'> & Readonly<{ output: ToolOutput }>;
+
+export function createOutputLimiter(
+  deps: Pick<StepDeps, 'db' | 'newId'>,
+  messageId: string,
+  limits: OutputLimits,
+): OutputLimiter {
+  const { thresholds, count } = limits;
+  let batch: ToolBatch = { openCalls: 1, usedTokens: 0 };
+  const capFor = (tool: Tool | undefined): OutputCap =>
+    outputCapOf(thresholds, batch, Math.min(tool?.maxOutputChars ?? MAX_TOOL_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS));
+  const isShownWhole = (text: string, tool: Tool | undefined): boolean => {
+    const cap = capFor(tool);
+    return text.length <= cap.chars && count(text) <= cap.tokens;
+  };
+  const hintOf = async (index: number, tool: Tool | undefined): Promise<string> => {
+    if (tool?.paged === true) return ': ask for less at once';
+    return `: read them with read_tool_output, id ${outputRef(await readMessageSeq(deps.db, messageId), index)}`;
+  };
+  return {
+    expect(parts) {
+      batch = batchOf(parts, count);
+    },
+    isShownWhole,
+    async limit(index, output, tool) {
+      const text = outputText(output);
+      const hint = isShownWhole(text, tool) ? '' : await hintOf(index, tool);
+      // From here on nothing is awaited: the next result that comes in sees what this one has taken.
+      const shown = capText(text, capFor(tool), count, hint);
+      batch = afterResult(batch, shown.tokens);
+      if (!shown.truncated) return { output };
+      const originalTokens = countAnyLength(text, count);
+      const cut = tool?.paged === true ? { originalTokens } : { originalTokens, blob: textBlob(deps.newId(), text) };
+      return { output: withText(output, shown.text), cut };
+    },
+  };
+}
+
+function batchOf(parts: readonly Part[], count: TokenCounter): ToolBatch {
+  const calls = parts.filter((part) => part.type === 'tool').filter((part) => part.providerExecuted !== true);
+  const settled = calls.filter((call) => isSettledCall(call.state));
+  const shown = settled.map(({ output }) => (output === undefined ? 0 : count(outputText(output))));
+  return { openCalls: calls.length - settled.length, usedTokens: shown.reduce((sum, tokens) => sum + tokens, 0) };
+}

@@ -1,0 +1,60 @@
+import type { ErrorRecord } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
+import type { FinishReason, Part } from '../domain/message.ts';
+import { CANCELLED_BEFORE_START, type PlacedCall } from '../domain/settlement.ts';
+import { NO_USAGE } from '../domain/usage.ts';
+import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import type { ResponseWrite } from '../store/step-writes.ts';
+import type { StepDeps } from './deps.ts';
+import { endStep, type StepEnding } from './finish.ts';
+
+/** A step whose message is open. */
+export type OpenStep = Readonly<{ deps: StepDeps; scope: JobScope; messageId: string }>;
+
+/** The run was cancelled in mid-answer: what was streamed is kept, calls that were asked for do not start. */
+export async function endCancelledAnswer(answered: OpenStep, parts: readonly Part[]): Promise<void> {
+  const { deps, scope } = answered;
+  await endStep(deps, scope, {
+    ...partialEnding(answered, parts.map(cancelledCall), 'aborted'),
+    events: [],
+    outcome: { finishReason: 'aborted', toolCalls: 0, stillRan: [] },
+  });
+  deps.log('info', { event: 'step_cancelled', ...logFields(scope) });
+}
+
+/** The event that tells readers to forget what they saw of a message. */
+export function resetEvent(scope: JobScope, messageId: string): NewEvent {
+  const data = { runId: formatId('run', scope.runId), step: scope.stepNo, messageId: formatId('message', messageId) };
+  return { type: 'step:reset', data };
+}
+
+/** What is kept of an answer that is not whole. */
+export function partialEnding(
+  { messageId, scope }: OpenStep,
+  parts: readonly Part[],
+  finishReason: FinishReason,
+  error?: ErrorRecord,
+  dropped = false,
+): Pick<StepEnding, 'messageId' | 'response' | 'usage' | 'steps'> {
+  const superseded = dropped || parts.every((part) => part.type === 'step-start');
+  const response: ResponseWrite = {
+    messageId,
+    parts,
+    finishReason,
+    model: scope.agent.model,
+    ...(error === undefined ? {} : { error }),
+    ...(superseded ? { superseded } : {}),
+  };
+  return { messageId, response, usage: NO_USAGE, steps: 0 };
+}
+
+function cancelledCall(part: Part): Part {
+  if (!isOpenCall(part)) return part;
+  return { ...part, state: 'error', output: { type: 'error-text', value: CANCELLED_BEFORE_START } };
+}
+
+/** True for a call that has not started. */
+export function isOpenCall(part: Part): part is PlacedCall['part'] {
+  return part.type === 'tool' && part.state === 'pending';
+}

@@ -1,0 +1,48 @@
+import { BatonError } from '../domain/errors.ts';
+import type { JobPayload } from '../domain/job.ts';
+import { NO_USAGE } from '../domain/usage.ts';
+import { runClaimed } from '../jobs/claimed-job.ts';
+import type { JobScope } from '../jobs/job-scope.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+import { type ClaimedRun, restartStep } from '../store/claims.ts';
+import { answerStep } from './answer-step.ts';
+import type { StepDeps } from './deps.ts';
+import { endStep } from './finish.ts';
+import { settleLeftover } from './settle-leftover.ts';
+import type { BegunStep } from './step-context.ts';
+
+/**
+ * Carries out one step job: claim, settle what an earlier attempt left, drain the inbox, one model call with its tools,
+ * finish.
+ * @throws what the database throws when it is away: the run stays claimed and is recovered
+ */
+export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
+  return runClaimed(deps, job, jobSignal, async (scope, claim, messageId) => {
+    const begun = await begin(deps, scope, claim, messageId);
+    if (begun !== null) await answerStep(deps, scope, begun);
+  });
+}
+
+/** The step to answer, or null when it is over: settled, cancelled or lost. */
+async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, messageId: string): Promise<BegunStep | null> {
+  const begun = toBegun(messageId, claim);
+  if (begun !== null) return begun;
+  if (claim.leftoverMessageId !== null) {
+    const settled = await settleLeftover(deps, scope, claim.leftoverMessageId);
+    if (settled === 'step-ended') return null;
+  }
+  const restarted = await restartStep(deps.db, scope.fence, messageId);
+  if (restarted === null) throw new BatonError('fenced', 'another worker has the run');
+  deps.bus.announce(scope.sessionId, restarted.eventSeq);
+  if (restarted.view === null) await endCancelled(deps, scope);
+  return toBegun(messageId, restarted);
+}
+
+function toBegun(messageId: string, { view, messageSeq }: Pick<ClaimedRun, 'view' | 'messageSeq'>): BegunStep | null {
+  return view === null || messageSeq === null ? null : { messageId, messageSeq, view };
+}
+
+async function endCancelled(deps: StepDeps, scope: JobScope): Promise<void> {
+  const outcome = { finishReason: 'aborted', toolCalls: 0, stillRan: [] } as const;
+  await endStep(deps, scope, { messageId: null, usage: NO_USAGE, steps: 0, events: [], outcome });
+}

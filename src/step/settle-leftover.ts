@@ -1,0 +1,100 @@
+import { rulerOf } from '../context/ruler-of.ts';
+import { BatonError } from '../domain/errors.ts';
+import type { FinishReason } from '../domain/message.ts';
+import { NOT_RUN, type PlacedCall, planSettlement, UNKNOWN_OUTCOME } from '../domain/settlement.ts';
+import { callKeyOf } from '../domain/tool-call.ts';
+import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
+import { NO_USAGE } from '../domain/usage.ts';
+import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { readStreamedParts } from '../store/chunks.ts';
+import { readLeftover } from '../store/messages.ts';
+import { writeResponse } from '../store/step-writes.ts';
+import { refusalOf } from './answering.ts';
+import type { StepDeps } from './deps.ts';
+import { endStep } from './finish.ts';
+import type { OutputLimits } from './output-limiter.ts';
+import { endCancelledAnswer, resetEvent } from './partial-answer.ts';
+import { createToolRunner, type ToolRunner } from './tool-runner.ts';
+
+/**
+ * Settles what an earlier attempt left of this step. A whole response is finished without asking the model again: calls
+ * with an outcome are kept, calls that never started run now, calls of unknown outcome are repeated only where their
+ * tool allows it. A broken response is superseded, and the caller begins the step anew.
+ */
+export async function settleLeftover(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+): Promise<'step-ended' | 'begin-again'> {
+  const leftover = await readLeftover(deps.db, messageId);
+  const tools = new Map(deps.toolsOf(scope.agent.tools).map((tool) => [tool.name, tool]));
+  const plan = planSettlement(leftover, (name) => {
+    const tool = tools.get(name);
+    return { idempotent: tool?.idempotent === true || tool?.readOnly === true };
+  });
+  if (plan.kind === 'supersede' && scope.held.stopped() === 'cancelled') {
+    const streamed = await readStreamedParts(deps.db, messageId);
+    await endCancelledAnswer({ deps, scope, messageId }, [{ type: 'step-start' }, ...streamed]);
+    return 'step-ended';
+  }
+  if (plan.kind === 'supersede') {
+    await supersede(deps, scope, messageId);
+    return 'begin-again';
+  }
+  const runner = createToolRunner(deps, scope, messageId, tools, await outputLimits(deps, scope));
+  runner.expect(leftover.parts);
+  for (const call of plan.markUnknown) await runner.markUnknown(call);
+  for (const call of plan.report) {
+    logUnknown(deps, scope, messageId, call, false);
+    await runner.settle(call, 'unknown', UNKNOWN_OUTCOME);
+  }
+  for (const call of plan.refuse) await runner.settle(call, 'pending', NOT_RUN);
+  await runAgain(deps, scope, messageId, plan.run, runner);
+  const stopped = scope.held.stopped();
+  if (stopped === 'lost' || stopped === 'shutdown') return 'step-ended';
+  const toolCalls = leftover.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
+  const finishReason: FinishReason = leftover.finishReason ?? 'other';
+  await endStep(deps, scope, {
+    messageId,
+    usage: leftover.usage ?? NO_USAGE,
+    steps: 1,
+    events: [],
+    outcome: { finishReason, toolCalls, stillRan: runner.stillRan(), ...refusalOf(finishReason) },
+  });
+  return 'step-ended';
+}
+
+async function outputLimits(deps: StepDeps, scope: JobScope): Promise<OutputLimits> {
+  const tools = deps.toolsOf(scope.agent.tools);
+  const { ruler } = await rulerOf(deps, scope.agent, deps.models(scope.agent.model), tools);
+  const ratio = ruler.ratioOf(scope.contextState);
+  return { thresholds: ruler.thresholds, count: (text) => Math.ceil(ratio * ruler.count(text)) };
+}
+
+async function runAgain(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  calls: readonly PlacedCall[],
+  runner: ToolRunner,
+): Promise<void> {
+  for (const call of calls) if (call.part.state !== 'pending') logUnknown(deps, scope, messageId, call, true);
+  const waiting = calls.values();
+  const lanes = Array.from({ length: scope.agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY }, async () => {
+    for (const call of waiting) await runner.run(call);
+  });
+  await Promise.allSettled(lanes);
+  if (scope.held.stopped() === null || scope.held.stopped() === 'cancelled') await runner.allSettled();
+}
+
+async function supersede(deps: StepDeps, scope: JobScope, messageId: string): Promise<void> {
+  const response = { messageId, parts: [], superseded: true };
+  const seq = await writeResponse(deps.db, scope.fence, response, [resetEvent(scope, messageId)]);
+  if (seq === null) throw new BatonError('fenced', 'another worker has the run');
+  deps.bus.announce(scope.sessionId, seq);
+}
+
+function logUnknown(deps: StepDeps, scope: JobScope, messageId: string, call: PlacedCall, repeated: boolean): void {
+  const callKey = callKeyOf(messageId, call.index);
+  deps.log('warn', { event: 'tool_outcome_unknown', ...logFields(scope), tool: call.part.toolName, callKey, repeated });
+}

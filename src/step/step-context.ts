@@ -1,0 +1,74 @@
+import { modelKey, rulerOf } from '../context/ruler-of.ts';
+import { type ContextDecision, decideContext } from '../domain/context/decide.ts';
+import type { Measurement } from '../domain/context/measure.ts';
+import { isAt } from '../domain/context/overflow-plan.ts';
+import { planPrune } from '../domain/context/prune-plan.ts';
+import type { Ruler } from '../domain/context/ruler.ts';
+import type { ContextState } from '../domain/context/state.ts';
+import type { ViewMessage } from '../domain/message.ts';
+import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { type ModelKey, rememberLimits } from '../store/model-limits.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { StepDeps } from './deps.ts';
+import type { ResolvedModel } from './model-port.ts';
+
+/** A step that has begun: its message is open, the inbox is drained. */
+export type BegunStep = Readonly<{ messageId: string; messageSeq: number; view: readonly ViewMessage[] }>;
+
+/** What a step knows of its context before it asks the model. */
+export type StepContext = BegunStep &
+  Readonly<{
+    resolved: ResolvedModel;
+    tools: readonly Tool[];
+    ruler: Ruler;
+    /** Real tokens per estimated token, from earlier sessions with this model. */
+    prior: number | null;
+    measurement: Measurement;
+    decision: ContextDecision;
+    modelKey: ModelKey;
+  }>;
+
+/** Measures the view of a step and decides whether it can be sent. */
+export async function assessStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<StepContext> {
+  const resolved = deps.models(scope.agent.model);
+  const tools = deps.toolsOf(scope.agent.tools);
+  const { ruler, prior } = await rulerOf(deps, scope.agent, resolved, tools);
+  const state = scope.contextState;
+  const measurement = ruler.measure(begun.view, state);
+  const decision = decideContext(
+    ruler,
+    measurement,
+    state,
+    () => isPrunable(ruler, begun.view, state),
+    mostOutputTokens(scope),
+  );
+  if (decision.kind === 'proceed') {
+    const { total: tokens, isAnchored } = measurement;
+    deps.log('debug', { event: 'context_measured', ...logFields(scope), tokens, isAnchored });
+  }
+  return { ...begun, resolved, tools, ruler, prior, measurement, decision, modelKey: modelKey(resolved) };
+}
+
+/** Whether a prune of this view is worth its while. */
+export function isPrunable(ruler: Ruler, view: readonly ViewMessage[], state: ContextState): boolean {
+  const { thresholds, policy, count } = ruler;
+  const usedTokens = ruler.measure(view, state).total;
+  const ratio = ruler.ratioOf(state);
+  return planPrune({ view, count, ratio, thresholds, policy: policy.prune, usedTokens }).kind === 'prune';
+}
+
+function mostOutputTokens(scope: JobScope): number {
+  const { runId, stepNo, contextState } = scope;
+  const asked = scope.agent.settings.maxOutputTokens ?? Number.POSITIVE_INFINITY;
+  const capped = isAt(contextState.outputCap, { runId, stepNo }) ? contextState.outputCap.tokens : asked;
+  return Math.min(asked, capped);
+}
+
+/** Remembers what an overflow taught, for every session with this model behind this endpoint. */
+export async function learnLimits(
+  deps: StepDeps,
+  context: Pick<StepContext, 'modelKey'>,
+  learned: Parameters<typeof rememberLimits>[2] | null,
+): Promise<void> {
+  if (learned !== null) await rememberLimits(deps.db, context.modelKey, learned);
+}

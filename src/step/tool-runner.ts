@@ -1,0 +1,215 @@
+import { outputText } from '../domain/context/output-cap.ts';
+import { BatonError } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
+import type { Part, ToolOutput, ToolPart } from '../domain/message.ts';
+import { CANCELLED_BEFORE_START, GIVEN_UP, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/settlement.ts';
+import { callKeyOf, type ToolCallState } from '../domain/tool-call.ts';
+import { keepHeadAndTail } from '../domain/truncate.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../domain/tunables.ts';
+import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { type CallMove, moveCall } from '../store/step-writes.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { StepDeps } from './deps.ts';
+import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
+import { toErrorOutput, toToolOutput } from './response-parts.ts';
+
+export type ToolRunner = Readonly<{
+  /** Tells the parts of the message before any of its calls runs: its results share one budget. */
+  expect: (parts: readonly Part[]) => void;
+  /** Brings one call to an outcome and commits it. @throws BatonError `fenced` and what the database throws */
+  run: (call: PlacedCall) => Promise<ToolOutput>;
+  /** Settles a call that is not run, with the reason that the model reads. */
+  settle: (call: PlacedCall, from: ToolCallState, reason: string) => Promise<void>;
+  /** Records that nobody knows whether the call took effect. */
+  markUnknown: (call: PlacedCall) => Promise<void>;
+  /**
+   * Resolves when every call that was begun has its outcome: a result that comes after an abort is kept too.
+   * @throws the error that kept an outcome from being committed
+   */
+  allSettled: () => Promise<void>;
+  /** True when this runner has committed the call's outcome. */
+  hasSettled: (index: number) => boolean;
+  /** The outcome that this runner has committed, as the view shows it. */
+  outcomeOf: (index: number) => Outcome | undefined;
+  /** Tools that were still running when the step was told to stop. */
+  stillRan: () => readonly string[];
+}>;
+
+type Outcome = Readonly<{ state: 'completed' | 'error'; output: ToolOutput }>;
+
+function mayStart(scope: JobScope): 'yes' | 'cancelled' | 'no' {
+  if (scope.held.stopped() === 'cancelled') return 'cancelled';
+  return scope.held.stopped() === null && scope.held.mayAct() ? 'yes' : 'no';
+}
+
+/**
+ * Runs the calls of one message. `running` is committed before the side effect, the result before anything else looks at
+ * it; both only while this worker holds the run. Of a result that is too large for the view head and tail are shown, and
+ * the whole is committed with it.
+ */
+export function createToolRunner(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  tools: ReadonlyMap<string, Tool>,
+  limits: OutputLimits,
+): ToolRunner {
+  const limiter = createOutputLimiter(deps, messageId, limits);
+  const running = new Set<Promise<unknown>>();
+  const outcomes = new Map<number, Outcome>();
+  const failures: unknown[] = [];
+  const stillRan: string[] = [];
+
+  const commit = async (move: CallMove): Promise<'moved' | 'cancelled'> => {
+    const moved = await moveCall(deps.db, scope.fence, move);
+    if (moved.outcome === 'lost') {
+      scope.held.stop('lost');
+      throw new BatonError('fenced', 'another worker has the run');
+    }
+    if (moved.outcome === 'refused') {
+      throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
+    }
+    if (moved.outcome === 'moved') deps.bus.announce(scope.sessionId, moved.eventSeq);
+    return moved.outcome;
+  };
+  const finish = async (call: PlacedCall, from: ToolCallState, outcome: Outcome): Promise<ToolOutput> => {
+    const { index, part } = call;
+    const events = [callResultEvent(messageId, part, outcome)];
+    const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
+    await commit({ messageId, index, from: [from], to: outcome.state, ...shown, events });
+    outcomes.set(index, { state: outcome.state, output: shown.output });
+    return shown.output;
+  };
+  const refuse = (call: PlacedCall, from: ToolCallState, reason: string): Promise<ToolOutput> =>
+    finish(call, from, { state: 'error', output: { type: 'error-text', value: reason } });
+  const cancel = (call: PlacedCall, from: ToolCallState): Promise<ToolOutput> =>
+    refuse(call, from, call.part.state === 'pending' ? CANCELLED_BEFORE_START : UNKNOWN_OUTCOME);
+
+  /** Commits `running`. The step may have been stopped while that was under way: then the tool does not start. */
+  const begin = async (call: PlacedCall, open: ToolCallState): Promise<'begun' | ToolOutput> => {
+    const { index } = call;
+    if ((await commit({ messageId, index, from: [open], to: 'running', events: [] })) === 'cancelled') {
+      return cancel(call, open);
+    }
+    const allowed = mayStart(scope);
+    if (allowed === 'yes') return 'begun';
+    if (allowed === 'cancelled') return cancel(call, 'running');
+    if (scope.held.stopped() !== 'lost') await commit({ messageId, index, from: ['running'], to: open, events: [] });
+    throw new BatonError('fenced', 'the step was stopped before the call');
+  };
+  const runCall = async (call: PlacedCall): Promise<ToolOutput> => {
+    const open: ToolCallState = call.part.state === 'pending' ? 'pending' : 'unknown';
+    const allowed = mayStart(scope);
+    if (allowed === 'cancelled') return cancel(call, open);
+    if (allowed === 'no') throw new BatonError('fenced', 'the step was stopped before the call');
+    const tool = tools.get(call.part.toolName);
+    if (tool === undefined) return refuse(call, open, `There is no tool named ${call.part.toolName}.`);
+    const begun = tool.readOnly === true ? 'begun' : await begin(call, open);
+    if (begun !== 'begun') return begun;
+    const outcome = await execute(deps, scope, messageId, call, tool, limiter);
+    const stopped = scope.held.stopped();
+    if (outcome.state === 'error' && (stopped === 'shutdown' || stopped === 'lost')) {
+      // It failed because this worker stops, which is none of the model's business: the next worker settles the call.
+      throw new BatonError('fenced', 'the step was stopped while the call ran');
+    }
+    if (stopped !== null) stillRan.push(tool.name);
+    return finish(call, tool.readOnly === true ? open : 'running', outcome);
+  };
+  return {
+    expect: (parts) => limiter.expect(parts),
+    run(call) {
+      const promise = runCall(call);
+      const settled = promise.catch((error: unknown) => failures.push(error));
+      running.add(settled);
+      void settled.finally(() => running.delete(settled));
+      return promise;
+    },
+    async settle(call, from, reason) {
+      await refuse(call, from, reason);
+    },
+    async markUnknown(call) {
+      await commit({ messageId, index: call.index, from: ['running'], to: 'unknown', events: [] });
+    },
+    async allSettled() {
+      while (running.size > 0) await Promise.all(running);
+      if (failures.length > 0) throw failures[0];
+    },
+    hasSettled: (index) => outcomes.has(index),
+    outcomeOf: (index) => outcomes.get(index),
+    stillRan: () => stillRan,
+  };
+}
+
+async function execute(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  call: PlacedCall,
+  tool: Tool,
+  limiter: OutputLimiter,
+): Promise<Outcome> {
+  const callKey = callKeyOf(messageId, call.index);
+  const logged = { ...logFields(scope), tool: tool.name, callKey };
+  deps.log('debug', { event: 'tool_started', ...logged });
+  const timeout = AbortSignal.timeout(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);
+  const signal = AbortSignal.any([scope.held.signal, timeout]);
+  let outcome: Outcome;
+  try {
+    const work = tool.execute(call.part.input, {
+      signal,
+      callKey,
+      toolCallId: call.part.toolCallId,
+      sessionId: formatId('session', scope.sessionId),
+      runId: formatId('run', scope.runId),
+      isShownWhole: (text) => limiter.isShownWhole(text, tool),
+    });
+    outcome = { state: 'completed', output: toToolOutput(await untilGivenUp(work, signal)) };
+  } catch (error) {
+    const timedOut = timeout.aborted && !scope.held.signal.aborted && !(error instanceof ToolGivenUp);
+    const failure = timedOut ? new Error(`${tool.name} did not finish within its time.`) : error;
+    outcome = { state: 'error', output: toErrorOutput(failure) };
+  }
+  deps.log('debug', { event: 'tool_finished', ...logged, success: outcome.state === 'completed' });
+  return outcome;
+}
+
+class ToolGivenUp extends Error {
+  constructor() {
+    super(GIVEN_UP);
+  }
+}
+
+/** The work's result. A tool that goes on long after its signal is given up: what it still does is not known. */
+async function untilGivenUp<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: givenUp, reject } = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  const onAbort = (): void => {
+    timer = setTimeout(() => reject(new ToolGivenUp()), TOOL_ABORT_GRACE_MS);
+  };
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, givenUp]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    clearTimeout(timer);
+  }
+}
+
+/** Characters of a result that its event carries; the transcript has the whole. */
+const EVENT_RESULT_CHARS = 2_000;
+
+/** The event of a call's outcome. */
+export function callResultEvent(messageId: string, call: ToolPart, outcome: Outcome): NewEvent {
+  return {
+    type: 'llm:tool-result',
+    data: {
+      messageId: formatId('message', messageId),
+      toolName: call.toolName,
+      callId: call.toolCallId,
+      success: outcome.state === 'completed',
+      sanitized: keepHeadAndTail(outputText(outcome.output), EVENT_RESULT_CHARS).text,
+    },
+  };
+}
