@@ -1,0 +1,110 @@
+import { dynamicTool, jsonSchema, streamText, type ToolSet } from 'ai';
+import { z } from 'zod';
+import { costOf } from '../domain/context/cost.ts';
+import type { ModelEntry } from '../domain/context/model-registry.ts';
+import { BatonError } from '../domain/errors.ts';
+import { FINISH_REASONS, type FinishReason } from '../domain/message.ts';
+import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
+import type { ResolvedModel } from '../step/model-port.ts';
+import type { ModelPrompt } from '../step/model-prompt.ts';
+import { toUsage } from '../step/response-parts.ts';
+import { createWatchdog } from '../step/watchdog.ts';
+import type { Tool } from '../tools/tool.ts';
+import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';
+
+/** One request of a compaction. */
+export type ModelRequest = Readonly<{
+  resolved: ResolvedModel;
+  entry: ModelEntry;
+  prompt: ModelPrompt;
+  /** Sent so that the provider's cached prefix holds; none may be called. */
+  tools: readonly Tool[];
+  maxOutputTokens: number;
+}>;
+
+export type ModelAnswer = Readonly<
+  | { kind: 'answered'; text: string; finishReason: FinishReason; toolCalls: number; outputTokens: number }
+  | { kind: 'failed'; failure: ModelFailure }
+  /** The job was stopped, its time is up, or it has used up its calls. */
+  | { kind: 'stopped'; reason: 'stopped' | 'time_up' | 'calls_used_up' }
+>;
+
+/** A summary keeps to what was said: little temperature. */
+const TEMPERATURE = 0.3;
+
+/** How the SDK calls the end of an answer that is not whole, whatever came of it. */
+const BROKEN_OFF: readonly string[] = ['error', 'interrupted'];
+
+/** Asks a model once, and counts what it cost. Never throws for what a provider does. */
+export async function askModel(work: CompactionWork, request: ModelRequest): Promise<ModelAnswer> {
+  const { deps, scope, spent, signal } = work;
+  if (signal.aborted) return stopped(work);
+  if (spent.calls >= MAX_MODEL_CALLS) return { kind: 'stopped', reason: 'calls_used_up' };
+  spent.calls++;
+  using watchdog = createWatchdog(deps.modelTimeouts);
+  try {
+    const { resolved, prompt, tools, maxOutputTokens } = request;
+    const failure: { error: unknown } = { error: null };
+    const result = streamText({
+      model: resolved.model,
+      ...prompt,
+      ...(tools.length === 0 ? {} : { tools: toSdkTools(tools), toolChoice: 'none' as const }),
+      maxRetries: 0,
+      temperature: TEMPERATURE,
+      maxOutputTokens,
+      abortSignal: AbortSignal.any([signal, watchdog.signal]),
+      providerOptions: resolved.providerOptions(scope.sessionId),
+      onError: ({ error }) => {
+        failure.error ??= error;
+      },
+    });
+    for await (const part of result.stream) {
+      // The SDK's own start marks say nothing of the model.
+      if (part.type !== 'start' && part.type !== 'start-step') watchdog.heard();
+      if (part.type === 'error') failure.error ??= part.error;
+    }
+    if (signal.aborted) return stopped(work);
+    if (watchdog.signal.aborted) return { kind: 'failed', failure: toModelFailure(watchdog.signal.reason) };
+    if (failure.error !== null) return { kind: 'failed', failure: toModelFailure(failure.error) };
+    const [text, finishReason, toolCalls, sdkUsage] = await Promise.all([
+      result.text,
+      result.finishReason,
+      result.toolCalls,
+      result.usage,
+    ]);
+    if (BROKEN_OFF.includes(finishReason)) {
+      return { kind: 'failed', failure: toModelFailure(new Error('the answer broke off')) };
+    }
+    const usage = toUsage(sdkUsage);
+    spend(spent, usage, costOf(usage, request.entry));
+    return {
+      kind: 'answered',
+      text,
+      finishReason: FINISH_REASONS.find((known) => known === finishReason) ?? 'other',
+      toolCalls: toolCalls.length,
+      outputTokens: Math.max(0, usage.outputTokens - usage.reasoningTokens),
+    };
+  } catch (error) {
+    if (signal.aborted) return stopped(work);
+    const cause = watchdog.signal.aborted ? watchdog.signal.reason : error;
+    return { kind: 'failed', failure: toModelFailure(cause) };
+  }
+}
+
+function stopped({ scope }: CompactionWork): ModelAnswer {
+  return { kind: 'stopped', reason: scope.held.stopped() === null ? 'time_up' : 'stopped' };
+}
+
+/** The same schemas as in a step's request, byte by byte. */
+function toSdkTools(tools: readonly Tool[]): ToolSet {
+  return Object.fromEntries(
+    tools.map(({ name, description, inputSchema }) => [
+      name,
+      dynamicTool({
+        description,
+        inputSchema: inputSchema instanceof z.ZodType ? inputSchema : jsonSchema(inputSchema),
+        execute: () => Promise.reject(new BatonError('internal', 'a summarizer may not call tools')),
+      }),
+    ]),
+  );
+}

@@ -1,0 +1,78 @@
+import {
+  FAULT_MESSAGES,
+  isWorthReminding,
+  type SummaryAnswer,
+  type SummaryFault,
+} from '../domain/context/summary-validation.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
+import { REMEDIES } from '../domain/retry-policy.ts';
+import type { ModelFailure } from '../step/model-error.ts';
+import { askModel, type ModelAnswer, type ModelRequest } from './ask-model.ts';
+import { type CompactionWork, countReal } from './work.ts';
+
+/** What came of asking in one way. */
+export type Asked = Readonly<
+  | { kind: 'valid'; text: string }
+  /** No answer that can be used: another way of asking may bring one. */
+  | { kind: 'faulty'; error: ErrorRecord }
+  /** The request was too large: a smaller one may do. */
+  | { kind: 'too_large'; error: ErrorRecord }
+  /** No other request would be answered now. */
+  | { kind: 'over'; error: ErrorRecord }
+>;
+
+/**
+ * Asks, and asks again: with a reminder of what was wrong, or as it was where the connection broke. A rate limit ends it:
+ * waiting would hold the session, and the next step decides what it can do without a summary.
+ * @param requestOf null: this way of asking is not open
+ * @param attempts at most
+ */
+export async function askUntilValid(
+  work: CompactionWork,
+  requestOf: (reminder: SummaryFault | null) => ModelRequest | null,
+  validate: (answer: SummaryAnswer) => SummaryFault | null,
+  attempts = 2,
+): Promise<Asked | null> {
+  let reminder: SummaryFault | null = null;
+  for (let left = attempts; ; left--) {
+    const request = requestOf(reminder);
+    if (request === null) return null;
+    const judged = judge(work, await askModel(work, request), validate);
+    if (!('again' in judged)) return judged;
+    if (left <= 1) return { kind: 'faulty', error: judged.again.error };
+    reminder = judged.again.reminder;
+  }
+}
+
+type Again = Readonly<{ again: { reminder: SummaryFault | null; error: ErrorRecord } }>;
+
+function judge(
+  work: CompactionWork,
+  answer: ModelAnswer,
+  validate: (answer: SummaryAnswer) => SummaryFault | null,
+): Asked | Again {
+  if (answer.kind === 'stopped') return { kind: 'over', error: STOPPED[answer.reason] };
+  if (answer.kind === 'failed') return judgeFailure(answer.failure);
+  // A provider's own count holds where it gives one; the estimate would call a summary too long that kept its limit.
+  const tokens = answer.outputTokens > 0 ? answer.outputTokens : countReal(work)(answer.text);
+  const fault = validate({ ...answer, tokens });
+  if (fault === null) return { kind: 'valid', text: answer.text };
+  const error: ErrorRecord = { code: 'internal', message: `The compaction failed: ${FAULT_MESSAGES[fault]}.` };
+  return isWorthReminding(fault) ? { again: { reminder: fault, error } } : { kind: 'faulty', error };
+}
+
+function judgeFailure(failure: ModelFailure): Asked | Again {
+  const { code, message } = failure.error;
+  const error: ErrorRecord = { code, message };
+  const remedy = REMEDIES[failure.class];
+  if (remedy === 'compact' || remedy === 'strip_media' || remedy === 'shrink_output')
+    return { kind: 'too_large', error };
+  const mayPass = failure.class === 'transport' || failure.class === 'overloaded';
+  return mayPass ? { again: { reminder: null, error } } : { kind: 'over', error };
+}
+
+const STOPPED: Readonly<Record<'stopped' | 'time_up' | 'calls_used_up', ErrorRecord>> = {
+  stopped: { code: 'conflict', message: 'The compaction was stopped.' },
+  time_up: { code: 'timeout', message: 'The compaction took too long.' },
+  calls_used_up: { code: 'limit_exceeded', message: 'The compaction used up its model calls.' },
+};

@@ -1,0 +1,81 @@
+import { planAfterMaintenance } from '../domain/after-maintenance.ts';
+import type { ContextState } from '../domain/context/state.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
+import { exhaustedPlan } from '../domain/next-step.ts';
+import { NO_USAGE } from '../domain/usage.ts';
+import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { passOn } from '../jobs/pass-on.ts';
+import { findOpenCompaction } from '../store/compactions.ts';
+import { type CompactionEnd, finishMaintenance, type NewMark } from '../store/maintenance.ts';
+import type { CompactionDeps, Spent } from './work.ts';
+
+/** How a compaction job ends. */
+export type CompactionEnding = Readonly<{
+  contextState: ContextState;
+  events: readonly NewEvent[];
+  marks?: readonly NewMark[];
+  /** Null where no round was begun. */
+  compaction: CompactionEnd | null;
+  /** Set when nothing can make the view fit: the run ends with it. */
+  exhausted?: ErrorRecord;
+}>;
+
+/**
+ * Ends the job in one fenced transaction and passes the baton: to the same step, to whoever waits, or to nobody. A round
+ * that a dead worker left open is closed with it.
+ */
+export async function endCompaction(deps: CompactionDeps, scope: JobScope, ending: CompactionEnding): Promise<void> {
+  const compaction = ending.compaction ?? (await leftOpen(deps, scope));
+  const next =
+    ending.exhausted === undefined
+      ? planAfterMaintenance({
+          runId: scope.runId,
+          runKind: scope.runKind,
+          stepNo: scope.stepNo,
+          goesOnWith: 'step',
+        })
+      : exhaustedPlan(formatId('run', scope.runId), ending.exhausted);
+  const usage = compaction?.usage ?? NO_USAGE;
+  const finished = await finishMaintenance(deps.db, scope.fence, {
+    marks: ending.marks ?? [],
+    ...(compaction !== null && { compaction }),
+    contextState: ending.contextState,
+    usage,
+    costUsd: compaction?.costUsd ?? 0,
+    events: ending.events,
+    next,
+    maintenanceRunId: deps.newId(),
+  });
+  if (!(await passOn(deps, scope, finished, next))) return;
+  const outcome = compaction?.state ?? (ending.exhausted === undefined ? 'nothing' : 'exhausted');
+  const { attempts = 0, strategy } = compaction ?? {};
+  deps.log('info', {
+    event: 'compaction_finished',
+    ...logFields(scope),
+    outcome,
+    calls: attempts,
+    ...(strategy !== undefined && { strategy }),
+    ...(compaction !== null && 'error' in compaction && { code: compaction.error.code }),
+  });
+}
+
+async function leftOpen(deps: CompactionDeps, scope: JobScope): Promise<CompactionEnd | null> {
+  const id = await findOpenCompaction(deps.db, scope.sessionId);
+  if (id === null) return null;
+  const error = { code: 'internal', message: 'The worker died while it compacted.' } as const;
+  return { id, state: 'failed', attempts: 0, costUsd: 0, usage: NO_USAGE, error };
+}
+
+/** What the row of a round says that brought nothing. */
+export function failedRound(
+  id: string,
+  state: 'rejected' | 'failed',
+  spent: Spent,
+  error: ErrorRecord,
+  tokensAfter?: number,
+): CompactionEnd {
+  const { calls: attempts, usage, costUsd } = spent;
+  return { id, state, attempts, usage, costUsd, error, ...(tokensAfter !== undefined && { tokensAfter }) };
+}

@@ -1,0 +1,109 @@
+import { rulerOf } from '../context/ruler-of.ts';
+import type { CompactPlan } from '../domain/context/compaction-plan.ts';
+import { reserveOf } from '../domain/context/limits.ts';
+import { SAME_MODEL } from '../domain/context/policy.ts';
+import type { Ruler } from '../domain/context/ruler.ts';
+import { SUMMARIZER_INSTRUCTIONS } from '../domain/context/summary-request.ts';
+import type { ViewMessage } from '../domain/message.ts';
+import type { ResolvedModel } from '../step/model-port.ts';
+import { promptFor } from '../step/model-prompt.ts';
+import type { ModelRequest } from './ask-model.ts';
+import { type CompactionWork, countReal } from './work.ts';
+
+/** A reasoning model thinks before it writes: without room for that its summary would be cut off. */
+const REASONING_TOKENS = 8_000;
+
+/** What an estimate without an anchor may be wrong by. */
+const INPUT_SHARE = 0.95;
+
+/**
+ * The request that the session's own model was sent before, up to where the tail begins, and an order at its end: the
+ * provider's cache serves it. Null where another model summarizes, or where it does not fit.
+ */
+export function prefixRequest(
+  work: CompactionWork,
+  plan: CompactPlan,
+  order: string,
+  answerTokens: number,
+): ModelRequest | null {
+  const { resolved, ruler, scope, tools, view } = work;
+  if (ruler.policy.compaction.model !== SAME_MODEL) return null;
+  const before = plan.previousSummary === null ? [] : view.slice(0, 1);
+  const sent = [...before, ...plan.head, userMessage(order, plan.uptoSeq + 1)];
+  const maxOutputTokens = maxOutputOf(work, answerTokens);
+  const { total } = ruler.measure(sent, { ...scope.contextState, anchor: null });
+  if (total > inputRoom(ruler, maxOutputTokens)) return null;
+  const prompt = promptFor(resolved, ruler.model, scope.agent.instructions, sent);
+  return { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
+}
+
+/** The model that summarizes, with what is known of it. */
+export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler }>;
+
+/** @throws BatonError `model_unavailable` for one whose provider is not configured */
+export async function summarizerOf({ deps, scope, resolved, ruler }: CompactionWork): Promise<Summarizer> {
+  const { model } = ruler.policy.compaction;
+  if (model === SAME_MODEL || model === ruler.model) return { resolved, ruler };
+  const other = deps.models(model);
+  const agent = { ...scope.agent, model, instructions: SUMMARIZER_INSTRUCTIONS };
+  return { resolved: other, ruler: (await rulerOf(deps, agent, other, [])).ruler };
+}
+
+/** A request of its own, in which the conversation is data. */
+export function dataRequest(
+  work: CompactionWork,
+  { resolved, ruler }: Summarizer,
+  text: string,
+  answerTokens: number,
+): ModelRequest {
+  const prompt = promptFor(resolved, ruler.model, SUMMARIZER_INSTRUCTIONS, [userMessage(text, 1)]);
+  return { resolved, entry: ruler.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, answerTokens) };
+}
+
+/**
+ * Tokens that the transcript may take in a request of its own.
+ * @param beside everything else of that request
+ */
+export function transcriptRoom(
+  work: CompactionWork,
+  { ruler }: Summarizer,
+  beside: string,
+  answerTokens: number,
+): number {
+  const count = counterFor(work, ruler);
+  return inputRoom(ruler, maxOutputOf(work, answerTokens)) - count(SUMMARIZER_INSTRUCTIONS) - count(beside);
+}
+
+/** Real tokens of a text for a model. */
+export function counterFor({ scope }: CompactionWork, ruler: Ruler): (text: string) => number {
+  const ratio = ruler.ratioOf(scope.contextState);
+  return (text) => Math.ceil(ratio * ruler.count(text));
+}
+
+/** Real tokens of what a summary stands for: the head, and the summary before. */
+export function replacedTokens(work: CompactionWork, plan: CompactPlan): number {
+  const ofHead = plan.head.reduce((sum, message) => sum + work.base.tokensOf(message), 0);
+  return ofHead + countReal(work)(plan.previousSummary?.body ?? '');
+}
+
+/** The whole window, not only `usable`: a summary needs less room for its answer than a step. */
+function inputRoom({ limits, policy }: Ruler, maxOutputTokens: number): number {
+  const { contextWindow, inputLimit = contextWindow } = limits;
+  const room = Math.min(contextWindow - maxOutputTokens, inputLimit, policy.maxContextTokens ?? contextWindow);
+  return Math.floor(room * INPUT_SHARE);
+}
+
+function maxOutputOf({ ruler, view }: CompactionWork, answerTokens: number): number {
+  const reasons = view.some(
+    ({ model, parts }) => model === ruler.model && parts.some(({ type }) => type === 'reasoning'),
+  );
+  return answerTokens + (reasons ? Math.min(REASONING_TOKENS, reserveOf(ruler.limits, ruler.policy)) : 0);
+}
+
+const userMessage = (text: string, seq: number): ViewMessage => ({
+  id: '',
+  seq,
+  role: 'user',
+  model: null,
+  parts: [{ type: 'text', text }],
+});

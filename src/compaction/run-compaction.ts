@@ -1,0 +1,207 @@
+import { rulerOf } from '../context/ruler-of.ts';
+import { planAfterFailure } from '../domain/context/compaction-outcome.ts';
+import type { CompactionPlan, CompactPlan, TooLarge } from '../domain/context/compaction-plan.ts';
+import { exhausted, MAX_COMPACTIONS_WITHOUT_STEP } from '../domain/context/decide.ts';
+import type { Measurement } from '../domain/context/measure.ts';
+import type { Ruler } from '../domain/context/ruler.ts';
+import type { ContextState } from '../domain/context/state.ts';
+import { BatonError, type ErrorRecord } from '../domain/errors.ts';
+import type { JobPayload } from '../domain/job.ts';
+import type { ViewMessage } from '../domain/message.ts';
+import { runClaimed } from '../jobs/claimed-job.ts';
+import type { JobScope } from '../jobs/job-scope.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+import { beginCompaction } from '../store/maintenance.ts';
+import { endCompaction, failedRound } from './end-compaction.ts';
+import { type Result, resultOf, writeResult } from './result.ts';
+import { middleRemoval } from './strategies/middle-removal.ts';
+import { STRATEGY } from './strategies/strategies.ts';
+import type { PlanBase, Strategy } from './strategy.ts';
+import { type CompactionDeps, type CompactionWork, countReal, nothingSpent } from './work.ts';
+
+/** Longest time of one compaction, all its model calls together: the session waits for it. */
+const MAX_COMPACTION_MS = 120_000;
+
+/** A compaction as it begins: what is known before anything is planned. */
+type Setting = Readonly<{
+  deps: CompactionDeps;
+  scope: JobScope;
+  view: readonly ViewMessage[];
+  pending: NonNullable<ContextState['pending']>;
+  work: Omit<CompactionWork, 'round' | 'signal'>;
+  /** The next request as the trigger measures it. */
+  measurement: Measurement;
+}>;
+
+/**
+ * Carries out one compaction job: plan, ask the strategy for what stands for the old part of the view, judge it, and write
+ * it together with what comes next. A failed one changes nothing but its row; whether the run goes on with the view as it
+ * was depends on whether that still fits.
+ * @throws what the database throws when it is away: the run stays claimed and is recovered
+ */
+export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
+  return runClaimed(deps, job, jobSignal, async (scope, claim) => {
+    if (claim.view === null) {
+      const contextState = { ...scope.contextState, pending: null };
+      return endCompaction(deps, scope, { contextState, events: [], compaction: null });
+    }
+    return compact(await settingOf(deps, scope, claim.view));
+  });
+}
+
+async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {
+  const resolved = deps.models(scope.agent.model);
+  const tools = deps.toolsOf(scope.agent.tools);
+  const { ruler } = await rulerOf(deps, scope.agent, resolved, tools);
+  const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
+  const measurement = ruler.measure(view, scope.contextState);
+  const base = planBase(scope, ruler, view, pending);
+  const work = { deps, scope, view, base, resolved, tools, ruler, spent: nothingSpent() };
+  return { deps, scope, view, pending, work, measurement };
+}
+
+async function compact(setting: Setting): Promise<void> {
+  const { scope, work, pending } = setting;
+  const { compactionsSinceStep } = scope.contextState;
+  if (pending.reason !== 'manual' && compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
+    return endExhausted(setting, `${compactionsSinceStep} compactions in a row did not help: it is larger`);
+  }
+  const strategy = STRATEGY[work.ruler.policy.compaction.strategy];
+  const plan = strategy.plan(work.base);
+  if (plan.kind === 'compact') return carryOut(setting, strategy, plan);
+  if (plan.kind === 'too_large') return endExhausted(setting, describe(plan));
+  const removal = middleRemoval.plan(work.base);
+  const after = planAfterFailure({ ...failureOf(setting), isLastRung: removal.kind !== 'compact' });
+  if (after === 'remove_middle' && removal.kind === 'compact') return carryOut(setting, middleRemoval, removal);
+  if (after === 'proceed') return endWithout(setting);
+  return endExhausted(setting, 'Nothing more can be taken out, and the context is larger');
+}
+
+function planBase(scope: JobScope, ruler: Ruler, view: readonly ViewMessage[], pending: Setting['pending']): PlanBase {
+  const { thresholds, overheadTokens, policy } = ruler;
+  const ratio = ruler.ratioOf(scope.contextState);
+  const overhead = Math.ceil(ratio * (overheadTokens.instructions + overheadTokens.tools));
+  const unanchored = { ...scope.contextState, anchor: null };
+  return {
+    view,
+    tokensOf: (message) => ruler.measure([message], unanchored).total - overhead,
+    countText: countReal({ ruler, scope }),
+    overheadTokens: overhead,
+    thresholds,
+    keepRecentMessages: policy.compaction.options.keepRecentMessages,
+    preserveLastNTurns: policy.compaction.options.preserveLastNTurns,
+    mayRepeat: pending.reason === 'overflow',
+    stripMedia: pending.stripMedia,
+  };
+}
+
+function failureOf({ pending, work, measurement }: Setting) {
+  return { reason: pending.reason, tokens: measurement.total, usableTokens: work.ruler.thresholds.usableTokens };
+}
+
+async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan): Promise<void> {
+  const { deps, scope, pending, work } = setting;
+  const id = deps.newId();
+  const { fromSeq, uptoSeq, tokensBefore } = plan;
+  const { reason } = pending;
+  const modelLimit = work.ruler.limits.contextWindow;
+  const begun = await beginCompaction(
+    deps.db,
+    scope.fence,
+    { id, strategy: strategy.name, reason, fromSeq, uptoSeq, tokensBefore },
+    [{ type: 'compaction:start', data: { tokensBefore, modelLimit, reason } }],
+  );
+  if (begun === null) throw new BatonError('fenced', 'another worker has the run');
+  deps.bus.announce(scope.sessionId, begun.eventSeq);
+  const signal = AbortSignal.any([
+    scope.held.signal,
+    AbortSignal.timeout(deps.compactionTimeoutMs ?? MAX_COMPACTION_MS),
+  ]);
+  const whole: CompactionWork = { ...work, round: begun.round, signal };
+  const result = await resultOf(whole, strategy, plan);
+  if (mayNotWrite(scope)) return;
+  if (result.kind === 'accepted') return writeResult(whole, { id, reason, strategy, result });
+  return afterFailure(setting, whole, strategy, id, result);
+}
+
+/** Lost: nothing may be written. Shutting down: the next worker begins anew. */
+function mayNotWrite({ held }: JobScope): boolean {
+  return held.stopped() === 'lost' || held.stopped() === 'shutdown';
+}
+
+async function afterFailure(
+  setting: Setting,
+  work: CompactionWork,
+  strategy: Strategy,
+  id: string,
+  failed: Exclude<Result, { kind: 'accepted' }>,
+): Promise<void> {
+  const { scope, pending } = setting;
+  const isCancelled = scope.held.stopped() === 'cancelled';
+  const removal: CompactionPlan = middleRemoval.plan(work.base);
+  const isLastRung = strategy.name === 'middle-removal' || removal.kind !== 'compact';
+  const after = isCancelled ? 'proceed' : planAfterFailure({ ...failureOf(setting), isLastRung });
+  if (after === 'remove_middle' && removal.kind === 'compact') {
+    const result = await resultOf(work, middleRemoval, removal);
+    if (mayNotWrite(scope)) return;
+    const written = { id, reason: pending.reason, strategy: middleRemoval };
+    if (result.kind === 'accepted') return writeResult(work, { ...written, result });
+  }
+  const state = failed.kind === 'rejected' ? 'rejected' : 'failed';
+  const tokensAfter = failed.kind === 'rejected' ? failed.tokensAfter : undefined;
+  const { error } = failed;
+  const ending = {
+    contextState: failedState(setting),
+    events: [{ type: 'compaction:failed', data: { error, attempts: work.spent.calls } }],
+    compaction: failedRound(id, state, work.spent, error, tokensAfter),
+  } as const;
+  if (after === 'proceed') return endCompaction(setting.deps, scope, ending);
+  const record = exhaustedRecord(setting, `${error.message.replace(/\.$/, '')}. Without a compaction it is larger`);
+  return endCompaction(setting.deps, scope, { ...ending, exhausted: record });
+}
+
+/** Nothing to take out, and it still fits: the run goes on, and asks again once the view has grown. */
+function endWithout(setting: Setting): Promise<void> {
+  return endCompaction(setting.deps, setting.scope, {
+    contextState: failedState(setting),
+    events: [],
+    compaction: null,
+  });
+}
+
+function endExhausted(setting: Setting, what: string): Promise<void> {
+  const error = exhaustedRecord(setting, what);
+  return endCompaction(setting.deps, setting.scope, {
+    contextState: failedState(setting),
+    events: [{ type: 'compaction:failed', data: { error, attempts: 0 } }],
+    compaction: null,
+    exhausted: error,
+  });
+}
+
+function exhaustedRecord({ work, measurement }: Setting, what: string): ErrorRecord {
+  return exhausted(work.ruler, measurement, what);
+}
+
+/** The view is as it was, so what was measured of it still holds. */
+function failedState({ scope, pending, measurement }: Setting): ContextState {
+  const { contextState } = scope;
+  // What somebody asked for says nothing of what the thresholds will ask for.
+  if (pending.reason === 'manual') return { ...contextState, pending: null };
+  return {
+    ...contextState,
+    pending: null,
+    compactionsSinceStep: contextState.compactionsSinceStep + 1,
+    failedAtTokens: measurement.total,
+  };
+}
+
+function describe({ what, messageSeq, tokens }: TooLarge): string {
+  if (what === 'overhead') return `The instructions and tools alone (${tokens} tokens) are larger`;
+  const names = {
+    user_message: 'The user message',
+    tool_result: 'The message with tool results',
+    step: 'The step',
+  } as const;
+  return `${names[what]} no. ${messageSeq} (${tokens} tokens) can not be taken out, and with it the context is larger`;
+}

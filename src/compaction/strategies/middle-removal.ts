@@ -1,0 +1,24 @@
+import { planCompaction } from '../../domain/context/compaction-plan.ts';
+import { MIN_REMOVAL_TOKENS, removalBody } from '../../domain/context/middle-removal.ts';
+import { readSummary } from '../../domain/context/summary-document.ts';
+import type { Strategy } from '../strategy.ts';
+import { countReal } from '../work.ts';
+
+/** The middle goes and a notice stands for it: no model, and so the last resort of the strategies that ask one. */
+export const middleRemoval: Strategy = {
+  name: 'middle-removal',
+  trigger: 'overflow',
+  plan: (base) => {
+    // The notice comes after what the summary before said.
+    const kept = base.countText(readSummary(base.view)?.body ?? '');
+    return planCompaction({
+      ...base,
+      bodyTokens: () => Math.max(base.thresholds.summaryTokens, kept + MIN_REMOVAL_TOKENS),
+    });
+  },
+  execute: async (work, plan) => {
+    const body = removalBody(plan.head, plan.previousSummary?.body ?? '', plan.bodyTokens, countReal(work));
+    return { ok: true, body, model: null };
+  },
+  validate: () => null,
+};

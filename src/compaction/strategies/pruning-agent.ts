@@ -1,0 +1,104 @@
+import { planCompaction } from '../../domain/context/compaction-plan.ts';
+import { parsePrunedConversation, prunedBody, pruningOrderText } from '../../domain/context/pruned-conversation.ts';
+import { serializeMessages } from '../../domain/context/summary-input.ts';
+import { faultOfForm, type SummaryFault } from '../../domain/context/summary-validation.ts';
+import { toErrorRecord } from '../../domain/errors.ts';
+import type { ModelRequest } from '../ask-model.ts';
+import { askUntilValid } from '../ask-until-valid.ts';
+import {
+  counterFor,
+  dataRequest,
+  prefixRequest,
+  replacedTokens,
+  type Summarizer,
+  summarizerOf,
+  transcriptRoom,
+} from '../requests.ts';
+import type { Draft, PlanBase, Strategy } from '../strategy.ts';
+import type { CompactionWork } from '../work.ts';
+import { middleRemoval } from './middle-removal.ts';
+
+/** What is left of the head at most; and of what can be used, since all of it is written anew. */
+const HEAD_SHARE = 0.6;
+const USABLE_SHARE = 0.2;
+const MAX_RESTARTS = 3;
+/** What stays where no answer can be used. */
+const FALLBACK_MESSAGES = 5;
+
+type Plan = Parameters<Strategy['execute']>[1];
+
+/** A model writes the old part of the conversation anew, shorter, and answers as JSON. */
+export const pruningAgent: Strategy = {
+  name: 'pruning-agent',
+  trigger: 'threshold',
+  plan: (base) =>
+    planCompaction({
+      ...base,
+      bodyTokens: (headTokens) => Math.floor(Math.min(headTokens * HEAD_SHARE, usableShare(base))),
+    }),
+  execute: async (work, plan) => {
+    let summarizer: Summarizer;
+    try {
+      summarizer = await summarizerOf(work);
+    } catch (error) {
+      return { ok: false, error: toErrorRecord(error) };
+    }
+    const replaced = replacedTokens(work, plan);
+    const asked = await askUntilValid(
+      work,
+      (reminder) => requestOf(work, plan, summarizer, reminder),
+      (answer) => pruningAgent.validate(answer, plan, replaced),
+      1 + MAX_RESTARTS,
+    );
+    if (asked?.kind === 'over') return { ok: false, error: asked.error };
+    const pruned = asked?.kind === 'valid' ? parsePrunedConversation(asked.text) : null;
+    if (pruned !== null) return { ok: true, body: prunedBody(pruned), model: summarizer.ruler.model };
+    return fallback(work);
+  },
+  validate: (answer, plan, tokens) => {
+    const fault = faultOfForm(answer, { replacedTokens: tokens, targetTokens: plan.bodyTokens });
+    return fault ?? (parsePrunedConversation(answer.text) === null ? 'invalid_json' : null);
+  },
+};
+
+const usableShare = ({ thresholds }: PlanBase): number => thresholds.usableTokens * USABLE_SHARE;
+
+function requestOf(
+  work: CompactionWork,
+  plan: Plan,
+  summarizer: Summarizer,
+  reminder: SummaryFault | null,
+): ModelRequest | null {
+  const { instructions } = work.ruler.policy.compaction.options;
+  const order = pruningOrderText({ round: work.round, targetTokens: plan.bodyTokens, instructions, reminder });
+  const own = prefixRequest(work, plan, order, plan.bodyTokens);
+  if (own !== null) return own;
+  const textOf = (transcript: string): string =>
+    [
+      ...(plan.previousSummary === null
+        ? []
+        : [`<previous_summary>\n${plan.previousSummary.body}\n</previous_summary>`]),
+      `<transcript>\n${transcript}\n</transcript>`,
+      order,
+    ].join('\n\n');
+  const room = transcriptRoom(work, summarizer, textOf(''), plan.bodyTokens);
+  const [whole, ...more] = serializeMessages(plan.head, Math.max(1, room), counterFor(work, summarizer.ruler));
+  // What does not fit into one request can not be pruned as one conversation.
+  if (whole === undefined || more.length > 0) return null;
+  return dataRequest(work, summarizer, textOf(whole), plan.bodyTokens);
+}
+
+/** No answer that can be used: the last few messages, whole steps each, and a notice for the rest. */
+async function fallback(work: CompactionWork): Promise<Draft> {
+  const { base } = work;
+  const thresholds = { ...base.thresholds, tailTokens: 0 };
+  const plan = middleRemoval.plan({ ...base, thresholds, keepRecentMessages: FALLBACK_MESSAGES });
+  if (plan.kind !== 'compact') return { ok: false, error: NO_ANSWER };
+  const draft = await middleRemoval.execute(work, plan);
+  return draft.ok ? { ...draft, plan } : draft;
+}
+
+const NO_ANSWER = {
+  code: 'internal',
+  message: 'The compaction failed: no pruned conversation could be used.',
+} as const;

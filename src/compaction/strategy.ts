@@ -1,0 +1,33 @@
+import type { CompactionPlan, CompactPlan, PlanInput } from '../domain/context/compaction-plan.ts';
+import type { StrategyName } from '../domain/context/policy.ts';
+import type { SummaryAnswer, SummaryFault } from '../domain/context/summary-validation.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
+import type { CompactionWork } from './work.ts';
+
+/** The text that stands for the head of a plan, or why there is none. */
+export type Draft = Readonly<
+  | {
+      ok: true;
+      body: string;
+      /** `provider/model` that wrote it; null where no model did. */
+      model: string | null;
+      /** Set where the text stands for another head than was planned. */
+      plan?: CompactPlan;
+    }
+  | { ok: false; error: ErrorRecord }
+>;
+
+/** What a plan needs beside what its strategy decides. */
+export type PlanBase = Omit<PlanInput, 'bodyTokens'>;
+
+/** One way to make a view smaller. */
+export type Strategy = Readonly<{
+  name: StrategyName;
+  /** What starts it: a size, a request that does not fit any more, or nothing but somebody who asks. */
+  trigger: 'threshold' | 'overflow' | 'manual';
+  plan: (base: PlanBase) => CompactionPlan;
+  /** Writes the text that stands for the head. Never throws for what a provider does. */
+  execute: (work: CompactionWork, plan: CompactPlan) => Promise<Draft>;
+  /** What is wrong with a model's answer, or null. */
+  validate: (answer: SummaryAnswer, plan: CompactPlan, replacedTokens: number) => SummaryFault | null;
+}>;

@@ -1,0 +1,112 @@
+import type { CompactPlan } from '../domain/context/compaction-plan.ts';
+import { DEFAULT_CUTS, NARROW_CUTS, serializeMessages } from '../domain/context/summary-input.ts';
+import { type SummaryOrder, summaryOrderText, summaryRequestText } from '../domain/context/summary-request.ts';
+import type { SummaryFault } from '../domain/context/summary-validation.ts';
+import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
+import { type Asked, askUntilValid } from './ask-until-valid.ts';
+import {
+  counterFor,
+  dataRequest,
+  prefixRequest,
+  replacedTokens,
+  type Summarizer,
+  summarizerOf,
+  transcriptRoom,
+} from './requests.ts';
+import type { Draft, Strategy } from './strategy.ts';
+import type { CompactionWork } from './work.ts';
+
+/** Pieces of a long head: more requests than this are not worth their while. */
+const MAX_PIECES = 4;
+const MIN_PIECE_TOKENS = 300;
+
+/**
+ * A summary of the plan's head. First of the session's own model, with the request that it was sent before and the order
+ * at its end, as long as that fits. Then as data, in as many pieces as the summarizer's window needs, each merged with the
+ * summary so far.
+ */
+export async function summarizeHead(
+  work: CompactionWork,
+  plan: CompactPlan,
+  validate: Strategy['validate'],
+): Promise<Draft> {
+  const asked = await askWithPrefix(work, plan, validate);
+  if (asked?.kind === 'valid') return { ok: true, body: asked.text, model: work.ruler.model };
+  if (asked?.kind === 'over') return { ok: false, error: asked.error };
+  return summarizeAsData(work, plan, validate);
+}
+
+function orderOf(work: CompactionWork, plan: CompactPlan, reminder: SummaryFault | null): SummaryOrder {
+  const { instructions } = work.ruler.policy.compaction.options;
+  return { round: work.round, targetTokens: plan.bodyTokens, instructions, reminder };
+}
+
+async function askWithPrefix(
+  work: CompactionWork,
+  plan: CompactPlan,
+  validate: Strategy['validate'],
+): Promise<Asked | null> {
+  const requestOf = (reminder: SummaryFault | null) =>
+    prefixRequest(work, plan, summaryOrderText(orderOf(work, plan, reminder)), plan.bodyTokens);
+  const replaced = replacedTokens(work, plan);
+  return askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced));
+}
+
+async function summarizeAsData(
+  work: CompactionWork,
+  plan: CompactPlan,
+  validate: Strategy['validate'],
+): Promise<Draft> {
+  let summarizer: Summarizer;
+  try {
+    summarizer = await summarizerOf(work);
+  } catch (error) {
+    return { ok: false, error: toErrorRecord(error) };
+  }
+  const first = await inPieces(work, plan, summarizer, validate, 1);
+  // The window is smaller than anybody knew.
+  const asked = first.kind === 'too_large' ? await inPieces(work, plan, summarizer, validate, 1 / 2) : first;
+  if (asked.kind === 'valid') return { ok: true, body: asked.text, model: summarizer.ruler.model };
+  return { ok: false, error: asked.error };
+}
+
+async function inPieces(
+  work: CompactionWork,
+  plan: CompactPlan,
+  summarizer: Summarizer,
+  validate: Strategy['validate'],
+  share: number,
+): Promise<Asked> {
+  const replaced = replacedTokens(work, plan);
+  const pieces = piecesOf(work, plan, summarizer, share);
+  let summary = plan.previousSummary?.body ?? null;
+  let asked: Asked = { kind: 'over', error: NO_ROOM };
+  for (const piece of pieces) {
+    const merged = summary;
+    const requestOf = (reminder: SummaryFault | null) =>
+      dataRequest(work, summarizer, summaryRequestText(orderOf(work, plan, reminder), merged, piece), plan.bodyTokens);
+    asked = (await askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced))) ?? asked;
+    if (asked.kind !== 'valid') return asked;
+    summary = asked.text;
+  }
+  return asked;
+}
+
+const NO_ROOM: ErrorRecord = {
+  code: 'input_overflow',
+  message: 'The window of the summarizer is too small for what is to be summarized.',
+};
+
+/** The head as pieces for the summarizer's window; the oldest are left out where even short ones would be too many. */
+function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer, share: number): string[] {
+  const previous = plan.previousSummary?.body ?? null;
+  const beside = summaryRequestText(orderOf(work, plan, 'sections_missing'), previous, '');
+  // From the second piece on the summary so far is one of these pieces' own, as long as it may be.
+  const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - plan.bodyTokens;
+  const pieceTokens = Math.floor(room * share);
+  if (pieceTokens < MIN_PIECE_TOKENS) return [];
+  const count = counterFor(work, summarizer.ruler);
+  const pieces = serializeMessages(plan.head, pieceTokens, count, DEFAULT_CUTS);
+  if (pieces.length <= MAX_PIECES) return pieces;
+  return serializeMessages(plan.head, pieceTokens, count, NARROW_CUTS).slice(-MAX_PIECES);
+}

@@ -1,0 +1,47 @@
+import type { Ruler } from '../domain/context/ruler.ts';
+import type { ViewMessage } from '../domain/message.ts';
+import { addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
+import type { JobScope } from '../jobs/job-scope.ts';
+import type { StepDeps } from '../step/deps.ts';
+import type { ResolvedModel } from '../step/model-port.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { PlanBase } from './strategy.ts';
+
+/** What a compaction needs of the world. */
+export type CompactionDeps = StepDeps;
+
+/** Model calls of one compaction, on all its rungs together. */
+export const MAX_MODEL_CALLS = 6;
+
+/** What the model calls of a compaction have cost so far. */
+export type Spent = { calls: number; usage: Usage; costUsd: number };
+
+export const nothingSpent = (): Spent => ({ calls: 0, usage: NO_USAGE, costUsd: 0 });
+
+export function spend(spent: Spent, usage: Usage, costUsd: number): void {
+  spent.usage = addUsage(spent.usage, usage);
+  spent.costUsd += costUsd;
+}
+
+/** One compaction under way. */
+export type CompactionWork = Readonly<{
+  deps: CompactionDeps;
+  scope: JobScope;
+  view: readonly ViewMessage[];
+  /** The session's own model. */
+  resolved: ResolvedModel;
+  tools: readonly Tool[];
+  ruler: Ruler;
+  /** What the plan was made of. */
+  base: PlanBase;
+  round: number;
+  spent: Spent;
+  /** Aborted when the job is stopped or its time is up. */
+  signal: AbortSignal;
+}>;
+
+/** Real tokens of a text for the session's own model. */
+export function countReal({ ruler, scope }: Pick<CompactionWork, 'ruler' | 'scope'>): (text: string) => number {
+  const ratio = ruler.ratioOf(scope.contextState);
+  return (text) => Math.ceil(ratio * ruler.count(text));
+}

@@ -1,0 +1,71 @@
+import { z } from 'zod';
+import type { Agent } from '../agents/agent.ts';
+import { findModel, type ModelEntry, UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
+import { createRuler, type Ruler } from '../domain/context/ruler.ts';
+import { estimateText, guardCounter, type TokenCounter } from '../domain/context/tokens.ts';
+import { type Json, jsonSchema } from '../domain/message.ts';
+import type { ResolvedModel } from '../step/model-port.ts';
+import type { Db } from '../store/database.ts';
+import { type ModelKey, readModel } from '../store/model-limits.ts';
+import type { Tool } from '../tools/tool.ts';
+
+export type RulerDeps = Readonly<{
+  db: Db;
+  /** What is known of the models, the configuration's own words included. */
+  modelRegistry: readonly ModelEntry[];
+}>;
+
+/** The ruler of an agent's requests, with what was learned about its model's endpoint. */
+export async function rulerOf(
+  deps: RulerDeps,
+  agent: Agent,
+  resolved: ResolvedModel,
+  tools: readonly Tool[],
+): Promise<Readonly<{ ruler: Ruler; prior: number | null }>> {
+  const entry = findModel(agent.model, deps.modelRegistry) ?? undescribed(resolved);
+  const [{ learned, prior }, count] = await Promise.all([readModel(deps.db, modelKey(resolved)), counterOf(entry)]);
+  const ruler = createRuler({
+    model: agent.model,
+    entry,
+    learned,
+    prior,
+    policy: agent.context,
+    instructions: agent.instructions,
+    tools: tools.map((tool) => ({ name: tool.name, description: tool.description, inputSchema: schemaOf(tool) })),
+    count,
+  });
+  return { ruler, prior };
+}
+
+/** The simulator stands in for a model of today where nobody says otherwise. */
+const SIMULATED_MODEL: ModelEntry = { ...UNKNOWN_MODEL, contextWindow: 200_000, maxOutput: 32_000 };
+
+const undescribed = ({ provider }: ResolvedModel): ModelEntry =>
+  provider.startsWith('simulated') ? SIMULATED_MODEL : UNKNOWN_MODEL;
+
+/** Under this the endpoint's limits are remembered. */
+export function modelKey({ provider, endpoint, modelId }: ResolvedModel): ModelKey {
+  return { provider, endpoint, model: modelId };
+}
+
+/** The tokenizer's tables take a moment and some memory: they are loaded with the first model that needs them. */
+let exactCounter: Promise<TokenCounter> | undefined;
+
+async function counterOf(entry: ModelEntry): Promise<TokenCounter> {
+  if (entry.tokenizer === null) return estimateText;
+  exactCounter ??= import('gpt-tokenizer/encoding/o200k_base').then(({ countTokens }) =>
+    guardCounter((text) => countTokens(text, { disallowedSpecial: new Set() })),
+  );
+  return exactCounter;
+}
+
+const schemas = new WeakMap<Tool, Json>();
+
+function schemaOf(tool: Tool): Json {
+  const known = schemas.get(tool);
+  if (known !== undefined) return known;
+  const { inputSchema } = tool;
+  const schema = jsonSchema.parse(inputSchema instanceof z.ZodType ? z.toJSONSchema(inputSchema) : inputSchema);
+  schemas.set(tool, schema);
+  return schema;
+}

@@ -1,0 +1,65 @@
+import { type RulerDeps, rulerOf } from '../context/ruler-of.ts';
+import { planAfterMaintenance } from '../domain/after-maintenance.ts';
+import { type PruneJobPlan, planPruneJob } from '../domain/context/prune-job.ts';
+import type { JobPayload } from '../domain/job.ts';
+import type { ViewMessage } from '../domain/message.ts';
+import { NO_USAGE } from '../domain/usage.ts';
+import { runClaimed } from '../jobs/claimed-job.ts';
+import type { JobDeps } from '../jobs/job-deps.ts';
+import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { passOn } from '../jobs/pass-on.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+import type { StepDeps } from '../step/deps.ts';
+import { finishMaintenance } from '../store/maintenance.ts';
+
+/** What a prune needs of the world: no model is called, but its limits and its tools decide what is due. */
+export type PruneDeps = JobDeps & RulerDeps & Pick<StepDeps, 'models' | 'toolsOf'>;
+
+/**
+ * Carries out one prune job: claim, read the view, mark what it shows cleared from now on, pass the baton. The marks, the
+ * events and what comes next are one fenced transaction, so that a second delivery finds nothing left to do.
+ * @throws what the database throws when it is away: the run stays claimed and is recovered
+ */
+export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
+  return runClaimed(deps, job, jobSignal, async (scope, { view }) => {
+    // Without a view a cancel was requested before anything began.
+    const plan = view === null ? null : await planFor(deps, scope, view);
+    const stopped = scope.held.stopped();
+    if (stopped === 'lost' || stopped === 'shutdown') return;
+    await endPrune(deps, scope, stopped === 'cancelled' || plan === null ? nothingDone(scope) : plan);
+  });
+}
+
+async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {
+  const { agent, contextState, runKind } = scope;
+  const { ruler } = await rulerOf(deps, agent, deps.models(agent.model), deps.toolsOf(agent.tools));
+  return planPruneJob(ruler, contextState, view, runKind === 'task');
+}
+
+/** A cancelled prune leaves the view as it was. */
+function nothingDone({ contextState }: JobScope): PruneJobPlan {
+  return {
+    marks: [],
+    events: [],
+    savedTokens: 0,
+    goesOnWith: 'step',
+    contextState: { ...contextState, pending: null },
+  };
+}
+
+async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): Promise<void> {
+  const { runId, runKind, stepNo } = scope;
+  const next = planAfterMaintenance({ runId, runKind, stepNo, goesOnWith: plan.goesOnWith });
+  const finished = await finishMaintenance(deps.db, scope.fence, {
+    marks: plan.marks,
+    contextState: plan.contextState,
+    usage: NO_USAGE,
+    costUsd: 0,
+    events: plan.events,
+    next,
+    maintenanceRunId: deps.newId(),
+  });
+  if (!(await passOn(deps, scope, finished, next))) return;
+  const { savedTokens } = plan;
+  deps.log('info', { event: 'prune_finished', ...logFields(scope), prunedCount: plan.marks.length, savedTokens });
+}
