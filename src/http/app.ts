@@ -1,0 +1,72 @@
+import { OpenAPIHono } from '@hono/zod-openapi';
+import type { MiddlewareHandler } from 'hono';
+import { requestId } from 'hono/request-id';
+import { secureHeaders } from 'hono/secure-headers';
+import { boundedBody } from './bounded-body.ts';
+import { createErrorHandler } from './error-handler.ts';
+import { hostGuard } from './host-guard.ts';
+import type { BatonApp, HttpDeps, HttpEnv } from './http-deps.ts';
+import { createNotFoundHandler } from './not-found.ts';
+import { registerAgentRoutes } from './routes/agents.ts';
+import { registerCancelRoutes } from './routes/cancel.ts';
+import { registerContextRoutes } from './routes/context.ts';
+import { registerDocsRoutes } from './routes/docs.ts';
+import { registerEventRoutes } from './routes/events.ts';
+import { registerHealthRoutes } from './routes/health.ts';
+import { registerMessageRoutes } from './routes/messages.ts';
+import { registerRunRoutes } from './routes/runs.ts';
+import { registerSessionRoutes } from './routes/sessions.ts';
+import { refuseInvalid } from './validation.ts';
+
+/**
+ * The HTTP API as one app, without a server. Every answer that is not a success is a problem of RFC 9457
+ * (`application/problem+json`).
+ */
+export function createApp(deps: HttpDeps): BatonApp {
+  const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
+  app.onError(createErrorHandler(deps.log));
+  app.notFound(createNotFoundHandler(app));
+  app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors, hostGuard, boundedBody);
+  registerSessionRoutes(app, deps);
+  registerMessageRoutes(app, deps);
+  registerEventRoutes(app, deps);
+  registerCancelRoutes(app, deps);
+  registerContextRoutes(app, deps);
+  registerRunRoutes(app, deps);
+  registerAgentRoutes(app, deps);
+  registerHealthRoutes(app, deps);
+  registerDocsRoutes(app);
+  return app;
+}
+
+/** No CORS headers: pages of other origins read nothing. The documentation page needs its own style and nothing else. */
+const securityHeaders = secureHeaders({
+  strictTransportSecurity: false,
+  xFrameOptions: 'DENY',
+  contentSecurityPolicy: {
+    defaultSrc: ["'none'"],
+    styleSrc: ["'unsafe-inline'"],
+    baseUri: ["'none'"],
+    formAction: ["'none'"],
+    frameAncestors: ["'none'"],
+  },
+});
+
+/**
+ * Answers change with the session: nothing between here and the caller keeps them. The request's id goes on every answer,
+ * also on those that are made without Hono's context.
+ */
+const answerHeaders: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  await next();
+  c.res.headers.set('x-request-id', c.get('requestId'));
+  if (!c.res.headers.has('cache-control')) c.res.headers.set('cache-control', 'no-store');
+};
+
+/** Hono hands only instances of Error to the error handler. */
+const onlyErrors: MiddlewareHandler<HttpEnv> = async (_c, next) => {
+  try {
+    await next();
+  } catch (thrown) {
+    throw thrown instanceof Error ? thrown : new Error('something that is no Error was thrown', { cause: thrown });
+  }
+};

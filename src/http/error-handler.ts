@@ -1,0 +1,41 @@
+import type { Context } from 'hono';
+import { HTTPException } from 'hono/http-exception';
+import { BatonError } from '../domain/errors.ts';
+import { type Log, toSafeError } from '../runtime/log.ts';
+import type { HttpEnv } from './http-deps.ts';
+import { PROBLEM_KINDS, ProblemError, problemResponse } from './problem.ts';
+import { toStoreProblem } from './store-failure.ts';
+
+/** Turns whatever a route threw into a problem; what nobody expected is logged and says nothing. */
+export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEnv>) => Response {
+  return (error, c) => {
+    const problem = toProblem(error);
+    const { status } = PROBLEM_KINDS[problem.code];
+    if (status >= 500) {
+      const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
+      log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
+    }
+    return problemResponse(problem, c.req.path);
+  };
+}
+
+function toProblem(error: unknown): ProblemError {
+  if (error instanceof ProblemError) return error;
+  if (error instanceof BatonError) {
+    const errors = error.code === 'agent_not_found' ? [{ path: 'agent', message: error.message }] : [];
+    return new ProblemError(error.code, error.message, { errors, cause: error });
+  }
+  if (error instanceof HTTPException) return fromHttpException(error);
+  return toStoreProblem(error) ?? new ProblemError('internal', 'An unexpected error; the log of the server names it');
+}
+
+/** The validators of Hono throw these. */
+function fromHttpException(error: HTTPException): ProblemError {
+  if (error.status === 415) {
+    return new ProblemError('unsupported_media_type', 'The body must be application/json', { cause: error });
+  }
+  if (error.status === 400) {
+    return new ProblemError('invalid_request', 'The body is not valid JSON', { cause: error });
+  }
+  return new ProblemError('internal', 'An unexpected error; the log of the server names it', { cause: error });
+}

@@ -1,0 +1,92 @@
+import { z } from '@hono/zod-openapi';
+import { ID_PREFIXES, type IdKind, parseId } from '../domain/ids.ts';
+
+/** A public id, read as the UUID that it stands for. */
+export function idField(kind: IdKind) {
+  const prefix = ID_PREFIXES[kind];
+  return z
+    .string()
+    .transform((text, ctx): string => {
+      const uuid = parseId(kind, text);
+      if (uuid !== null) return uuid;
+      ctx.addIssue({ code: 'custom', message: `not the id of a ${kind}: ${prefix}_ and 32 lower-case hex digits` });
+      return z.NEVER;
+    })
+    .openapi({
+      type: 'string',
+      pattern: `^${prefix}_[0-9a-f]{32}$`,
+      example: `${prefix}_0199c0ffee007000800000000000000a`,
+    });
+}
+
+/** The parameter `{id}` of a path. */
+export const idParams = (kind: IdKind) =>
+  z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
+
+/** Text that Postgres can store and that is valid UTF-8; other text is refused, not changed behind the caller's back. */
+export function textField(maxChars: number) {
+  return z
+    .string()
+    .max(maxChars)
+    .refine((text) => !text.includes('\u0000') && text.isWellFormed(), {
+      error: 'must not contain NUL (U+0000) or lone surrogates',
+    });
+}
+
+/** A whole number in a query. */
+export function numberField(min: number, max: number, description: string) {
+  return z
+    .string()
+    .transform((text, ctx): number => {
+      const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+      if (value >= min && value <= max) return value;
+      ctx.addIssue({ code: 'custom', message: `must be a whole number from ${min} to ${max}` });
+      return z.NEVER;
+    })
+    .openapi({ type: 'integer', minimum: min, maximum: max, description });
+}
+
+const MAX_PAGE_SIZE = 200;
+const DEFAULT_PAGE_SIZE = 50;
+
+/** How many entries a page has. */
+export const limitField = numberField(1, MAX_PAGE_SIZE, `Entries of a page; ${DEFAULT_PAGE_SIZE} by default.`)
+  .optional()
+  .transform((limit) => limit ?? DEFAULT_PAGE_SIZE);
+
+/** A position in a session's transcript or event log; only what comes after it is returned. */
+export const afterField = numberField(0, Number.MAX_SAFE_INTEGER, 'Only what comes after this number.').optional();
+
+/** Routes without parameters refuse any. */
+export const noQuery = z.strictObject({});
+
+const MAX_METADATA_KEYS = 16;
+const MAX_METADATA_KEY_CHARS = 64;
+export const MAX_METADATA_VALUE_CHARS = 512;
+
+/** The caller's own labels of a session. */
+export const metadataField = z
+  .preprocess(
+    (value, ctx) => {
+      // zod leaves this key out without a word.
+      if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
+        ctx.addIssue({ code: 'custom', path: ['__proto__'], message: 'not a possible key' });
+      }
+      return value;
+    },
+    z
+      .record(textField(MAX_METADATA_KEY_CHARS).min(1), textField(MAX_METADATA_VALUE_CHARS))
+      .refine((metadata) => Object.keys(metadata).length <= MAX_METADATA_KEYS, {
+        error: `at most ${MAX_METADATA_KEYS} keys`,
+      }),
+  )
+  .openapi({
+    type: 'object',
+    additionalProperties: { type: 'string', maxLength: MAX_METADATA_VALUE_CHARS },
+    description: `At most ${MAX_METADATA_KEYS} keys of at most ${MAX_METADATA_KEY_CHARS} characters.`,
+  });
+
+export const titleField = textField(200);
+
+/** The longest that a request may wait for a run. */
+export const MAX_WAIT_MS = 300_000;

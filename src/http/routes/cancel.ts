@@ -1,0 +1,90 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { formatId } from '../../domain/ids.ts';
+import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
+import { waitForRun } from '../../events/wait-for-run.ts';
+import { type CancelOutcome, requestCancel, requestSessionCancel } from '../../store/cancels.ts';
+import { idParams, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { untilGone } from '../request-signal.ts';
+import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { runBody, toRunBody } from '../run-body.ts';
+
+const tags = ['cancel'];
+
+/** The body may be left out; it has no fields yet, so any is refused by its name. */
+const emptyBody = { required: false, content: { 'application/json': { schema: z.strictObject({}) } } } as const;
+
+const cancelledSession = z
+  .object({
+    sessionId: z.string(),
+    runId: z.string().nullable(),
+    status: z.enum([...RUN_STATUSES, 'idle']).openapi({ description: 'Of the run; `idle` when none was active.' }),
+  })
+  .openapi('CancelledSession');
+
+const cancelSession = createRoute({
+  method: 'post',
+  path: '/v1/sessions/{id}/cancel',
+  tags,
+  summary: 'Cancel the active run of a session',
+  description: 'Messages that wait stay in the queue. Nothing to cancel is no error.',
+  request: { params: idParams('session'), query: noQuery, body: emptyBody },
+  responses: {
+    200: jsonOf(cancelledSession, 'Nothing runs any more.'),
+    202: jsonOf(cancelledSession, 'The worker was told to stop.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+  },
+});
+
+const cancelRun = createRoute({
+  method: 'post',
+  path: '/v1/runs/{id}/cancel',
+  tags,
+  summary: 'Cancel a run',
+  description: 'A run that has ended stays as it is.',
+  request: {
+    params: idParams('run'),
+    query: z.strictObject({
+      wait: numberField(0, MAX_WAIT_MS, 'Milliseconds to wait for the run to end; 0 by default.').optional(),
+    }),
+    body: emptyBody,
+  },
+  responses: {
+    200: jsonOf(runBody, 'The run has ended.'),
+    202: jsonOf(runBody, 'The worker was told to stop.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+  },
+});
+
+/** Stopping what runs. */
+export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db } = deps;
+
+  app.openapi(cancelSession, async (c) => {
+    const { id } = c.req.valid('param');
+    const sessionId = formatId('session', id);
+    const outcome = await requestSessionCancel(db, TENANT_ID, id);
+    if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
+    tell(deps, outcome);
+    const { runId, status } = outcome;
+    return c.json({ sessionId, runId: formatId('run', runId), status }, isTerminalRun(status) ? 200 : 202);
+  });
+
+  app.openapi(cancelRun, async (c) => {
+    const runId = c.req.valid('param').id;
+    const { wait = 0 } = c.req.valid('query');
+    tell(deps, await requestCancel(db, TENANT_ID, runId));
+    const run = await waitForRun(deps, { tenantId: TENANT_ID, runId, timeoutMs: wait, signal: untilGone(c) });
+    return c.json(toRunBody(run), isTerminalRun(run.status) ? 200 : 202);
+  });
+}
+
+/** After the commit: readers are told of the events, the worker that has the run of the request. */
+function tell({ bus }: HttpDeps, outcome: CancelOutcome): void {
+  bus.announce(outcome.sessionId, outcome.eventSeq);
+  if (outcome.notify) bus.requestCancel(outcome.runId);
+}

@@ -1,0 +1,128 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { agentSchema } from '../../agents/agent.ts';
+import { rulerOf } from '../../context/ruler-of.ts';
+import { TOKEN_KINDS } from '../../domain/context/measure.ts';
+import { toMeter } from '../../domain/context/meter.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { formatId } from '../../domain/ids.ts';
+import type { PendingKind } from '../../domain/run.ts';
+import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
+import { dispatchJob } from '../dispatch.ts';
+import { idParams, noQuery } from '../fields.ts';
+import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+
+const tags = ['context'];
+const tokens = z.number().int();
+
+const contextBody = z
+  .object({
+    model: z.string(),
+    window: tokens.openapi({ description: 'Tokens of input and output together.' }),
+    usable: tokens.openapi({ description: 'Tokens that a request may hold.' }),
+    used: tokens.openapi({
+      description: 'Tokens of the next request, as everything that acts on the context sees it.',
+    }),
+    share: z.number().openapi({ description: '`used / usable`.' }),
+    byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
+    thresholds: z.record(z.string(), z.number()),
+    isAnchored: z.boolean().openapi({ description: '`used` rests on what the provider billed for the last call.' }),
+    strategy: z.string(),
+    compactingSince: timeBody.nullable(),
+    compactions: z.array(
+      z.object({
+        round: z.number().int(),
+        strategy: z.string(),
+        reason: z.string(),
+        state: z.string(),
+        tokensBefore: tokens,
+        tokensAfter: tokens.nullable(),
+        attempts: z.number().int(),
+        costUsd: z.number(),
+        error: z.object({ code: z.string(), message: z.string() }).nullable(),
+        startedAt: timeBody,
+        finishedAt: timeBody.nullable(),
+      }),
+    ),
+  })
+  .openapi('Context');
+
+const maintenanceBody = z
+  .object({
+    sessionId: z.string(),
+    runId: z.string(),
+    queued: z.boolean().openapi({ description: 'A run is at work: it is done before its next step.' }),
+  })
+  .openapi('Maintenance');
+
+const getContext = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}/context',
+  tags,
+  summary: 'How full the context of a session is',
+  request: { params: idParams('session'), query: noQuery },
+  responses: { 200: jsonOf(contextBody, 'The meter, and the latest compactions.'), ...REFUSED, ...NOT_FOUND },
+});
+
+const emptyBody = { required: false, content: { 'application/json': { schema: z.strictObject({}) } } } as const;
+
+const maintenanceRoute = <Path extends string>(path: Path, summary: string) =>
+  createRoute({
+    method: 'post',
+    path,
+    tags,
+    summary,
+    description: 'At once where the session is idle, otherwise before the next step of its run.',
+    request: { params: idParams('session'), query: noQuery, body: emptyBody },
+    responses: {
+      202: jsonOf(maintenanceBody, 'Accepted.'),
+      ...REFUSED,
+      ...BODY_REFUSED,
+      ...NOT_FOUND,
+    },
+  });
+
+const compact = maintenanceRoute('/v1/sessions/{id}/compact', 'Replace the older part of the context by a summary');
+const prune = maintenanceRoute('/v1/sessions/{id}/prune', 'Clear old tool outputs from the context');
+
+/** Compactions that the meter lists. */
+const LISTED_COMPACTIONS = 20;
+
+/** Looking at a session's context, and asking for less of it. */
+export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db } = deps;
+
+  app.openapi(getContext, async (c) => {
+    const { id } = c.req.valid('param');
+    const context = await readContext(db, TENANT_ID, id);
+    const agent = agentSchema.safeParse(context.agentSnapshot);
+    if (!agent.success) throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read');
+    const { ruler } = await rulerOf(deps, agent.data, deps.models(agent.data.model), deps.toolsOf(agent.data.tools));
+    const measurement = ruler.measure(context.view, context.contextState);
+    const compactions = await listCompactions(db, id, LISTED_COMPACTIONS);
+    return c.json(
+      {
+        model: agent.data.model,
+        ...toMeter(measurement, ruler.limits, ruler.thresholds),
+        isAnchored: measurement.isAnchored,
+        strategy: agent.data.context.compaction.strategy,
+        compactingSince: context.compactingSince?.toISOString() ?? null,
+        compactions: compactions.map(({ startedAt, finishedAt, ...compaction }) => ({
+          ...compaction,
+          startedAt: startedAt.toISOString(),
+          finishedAt: finishedAt?.toISOString() ?? null,
+        })),
+      },
+      200,
+    );
+  });
+
+  const ask = async (id: string, kind: Exclude<PendingKind, 'step'>): Promise<z.infer<typeof maintenanceBody>> => {
+    const asked = await requestMaintenance(db, { tenantId: TENANT_ID, sessionId: id, kind, runId: deps.newId() });
+    deps.bus.announce(id, asked.eventSeq);
+    if (asked.job !== null) await dispatchJob(deps, asked.job);
+    return { sessionId: formatId('session', id), runId: formatId('run', asked.runId), queued: asked.queued };
+  };
+  app.openapi(compact, async (c) => c.json(await ask(c.req.valid('param').id, 'compaction'), 202));
+  app.openapi(prune, async (c) => c.json(await ask(c.req.valid('param').id, 'prune'), 202));
+}

@@ -1,0 +1,82 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import type { SessionEvent } from '../../domain/events.ts';
+import { sseResponse } from '../../events/sse.ts';
+import { toPublicEvent } from '../../events/stream-item.ts';
+import { openEventStream } from '../../events/subscribe.ts';
+import { toSafeError } from '../../runtime/log.ts';
+import { readEvents } from '../../store/events.ts';
+import { findSession } from '../../store/sessions.ts';
+import { afterField, idParams, limitField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, type HttpEnv, TENANT_ID } from '../http-deps.ts';
+import { wantedEventFormat } from '../media-type.ts';
+import { untilGone } from '../request-signal.ts';
+import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+
+const eventBody = z
+  .object({
+    seq: z.int(),
+    type: z.string(),
+    runId: z.string().nullable(),
+    createdAt: timeBody,
+    data: z.custom<SessionEvent['data']>().openapi({ type: 'object' }),
+  })
+  .openapi('SessionEvent');
+
+const eventPage = z.object({
+  events: z.array(eventBody),
+  next: z.int().openapi({ description: 'Pass it as `after`; the same as before when there was nothing new.' }),
+});
+
+const follow = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}/events',
+  tags: ['events'],
+  summary: 'Follow the events of a session, or read a page of them',
+  description:
+    'A stream of server-sent events: `session:snapshot` first, then the durable events after the given number ' +
+    '(none without one, all with 0), then what happens, with previews of streamed text in between. ' +
+    'With `Accept: application/json` a page of durable events.',
+  request: {
+    params: idParams('session'),
+    query: z.strictObject({ after: afterField, limit: limitField }),
+    headers: z.object({ 'last-event-id': afterField }),
+  },
+  responses: {
+    200: {
+      description: 'The stream, or the page. `limit` is for pages only.',
+      content: { 'text/event-stream': { schema: z.string() }, 'application/json': { schema: eventPage } },
+    },
+    ...REFUSED,
+    ...NOT_FOUND,
+    ...NOT_ACCEPTABLE,
+  },
+});
+
+/** The event log of a session: live, or page by page. */
+export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
+  app.openapi(follow, async (c) => {
+    const format = wantedEventFormat(c);
+    const sessionId = c.req.valid('param').id;
+    const { after, limit } = c.req.valid('query');
+    // A browser that reconnects repeats the old URL and tells the newer place in the header.
+    const afterSeq = c.req.valid('header')['last-event-id'] ?? after ?? null;
+    await findSession(deps.db, TENANT_ID, sessionId);
+    if (format === 'text/event-stream') return stream(c, deps, sessionId, afterSeq);
+    const events = await readEvents(deps.db, sessionId, afterSeq ?? 0, limit);
+    const next = events.at(-1)?.seq ?? afterSeq ?? 0;
+    return c.json({ events: events.map(toPublicEvent), next }, 200);
+  });
+}
+
+function stream(c: Context<HttpEnv>, { db, bus, log }: HttpDeps, sessionId: string, afterSeq: number | null): Response {
+  const signal = untilGone(c);
+  const onError = (error: unknown): void =>
+    log('warn', { event: 'database_connection_lost', error: toSafeError(error) });
+  const items = openEventStream({ db, bus, onError }, { tenantId: TENANT_ID, sessionId, afterSeq, signal });
+  const response = sseResponse(items, { signal });
+  if (c.req.method !== 'HEAD') return response;
+  // Nobody reads the body of an answer to HEAD, so nobody would ever end the stream.
+  void response.body?.cancel();
+  return new Response(null, response);
+}

@@ -1,0 +1,87 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { RUN_STATUSES } from '../../domain/run.ts';
+import { waitForRun } from '../../events/wait-for-run.ts';
+import { findRun, listRuns } from '../../store/runs.ts';
+import { cursorField, nextCursor } from '../cursor.ts';
+import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { untilGone } from '../request-signal.ts';
+import { jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from '../responses.ts';
+import { runBody, toRunBody } from '../run-body.ts';
+
+const tags = ['runs'];
+const DEFAULT_WAIT_MS = 30_000;
+
+const list = createRoute({
+  method: 'get',
+  path: '/v1/runs',
+  tags,
+  summary: 'List runs, newest first',
+  request: {
+    query: z.strictObject({
+      cursor: cursorField('runs'),
+      limit: limitField,
+      status: z.enum(RUN_STATUSES).optional(),
+      sessionId: idField('session').optional(),
+    }),
+  },
+  responses: {
+    200: jsonOf(z.object({ runs: z.array(runBody), nextCursor: nextCursorBody }), 'A page of runs.'),
+    ...REFUSED,
+  },
+});
+
+const get = createRoute({
+  method: 'get',
+  path: '/v1/runs/{id}',
+  tags,
+  summary: 'Read a run',
+  request: { params: idParams('run'), query: noQuery },
+  responses: { 200: jsonOf(runBody, 'The run.'), ...REFUSED, ...NOT_FOUND },
+});
+
+const wait = createRoute({
+  method: 'get',
+  path: '/v1/runs/{id}/wait',
+  tags,
+  summary: 'Wait until a run has ended',
+  description: 'Answers when the run has ended, or with the run as it is when the time is up.',
+  request: {
+    params: idParams('run'),
+    query: z.strictObject({
+      timeoutMs: numberField(
+        0,
+        MAX_WAIT_MS,
+        `The longest wait in milliseconds; ${DEFAULT_WAIT_MS} by default.`,
+      ).optional(),
+    }),
+  },
+  responses: { 200: jsonOf(runBody, 'The run: look at its status.'), ...REFUSED, ...NOT_FOUND },
+});
+
+/** Reading runs and waiting for them. */
+export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db } = deps;
+
+  app.openapi(list, async (c) => {
+    const { cursor, limit, status, sessionId } = c.req.valid('query');
+    const rows = await listRuns(db, {
+      tenantId: TENANT_ID,
+      limit: limit + 1,
+      ...(status === undefined ? {} : { status }),
+      ...(sessionId === undefined ? {} : { sessionId }),
+      ...(cursor === undefined ? {} : { after: cursor }),
+    });
+    const runs = rows.slice(0, limit).map(toRunBody);
+    return c.json({ runs, nextCursor: nextCursor('runs', rows, limit) }, 200);
+  });
+
+  app.openapi(get, async (c) => c.json(toRunBody(await findRun(db, TENANT_ID, c.req.valid('param').id)), 200));
+
+  app.openapi(wait, async (c) => {
+    const runId = c.req.valid('param').id;
+    const { timeoutMs = DEFAULT_WAIT_MS } = c.req.valid('query');
+    const run = await waitForRun(deps, { tenantId: TENANT_ID, runId, timeoutMs, signal: untilGone(c) });
+    return c.json(toRunBody(run), 200);
+  });
+}

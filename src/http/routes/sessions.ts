@@ -1,0 +1,172 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { agentVersion } from '../../agents/agent.ts';
+import { SESSION_STATUSES } from '../../domain/session.ts';
+import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
+import { cursorField, nextCursor } from '../cursor.ts';
+
+import {
+  idField,
+  idParams,
+  limitField,
+  MAX_METADATA_VALUE_CHARS,
+  metadataField,
+  noQuery,
+  textField,
+  titleField,
+} from '../fields.ts';
+import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
+import { sessionBody, toSessionBody } from '../session-body.ts';
+
+const tags = ['sessions'];
+
+const create = createRoute({
+  method: 'post',
+  path: '/v1/sessions',
+  tags,
+  summary: 'Create a session of an agent',
+  request: {
+    query: noQuery,
+    body: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: z
+            .strictObject({
+              agent: textField(64).min(1),
+              id: idField('session').optional(),
+              title: titleField.nullable().optional(),
+              metadata: metadataField.optional(),
+            })
+            .openapi('NewSession'),
+        },
+      },
+    },
+  },
+  responses: {
+    201: jsonOf(sessionBody, 'The new session.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...CONFLICT,
+    ...UNKNOWN_AGENT,
+  },
+});
+
+const METADATA_PREFIX = 'metadata.';
+
+const listQuery = z
+  .object({ cursor: cursorField('sessions'), limit: limitField, status: z.enum(SESSION_STATUSES).optional() })
+  .catchall(textField(MAX_METADATA_VALUE_CHARS))
+  .superRefine(({ cursor, limit, status, ...rest }, ctx) => {
+    const keys = Object.keys(rest).filter((key) => !isMetadataFilter(key));
+    if (keys.length > 0) ctx.addIssue({ code: 'unrecognized_keys', keys, message: 'unknown parameter' });
+  });
+
+const isMetadataFilter = (key: string): boolean =>
+  key.startsWith(METADATA_PREFIX) && textField(64).min(1).safeParse(key.slice(METADATA_PREFIX.length)).success;
+
+const list = createRoute({
+  method: 'get',
+  path: '/v1/sessions',
+  tags,
+  summary: 'List sessions, newest first',
+  description: 'Parameters of the form `metadata.<key>=<value>` keep the sessions that carry this label.',
+  request: { query: listQuery },
+  responses: {
+    200: jsonOf(z.object({ sessions: z.array(sessionBody), nextCursor: nextCursorBody }), 'A page of sessions.'),
+    ...REFUSED,
+  },
+});
+
+const get = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}',
+  tags,
+  summary: 'Read a session',
+  request: { params: idParams('session'), query: noQuery },
+  responses: { 200: jsonOf(sessionBody, 'The session.'), ...REFUSED, ...NOT_FOUND },
+});
+
+const patch = createRoute({
+  method: 'patch',
+  path: '/v1/sessions/{id}',
+  tags,
+  summary: 'Change the title or the metadata of a session',
+  description: 'Metadata is replaced as a whole. A field that is left out stays as it is.',
+  request: {
+    params: idParams('session'),
+    query: noQuery,
+    body: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: z
+            .strictObject({ title: titleField.nullable().optional(), metadata: metadataField.optional() })
+            .openapi('SessionChange'),
+        },
+      },
+    },
+  },
+  responses: { 200: jsonOf(sessionBody, 'The changed session.'), ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND },
+});
+
+const remove = createRoute({
+  method: 'delete',
+  path: '/v1/sessions/{id}',
+  tags,
+  summary: 'Delete a session with everything in it',
+  description: 'Refused while a run is active: cancel it first.',
+  request: { params: idParams('session'), query: noQuery },
+  responses: { 204: { description: 'The session is gone.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+});
+
+/** Creating, finding, changing and deleting sessions. */
+export function registerSessionRoutes(app: BatonApp, { db, agents, newId }: HttpDeps): void {
+  app.openapi(create, async (c) => {
+    const body = c.req.valid('json');
+    const agent = agents.get(body.agent);
+    const row = await insertSession(db, {
+      id: body.id ?? newId(),
+      tenantId: TENANT_ID,
+      agentName: agent.name,
+      agentVersion: agentVersion(agent),
+      agentSnapshot: agent,
+      title: body.title ?? null,
+      metadata: body.metadata ?? {},
+    });
+    const session = toSessionBody(row);
+    return c.json(session, 201, { location: `/v1/sessions/${session.id}` });
+  });
+
+  app.openapi(list, async (c) => {
+    const { cursor, limit, status, ...filters } = c.req.valid('query');
+    const metadata = Object.entries(filters).map(([key, value]) => [key.slice(METADATA_PREFIX.length), value] as const);
+    const rows = await listSessions(db, {
+      tenantId: TENANT_ID,
+      limit: limit + 1,
+      ...(status === undefined ? {} : { status }),
+      ...(metadata.length === 0 ? {} : { metadata: Object.fromEntries(metadata) }),
+      ...(cursor === undefined ? {} : { after: cursor }),
+    });
+    const sessions = rows.slice(0, limit).map(toSessionBody);
+    return c.json({ sessions, nextCursor: nextCursor('sessions', rows, limit) }, 200);
+  });
+
+  app.openapi(get, async (c) => {
+    return c.json(toSessionBody(await findSession(db, TENANT_ID, c.req.valid('param').id)), 200);
+  });
+
+  app.openapi(patch, async (c) => {
+    const { title, metadata } = c.req.valid('json');
+    const row = await updateSession(db, TENANT_ID, c.req.valid('param').id, {
+      ...(title === undefined ? {} : { title }),
+      ...(metadata === undefined ? {} : { metadata }),
+    });
+    return c.json(toSessionBody(row), 200);
+  });
+
+  app.openapi(remove, async (c) => {
+    await deleteSession(db, TENANT_ID, c.req.valid('param').id);
+    return c.body(null, 204);
+  });
+}

@@ -1,0 +1,45 @@
+import { z } from '@hono/zod-openapi';
+import { ERROR_CODES } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
+import { RUN_KINDS, RUN_STATUSES } from '../domain/run.ts';
+import type { RunRow } from '../store/runs.ts';
+import { timeBody, usageBody, usageOf } from './responses.ts';
+
+const errorBody = z.object({ code: z.enum(ERROR_CODES), message: z.string() }).openapi('RunError');
+
+/** A run as callers see it. */
+export const runBody = z
+  .object({
+    id: z.string(),
+    sessionId: z.string(),
+    kind: z.enum(RUN_KINDS),
+    status: z.enum(RUN_STATUSES),
+    reason: z.string().nullable().openapi({ description: 'Why the run ended `incomplete`.' }),
+    steps: z.int().openapi({ description: 'Model steps that were completed.' }),
+    maxSteps: z.int().nullable(),
+    error: errorBody.nullable(),
+    usage: usageBody,
+    createdAt: timeBody,
+    startedAt: timeBody.nullable(),
+    finishedAt: timeBody.nullable(),
+    cancelRequestedAt: timeBody.nullable(),
+  })
+  .openapi('Run');
+
+export function toRunBody(row: RunRow): z.infer<typeof runBody> {
+  return {
+    id: formatId('run', row.id),
+    sessionId: formatId('session', row.session_id),
+    kind: row.kind,
+    status: row.status,
+    reason: row.status_reason,
+    steps: row.step_count,
+    maxSteps: row.max_steps,
+    error: row.error === null ? null : errorBody.parse(row.error),
+    usage: usageOf(row),
+    createdAt: row.created_at.toISOString(),
+    startedAt: row.started_at?.toISOString() ?? null,
+    finishedAt: row.finished_at?.toISOString() ?? null,
+    cancelRequestedAt: row.cancel_requested_at?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,115 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { getRequestListener, RequestError } from '@hono/node-server';
+import { BatonError } from '../domain/errors.ts';
+import { isLoopback } from './host-guard.ts';
+import type { BatonApp, ServerBindings } from './http-deps.ts';
+import { ProblemError, problemResponse } from './problem.ts';
+
+export type HttpServer = AsyncDisposable & Readonly<{ url: string }>;
+
+export type HttpServerOptions = Readonly<{
+  host: string;
+  /** 0: any free one. */
+  port: number;
+  /** Without API keys everybody who reaches the server may do everything; so another address must be asked for. */
+  allowPublicBind?: boolean;
+  /** Names besides the loopback ones that requests may be addressed to. On a public address and left out: any. */
+  allowedHosts?: readonly string[];
+}>;
+
+/** A request, its body included, has to arrive in this time; responses may take as long as they like. */
+const REQUEST_TIMEOUT_MS = 30_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+/** Responses in work get this long when the server stops; streams end at once. */
+const CLOSE_GRACE_MS = 5_000;
+const CLOSE_POLL_MS = 20;
+
+/**
+ * Serves the app. Disposing it takes no more connections, ends event streams and waits, lets other responses in work
+ * finish (at most 5 s) and closes every connection.
+ * @throws BatonError `config_invalid` when the host is not loopback without `allowPublicBind`, or cannot be bound
+ */
+export async function startHttpServer(app: BatonApp, options: HttpServerOptions): Promise<HttpServer> {
+  const loopback = isLoopback(options.host);
+  if (!loopback && options.allowPublicBind !== true) {
+    throw new BatonError(
+      'config_invalid',
+      `host ${options.host} is not a loopback address: without API keys the server listens on loopback only`,
+    );
+  }
+  const shutdown = new AbortController();
+  const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
+  const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts };
+  const listener = getRequestListener((request) => app.fetch(request, bindings), {
+    overrideGlobalObjects: false,
+    errorHandler: (error) => problemResponse(toServerProblem(error), '/'),
+  });
+  const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
+  const closeUnused = trackConnections(server);
+  const { port } = await listen(server, options);
+  const host = options.host.includes(':') ? `[${options.host}]` : options.host;
+  return {
+    url: `http://${host}:${port}`,
+    async [Symbol.asyncDispose]() {
+      shutdown.abort();
+      await close(server, closeUnused);
+    },
+  };
+}
+
+/** What goes wrong before the app is asked: the request is none that a URL can be made of. */
+function toServerProblem(error: unknown): ProblemError {
+  return error instanceof RequestError
+    ? new ProblemError('invalid_request', 'Invalid URL or Host header')
+    : new ProblemError('internal', 'An unexpected error');
+}
+
+function listen(server: Server, { host, port }: HttpServerOptions): Promise<AddressInfo> {
+  const { promise, resolve, reject } = Promise.withResolvers<AddressInfo>();
+  const fail = (cause: Error): void => {
+    reject(new BatonError('config_invalid', `cannot listen on ${host}:${port}: ${cause.message}`, { cause }));
+  };
+  server.once('error', fail);
+  server.listen({ host, port }, () => {
+    server.off('error', fail);
+    const address = server.address();
+    if (address === null || typeof address === 'string') return fail(new Error('not a TCP address'));
+    resolve(address);
+  });
+  return promise;
+}
+
+/** Returns what closes the connections that answer nothing at the moment, those that never asked included. */
+function trackConnections(server: Server): () => void {
+  const answering = new Map<Socket, number>();
+  server.on('connection', (socket) => {
+    answering.set(socket, 0);
+    socket.once('close', () => answering.delete(socket));
+  });
+  server.on('request', ({ socket }, response) => {
+    const count = (by: number): void => {
+      const before = answering.get(socket);
+      if (before !== undefined) answering.set(socket, before + by);
+    };
+    count(1);
+    response.once('close', () => count(-1));
+  });
+  return () => {
+    for (const [socket, responses] of answering) if (responses === 0) socket.destroy();
+  };
+}
+
+async function close(server: Server, closeUnused: () => void): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.close(() => resolve());
+  closeUnused();
+  const poll = setInterval(closeUnused, CLOSE_POLL_MS);
+  const force = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
+  try {
+    await promise;
+  } finally {
+    clearInterval(poll);
+    clearTimeout(force);
+  }
+}

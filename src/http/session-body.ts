@@ -1,0 +1,38 @@
+import { z } from '@hono/zod-openapi';
+import { formatId } from '../domain/ids.ts';
+import { SESSION_STATUSES } from '../domain/session.ts';
+import type { SessionRow } from '../store/sessions.ts';
+import { timeBody, usageBody, usageOf } from './responses.ts';
+
+/** A session as callers see it. */
+export const sessionBody = z
+  .object({
+    id: z.string(),
+    agent: z.string(),
+    agentVersion: z.string().openapi({ description: 'Of the definition that the session was created with.' }),
+    title: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()),
+    status: z.enum(SESSION_STATUSES),
+    activeRunId: z.string().nullable(),
+    usage: usageBody,
+    costUsd: z.number(),
+    createdAt: timeBody,
+    updatedAt: timeBody,
+  })
+  .openapi('Session');
+
+export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
+  return {
+    id: formatId('session', row.id),
+    agent: row.agent_name,
+    agentVersion: row.agent_version,
+    title: row.title,
+    metadata: row.metadata,
+    status: row.status,
+    activeRunId: row.active_run_id === null ? null : formatId('run', row.active_run_id),
+    usage: usageOf(row),
+    costUsd: row.cost_usd,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
+  };
+}

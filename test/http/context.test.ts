@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
+import { answerStep, claimJob } from './play-worker.ts';
+import { startTestApi } from './test-api.ts';
+
+describe('the context of a session', () => {
+  it('is measured as everything that acts on it sees it', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const empty = await api.call('GET', `/v1/sessions/${session}/context`);
+    expect(empty.status).toBe(200);
+    expect(empty.body).toMatchObject({ window: 200_000, usable: 168_000, compactions: [], isAnchored: false });
+    await api.send(session, 'word '.repeat(4_000));
+    await answerStep(api.db, await claimJob(api.db, api.added[0]), 'Done.');
+    const { body } = await api.call('GET', `/v1/sessions/${session}/context`);
+    expect(Number(body['used'])).toBeGreaterThan(Number(empty.body['used']) + 3_000);
+  });
+
+  it('is not there for a session that is not there', async () => {
+    await using api = await startTestApi();
+    const answer = await api.call('GET', '/v1/sessions/ses_018f0000000070008000000000000000/context');
+    expect(answer.status).toBe(404);
+  });
+});
+
+describe.each([
+  ['compact', 'compaction'],
+  ['prune', 'prune'],
+])('POST /%s', (path, kind) => {
+  it('starts a run of its own for an idle session', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const answer = await api.call('POST', `/v1/sessions/${session}/${path}`);
+    expect(answer).toMatchObject({ status: 202, body: { sessionId: session, queued: false } });
+    expect(api.added).toMatchObject([{ kind, no: 1, runId: parseId('run', String(answer.body['runId'])) }]);
+    const row = await api.db.selectFrom('sessions').selectAll().executeTakeFirstOrThrow();
+    expect(row).toMatchObject({
+      status: 'busy',
+      requested_maintenance: null,
+      context_state: { pending: { reason: 'manual', force: true } },
+    });
+  });
+
+  it('goes before the next step of a run that is at work', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const sent = await api.send(session, 'Hello');
+    const claimed = await claimJob(api.db, api.added[0]);
+    const answer = await api.call('POST', `/v1/sessions/${session}/${path}`);
+    expect(answer).toMatchObject({ status: 202, body: { queued: true, runId: sent.body['runId'] } });
+    await api.send(session, 'And another thing');
+    const finished = await answerStep(api.db, claimed, 'Hi.');
+    expect(finished.jobs).toMatchObject([{ kind, no: 2, runId: claimed.fence.runId }]);
+  });
+
+  it('gets a run of its own where the run at work ends', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    await api.send(session, 'Hello');
+    const claimed = await claimJob(api.db, api.added[0]);
+    await api.call('POST', `/v1/sessions/${session}/${path}`);
+    const finished = await answerStep(api.db, claimed, 'Hi.');
+    expect(finished.jobs).toMatchObject([{ kind, no: 1 }]);
+    expect(finished.jobs[0]?.runId).not.toBe(claimed.fence.runId);
+    const run = await api.db
+      .selectFrom('runs')
+      .select('kind')
+      .where('id', '=', finished.jobs[0]?.runId ?? '')
+      .executeTakeFirstOrThrow();
+    expect(run.kind).toBe('maintenance');
+  });
+
+  it('is refused for a session that is not there, and for fields that it does not have', async () => {
+    await using api = await startTestApi();
+    const missing = await api.call('POST', `/v1/sessions/ses_018f0000000070008000000000000000/${path}`);
+    expect(missing.status).toBe(404);
+    const odd = await api.call('POST', `/v1/sessions/${await api.createSession()}/${path}`, { now: true });
+    expect(odd.status).toBe(400);
+  });
+});

@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { ERROR_CODES } from '../../src/domain/errors.ts';
+import { startTestApi } from './test-api.ts';
+
+/** The parts of OpenAPI 3.1 that the document uses, closed: anything else in it is a mistake. */
+const reference = z.strictObject({ $ref: z.string().regex(/^#\/components\/schemas\/\w+$/) });
+const jsonSchema = z.union([reference, z.looseObject({}), z.boolean()]);
+const mediaTypes = z.record(z.string().regex(/^[\w.+-]+\/[\w.+-]+$/), z.strictObject({ schema: jsonSchema }));
+const operation = z.strictObject({
+  tags: z.array(z.string()).min(1),
+  summary: z.string().min(1),
+  description: z.string().optional(),
+  parameters: z
+    .array(
+      z.strictObject({
+        name: z.string(),
+        in: z.enum(['path', 'query', 'header']),
+        required: z.boolean(),
+        description: z.string().optional(),
+        schema: jsonSchema,
+      }),
+    )
+    .optional(),
+  requestBody: z.strictObject({ required: z.boolean().optional(), content: mediaTypes }).optional(),
+  responses: z.record(
+    z.string().regex(/^[2-5]\d\d$/),
+    z.strictObject({ description: z.string().min(1), content: mediaTypes.optional() }),
+  ),
+});
+const documentSchema = z.strictObject({
+  openapi: z.literal('3.1.0'),
+  info: z.strictObject({ title: z.string(), version: z.string(), description: z.string() }),
+  components: z.strictObject({ schemas: z.record(z.string(), z.looseObject({})), parameters: z.strictObject({}) }),
+  webhooks: z.strictObject({}),
+  paths: z.record(z.string().startsWith('/'), z.partialRecord(z.enum(['get', 'post', 'patch', 'delete']), operation)),
+});
+
+const ROUTES = [
+  'GET /',
+  'GET /docs',
+  'GET /livez',
+  'GET /openapi.json',
+  'GET /readyz',
+  'GET /v1/agents',
+  'GET /v1/runs',
+  'POST /v1/runs/{id}/cancel',
+  'GET /v1/runs/{id}',
+  'GET /v1/runs/{id}/wait',
+  'GET /v1/sessions',
+  'POST /v1/sessions',
+  'POST /v1/sessions/{id}/cancel',
+  'GET /v1/sessions/{id}/events',
+  'GET /v1/sessions/{id}/messages',
+  'POST /v1/sessions/{id}/messages',
+  'GET /v1/sessions/{id}/queue',
+  'DELETE /v1/sessions/{id}',
+  'GET /v1/sessions/{id}',
+  'PATCH /v1/sessions/{id}',
+  'GET /v1/sessions/{id}/context',
+  'POST /v1/sessions/{id}/compact',
+  'POST /v1/sessions/{id}/prune',
+];
+
+async function readDocument(): Promise<z.infer<typeof documentSchema>> {
+  await using api = await startTestApi();
+  const { status, body } = await api.call('GET', '/openapi.json');
+  expect(status).toBe(200);
+  return documentSchema.parse(body);
+}
+
+describe('the OpenAPI document', () => {
+  test('is OpenAPI 3.1 and lists every route', async () => {
+    const { paths } = await readDocument();
+    const listed = Object.entries(paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(listed.toSorted()).toEqual(ROUTES.toSorted());
+  });
+
+  test('declares every parameter of a path, and the references in it lead somewhere', async () => {
+    const document = await readDocument();
+    for (const [path, item] of Object.entries(document.paths)) {
+      const named = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
+      for (const { parameters = [] } of Object.values(item)) {
+        const declared = parameters.filter((parameter) => parameter.in === 'path');
+        expect(
+          declared.map((parameter) => parameter.name),
+          path,
+        ).toEqual(named);
+        expect(
+          declared.every((parameter) => parameter.required),
+          path,
+        ).toBe(true);
+      }
+    }
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] ?? '');
+    expect(references.length).toBeGreaterThan(20);
+    for (const target of references) {
+      expect(Object.keys(document.components.schemas), target).toContain(target.replace('#/components/schemas/', ''));
+    }
+  });
+
+  test('describes bodies by what they are checked against', async () => {
+    const { components, paths } = await readDocument();
+    expect(components.schemas['NewSession']).toMatchObject({
+      type: 'object',
+      required: ['agent'],
+      additionalProperties: false,
+      properties: { title: { maxLength: 200 } },
+    });
+    expect(components.schemas['Part']).toMatchObject({ oneOf: expect.any(Array) });
+    const parameters = paths['/v1/sessions']?.get?.parameters ?? [];
+    expect(parameters.find((parameter) => parameter.name === 'limit')).toMatchObject({
+      required: false,
+      schema: { type: 'integer', minimum: 1, maximum: 200 },
+    });
+  });
+
+  test('declares for every route how it refuses', async () => {
+    const { paths } = await readDocument();
+    for (const [path, item] of Object.entries(paths).filter(([route]) => route.startsWith('/v1/'))) {
+      for (const [method, { responses }] of Object.entries(item)) {
+        expect(Object.keys(responses), `${method} ${path}`).toEqual(expect.arrayContaining(['400', '500', '503']));
+      }
+    }
+  });
+});
+
+describe('the documentation page', () => {
+  test('needs nothing from elsewhere, runs no script and explains every code', async () => {
+    await using api = await startTestApi();
+    const { status, headers, text } = await api.call('GET', '/docs');
+    expect(status).toBe(200);
+    expect(headers.get('content-type')).toMatch(/^text\/html/);
+    expect(text).not.toMatch(/<script|<link|src=|https?:\/\//);
+    for (const code of ERROR_CODES) expect(text).toContain(`id="${code}"`);
+    for (const route of ROUTES) expect(text).toContain(`<h3>${route}</h3>`);
+  });
+
+  test('is linked from the root', async () => {
+    await using api = await startTestApi();
+    const { body } = await api.call('GET', '/');
+    for (const link of Object.values(body['links'] as Record<string, string>)) {
+      expect((await api.call('GET', link)).status, link).toBe(200);
+    }
+  });
+
+  test('and the agents are listed', async () => {
+    await using api = await startTestApi();
+    const { body } = await api.call('GET', '/v1/agents');
+    expect(body['agents']).toMatchObject([
+      { name: 'coder', model: 'simulated/coder', description: 'writes code', tools: ['workspace'] },
+      { name: 'clerk', model: 'simulated/clerk', description: null, tools: [] },
+    ]);
+  });
+});

@@ -1,0 +1,141 @@
+import { agentSchema } from '../../src/agents/agent.ts';
+import { createModels } from '../../src/agents/providers.ts';
+import { MODEL_REGISTRY } from '../../src/domain/context/model-registry.ts';
+import { BatonError } from '../../src/domain/errors.ts';
+import type { JobPayload } from '../../src/domain/job.ts';
+import { createPostgresBus } from '../../src/events/postgres-bus.ts';
+import { createApp } from '../../src/http/app.ts';
+import type { HttpDeps } from '../../src/http/http-deps.ts';
+import { startHttpServer } from '../../src/http/server.ts';
+import type { JobQueues } from '../../src/queues/job-queue.ts';
+import type { LogEvent } from '../../src/runtime/log.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import type { Db } from '../../src/store/database.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+
+type Answer = Readonly<{ status: number; headers: Headers; text: string; body: Json }>;
+type Json = Record<string, unknown> & Readonly<{ errors?: readonly { path: string; message: string }[] }>;
+
+export type TestApi = AsyncDisposable &
+  Readonly<{
+    url: string;
+    db: Db;
+    /** What was handed to the queue. */
+    added: JobPayload[];
+    /** What was announced on the bus. */
+    announced: { sessionId: string; seq: number }[];
+    /** The runs whose workers were told to stop. */
+    cancelled: string[];
+    logged: LogEvent[];
+    call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>;
+    createSession: (fields?: object) => Promise<string>;
+    send: (sessionId: string, content: string, fields?: object) => Promise<Answer>;
+  }>;
+
+const AGENTS = [
+  agentSchema.parse({ name: 'coder', model: 'simulated/coder', description: 'writes code', tools: ['workspace'] }),
+  agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', limits: { maxSteps: 7 } }),
+];
+
+const catalogue: HttpDeps['agents'] = {
+  names: () => AGENTS.map((agent) => agent.name),
+  get(name) {
+    const agent = AGENTS.find((candidate) => candidate.name === name);
+    if (agent === undefined) throw new BatonError('agent_not_found', `no agent ${name}; there are coder, clerk`);
+    return agent;
+  },
+};
+
+type Noted = Pick<TestApi, 'db' | 'added' | 'announced' | 'cancelled' | 'logged'>;
+
+/** What the API needs, with a database and a live bus of its own, and notes of what it does with queue, bus and log. */
+export async function testDeps(
+  overrides: Partial<HttpDeps> = {},
+): Promise<AsyncDisposable & Noted & { deps: HttpDeps }> {
+  await using stack = new AsyncDisposableStack();
+  const { db, connectionString } = stack.use(await createTestDatabase());
+  const bus = stack.use(await createPostgresBus({ connectionString }));
+  const noted: Noted = { db, added: [], announced: [], cancelled: [], logged: [] };
+  const deps: HttpDeps = {
+    db,
+    jobs: notingQueues(noted.added),
+    bus: {
+      ...bus,
+      announce(sessionId, seq) {
+        noted.announced.push({ sessionId, seq });
+        bus.announce(sessionId, seq);
+      },
+      requestCancel(runId) {
+        noted.cancelled.push(runId);
+        bus.requestCancel(runId);
+      },
+    },
+    agents: catalogue,
+    models: createModels({ simulatorUrl: 'http://127.0.0.1:9' }),
+    modelRegistry: MODEL_REGISTRY,
+    toolsOf: () => [],
+    log: (_level, event) => void noted.logged.push(event),
+    readiness: async () => ({ ready: true, checks: { database: { ok: true } } }),
+    newId,
+    ...overrides,
+  };
+  const resources = stack.move();
+  return { ...noted, deps, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+}
+
+/** The whole API on a free port. */
+export async function startTestApi(overrides: Partial<HttpDeps> = {}): Promise<TestApi> {
+  await using stack = new AsyncDisposableStack();
+  const { deps, ...noted } = stack.use(await testDeps(overrides));
+  const { url } = stack.use(await startHttpServer(createApp(deps), { host: '127.0.0.1', port: 0 }));
+  const resources = stack.move();
+  const call: TestApi['call'] = (method, path, body, headers) => callApi(url, method, path, body, headers);
+  return {
+    ...noted,
+    url,
+    call,
+    async createSession(fields = {}) {
+      const { status, body } = await call('POST', '/v1/sessions', { agent: 'coder', ...fields });
+      if (status !== 201) throw new Error(`no session: ${JSON.stringify(body)}`);
+      return String(body['id']);
+    },
+    send: (sessionId, content, fields = {}) =>
+      call('POST', `/v1/sessions/${sessionId}/messages`, { content, ...fields }),
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}
+
+/** A string body is sent as it is. */
+async function callApi(
+  url: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const text = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body);
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...(text === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    ...(text === undefined ? {} : { body: text }),
+  });
+  const received = await response.text();
+  const isJson = received !== '' && /json/.test(response.headers.get('content-type') ?? '');
+  const json = isJson ? JSON.parse(received) : {};
+  return { status: response.status, headers: response.headers, text: received, body: json };
+}
+
+/** The port of the queue, as far as the API uses it. */
+function notingQueues(added: JobPayload[]): JobQueues {
+  const unused = (): never => {
+    throw new Error('the API only adds jobs');
+  };
+  return {
+    backend: 'postgres',
+    add: async (jobs) => void added.push(...jobs),
+    stateOf: unused,
+    consume: unused,
+    ping: async () => undefined,
+    [Symbol.asyncDispose]: async () => undefined,
+  };
+}
