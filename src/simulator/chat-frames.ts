@@ -1,0 +1,79 @@
+import { randomUUID } from 'node:crypto';
+import { type Frame, type JsonObject, type PreparedReply, pieces } from './frames.ts';
+
+const FINISH_REASONS = {
+  stop: 'stop',
+  'tool-calls': 'tool_calls',
+  length: 'length',
+  'content-filter': 'content_filter',
+} as const;
+
+/** The chunks of a chat-completions stream. Reasoning is not shown in this protocol; it only counts in the usage. */
+export function* chatFrames(reply: PreparedReply, includeUsage: boolean): Generator<Frame> {
+  const base = {
+    id: `chatcmpl-${randomUUID()}`,
+    object: 'chat.completion.chunk',
+    created: Math.floor(Date.now() / 1000),
+    model: reply.model,
+  };
+  const chunk = (delta: JsonObject, finishReason: string | null = null): JsonObject => ({
+    ...base,
+    choices: [{ index: 0, delta, finish_reason: finishReason }],
+  });
+  yield { kind: 'open', event: chunk({ role: 'assistant', content: reply.text === '' ? null : '' }) };
+  for (const content of pieces(reply.text, reply.chunkChars)) yield { kind: 'chunk', event: chunk({ content }) };
+  if (reply.sources.length > 0) yield { kind: 'structure', event: chunk({ annotations: annotationsOf(reply) }) };
+  for (const [index, call] of reply.calls.entries()) {
+    const head = { index, id: call.id, type: 'function', function: { name: call.name, arguments: '' } };
+    yield { kind: 'structure', event: chunk({ tool_calls: [head] }) };
+    for (const piece of pieces(call.arguments, reply.chunkChars)) {
+      yield { kind: 'chunk', event: chunk({ tool_calls: [{ index, function: { arguments: piece } }] }) };
+    }
+  }
+  for (const content of pieces(reply.textAfterTools, reply.chunkChars))
+    yield { kind: 'chunk', event: chunk({ content }) };
+  yield { kind: 'end', event: chunk({}, FINISH_REASONS[reply.finishReason]) };
+  if (includeUsage) yield { kind: 'end', event: { ...base, choices: [], usage: chatUsage(reply) } };
+}
+
+/** The body of a chat completion that is not streamed. */
+export function chatBody(reply: PreparedReply): JsonObject {
+  const text = reply.text + reply.textAfterTools;
+  const message = {
+    role: 'assistant',
+    content: text === '' ? null : text,
+    ...(reply.calls.length > 0 && {
+      tool_calls: reply.calls.map((call) => ({
+        id: call.id,
+        type: 'function',
+        function: { name: call.name, arguments: call.arguments },
+      })),
+    }),
+    ...(reply.sources.length > 0 && { annotations: annotationsOf(reply) }),
+  };
+  return {
+    id: `chatcmpl-${randomUUID()}`,
+    object: 'chat.completion',
+    created: Math.floor(Date.now() / 1000),
+    model: reply.model,
+    choices: [{ index: 0, message, finish_reason: FINISH_REASONS[reply.finishReason] }],
+    usage: chatUsage(reply),
+  };
+}
+
+function annotationsOf(reply: PreparedReply): JsonObject[] {
+  return reply.sources.map(({ url, title }) => ({
+    type: 'url_citation',
+    url_citation: { start_index: 0, end_index: reply.text.length, url, title },
+  }));
+}
+
+function chatUsage({ usage }: PreparedReply): JsonObject {
+  return {
+    prompt_tokens: usage.input,
+    completion_tokens: usage.output,
+    total_tokens: usage.input + usage.output,
+    prompt_tokens_details: { cached_tokens: usage.cacheRead },
+    completion_tokens_details: { reasoning_tokens: usage.reasoning },
+  };
+}

@@ -1,0 +1,73 @@
+/** A named hold. `reached` settles when a reply first arrives at it; `release` lets it and all later ones pass. */
+export type Gate = Readonly<{ reached: Promise<void>; release: () => void }>;
+
+type GateState = Readonly<{ name: string; reached: boolean; released: boolean }>;
+
+export type Gates = Readonly<{
+  /** The gate of that name, made on first use. */
+  gate: (name: string) => Gate;
+  /** Arrives at a gate and waits until it is released or the signal aborts (then it rejects with the reason). */
+  pass: (name: string, signal: AbortSignal) => Promise<void>;
+  states: () => GateState[];
+  clear: () => void;
+}>;
+
+type Entry = Gate & { arrive: () => void; released: Promise<void>; isReached: boolean; isReleased: boolean };
+
+/** Makes an empty set of gates. `clear` releases every gate before it is forgotten. */
+export function createGates(): Gates {
+  const entries = new Map<string, Entry>();
+  const entryOf = (name: string): Entry => {
+    const known = entries.get(name);
+    if (known !== undefined) return known;
+    const made = createEntry();
+    entries.set(name, made);
+    return made;
+  };
+  return {
+    gate: entryOf,
+    pass: async (name, signal) => {
+      const entry = entryOf(name);
+      entry.arrive();
+      await untilAborted(entry.released, signal);
+    },
+    states: () => [...entries].map(([name, entry]) => ({ name, reached: entry.isReached, released: entry.isReleased })),
+    clear: () => {
+      for (const entry of entries.values()) entry.release();
+      entries.clear();
+    },
+  };
+}
+
+function createEntry(): Entry {
+  const reached = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const entry: Entry = {
+    reached: reached.promise,
+    released: released.promise,
+    isReached: false,
+    isReleased: false,
+    arrive: () => {
+      entry.isReached = true;
+      reached.resolve();
+    },
+    release: () => {
+      entry.isReleased = true;
+      released.resolve();
+    },
+  };
+  return entry;
+}
+
+/** Waits for a promise, but no longer than the signal lives. Rejects with the signal's reason when it aborts first. */
+export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

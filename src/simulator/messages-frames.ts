@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto';
+import { type Frame, type JsonObject, type PreparedReply, pieces, type WireCall } from './frames.ts';
+import { parseJson } from './wire.ts';
+
+const STOP_REASONS = {
+  stop: 'end_turn',
+  'tool-calls': 'tool_use',
+  length: 'max_tokens',
+  'content-filter': 'refusal',
+} as const;
+
+/** Gives a thinking text its signature. */
+type Sign = (thinking: string) => string;
+
+/** The events of a message stream, block after block. */
+export function* messagesFrames(reply: PreparedReply, sign: Sign): Generator<Frame> {
+  const { output_tokens: outputTokens, ...inputUsage } = usageOf(reply);
+  const message = { ...shellOf(reply), content: [], stop_reason: null, usage: { ...inputUsage, output_tokens: 1 } };
+  yield { kind: 'open', event: { type: 'message_start', message } };
+  yield { kind: 'open', event: { type: 'ping' } };
+  for (const [index, block] of blocksOf(reply).entries()) yield* blockFrames(block, index, reply.chunkChars, sign);
+  const delta = { stop_reason: STOP_REASONS[reply.finishReason], stop_sequence: null };
+  yield {
+    kind: 'end',
+    event: { type: 'message_delta', delta, usage: { output_tokens: outputTokens, ...detailsOf(reply) } },
+  };
+  yield { kind: 'end', event: { type: 'message_stop' } };
+}
+
+/** The body of a message that is not streamed. */
+export function messagesBody(reply: PreparedReply, sign: Sign): JsonObject {
+  return {
+    ...shellOf(reply),
+    content: blocksOf(reply).map((block) => wholeBlock(block, sign)),
+    stop_reason: STOP_REASONS[reply.finishReason],
+    usage: { ...usageOf(reply), ...detailsOf(reply) },
+  };
+}
+
+function shellOf(reply: PreparedReply): JsonObject {
+  const id = `msg_${randomBytes(12).toString('hex')}`;
+  return { id, type: 'message', role: 'assistant', model: reply.model, stop_sequence: null };
+}
+
+/** Unlike OpenAI's, `input_tokens` is what is left after everything that has to do with the cache. */
+function usageOf({ usage }: PreparedReply) {
+  return {
+    input_tokens: usage.input - usage.cacheRead - usage.cacheWrite,
+    cache_read_input_tokens: usage.cacheRead,
+    cache_creation_input_tokens: usage.cacheWrite,
+    output_tokens: usage.output,
+  };
+}
+
+function detailsOf({ usage }: PreparedReply): JsonObject {
+  return usage.reasoning === 0 ? {} : { output_tokens_details: { thinking_tokens: usage.reasoning } };
+}
+
+type Block =
+  | Readonly<{ type: 'thinking' | 'text'; text: string; sources: PreparedReply['sources'] }>
+  | Readonly<{ type: 'tool_use'; call: WireCall }>;
+
+function blocksOf(reply: PreparedReply): Block[] {
+  const text = (type: 'thinking' | 'text', content: string, sources: PreparedReply['sources'] = []): Block[] =>
+    content === '' ? [] : [{ type, text: content, sources }];
+  return [
+    ...text('thinking', reply.reasoning),
+    ...text('text', reply.text, reply.sources),
+    ...reply.calls.map((call): Block => ({ type: 'tool_use', call })),
+    ...text('text', reply.textAfterTools),
+  ];
+}
+
+function* blockFrames(block: Block, index: number, chunkChars: number, sign: Sign): Generator<Frame> {
+  const delta = (kind: 'chunk' | 'structure', change: JsonObject): Frame => ({
+    kind,
+    event: { type: 'content_block_delta', index, delta: change },
+  });
+  yield structure({ type: 'content_block_start', index, content_block: openBlock(block) });
+  if (block.type === 'tool_use') {
+    for (const piece of pieces(block.call.arguments, chunkChars)) {
+      yield delta('chunk', { type: 'input_json_delta', partial_json: piece });
+    }
+  } else if (block.type === 'thinking') {
+    for (const piece of pieces(block.text, chunkChars))
+      yield delta('chunk', { type: 'thinking_delta', thinking: piece });
+    yield delta('structure', { type: 'signature_delta', signature: sign(block.text) });
+  } else {
+    for (const piece of pieces(block.text, chunkChars)) yield delta('chunk', { type: 'text_delta', text: piece });
+    for (const citation of citationsOf(block)) yield delta('structure', { type: 'citations_delta', citation });
+  }
+  yield structure({ type: 'content_block_stop', index });
+}
+
+function structure(event: JsonObject): Frame {
+  return { kind: 'structure', event };
+}
+
+function openBlock(block: Block): JsonObject {
+  switch (block.type) {
+    case 'tool_use':
+      return { type: 'tool_use', id: block.call.id, name: block.call.name, input: {} };
+    case 'thinking':
+      return { type: 'thinking', thinking: '', signature: '' };
+    case 'text':
+      return { type: 'text', text: '' };
+  }
+}
+
+function wholeBlock(block: Block, sign: Sign): JsonObject {
+  switch (block.type) {
+    case 'tool_use': {
+      const { id, name, arguments: text } = block.call;
+      return { type: 'tool_use', id, name, input: parseJson(text)?.value ?? text };
+    }
+    case 'thinking':
+      return { type: 'thinking', thinking: block.text, signature: sign(block.text) };
+    case 'text': {
+      const citations = citationsOf(block);
+      return { type: 'text', text: block.text, ...(citations.length > 0 && { citations }) };
+    }
+  }
+}
+
+function citationsOf({ text, sources }: Extract<Block, { text: string }>): JsonObject[] {
+  return sources.map(({ url, title }) => ({
+    type: 'web_search_result_location',
+    cited_text: text.slice(0, 100),
+    url,
+    title,
+    encrypted_index: 'index',
+  }));
+}
