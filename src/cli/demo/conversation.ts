@@ -1,0 +1,94 @@
+import type { Accepted, ApiClient } from './api-client.ts';
+import type { Printer } from './printer.ts';
+import { NO_PROGRESS, showItem } from './progress.ts';
+import type { FeedItem } from './session-feed.ts';
+import { type Ending, isOver, NOTHING_YET, type Tally, tallyItem } from './tally.ts';
+
+/** The step during which the second message is sent. */
+const SEND_DURING_STEP = 2;
+/** How long an interrupted demo waits for its run to stop. */
+const CANCEL_WAIT_MS = 3_000;
+
+export type Talk = Readonly<{
+  api: ApiClient;
+  printer: Printer;
+  agent: string;
+  task: string;
+  /** What is sent while the agent works. */
+  message: string;
+  /** Aborted when the person has had enough: the run is cancelled. */
+  signal: AbortSignal;
+}>;
+
+export type TalkOutcome = Readonly<{
+  sessionId: string;
+  tally: Tally;
+  ended: Ending;
+  /** Messages sent while the run worked that it took up. */
+  injected: number;
+  durationMs: number;
+}>;
+
+/**
+ * Gives the agent its task, follows the session and sends the other message on the way, until the last run has ended.
+ * @throws what the API client throws
+ */
+export async function converse(talk: Talk): Promise<TalkOutcome> {
+  const { api, printer, signal } = talk;
+  const session = await api.createSession(talk.agent, 'Demo');
+  const startedAtMs = performance.now();
+  const task = await api.send(session.id, talk.task);
+  printer.print(
+    { kind: 'line', tone: 'plain', text: `session    ${session.id}` },
+    { kind: 'heading', text: 'You' },
+    { kind: 'stream', tone: 'plain', text: talk.task },
+  );
+  let tally = NOTHING_YET;
+  let progress = NO_PROGRESS;
+  let sent: Accepted | null = null;
+  try {
+    for await (const item of api.follow(session.id, signal)) {
+      const shown = showItem(progress, item);
+      progress = shown.progress;
+      printer.print(...shown.pieces);
+      tally = tallyItem(tally, item);
+      if (sent === null && isTimeToSend(item)) sent = await interject(talk, session.id);
+      if (isOver(tally, sent?.messageId ?? null)) break;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    tally = await cancel(talk, sent ?? task, tally);
+  } finally {
+    printer.end();
+  }
+  const durationMs = Math.round(performance.now() - startedAtMs);
+  const taken = tally.takenUp.filter((each) => each.messageId === sent?.messageId && each.runId === task.runId);
+  if (tally.ended === null) throw new Error('the event stream ended before the run');
+  return { sessionId: session.id, tally, ended: tally.ended, injected: taken.length, durationMs };
+}
+
+const isTimeToSend = (item: FeedItem): boolean =>
+  item.kind === 'event' && item.event.type === 'step:started' && item.event.data.step >= SEND_DURING_STEP;
+
+async function interject({ api, printer, message }: Talk, sessionId: string): Promise<Accepted> {
+  const accepted = await api.send(sessionId, message);
+  const answer = accepted.queued
+    ? `queued at position ${accepted.position}: the agent gets it with its next step`
+    : 'the run has just ended: the message starts another one';
+  printer.print(
+    { kind: 'line', tone: 'note', text: `✉ You, while the agent works: ${message}` },
+    { kind: 'line', tone: 'note', text: `  ${answer}` },
+  );
+  return accepted;
+}
+
+/** Without this the run would be gone on with by the next process that opens the database. */
+async function cancel({ api, printer }: Talk, { runId }: Accepted, tally: Tally): Promise<Tally> {
+  printer.end();
+  printer.print({ kind: 'line', tone: 'bad', text: 'Stopping: the run is being cancelled.' });
+  const run = await api.cancelRun(runId, CANCEL_WAIT_MS).catch(() => null);
+  const status = run?.status === 'completed' ? 'completed' : 'cancelled';
+  const reason =
+    run === null || run.status === 'cancelling' ? 'interrupted; the run has not confirmed it' : 'interrupted';
+  return { ...tally, ended: { runId, status, reason } };
+}

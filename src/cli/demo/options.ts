@@ -1,0 +1,54 @@
+import { parseArgs } from 'node:util';
+
+export type DemoOptions = Readonly<{
+  /** What the agent is asked to do; null: the demo's own task. */
+  task: string | null;
+  /** The folder to work on; null: a sample project of the demo's own. */
+  workspace: string | null;
+  /** Progress to stderr, one JSON line to stdout. */
+  json: boolean;
+}>;
+
+export type ParsedArguments =
+  | Readonly<{ kind: 'run'; options: DemoOptions }>
+  | Readonly<{ kind: 'help' }>
+  | Readonly<{ kind: 'mistake'; message: string }>;
+
+export const HELP = `npm run demo -- [options] ["task"]
+
+Starts the whole service in this process, gives an agent a task through the HTTP API, sends it another message while
+it works, shows what happens and cleans up.
+
+  "task"            what the agent is to do (default: find a mistake in a small sample project)
+  --workspace DIR   work on your own folder; the agent may change files in it (default: a temporary sample project)
+  --json            progress to stderr, and as the last line of stdout
+                    {"status","steps","toolCalls","injected","events","durationMs","backend"}
+  --help            this text
+
+Environment
+  OPENAI_API_KEY    asks a real model; without it a script stands in for one
+                    (OPENAI_BASE_URL and BATON_MODEL=provider/model choose another)
+  DATABASE_URL      uses this Postgres; without it one is started in .baton (BATON_DATA_DIR)
+  REDIS_URL         uses this Redis; without it queue and live events go over Postgres
+  NO_COLOR          no colours
+
+Exit code: 0 when the run completed, 1 when not, 2 for wrong arguments, 130 after Ctrl-C.`;
+
+/** Reads the command line. Several words without quotes are one task. */
+export function parseArguments(args: readonly string[]): ParsedArguments {
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: { workspace: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    });
+    if (values.help === true) return { kind: 'help' };
+    const task = positionals.length === 0 ? null : positionals.join(' ').trim();
+    if (task === '') return { kind: 'mistake', message: 'The task is blank.' };
+    const { workspace = null, json = false } = values;
+    if (workspace === '') return { kind: 'mistake', message: '--workspace needs the name of a folder.' };
+    return { kind: 'run', options: { task, workspace, json } };
+  } catch (error) {
+    return { kind: 'mistake', message: error instanceof Error ? error.message : String(error) };
+  }
+}

@@ -1,0 +1,96 @@
+import { createApiClient } from './api-client.ts';
+import { converse, type TalkOutcome } from './conversation.ts';
+import { type Interrupt, listenForInterrupt } from './interrupt.ts';
+import { type DemoOptions, HELP, parseArguments } from './options.ts';
+import { createPrinter, type Printer } from './printer.ts';
+import { GENERAL_MESSAGE, GENERAL_TASK, SAMPLE_MESSAGE, SAMPLE_TASK } from './sample-project.ts';
+import type { DemoService } from './service.ts';
+import { showSummary, toJsonLine } from './summary.ts';
+import { printable, seconds } from './words.ts';
+import { openWorkspace, type WorkspaceFolder } from './workspace-folder.ts';
+
+const EXIT_NOT_COMPLETED = 1;
+const EXIT_WRONG_ARGUMENTS = 2;
+
+/**
+ * The demo from its arguments to its exit code. When this returns everything it started has stopped and every temporary
+ * folder is gone; it does not throw.
+ */
+export async function runDemo(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const parsed = parseArguments(args);
+  if (parsed.kind === 'help') {
+    process.stdout.write(`${HELP}\n`);
+    return 0;
+  }
+  if (parsed.kind === 'mistake') return refuse(parsed.message);
+  const { options } = parsed;
+  using interrupt = listenForInterrupt(process.stdout, process.stderr);
+  const printer = createPrinter(options.json ? process.stderr : process.stdout);
+  try {
+    await using workspace = await openWorkspace(options.workspace);
+    if (workspace === null) return refuse(`--workspace: ${options.workspace} is no folder.`);
+    const code = await play(options, environment, { workspace, printer, interrupt });
+    return interrupt.signal.aborted ? interrupt.exitCode() : code;
+  } catch (error) {
+    printer.end();
+    if (interrupt.signal.aborted) return interrupt.exitCode();
+    process.stderr.write(`The demo failed: ${reasonOf(error)}\n`);
+    return EXIT_NOT_COMPLETED;
+  }
+}
+
+function refuse(message: string): number {
+  process.stderr.write(`${message}\nTry: npm run demo -- --help\n`);
+  return EXIT_WRONG_ARGUMENTS;
+}
+
+type Stage = Readonly<{ workspace: WorkspaceFolder; printer: Printer; interrupt: Interrupt }>;
+
+async function play(options: DemoOptions, environment: NodeJS.ProcessEnv, stage: Stage): Promise<number> {
+  const { workspace, printer, interrupt } = stage;
+  const startedAtMs = performance.now();
+  printer.print({ kind: 'heading', text: 'Baton demo: an agent whose every step is a durable job' });
+  printer.print({ kind: 'line', tone: 'dim', text: 'starting database, queue, worker and server …' });
+  // Most of the code is loaded only now: a person sees at once that something happens.
+  const { DEMO_AGENT, startDemoService } = await import('./service.ts');
+  await using service = await startDemoService(environment, workspace.path);
+  interrupt.signal.throwIfAborted();
+  introduce(printer, service, workspace, performance.now() - startedAtMs);
+  const outcome = await converse({
+    api: createApiClient(service.url),
+    printer,
+    agent: DEMO_AGENT,
+    task: options.task ?? (workspace.isSample ? SAMPLE_TASK : GENERAL_TASK),
+    message: workspace.isSample ? SAMPLE_MESSAGE : GENERAL_MESSAGE,
+    signal: interrupt.signal,
+  });
+  report(options, printer, outcome, service);
+  return outcome.ended.status === 'completed' ? 0 : EXIT_NOT_COMPLETED;
+}
+
+function introduce(printer: Printer, service: DemoService, workspace: WorkspaceFolder, durationMs: number): void {
+  const model = service.isSimulated ? 'a script stands in for it (set OPENAI_API_KEY for a real one)' : service.model;
+  const facts = {
+    files: workspace.isSample ? `a sample project in ${workspace.path}` : workspace.path,
+    model,
+    database: service.database,
+    queue: service.backend === 'redis' ? 'BullMQ on Redis' : 'BullMQ on PostgreSQL',
+    server: `${service.url} (up after ${seconds(durationMs)})`,
+  };
+  for (const [name, fact] of Object.entries(facts)) {
+    printer.print({ kind: 'line', tone: 'plain', text: `${name.padEnd(10)} ${fact}` });
+  }
+  if (service.remark !== null) printer.print({ kind: 'line', tone: 'bad', text: service.remark });
+}
+
+function report(options: DemoOptions, printer: Printer, outcome: TalkOutcome, service: DemoService): void {
+  printer.print(...showSummary(outcome, service));
+  if (options.json) process.stdout.write(`${toJsonLine(outcome, service.backend)}\n`);
+}
+
+/** The message with those of its causes: "cannot migrate: connect ECONNREFUSED …". */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return printable(String(error));
+  const own = error instanceof AggregateError ? error.errors.map(reasonOf).join(', ') : printable(error.message);
+  return error.cause === undefined ? own : `${own}: ${reasonOf(error.cause)}`;
+}

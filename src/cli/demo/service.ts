@@ -1,0 +1,89 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative, resolve } from 'node:path';
+import { EmbeddedPostgresError } from '../../embedded/errors.ts';
+import { startApi } from '../../runtime/api-server.ts';
+import { type Config, loadConfig } from '../../runtime/config.ts';
+import { type Dependencies, openDependencies } from '../../runtime/dependencies.ts';
+import { startJobWorker } from '../../runtime/job-worker.ts';
+import { simulateWithoutKey } from '../simulate-without-key.ts';
+
+export const DEMO_AGENT = 'workspace';
+
+const AGENTS_DIR = join(import.meta.dirname, '../../../agents');
+
+export type DemoService = AsyncDisposable &
+  Readonly<{
+    url: string;
+    backend: 'redis' | 'postgres';
+    /** `provider/model`. */
+    model: string;
+    isSimulated: boolean;
+    /** For a person. */
+    database: string;
+    /** Whether the session can still be read when the demo is over. */
+    keepsSessions: boolean;
+    /** Something unusual that a person should know. */
+    remark: string | null;
+  }>;
+
+/**
+ * Starts the whole service in this process: API and step worker on a free port of 127.0.0.1, over an embedded Postgres
+ * and a simulated model where the environment names no others. Its logs are off: the demo's output is for people.
+ * @throws BatonError `config_invalid`, EmbeddedPostgresError, and what services throw that cannot be reached
+ */
+export async function startDemoService(environment: NodeJS.ProcessEnv, workspaceDir: string): Promise<DemoService> {
+  await using stack = new AsyncDisposableStack();
+  const simulated = await simulateWithoutKey(environment, stack);
+  const config = loadConfig({
+    BATON_AGENTS_DIR: AGENTS_DIR,
+    ...simulated,
+    BATON_HOST: '127.0.0.1',
+    BATON_PORT: '0',
+    BATON_WORKSPACE_DIR: workspaceDir,
+    BATON_LOG_LEVEL: 'silent',
+    BATON_SHUTDOWN_GRACE_MS: '0',
+  });
+  const { deps, remark } = await openWithFreeDataDir(config, stack);
+  stack.use(await startJobWorker(deps));
+  const { url } = stack.use(await startApi(deps));
+  const owned = stack.move();
+  return {
+    url,
+    backend: deps.jobs.backend,
+    model: deps.agents.get(DEMO_AGENT).model,
+    isSimulated: simulated !== environment,
+    database: describeDatabase(deps.config),
+    keepsSessions: remark === null,
+    remark,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+type Opened = Readonly<{ deps: Dependencies; remark: string | null }>;
+
+/** Another process may have the embedded database (`npm start` in the same folder): then a temporary one does. */
+async function openWithFreeDataDir(config: Config, stack: AsyncDisposableStack): Promise<Opened> {
+  try {
+    return { deps: stack.use(await openDependencies(config, { migrate: true })), remark: null };
+  } catch (error) {
+    if (!(error instanceof EmbeddedPostgresError) || error.code !== 'EMBEDDED_POSTGRES_IN_USE') throw error;
+    const parent = await mkdtemp(join(tmpdir(), 'baton-demo-data-'));
+    stack.defer(() => rm(parent, { recursive: true, force: true, maxRetries: 5 }));
+    // PostgreSQL may run under another account, which has to pass through.
+    await chmod(parent, 0o755);
+    const dataDir = join(parent, 'data');
+    const deps = stack.use(await openDependencies({ ...config, dataDir }, { migrate: true }));
+    return { deps, remark: `${error.message} The demo takes a temporary one, which is removed at the end.` };
+  }
+}
+
+function describeDatabase({ databaseUrl, dataDir }: Config): string {
+  if (databaseUrl === undefined) {
+    const near = relative(process.cwd(), dataDir);
+    return `PostgreSQL of its own, in ${near.startsWith('..') ? resolve(dataDir) : near}`;
+  }
+  // Never the URL itself: it may hold a password.
+  const { hostname, port, pathname } = new URL(databaseUrl);
+  return `PostgreSQL at ${hostname}${port === '' ? '' : `:${port}`}${pathname}`;
+}

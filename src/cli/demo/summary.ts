@@ -1,0 +1,42 @@
+import type { TalkOutcome } from './conversation.ts';
+import type { Piece } from './progress.ts';
+import type { DemoService } from './service.ts';
+import { count, oneLine, seconds } from './words.ts';
+
+/** Where `npm start` serves when nothing else is set. */
+const DEFAULT_URL = 'http://127.0.0.1:4400';
+
+/** What a person wants to know at the end. */
+export function showSummary(
+  { ended, tally, injected, durationMs, sessionId }: TalkOutcome,
+  { backend, keepsSessions }: Pick<DemoService, 'backend' | 'keepsSessions'>,
+): Piece[] {
+  const completed = ended.status === 'completed';
+  const { steps, toolCalls, events, inputTokens, cacheReadTokens, outputTokens } = tally;
+  const why = completed || ended.reason === undefined ? '' : ` (${oneLine(ended.reason, 400)})`;
+  const title = `${completed ? '✓' : '✗'} ${ended.status}${why} after ${seconds(durationMs)}`;
+  const work = [
+    count(steps, 'step'),
+    count(toolCalls, 'tool call'),
+    `${count(injected, 'message')} taken up on the way`,
+  ];
+  const tokens = `${count(inputTokens, 'token')} in (${count(cacheReadTokens, 'token')} of them cached)`;
+  const facts = [
+    ['answer', completed ? 'the text of the last step, above' : 'none'],
+    ['work', work.join(', ')],
+    ['usage', `${tokens}, ${count(outputTokens, 'token')} out`],
+    ['log', `${count(events, 'durable event')}, backend ${backend}`],
+    ['session', keepsSessions ? `npm start, then ${DEFAULT_URL}/v1/sessions/${sessionId}/messages` : 'not kept'],
+  ] as const;
+  return [
+    { kind: 'heading', text: title },
+    ...facts.map(([name, fact]): Piece => ({ kind: 'line', tone: 'plain', text: `${name.padEnd(10)} ${fact}` })),
+  ];
+}
+
+/** The last line of `--json`. */
+export function toJsonLine(outcome: TalkOutcome, backend: DemoService['backend']): string {
+  const { ended, tally, injected, durationMs } = outcome;
+  const { steps, toolCalls, events } = tally;
+  return JSON.stringify({ status: ended.status, steps, toolCalls, injected, events, durationMs, backend });
+}

@@ -1,0 +1,83 @@
+import type { FeedItem } from './session-feed.ts';
+
+/** How runs end, as the events say it. */
+export type Ending = Readonly<{
+  runId: string;
+  status: 'completed' | 'failed' | 'cancelled' | 'incomplete';
+  /** Why it did not complete. */
+  reason?: string;
+}>;
+
+/** What happened so far, counted from the events alone. */
+export type Tally = Readonly<{
+  steps: number;
+  toolCalls: number;
+  /** Durable events received. */
+  events: number;
+  inputTokens: number;
+  cacheReadTokens: number;
+  outputTokens: number;
+  /** Messages that have become part of the conversation, with the run that took them up. */
+  takenUp: readonly Readonly<{ messageId: string; runId: string | null }>[];
+  ended: Ending | null;
+}>;
+
+export const NOTHING_YET: Tally = {
+  steps: 0,
+  toolCalls: 0,
+  events: 0,
+  inputTokens: 0,
+  cacheReadTokens: 0,
+  outputTokens: 0,
+  takenUp: [],
+  ended: null,
+};
+
+/** Counts one more item. Pure. */
+export function tallyItem(before: Tally, item: FeedItem): Tally {
+  if (item.kind !== 'event') return before;
+  const { event, runId } = item;
+  const tally = { ...before, events: before.events + 1 };
+  switch (event.type) {
+    case 'step:completed':
+      return { ...tally, steps: tally.steps + 1 };
+    case 'llm:tool-call':
+      return { ...tally, toolCalls: tally.toolCalls + 1 };
+    case 'usage:updated': {
+      const { inputTokens, cacheReadTokens, outputTokens } = event.data.usage;
+      return {
+        ...tally,
+        inputTokens: tally.inputTokens + inputTokens,
+        cacheReadTokens: tally.cacheReadTokens + cacheReadTokens,
+        outputTokens: tally.outputTokens + outputTokens,
+      };
+    }
+    case 'message:dequeued': {
+      const taken = event.data.ids.map((messageId) => ({ messageId, runId }));
+      return { ...tally, takenUp: [...tally.takenUp, ...taken] };
+    }
+    case 'run:completed':
+      return { ...tally, ended: { runId: event.data.runId, status: 'completed' } };
+    case 'run:incomplete':
+      return { ...tally, ended: { runId: event.data.runId, status: 'incomplete', reason: event.data.reason } };
+    case 'run:cancelled':
+      return { ...tally, ended: { runId: event.data.runId, status: 'cancelled', reason: 'it was cancelled' } };
+    case 'run:failed': {
+      const { code, message } = event.data.error;
+      return { ...tally, ended: { runId: event.data.runId, status: 'failed', reason: `${code}: ${message}` } };
+    }
+    default:
+      return tally;
+  }
+}
+
+/**
+ * Whether a run has ended and nothing follows. A message that came too late for its run starts another one; after a
+ * failure or a cancel it stays parked.
+ * @param sentId the message that was sent while the agent worked, or null
+ */
+export function isOver({ ended, takenUp }: Tally, sentId: string | null): boolean {
+  if (ended === null) return false;
+  if (sentId === null || ended.status === 'failed' || ended.status === 'cancelled') return true;
+  return takenUp.some(({ messageId, runId }) => messageId === sentId && runId === ended.runId);
+}

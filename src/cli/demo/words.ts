@@ -1,0 +1,49 @@
+import { stripVTControlCharacters } from 'node:util';
+
+const MAX_ARGUMENTS_CHARS = 90;
+const MAX_VALUE_CHARS = 60;
+const MAX_RESULT_CHARS = 90;
+
+const NUMBER = new Intl.NumberFormat('en-US');
+
+/** "1 step", "2 steps", "12,345 tokens". */
+export function count(amount: number, noun: string): string {
+  return `${NUMBER.format(amount)} ${noun}${amount === 1 ? '' : 's'}`;
+}
+
+/** Milliseconds as "0.4 s". */
+export function seconds(durationMs: number): string {
+  return `${(Math.max(0, durationMs) / 1000).toFixed(1)} s`;
+}
+
+/** Text of a model or a tool without what could move a terminal's cursor or change its colours. */
+export function printable(text: string): string {
+  return stripVTControlCharacters(text)
+    .replaceAll('\t', '  ')
+    .replace(/[\p{Cc}--\n]/gv, '');
+}
+
+/** A text on one line, cut to a length. */
+export function oneLine(text: string, maxChars: number): string {
+  const line = printable(text).replace(/\s+/g, ' ').trim();
+  return line.length <= maxChars ? line : `${line.slice(0, maxChars - 1).trimEnd()}…`;
+}
+
+/** The arguments of a tool call on one line: `pattern: applyVoucher, limit: 200`. */
+export function shortArguments(args: unknown): string {
+  if (typeof args !== 'object' || args === null || Array.isArray(args)) return oneLine(JSON.stringify(args) ?? '', 90);
+  const fields = Object.entries(args).map(([name, value]) => {
+    return `${name}: ${oneLine(typeof value === 'string' ? value : JSON.stringify(value), MAX_VALUE_CHARS)}`;
+  });
+  return oneLine(fields.join(', '), MAX_ARGUMENTS_CHARS);
+}
+
+/** The first line of a result that says something, and how many follow it. */
+export function shortResult(result: string): string {
+  const lines = printable(result)
+    .split('\n')
+    .filter((line) => line.trim() !== '');
+  const [first = '', ...others] = lines;
+  const more = others.length === 0 ? '' : ` (+${count(others.length, 'line')})`;
+  return `${oneLine(first, MAX_RESULT_CHARS)}${more}`;
+}

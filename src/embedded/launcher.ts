@@ -1,0 +1,80 @@
+import { chmod, mkdir, realpath } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { findBinariesPackage, prepareBinaries } from './binaries.ts';
+import { APP_NAME, clusterDirOf, openCluster } from './cluster.ts';
+import { EmbeddedPostgresError } from './errors.ts';
+import { settleLeftover } from './leftover.ts';
+import { lockDataDir } from './owner-lock.ts';
+import { startPostmaster } from './postmaster.ts';
+import { choosePostgresCommand, shareOwner } from './privileges.ts';
+
+/** A PostgreSQL server that belongs to this process. */
+export type EmbeddedPostgres = AsyncDisposable & {
+  /** TCP on 127.0.0.1, role `baton` (not superuser), database `baton` (owned by it). Contains the password. */
+  readonly connectionString: string;
+  readonly port: number;
+  readonly pid: number;
+};
+
+/**
+ * Starts PostgreSQL from npm's binaries on a data directory, which is created on the first start. The server ends when
+ * the result is disposed (fast shutdown, escalating, at most about 25 s) and, on Linux, also when this process is
+ * killed. Call it from the main thread: the kernel ties the server to the calling thread.
+ *
+ * @param options.dataDir any directory of our own, relative or absolute; `cluster/` in it is the database
+ * @param options.log gets the server's log and our own remarks, line by line, without line ends
+ * @throws EmbeddedPostgresError with the code `EMBEDDED_POSTGRES_UNSUPPORTED` (no binaries for this platform: set
+ *   DATABASE_URL), `EMBEDDED_POSTGRES_IN_USE` (names the pid of the other owner), `EMBEDDED_POSTGRES_DATA_DIR`,
+ *   `EMBEDDED_POSTGRES_VERSION`, `EMBEDDED_POSTGRES_INIT_FAILED` or `EMBEDDED_POSTGRES_START_FAILED`
+ */
+export async function startEmbeddedPostgres(options: {
+  readonly dataDir: string;
+  readonly log?: (line: string) => void;
+}): Promise<EmbeddedPostgres> {
+  const { log = () => undefined } = options;
+  const packageDir = findBinariesPackage();
+  const dataDir = await prepareDataDir(options.dataDir);
+  const clusterDir = clusterDirOf(dataDir);
+  await using resources = new AsyncDisposableStack();
+  resources.use(await lockDataDir(dataDir));
+  const binaries = await prepareBinaries(packageDir, join(dataDir, 'lib'));
+  const command = await choosePostgresCommand(binaries, dataDir, log);
+  await settleLeftover(clusterDir, log);
+  const { password } = await openCluster(command, dataDir, log);
+  const postmaster = await startPostmaster({ command, clusterDir, log });
+  resources.defer(postmaster.stop);
+
+  const owned = resources.move();
+  let disposed: Promise<void> | undefined;
+  return {
+    connectionString: `postgres://${APP_NAME}:${password}@127.0.0.1:${postmaster.port}/${APP_NAME}`,
+    port: postmaster.port,
+    pid: postmaster.pid,
+    [Symbol.asyncDispose]() {
+      disposed ??= owned.disposeAsync();
+      return disposed;
+    },
+  };
+}
+
+async function prepareDataDir(givenPath: string): Promise<string> {
+  const path = resolve(givenPath);
+  try {
+    const firstCreated = await mkdir(path, { recursive: true });
+    if (firstCreated !== undefined) await claimCreated(path, firstCreated);
+    return await realpath(path);
+  } catch (cause) {
+    throw new EmbeddedPostgresError('EMBEDDED_POSTGRES_DATA_DIR', `Cannot create the data directory ${path}.`, {
+      cause,
+    });
+  }
+}
+
+async function claimCreated(path: string, firstCreated: string): Promise<void> {
+  // Only the innermost directory is private: where user namespaces are forbidden, PostgreSQL runs under an account
+  // that has to pass through the others.
+  await chmod(path, 0o700);
+  for (let dir = path; dir.length >= firstCreated.length; dir = dirname(dir)) {
+    await shareOwner(dir, dirname(firstCreated));
+  }
+}

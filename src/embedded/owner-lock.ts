@@ -1,0 +1,85 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EmbeddedPostgresError } from './errors.ts';
+import { shareOwner } from './privileges.ts';
+
+const SQLITE_BUSY = 5;
+const OWNER_NAME_TIMEOUT_MS = 1_000;
+
+/** Keeps locks from the garbage collector, which would close, and so free, that of a server nobody refers to. */
+const heldLocks = new Set<DatabaseSync>();
+
+/**
+ * Takes the data directory for this process, or says who has it.
+ *
+ * Node has no file locks of its own; SQLite has, and the kernel frees them when the process dies in whatever way. So
+ * there is no stale lock to judge, and a free lock proves that the last owner is gone. The database stays empty.
+ * `owner.pid` beside it only names the owner in the error.
+ *
+ * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_IN_USE` naming the pid of the owner,
+ *   `EMBEDDED_POSTGRES_DATA_DIR` when the lock file cannot be opened for writing
+ */
+export async function lockDataDir(dataDir: string): Promise<AsyncDisposable> {
+  const lockPath = join(dataDir, 'owner.lock');
+  const pidPath = join(dataDir, 'owner.pid');
+  const held = takeLock(lockPath);
+  if (held === undefined) {
+    const pid = await readOwner(pidPath);
+    throw new EmbeddedPostgresError(
+      'EMBEDDED_POSTGRES_IN_USE',
+      `${dataDir} is in use by ${pid === undefined ? 'another process' : `process ${pid}`}. Stop it or choose another data directory.`,
+    );
+  }
+  try {
+    await writeFile(pidPath, `${process.pid}\n`);
+    await shareOwner(lockPath, dataDir);
+    await shareOwner(pidPath, dataDir);
+  } catch (cause) {
+    held.close();
+    throw new EmbeddedPostgresError('EMBEDDED_POSTGRES_DATA_DIR', `Cannot write ${pidPath}.`, { cause });
+  }
+  heldLocks.add(held);
+  return {
+    async [Symbol.asyncDispose]() {
+      await writeFile(pidPath, '').catch(() => undefined);
+      heldLocks.delete(held);
+      held.close();
+    },
+  };
+}
+
+function takeLock(lockPath: string): DatabaseSync | undefined {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(lockPath, { timeout: 0 });
+    // The journal in memory: a file beside the lock would be left behind by a crash.
+    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    return database;
+  } catch (cause) {
+    database?.close();
+    if (cause instanceof Error && 'errcode' in cause && cause.errcode === SQLITE_BUSY) return undefined;
+    throw new EmbeddedPostgresError('EMBEDDED_POSTGRES_DATA_DIR', `Cannot lock ${lockPath}.`, { cause });
+  }
+}
+
+/** Between taking the lock and writing its pid the owner is unnamed, or a dead predecessor is named: wait a moment. */
+async function readOwner(pidPath: string): Promise<number | undefined> {
+  const deadline = Date.now() + OWNER_NAME_TIMEOUT_MS;
+  do {
+    const pid = Number.parseInt(await readFile(pidPath, 'utf8').catch(() => ''), 10);
+    if (pid > 0 && isAlive(pid)) return pid;
+    await sleep(20);
+  } while (Date.now() < deadline);
+  return undefined;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}

@@ -1,0 +1,158 @@
+import { readFileSync } from 'node:fs';
+import { parse as parseYaml } from 'yaml';
+import { z } from 'zod';
+import { BatonError } from '../domain/errors.ts';
+import {
+  FIRST_CHUNK_TIMEOUT_MS,
+  HEARTBEAT_INTERVAL_MS,
+  IDLE_CHUNK_TIMEOUT_MS,
+  LEASE_DURATION_MS,
+} from '../domain/tunables.ts';
+
+/** Variables are text, so digits count as a number; nothing else does, unlike with a coercion. */
+const wholeNumber = (minimum: number, maximum: number) =>
+  z.preprocess(
+    (value) => (typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value),
+    z.number().int().min(minimum).max(maximum),
+  );
+const url = (...protocols: string[]) =>
+  z.url({ protocol: new RegExp(`^(${protocols.join('|')})$`), error: `a URL with ${protocols.join(':// or ')}://` });
+
+/** Every setting, as the optional file names it. */
+const configSchema = z.strictObject({
+  /** Postgres. Without it an embedded one is started in `dataDir`. */
+  databaseUrl: url('postgres', 'postgresql').optional(),
+  /** Redis for queues and live events. Without it both go over Postgres. */
+  redisUrl: url('redis', 'rediss').optional(),
+  host: z.string().default('127.0.0.1'),
+  /**
+   * Without API keys everybody who reaches the server may do everything, so it binds to loopback only. `true` lifts that:
+   * for a container whose port is published on loopback or behind a proxy that checks its callers.
+   */
+  allowPublicBind: z.stringbool().or(z.boolean()).default(false),
+  /** 0 picks a free one. */
+  port: wholeNumber(0, 65_535).default(4400),
+  /** Where the embedded Postgres keeps its files. */
+  dataDir: z.string().default('.baton'),
+  /** Folder of the agents' YAML files. */
+  agentsDir: z.string().default('agents'),
+  /** Root of the `workspace` tools: nothing outside of it is read or written by them. */
+  workspaceDir: z.string().default('.'),
+  /** Prefix of every key and channel in Redis. */
+  queuePrefix: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/)
+    .default('baton'),
+  /** Steps that one process works on at the same time. */
+  stepConcurrency: wholeNumber(1, 10_000).default(50),
+  /** Compactions, each of them one model call or several, that one process works on at the same time. */
+  compactionConcurrency: wholeNumber(1, 10_000).default(20),
+  /** Prunes that one process works on at the same time: short, without any model call. */
+  pruneConcurrency: wholeNumber(1, 10_000).default(10),
+  /** Connections to Postgres for the service's own queries, per process. */
+  databaseConnections: wholeNumber(2, 500).default(10),
+  leaseDurationMs: wholeNumber(500, 3_600_000).default(LEASE_DURATION_MS),
+  heartbeatIntervalMs: wholeNumber(100, 600_000).default(HEARTBEAT_INTERVAL_MS),
+  /** How long a model may be silent before its first chunk, and between two; then the call is tried again. */
+  firstChunkTimeoutMs: wholeNumber(100, 3_600_000).default(FIRST_CHUNK_TIMEOUT_MS),
+  idleChunkTimeoutMs: wholeNumber(100, 3_600_000).default(IDLE_CHUNK_TIMEOUT_MS),
+  /** Time that running steps get on SIGTERM before they are handed back. */
+  shutdownGraceMs: wholeNumber(0, 3_600_000).default(10_000),
+  logLevel: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+  openaiApiKey: z.string().min(1).optional(),
+  openaiBaseUrl: url('http', 'https').optional(),
+  anthropicApiKey: z.string().min(1).optional(),
+  anthropicBaseUrl: url('http', 'https').optional(),
+  /** Takes the place of the model in every agent: `provider/model`. */
+  model: z
+    .string()
+    .regex(/^[a-z0-9-]+\/.+$/)
+    .optional(),
+  /** File (YAML or JSON) with what is to be known of models: a list of entries that add to the registry or change it. */
+  modelsFile: z.string().min(1).optional(),
+  /** Where the providers `simulated`, `simulated-chat` and `simulated-anthropic` answer. Without it they do not exist. */
+  simulatorUrl: url('http').optional(),
+});
+
+export type Config = Readonly<z.infer<typeof configSchema>>;
+
+/** The environment variable of each setting. */
+export const VARIABLES: Readonly<Record<keyof Config, string>> = {
+  databaseUrl: 'DATABASE_URL',
+  redisUrl: 'REDIS_URL',
+  host: 'BATON_HOST',
+  allowPublicBind: 'BATON_ALLOW_PUBLIC_BIND',
+  port: 'BATON_PORT',
+  dataDir: 'BATON_DATA_DIR',
+  agentsDir: 'BATON_AGENTS_DIR',
+  workspaceDir: 'BATON_WORKSPACE_DIR',
+  queuePrefix: 'BATON_QUEUE_PREFIX',
+  stepConcurrency: 'BATON_STEP_CONCURRENCY',
+  compactionConcurrency: 'BATON_COMPACTION_CONCURRENCY',
+  pruneConcurrency: 'BATON_PRUNE_CONCURRENCY',
+  databaseConnections: 'BATON_DATABASE_CONNECTIONS',
+  leaseDurationMs: 'BATON_LEASE_DURATION_MS',
+  heartbeatIntervalMs: 'BATON_HEARTBEAT_INTERVAL_MS',
+  firstChunkTimeoutMs: 'BATON_FIRST_CHUNK_TIMEOUT_MS',
+  idleChunkTimeoutMs: 'BATON_IDLE_CHUNK_TIMEOUT_MS',
+  shutdownGraceMs: 'BATON_SHUTDOWN_GRACE_MS',
+  logLevel: 'BATON_LOG_LEVEL',
+  openaiApiKey: 'OPENAI_API_KEY',
+  openaiBaseUrl: 'OPENAI_BASE_URL',
+  anthropicApiKey: 'ANTHROPIC_API_KEY',
+  anthropicBaseUrl: 'ANTHROPIC_BASE_URL',
+  model: 'BATON_MODEL',
+  modelsFile: 'BATON_MODELS_FILE',
+  simulatorUrl: 'BATON_SIMULATOR_URL',
+};
+
+/** Names the optional configuration file (YAML or JSON). */
+const FILE_VARIABLE = 'BATON_CONFIG';
+
+/** Settings of the tests share the prefix and are none of ours. */
+const TEST_VARIABLES = /^BATON_TEST_/;
+
+/**
+ * The configuration from environment and file, the environment first; parsed once, frozen.
+ * @throws BatonError `config_invalid` that names every variable or key that is unknown or has a bad value
+ */
+export function loadConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const known = new Set([...Object.values(VARIABLES), FILE_VARIABLE]);
+  const unknown = Object.keys(environment).filter(
+    (name) => name.startsWith('BATON_') && !known.has(name) && !TEST_VARIABLES.test(name),
+  );
+  if (unknown.length > 0) throw new BatonError('config_invalid', `unknown settings: ${unknown.join(', ')}`);
+  const fromEnvironment = Object.entries(VARIABLES).flatMap(([key, variable]) => {
+    const value = environment[variable];
+    return value === undefined || value === '' ? [] : [[key, value] as const];
+  });
+  const file = environment[FILE_VARIABLE];
+  const parsed = configSchema.safeParse({
+    ...(file === undefined || file === '' ? {} : readConfigFile(file)),
+    ...Object.fromEntries(fromEnvironment),
+  });
+  if (parsed.success) return Object.freeze(withRenewableLease(parsed.data));
+  const problems = parsed.error.issues.map((issue) => {
+    const key = issue.path.join('.');
+    const variable = VARIABLES[key as keyof Config];
+    return variable === undefined ? issue.message : `${variable} (${key}): ${issue.message}`;
+  });
+  throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
+}
+
+/** A lease that ends before its second heartbeat would be lost by every long step. */
+function withRenewableLease(config: Config): Config {
+  if (config.heartbeatIntervalMs * 2 <= config.leaseDurationMs) return config;
+  throw new BatonError(
+    'config_invalid',
+    `${VARIABLES.heartbeatIntervalMs} (${config.heartbeatIntervalMs}) must be at most half of ${VARIABLES.leaseDurationMs} (${config.leaseDurationMs})`,
+  );
+}
+
+function readConfigFile(path: string): object {
+  try {
+    return z.record(z.string(), z.unknown()).parse(parseYaml(readFileSync(path, 'utf8')) ?? {});
+  } catch (error) {
+    throw new BatonError('config_invalid', `${FILE_VARIABLE}: ${path} cannot be read as YAML`, { cause: error });
+  }
+}

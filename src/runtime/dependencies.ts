@@ -1,0 +1,124 @@
+import { hostname } from 'node:os';
+import type { AgentCatalogue } from '../agents/agent.ts';
+import { loadAgents } from '../agents/load-agents.ts';
+import { loadModels } from '../agents/load-models.ts';
+import { createModels } from '../agents/providers.ts';
+import type { ModelEntry, ModelOverride } from '../domain/context/model-registry.ts';
+import { BatonError } from '../domain/errors.ts';
+import { startEmbeddedPostgres } from '../embedded/launcher.ts';
+import type { LiveBus } from '../events/live-bus.ts';
+import { createPostgresBus } from '../events/postgres-bus.ts';
+import { createRedisBus } from '../events/redis-bus.ts';
+import { createJobQueues } from '../queues/bullmq-queues.ts';
+import type { JobQueues } from '../queues/job-queue.ts';
+import { migrateQueueTables } from '../queues/migrate.ts';
+import type { ModelPort } from '../step/model-port.ts';
+import { type Db, openDatabase } from '../store/database.ts';
+import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
+import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';
+import { createSessionTools } from '../tools/session-tools.ts';
+import type { Tool } from '../tools/tool.ts';
+import { createWorkspaceTools } from '../tools/workspace/workspace-tools.ts';
+import type { Config } from './config.ts';
+import { createLog, type Log, toSafeError } from './log.ts';
+import { newId } from './new-id.ts';
+
+/** What every process of the service is made of. Disposing it closes whatever it opened, last first. */
+export type Dependencies = AsyncDisposable &
+  Readonly<{
+    config: Config;
+    databaseUrl: string;
+    db: Db;
+    jobs: JobQueues;
+    bus: LiveBus;
+    log: Log;
+    agents: AgentCatalogue;
+    models: ModelPort;
+    /** What is known of the models: limits, prices, media types. */
+    modelRegistry: readonly ModelEntry[];
+    toolsOf: ToolCatalogue;
+    newId: () => string;
+    workerId: string;
+  }>;
+
+export type DependencyOptions = Readonly<{
+  /** Bring the schema up to date at the start; otherwise a database that is behind is refused. */
+  migrate: boolean;
+  log?: Log;
+  /** Agents in place of those of the folder. */
+  agents?: AgentCatalogue;
+  /** What is to be known of models, beside the registry and the configured file. */
+  modelOverrides?: readonly ModelOverride[];
+  /** Tool sets beside the built-in ones. */
+  toolSets?: Readonly<Record<string, readonly Tool[]>>;
+}>;
+
+/**
+ * Opens everything that the configuration names. Without a database URL an embedded Postgres is started, and without a
+ * Redis URL queue and live events go over Postgres: the same code paths, one process.
+ * @throws BatonError `config_invalid`, and what a database or Redis that cannot be reached throws
+ */
+export async function openDependencies(config: Config, options: DependencyOptions): Promise<Dependencies> {
+  await using stack = new AsyncDisposableStack();
+  const log = options.log ?? createLog({ level: config.logLevel });
+  const databaseUrl = config.databaseUrl ?? (await startEmbedded(config, log, stack));
+  const db = openDatabase({
+    connectionString: databaseUrl,
+    maxConnections: config.databaseConnections,
+    onConnectionError: (error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
+  });
+  stack.defer(() => db.destroy());
+  await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
+  const bus = stack.use(await openBus(config, databaseUrl, log));
+  const jobs = stack.use(openQueues(config, databaseUrl, log));
+  const workspace = createWorkspaceTools({ root: config.workspaceDir });
+  const dependencies = {
+    config,
+    databaseUrl,
+    db,
+    jobs,
+    bus,
+    log,
+    agents: options.agents ?? loadAgents(config.agentsDir, config.model),
+    models: createModels(config),
+    modelRegistry: loadModels(config.modelsFile, options.modelOverrides),
+    toolsOf: createToolCatalogue({ workspace, ...options.toolSets }, createSessionTools(db)),
+    newId,
+    workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,
+  };
+  const owned = stack.move();
+  return { ...dependencies, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function startEmbedded(config: Config, log: Log, stack: AsyncDisposableStack): Promise<string> {
+  const postgres = await startEmbeddedPostgres({
+    dataDir: config.dataDir,
+    log: (line) => log('debug', { event: 'embedded_postgres', line }),
+  });
+  stack.use(postgres);
+  return postgres.connectionString;
+}
+
+async function prepareSchema(db: Db, databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
+  if (!migrate) {
+    const pending = await pendingMigrations(db);
+    if (pending.length === 0) return;
+    throw new BatonError('config_invalid', `the database lacks ${pending.length} migrations: run "npm run migrate"`);
+  }
+  const names = await migrateToLatest(db);
+  if (names.length > 0) log('info', { event: 'migrations_applied', names });
+  if (config.redisUrl === undefined) await migrateQueueTables(databaseUrl);
+}
+
+function openBus(config: Config, databaseUrl: string, log: Log): Promise<LiveBus> {
+  const onError = (error: unknown): void => log('warn', { event: 'bus_error', error: toSafeError(error) });
+  return config.redisUrl === undefined
+    ? createPostgresBus({ connectionString: databaseUrl, onError })
+    : createRedisBus({ url: config.redisUrl, prefix: config.queuePrefix, onError });
+}
+
+function openQueues(config: Config, databaseUrl: string, log: Log): JobQueues {
+  return config.redisUrl === undefined
+    ? createJobQueues({ backend: 'postgres', connectionString: databaseUrl, log })
+    : createJobQueues({ backend: 'redis', url: config.redisUrl, prefix: config.queuePrefix, log });
+}

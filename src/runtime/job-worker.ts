@@ -1,0 +1,68 @@
+import { runCompaction } from '../compaction/run-compaction.ts';
+import type { JobPayload } from '../domain/job.ts';
+import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
+import { createClaimKeeper } from '../jobs/claim-keeper.ts';
+import { runPrune } from '../prune/run-prune.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+import { startReconciler } from '../recovery/reconciler.ts';
+import type { StepDeps } from '../step/deps.ts';
+import { runStep } from '../step/run-step.ts';
+import type { Config } from './config.ts';
+import type { Dependencies } from './dependencies.ts';
+
+type Work = Readonly<{
+  run: (deps: StepDeps, job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
+  concurrency: (config: Config) => number;
+}>;
+
+/** Who works on the jobs of each queue, and on how many of them at a time. */
+const WORK: Readonly<Record<PendingKind, Work>> = {
+  step: { run: runStep, concurrency: (config) => config.stepConcurrency },
+  compaction: { run: runCompaction, concurrency: (config) => config.compactionConcurrency },
+  prune: { run: runPrune, concurrency: (config) => config.pruneConcurrency },
+};
+
+export type JobWorker = AsyncDisposable & Readonly<{ activeJobs: () => number }>;
+
+/**
+ * Takes jobs of these kinds, all of them by default, until it is disposed. Then it takes no more, gives the jobs in hand a
+ * grace time, aborts what is left and hands it back: a restart loses nothing and repeats nothing.
+ */
+export async function startJobWorker(
+  deps: Dependencies,
+  kinds: readonly PendingKind[] = PENDING_KINDS,
+): Promise<JobWorker> {
+  const { config, db, bus, jobs, log } = deps;
+  await using stack = new AsyncDisposableStack();
+  const claims = stack.use(
+    await createClaimKeeper({
+      db,
+      bus,
+      log,
+      leaseDurationMs: config.leaseDurationMs,
+      heartbeatIntervalMs: config.heartbeatIntervalMs,
+    }),
+  );
+  const modelTimeouts = { firstChunkMs: config.firstChunkTimeoutMs, idleChunkMs: config.idleChunkTimeoutMs };
+  const workDeps: StepDeps = { ...deps, claims, modelTimeouts, random: Math.random };
+  stack.use(startReconciler({ db, jobs, bus, log }));
+  const consumers = kinds.map((kind) => {
+    const { run, concurrency } = WORK[kind];
+    return jobs.consume(kind, (job, signal) => run(workDeps, job, signal), { concurrency: concurrency(config) });
+  });
+  stack.defer(async () => {
+    const started = (await Promise.allSettled(consumers)).flatMap((consumer) =>
+      consumer.status === 'fulfilled' ? [consumer.value] : [],
+    );
+    await Promise.all(started.map((consumer) => consumer.pause()));
+    const grace = setTimeout(() => claims.stopAll('shutdown'), config.shutdownGraceMs);
+    try {
+      await Promise.all(started.map((consumer) => consumer[Symbol.asyncDispose]()));
+    } finally {
+      clearTimeout(grace);
+    }
+  });
+  await Promise.all(consumers);
+  const owned = stack.move();
+  return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}

@@ -1,0 +1,61 @@
+import { type LoggerOptions, pino } from 'pino';
+import type { ErrorCode } from '../domain/errors.ts';
+
+type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: number }>;
+
+/**
+ * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys.
+ */
+export type LogEvent =
+  | Readonly<{ event: 'process_started'; role: string; workerId: string; backend: string; url?: string }>
+  | Readonly<{ event: 'process_stopping'; signal: string }>
+  | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
+  | Readonly<{ event: 'migrations_applied'; names: readonly string[] }>
+  | (Readonly<{ event: 'job_claimed'; kind: string; leftovers: boolean; resumeCount: number }> & Step)
+  /** A request for a step is about to be sent, and is taken to have that many tokens. */
+  | (Readonly<{ event: 'context_measured'; tokens: number; isAnchored: boolean }> & Step)
+  | (Readonly<{ event: 'compaction_finished'; outcome: string; calls: number; strategy?: string; code?: ErrorCode }> &
+      Step)
+  | (Readonly<{ event: 'step_finished'; branch: string; finishReason: string; toolCalls: number }> & Step)
+  | (Readonly<{ event: 'prune_finished'; prunedCount: number; savedTokens: number }> & Step)
+  | (Readonly<{ event: 'step_failed'; code: ErrorCode; retryInMs?: number; error: SafeError }> & Step)
+  | (Readonly<{ event: 'step_fenced' }> & Step)
+  | (Readonly<{ event: 'step_handed_back' }> & Step)
+  | (Readonly<{ event: 'step_cancelled' }> & Step)
+  | (Readonly<{ event: 'tool_started'; tool: string; callKey: string }> & Step)
+  | (Readonly<{ event: 'tool_finished'; tool: string; callKey: string; success: boolean }> & Step)
+  | (Readonly<{ event: 'tool_outcome_unknown'; tool: string; callKey: string; repeated: boolean }> & Step)
+  | Readonly<{ event: 'job_ignored'; runId: string; reason: string }>
+  | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
+  | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>
+  | Readonly<{ event: 'jobs_not_enqueued'; runIds: readonly string[]; error: SafeError }>
+  | Readonly<{ event: 'run_recovered'; runId: string; sessionId: string; reason: 'lease_expired' | 'job_lost' }>
+  | Readonly<{ event: 'run_given_up'; runId: string; sessionId: string; resumeCount: number }>
+  | Readonly<{ event: 'sweep_failed'; error: SafeError }>
+  | Readonly<{ event: 'heartbeat_failed'; claims: number; error: SafeError }>
+  | Readonly<{ event: 'queue_error'; queue: string; error: SafeError }>
+  | Readonly<{ event: 'bus_error'; error: SafeError }>
+  | Readonly<{ event: 'database_connection_lost'; error: SafeError }>
+  | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
+  | Readonly<{ event: 'embedded_postgres'; line: string }>;
+
+/** What may be said of an error in a log: providers put the whole prompt into theirs. */
+export type SafeError = Readonly<{ name: string; code?: string; message?: string }>;
+
+type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+export type Log = (level: LogLevel, event: LogEvent) => void;
+
+/** A logger of JSON lines on stdout. */
+export function createLog(options: Readonly<{ level: string; destination?: { write: (line: string) => void } }>): Log {
+  const settings: LoggerOptions = { level: options.level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
+  const logger = options.destination === undefined ? pino(settings) : pino(settings, options.destination);
+  return (level, event) => logger[level](event);
+}
+
+/** Name and code of an error; its message only where it is ours or the system's, never a provider's. */
+export function toSafeError(error: unknown): SafeError {
+  if (!(error instanceof Error)) return { name: typeof error };
+  const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {};
+  const fromProvider = error.name.startsWith('AI_') || 'requestBodyValues' in error;
+  return { name: error.name, ...code, ...(fromProvider ? {} : { message: error.message.slice(0, 500) }) };
+}

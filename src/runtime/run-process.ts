@@ -1,0 +1,49 @@
+import { loadConfig } from './config.ts';
+import { type Dependencies, openDependencies } from './dependencies.ts';
+import { createLog, toSafeError } from './log.ts';
+
+/** What a process does: it starts its parts onto the stack and returns the URL it serves, if it serves one. */
+export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<string | undefined>;
+
+/**
+ * Runs one process of the service: configuration, dependencies, its parts, and on SIGTERM or SIGINT an orderly end. A
+ * second signal ends it at once. Bad configuration and unreachable services end it with exit code 1 and the reason.
+ */
+export async function runProcess(
+  name: string,
+  role: Role,
+  options: Readonly<{ migrate: boolean; environment?: NodeJS.ProcessEnv }>,
+): Promise<void> {
+  const stopped = nextSignal();
+  try {
+    const config = loadConfig(options.environment ?? process.env);
+    await using stack = new AsyncDisposableStack();
+    const deps = stack.use(await openDependencies(config, options));
+    const url = await role(deps, stack);
+    const { log, workerId } = deps;
+    const served = url === undefined ? {} : { url };
+    log('info', { event: 'process_started', role: name, workerId, backend: deps.jobs.backend, ...served });
+    const signal = await stopped;
+    log('info', { event: 'process_stopping', signal });
+  } catch (error) {
+    createLog({ level: 'info' })('error', { event: 'process_failed', role: name, error: toSafeError(error) });
+    process.exitCode = 1;
+  }
+}
+
+/** npm passes a terminal's Ctrl-C on, so that one key press can come twice. */
+const SAME_SIGNAL_MS = 1_000;
+
+function nextSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let firstAtMs: number | null = null;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      const nowMs = performance.now();
+      if (firstAtMs !== null && nowMs - firstAtMs > SAME_SIGNAL_MS) process.exit(130);
+      firstAtMs ??= nowMs;
+      resolve(signal);
+    };
+    process.on('SIGINT', onSignal);
+    process.on('SIGTERM', onSignal);
+  });
+}

@@ -1,0 +1,92 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { processesIn, scratchDir } from '../../embedded/support.ts';
+
+const DEMO = fileURLToPath(new URL('../../../src/cli/demo.ts', import.meta.url));
+
+export type DemoEnd = Readonly<{ exitCode: number | null; stdout: string; stderr: string }>;
+
+type RunningDemo = Readonly<{
+  pid: number;
+  kill: (signal: NodeJS.Signals) => void;
+  /** Resolves when it has shown this text as progress. @throws when it ends without */
+  shows: (text: string) => Promise<void>;
+  ended: Promise<DemoEnd>;
+}>;
+
+/** A folder of its own to run the demo in: nothing of this machine's services or settings reaches it. */
+export type DemoPlace = AsyncDisposable &
+  Readonly<{
+    path: string;
+    /** Where the embedded database keeps its files. */
+    dataDir: string;
+    /** Where the demo puts temporary folders. */
+    temporaryDir: string;
+    start: (args: readonly string[], environment?: Readonly<Record<string, string>>) => RunningDemo;
+    run: (args: readonly string[], environment?: Readonly<Record<string, string>>) => Promise<DemoEnd>;
+    /** Processes that work in this folder or name it on their command line. */
+    processes: () => number[];
+  }>;
+
+export async function demoPlace(): Promise<DemoPlace> {
+  await using stack = new AsyncDisposableStack();
+  const { path } = stack.use(await scratchDir());
+  const dataDir = join(path, 'data');
+  const temporaryDir = join(path, 'tmp');
+  await mkdir(temporaryDir);
+  const base = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    TMPDIR: temporaryDir,
+    BATON_DATA_DIR: dataDir,
+  };
+  const start: DemoPlace['start'] = (args, environment = {}) => {
+    const child = spawn(process.execPath, [DEMO, ...args], { cwd: path, env: { ...base, ...environment } });
+    const output = { stdout: '', stderr: '' };
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      output.stdout += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      output.stderr += text;
+    });
+    const ended = once(child, 'close').then(() => ({ exitCode: child.exitCode, ...output }));
+    return {
+      pid: child.pid ?? 0,
+      kill: (signal) => void child.kill(signal),
+      shows: (text) => shows(child, () => output.stdout + output.stderr, text),
+      ended,
+    };
+  };
+  const owned = stack.move();
+  return {
+    path,
+    dataDir,
+    temporaryDir,
+    start,
+    run: (args, environment) => start(args, environment).ended,
+    processes: () => processesIn(path),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function shows(child: ChildProcessWithoutNullStreams, shown: () => string, text: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const look = (): void => {
+    if (shown().includes(text)) resolve();
+  };
+  child.stdout.on('data', look);
+  child.stderr.on('data', look);
+  child.once('close', () => reject(new Error(`the demo ended without showing ${JSON.stringify(text)}: ${shown()}`)));
+  look();
+  return promise;
+}
+
+/** The one line that `--json` ends with. */
+export function lastLineOf({ stdout }: DemoEnd): Record<string, unknown> {
+  const lines = stdout.split('\n');
+  if (lines.length !== 2 || lines[1] !== '') throw new Error(`not exactly one line: ${JSON.stringify(stdout)}`);
+  return JSON.parse(lines[0] ?? '');
+}
