@@ -1,0 +1,60 @@
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { dumpSchema } from '../../src/cli/dump-schema.ts';
+import { createEmptyDatabase } from '../migrations/empty-database.ts';
+import { availableBackends } from '../support/backends.ts';
+import { startTestService } from '../support/service.ts';
+import { ROOT } from './compose-file.ts';
+import { expectWorkingRun, WORKSPACE_FILE } from './play-run.ts';
+import { runNode } from './process.ts';
+
+const stack = new AsyncDisposableStack();
+/** A copy of the package with nothing in it but what the build made, the manifest, the agents and the dependencies. */
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'baton-build-'));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
+  await using build = runNode([tsc, '-p', 'tsconfig.build.json', '--outDir', path.join(folder, 'dist')], { cwd: ROOT });
+  expect(await build.ended).toEqual({ code: 0, output: '' });
+  await cp(path.join(ROOT, 'package.json'), path.join(folder, 'package.json'));
+  await cp(path.join(ROOT, 'agents'), path.join(folder, 'agents'), { recursive: true });
+  await symlink(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules'));
+  await mkdir(path.join(folder, 'workspace'));
+  await writeFile(path.join(folder, 'workspace', WORKSPACE_FILE.name), WORKSPACE_FILE.content);
+}, 120_000);
+
+afterAll(() => stack.disposeAsync());
+
+describe('the build', () => {
+  it('migrates an empty database to the same schema and names as the sources do', async () => {
+    await using built = await createEmptyDatabase();
+    await using sources = await createEmptyDatabase();
+    for (const [file, cwd, { connectionString }] of [
+      ['dist/src/cli/migrate.js', folder, built],
+      ['src/cli/migrate.ts', ROOT, sources],
+    ] as const) {
+      await using migrate = runNode([file], { cwd, environment: { DATABASE_URL: connectionString } });
+      expect(await migrate.ended).toMatchObject({ code: 0, output: expect.stringContaining('Applied: ') });
+    }
+    expect(await dumpSchema(built.connectionString)).toBe(await dumpSchema(sources.connectionString));
+    await using again = runNode(['dist/src/cli/migrate.js'], {
+      cwd: folder,
+      environment: { DATABASE_URL: sources.connectionString },
+    });
+    expect(await again.ended).toEqual({ code: 0, output: 'The database is up to date.\n' });
+  });
+
+  it.each(availableBackends())('works on a run on %s and ends in order on SIGTERM', async (backend) => {
+    await using service = await startTestService({ backend });
+    const environment = { ...service.environment, BATON_PORT: '0', BATON_WORKSPACE_DIR: 'workspace' };
+    await using all = runNode(['dist/workers/all.js'], { cwd: folder, environment });
+    const { url } = await all.logged('process_started');
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    await expectWorkingRun(service, WORKSPACE_FILE.name);
+    expect(await all.stop()).toMatchObject({ code: 0 });
+  });
+});

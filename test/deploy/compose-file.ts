@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parse } from 'yaml';
+import { z } from 'zod';
+
+export const ROOT = path.join(import.meta.dirname, '../..');
+
+const duration = z.string().regex(/^\d+(ms|s|m)$/);
+const scalar = z.union([z.string(), z.number(), z.boolean()]);
+
+const healthcheck = z.union([
+  z.strictObject({ disable: z.literal(true) }),
+  z.strictObject({
+    test: z.tuple([z.enum(['CMD', 'CMD-SHELL'])], z.string()),
+    interval: duration,
+    timeout: duration,
+    retries: z.number().int().positive(),
+    start_period: duration.optional(),
+  }),
+]);
+
+const service = z.strictObject({
+  image: z.string(),
+  build: z.string().optional(),
+  command: z.array(z.string()).optional(),
+  /** Null: taken over from the environment that Compose runs in. */
+  environment: z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), scalar.nullable()).optional(),
+  ports: z.array(z.string()).optional(),
+  volumes: z.array(z.string().regex(/^[^:]+:\/[^:]+(:ro)?$/)).optional(),
+  depends_on: z
+    .record(
+      z.string(),
+      z.strictObject({ condition: z.enum(['service_started', 'service_healthy', 'service_completed_successfully']) }),
+    )
+    .optional(),
+  healthcheck: healthcheck.optional(),
+  init: z.boolean().optional(),
+  restart: z.enum(['no', 'always', 'on-failure', 'unless-stopped']),
+  stop_grace_period: duration.optional(),
+  shm_size: z.string().optional(),
+  cap_drop: z.array(z.string()).optional(),
+  security_opt: z.array(z.string()).optional(),
+  container_name: z.string().optional(),
+});
+
+export type ComposeService = z.infer<typeof service>;
+
+/** The parts of the Compose specification that we use; `x-` keys hold what several services share. */
+const composeSchema = z
+  .object({
+    name: z.string(),
+    services: z.record(z.string(), service),
+    volumes: z.record(z.string(), z.null()),
+  })
+  .catchall(z.unknown())
+  .refine(
+    (file) => Object.keys(file).every((key) => /^(name|services|volumes|x-.+)$/.test(key)),
+    'unknown top level key',
+  );
+
+/** docker-compose.yml, checked, with `${NAME:-default}` replaced as Compose does where no variable is set. */
+export function readComposeFile(environment: Readonly<Record<string, string>> = {}) {
+  const text = readFileSync(path.join(ROOT, 'docker-compose.yml'), 'utf8');
+  const interpolated = text.replaceAll(/\$\{(\w+)(?::-([^}]*))?\}/g, (whole, name: string, fallback?: string) => {
+    const value = environment[name] || fallback;
+    if (value === undefined) throw new Error(`${whole} has no default`);
+    return value;
+  });
+  return composeSchema.parse(parse(interpolated, { merge: true }));
+}
+
+/** What a container of the service finds in its environment. */
+export function environmentOf(
+  { environment = {} }: ComposeService,
+  host: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const entries = Object.entries(environment).map(([name, value]) => [name, value ?? host[name]] as const);
+  return Object.fromEntries(entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+}
+
+export function toMs(time: string): number {
+  const [, count, unit] = /^(\d+)(ms|s|m)$/.exec(time) ?? [];
+  return Number(count) * (unit === 'm' ? 60_000 : unit === 's' ? 1_000 : 1);
+}

@@ -1,0 +1,147 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { QUEUE_NAMES } from '../../src/domain/job.ts';
+import { loadConfig } from '../../src/runtime/config.ts';
+import { type ComposeService, environmentOf, ROOT, readComposeFile, toMs } from './compose-file.ts';
+
+const { services, volumes } = readComposeFile();
+const workers = Object.values(QUEUE_NAMES);
+const processes = ['api', ...workers];
+const names = Object.keys(services);
+const ours = Object.entries(services).filter(([, service]) => service.build !== undefined);
+const serviceOf = (name: string): ComposeService => {
+  const service = services[name];
+  if (service === undefined) throw new Error(`there is no service ${name}`);
+  return service;
+};
+/** What an open response gets on top of the grace time of the steps, see src/http/server.ts. */
+const CLOSE_TIME_MS = 5_000;
+
+describe('docker-compose.yml', () => {
+  it('runs Postgres, Redis, one migration, the API and workers for every queue', () => {
+    expect(names).toEqual(['postgres', 'redis', 'migrate', ...processes]);
+    expect(ours.map(([name]) => name)).toEqual(['migrate', ...processes]);
+    for (const queue of Object.values(QUEUE_NAMES)) {
+      expect(serviceOf(queue).command, queue).toEqual(['node', `workers/${queue}.ts`]);
+    }
+  });
+
+  it.each(ours)('gives %s only settings that the service knows', (_name, service) => {
+    const config = loadConfig(environmentOf(service));
+    expect(new URL(config.databaseUrl ?? '').hostname).toBe('postgres');
+    expect(new URL(config.redisUrl ?? '').hostname).toBe('redis');
+    expect(names).toEqual(expect.arrayContaining(['postgres', 'redis']));
+  });
+
+  it('gives Postgres the account that the service uses, with another password too', () => {
+    for (const given of [{}, { POSTGRES_PASSWORD: 'another' }]) {
+      const file = readComposeFile(given).services;
+      const { username, password, pathname } = new URL(String(file['api']?.environment?.['DATABASE_URL']));
+      expect(file['postgres']?.environment).toEqual({
+        POSTGRES_USER: username,
+        POSTGRES_PASSWORD: password,
+        POSTGRES_DB: pathname.slice(1),
+      });
+    }
+  });
+
+  it.each(processes)('passes the model and its key on to %s and knows no key itself', (name) => {
+    const host = {
+      OPENAI_API_KEY: 'from-outside',
+      OPENAI_BASE_URL: 'http://127.0.0.1:9',
+      ANTHROPIC_API_KEY: 'also-from-outside',
+      ANTHROPIC_BASE_URL: 'http://127.0.0.1:8',
+      BATON_MODEL: 'openai/some',
+    };
+    expect(loadConfig(environmentOf(serviceOf(name), host))).toMatchObject({
+      openaiApiKey: host.OPENAI_API_KEY,
+      openaiBaseUrl: host.OPENAI_BASE_URL,
+      anthropicApiKey: host.ANTHROPIC_API_KEY,
+      anthropicBaseUrl: host.ANTHROPIC_BASE_URL,
+      model: host.BATON_MODEL,
+    });
+    const alone = loadConfig(environmentOf(serviceOf(name)));
+    expect([alone.openaiApiKey, alone.anthropicApiKey]).toEqual([undefined, undefined]);
+  });
+
+  it.each(names)('starts %s after services that can get ready, with volumes that exist', (name) => {
+    for (const [target, { condition }] of Object.entries(serviceOf(name).depends_on ?? {})) {
+      const { restart, healthcheck = {} } = serviceOf(target);
+      if (condition === 'service_healthy') expect(healthcheck, target).toHaveProperty('test');
+      // One that is always restarted never completes.
+      if (condition === 'service_completed_successfully') expect(restart, target).toBe('no');
+    }
+    for (const volume of serviceOf(name).volumes ?? []) {
+      const [source = ''] = volume.split(':');
+      if (!source.startsWith('.')) expect(Object.keys(volumes)).toContain(source);
+    }
+  });
+
+  it('starts the processes only on a migrated database', () => {
+    for (const name of processes) {
+      expect(serviceOf(name).depends_on).toEqual({
+        migrate: { condition: 'service_completed_successfully' },
+        postgres: { condition: 'service_healthy' },
+        redis: { condition: 'service_healthy' },
+      });
+    }
+  });
+
+  it('publishes the API on loopback and nothing else', () => {
+    const api = serviceOf('api');
+    const config = loadConfig(environmentOf(api));
+    expect(api.ports).toEqual([`127.0.0.1:4400:${config.port}`]);
+    expect(config).toMatchObject({ host: '0.0.0.0', allowPublicBind: true });
+    const others = Object.entries(services).filter(([name]) => name !== 'api');
+    for (const [name, { ports }] of others) expect(ports, name).toBeUndefined();
+  });
+
+  it.each(workers)('can run %s any number of times', (name) => {
+    expect(serviceOf(name).container_name).toBeUndefined();
+    expect(serviceOf(name).ports).toBeUndefined();
+  });
+
+  it.each(processes)('gives %s the time to end in order, and starts it again', (name) => {
+    const { init, restart, stop_grace_period = '10s', environment } = serviceOf(name);
+    expect(init).toBe(true);
+    expect(restart).toBe('unless-stopped');
+    const { shutdownGraceMs } = loadConfig(environmentOf({ ...serviceOf(name), environment }));
+    expect(toMs(stop_grace_period)).toBeGreaterThan(shutdownGraceMs + CLOSE_TIME_MS);
+  });
+
+  it('keeps what is in the queue: nothing evicted, every second on disk', () => {
+    const command = serviceOf('redis').command ?? [];
+    const option = (name: string): string | undefined => command[command.indexOf(`--${name}`) + 1];
+    expect(command[0]).toBe('redis-server');
+    expect(option('maxmemory-policy')).toBe('noeviction');
+    expect(option('appendonly')).toBe('yes');
+    expect(option('appendfsync')).toBe('everysec');
+    expect(serviceOf('redis').volumes).toContain('redis-data:/data');
+    expect(serviceOf('postgres').volumes).toContain('postgres-data:/var/lib/postgresql/data');
+  });
+
+  it('mounts the workspace where the image has it, and its own agents over those of the image', () => {
+    const image = readFileSync(path.join(ROOT, 'Dockerfile'), 'utf8');
+    const [, workspaceDir = ''] = /^ENV BATON_WORKSPACE_DIR=(.+)$/m.exec(image) ?? [];
+    expect(serviceOf('steps').volumes).toEqual(['./agents:/app/agents:ro', `workspace:${workspaceDir}`]);
+    for (const name of ['api', 'compactions', 'prunes']) {
+      expect(serviceOf(name).volumes).toEqual(['./agents:/app/agents:ro']);
+    }
+  });
+});
+
+describe('docker compose', () => {
+  const version = spawnSync('docker', ['compose', 'version'], { encoding: 'utf8' });
+  const missing =
+    version.error?.message ?? (version.status === 0 ? undefined : version.stderr.trim().split('\n')[0] || 'no answer');
+  if (missing !== undefined)
+    process.stdout.write(`tests: docker-compose.yml is checked without the client (${missing})\n`);
+
+  it('accepts the file', ({ skip }) => {
+    skip(missing !== undefined, `no docker compose here: ${missing}`);
+    const { status, stderr } = spawnSync('docker', ['compose', 'config', '--quiet'], { cwd: ROOT, encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  });
+});

@@ -1,0 +1,77 @@
+import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+
+/** The instructions of the last stage of a Dockerfile, in order: name and arguments. */
+export type Instruction = Readonly<{ name: string; args: string }>;
+
+export async function readFinalStage(root: string): Promise<Instruction[]> {
+  const text = await readFile(path.join(root, 'Dockerfile'), 'utf8');
+  const lines = text.replaceAll(/\\\n\s*/g, '').split('\n');
+  const instructions = lines.flatMap((line) => {
+    const [, name, args] = /^([A-Z]+) (.+)$/.exec(line) ?? [];
+    return name === undefined || args === undefined ? [] : [{ name, args }];
+  });
+  return instructions.slice(instructions.findLastIndex(({ name }) => name === 'FROM'));
+}
+
+/** The files that .dockerignore lets into the build, relative to the root. The last pattern that matches decides. */
+async function listContext(root: string): Promise<string[]> {
+  const lines = (await readFile(path.join(root, '.dockerignore'), 'utf8')).split('\n');
+  const patterns = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  const covers = (pattern: string, file: string): boolean =>
+    path.matchesGlob(file, pattern) || path.matchesGlob(file, `${pattern}/**`);
+  const isIn = (file: string): boolean =>
+    patterns.reduce(
+      (included, pattern) =>
+        pattern.startsWith('!') ? included || covers(pattern.slice(1), file) : included && !covers(pattern, file),
+      true,
+    );
+  const top = (await readdir(root, { withFileTypes: true })).filter(
+    ({ name }) => !['node_modules', '.git'].includes(name),
+  );
+  const found = await Promise.all(
+    top.map(async (entry) => {
+      if (!entry.isDirectory()) return [entry.name];
+      const inside = await readdir(path.join(root, entry.name), { recursive: true, withFileTypes: true });
+      return inside
+        .filter((file) => file.isFile())
+        .map((file) => path.relative(root, path.join(file.parentPath, file.name)));
+    }),
+  );
+  return found.flat().filter(isIn);
+}
+
+const lockSchema = z.object({
+  packages: z.record(
+    z.string(),
+    z.object({ dev: z.boolean().optional(), optional: z.boolean().optional(), devOptional: z.boolean().optional() }),
+  ),
+});
+
+/**
+ * Makes the image's folder /app as its Dockerfile would: what COPY takes of what .dockerignore lets in, and of the
+ * dependencies only those that are neither for development nor optional.
+ */
+export async function makeImageFolder(root: string, target: string): Promise<void> {
+  const context = await listContext(root);
+  for (const { name, args } of await readFinalStage(root)) {
+    if (name !== 'COPY' || args.startsWith('--from=')) continue;
+    const [source = '', destination = ''] = args.split(' ');
+    const files = context.filter((file) => file === source || file.startsWith(`${source}/`));
+    if (files.length === 0) throw new Error(`COPY ${args}: .dockerignore leaves nothing of it`);
+    for (const file of files) {
+      const inImage = destination.endsWith('/')
+        ? path.join(destination, file)
+        : path.join(destination, path.relative(source, file));
+      await cp(path.join(root, file), path.join(target, inImage), { recursive: true });
+    }
+  }
+  const { packages } = lockSchema.parse(JSON.parse(await readFile(path.join(root, 'package-lock.json'), 'utf8')));
+  for (const [folder, { dev, optional, devOptional }] of Object.entries(packages)) {
+    const isTop = /^node_modules\/(@[^/]+\/)?[^/]+$/.test(folder);
+    if (!isTop || dev === true || optional === true || devOptional === true) continue;
+    await mkdir(path.dirname(path.join(target, folder)), { recursive: true });
+    await symlink(path.join(root, folder), path.join(target, folder));
+  }
+}

@@ -1,0 +1,28 @@
+import { expect } from 'vitest';
+import { listMessages } from '../../src/store/messages.ts';
+import type { TestService } from '../support/service.ts';
+
+/**
+ * Sends a message whose run is worked on by another process: its model calls `grep` and `bash`, the tools that need files
+ * of their own beside them (a thread) or start processes. Expects the results of both in the transcript.
+ */
+export async function expectWorkingRun(service: TestService, workspaceFile: string): Promise<void> {
+  service.simulator.script('*', [
+    { toolCalls: [{ name: 'grep', input: { pattern: 'needle' } }] },
+    { toolCalls: [{ name: 'bash', input: { command: `wc -l < ${workspaceFile}` } }] },
+    { text: 'Found.' },
+  ]);
+  const sessionId = await service.createSession({ tools: ['workspace'] });
+  const { runId } = await service.send(sessionId, 'Look for the needle.');
+  const run = await service.ended(runId);
+  const messages = await listMessages(service.deps.db, sessionId, 0, 20);
+  const outputs = messages
+    .flatMap(({ parts }) => parts)
+    .flatMap((part) => (part.type === 'tool' ? [part.output?.type === 'text' ? part.output.value : part.output] : []));
+  expect({ status: run.status, outputs }).toEqual({
+    status: 'completed',
+    outputs: [`${workspaceFile}:2: a needle`, expect.stringMatching(/^3\b/)],
+  });
+}
+
+export const WORKSPACE_FILE = { name: 'hay.txt', content: 'hay\na needle\nhay\n' };

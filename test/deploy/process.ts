@@ -1,0 +1,59 @@
+import { spawn } from 'node:child_process';
+
+type NodeProcess = AsyncDisposable &
+  Readonly<{
+    /** The first log line of this event. Rejects with the output when the process ends without it. */
+    logged: (event: string) => Promise<Readonly<Record<string, unknown>>>;
+    ended: Promise<Readonly<{ code: number | null; output: string }>>;
+    /** Asks it to end and waits until it has. */
+    stop: () => Promise<Readonly<{ code: number | null; output: string }>>;
+  }>;
+
+/** Runs Node with nothing of this process's environment but PATH and the given one. Disposing it kills the process. */
+export function runNode(
+  args: readonly string[],
+  options: Readonly<{ cwd: string; environment?: Readonly<Record<string, string>> }>,
+): NodeProcess {
+  const child = spawn(process.execPath, args, {
+    cwd: options.cwd,
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...options.environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  const onOutput = new Set<() => void>();
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+      for (const look of onOutput) look();
+    });
+  }
+  const { promise: ended, resolve, reject } = Promise.withResolvers<{ code: number | null; output: string }>();
+  child.once('error', reject);
+  child.once('close', (code) => resolve({ code, output }));
+
+  const logged = async (event: string): Promise<Readonly<Record<string, unknown>>> => {
+    const { promise: found, resolve: find } = Promise.withResolvers<Record<string, unknown>>();
+    const look = (): void => {
+      const line = output.split('\n').find((text) => text.includes(`"event":"${event}"`) && text.endsWith('}'));
+      if (line !== undefined) find(JSON.parse(line));
+    };
+    onOutput.add(look);
+    look();
+    const result = await Promise.race([found, ended]);
+    onOutput.delete(look);
+    if (typeof result['output'] !== 'string') return result;
+    throw new Error(`it ended before ${event} was logged:\n${result['output']}`);
+  };
+  return {
+    logged,
+    ended,
+    stop() {
+      child.kill('SIGTERM');
+      return ended;
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}

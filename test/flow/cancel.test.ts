@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import { requestCancel } from '../../src/store/cancels.ts';
+import { readEvents } from '../../src/store/events.ts';
+import { listMessages } from '../../src/store/messages.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { availableBackends } from '../support/backends.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+async function cancel(service: TestService, runId: string) {
+  const outcome = await requestCancel(service.deps.db, 'default', runId);
+  if (outcome.notify) service.deps.bus.requestCancel(runId);
+  return outcome;
+}
+
+function waitingTool(): { tool: Tool; started: Promise<void>; finish: () => void } {
+  const started = Promise.withResolvers<void>();
+  const finish = Promise.withResolvers<void>();
+  const execute: Tool['execute'] = async (_input, { signal }) => {
+    started.resolve();
+    signal.addEventListener('abort', () => finish.resolve(), { once: true });
+    await finish.promise;
+    return 'the effect';
+  };
+  const inputSchema = { type: 'object' } as const;
+  return {
+    tool: { name: 'wait', description: 'waits', inputSchema, execute },
+    started: started.promise,
+    finish: finish.resolve,
+  };
+}
+
+describe.each(availableBackends())('cancel on %s', (backend) => {
+  it('ends a run that no worker has at once', async () => {
+    await using service = await startTestService({ backend });
+    const session = await service.createSession();
+    const { runId } = await service.send(session, 'Go');
+    expect(await cancel(service, runId)).toMatchObject({ status: 'cancelled', notify: false });
+    service.simulator.script('test', [{ text: 'Next.' }]);
+    await service.startWorker();
+    const next = await service.send(session, 'Go on');
+    expect(next.runId).not.toBe(runId);
+    expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
+    const texts = (await listMessages(service.deps.db, session, 0, 10)).map((message) => message.role);
+    expect(texts).toEqual(['user', 'user', 'assistant']);
+    expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
+  });
+
+  it('aborts the model’s stream, keeps what was streamed, and the session goes on', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', (request) =>
+      request.index === 0
+        ? { text: 'Half of it, and the rest.', chunkChars: 4, gates: { afterChunks: { count: 3, gate: 'middle' } } }
+        : { text: 'Next.' },
+    );
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await service.send(session, 'Go');
+    await service.simulator.gate('middle').reached;
+    expect(await cancel(service, runId)).toMatchObject({ status: 'cancelling', notify: true });
+    expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
+    const aborted = await service.simulator.waitForRequest((request) => request.outcome === 'aborted-by-client');
+    expect(aborted.outcome).toBe('aborted-by-client');
+    const [, partial] = await listMessages(service.deps.db, session, 0, 10);
+    expect(partial).toMatchObject({ finishReason: 'aborted' });
+    expect(partial?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Half of it, ' });
+    const next = await service.send(session, 'Again');
+    expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
+    expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
+  });
+
+  it('stops a running tool, keeps its late result, starts no further one, and says what still ran', async () => {
+    const ran: string[] = [];
+    const { tool, started } = waitingTool();
+    const after: Tool = { ...tool, name: 'after', execute: async () => void ran.push('after') };
+    await using service = await startTestService({ backend, tools: [tool, after] });
+    service.simulator.script('test', (request) =>
+      request.index === 0
+        ? {
+            toolCalls: [
+              { name: 'wait', input: {} },
+              { name: 'after', input: {} },
+            ],
+          }
+        : { text: 'Next.' },
+    );
+    await service.startWorker();
+    const session = await service.createSession({ limits: { toolConcurrency: 1 } });
+    const { runId } = await service.send(session, 'Go');
+    await started;
+    await cancel(service, runId);
+    expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
+    expect(ran).toEqual([]);
+    const [, answer] = await listMessages(service.deps.db, session, 0, 10);
+    expect(answer?.parts.filter((part) => part.type === 'tool')).toMatchObject([
+      { toolName: 'wait', state: 'completed', output: { value: 'the effect' } },
+      { toolName: 'after', state: 'error', output: { value: expect.stringContaining('Cancelled') } },
+    ]);
+    const events = await readEvents(service.deps.db, session, 0, 100);
+    expect(events.find((event) => event.type === 'run:cancelled')?.data).toMatchObject({ stillRan: ['wait'] });
+    const next = await service.send(session, 'Again');
+    expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
+    expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
+  });
+
+  it('calls a run completed whose final answer was there before the cancel, and says so', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'The whole answer.' }]);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await service.send(session, 'Go');
+    await service.ended(runId);
+    expect(await cancel(service, runId)).toMatchObject({ status: 'completed', notify: false });
+  });
+
+  it('keeps messages that wait: the next message takes them along, in order', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', (request) =>
+      request.index === 0 ? { text: 'Never ends', gates: { beforeFirstChunk: 'first' } } : { text: 'Next.' },
+    );
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await service.send(session, 'One');
+    await service.simulator.gate('first').reached;
+    expect(await service.send(session, 'Two')).toMatchObject({ queued: true, position: 1 });
+    await cancel(service, runId);
+    expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
+    const next = await service.send(session, 'Three');
+    await service.ended(next.runId);
+    const users = (await listMessages(service.deps.db, session, 0, 10)).filter((message) => message.role === 'user');
+    expect(users.map((message) => message.parts)).toMatchObject([
+      [{ text: 'One' }],
+      [{ text: 'Two' }],
+      [{ text: 'Three' }],
+    ]);
+  });
+});

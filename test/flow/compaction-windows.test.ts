@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import {
+  agentWith,
+  eventsOf,
+  readingReplies,
+  readTool,
+  requestsOf,
+  roundsOf,
+  sessionOf,
+} from '../compaction/compaction-support.ts';
+import { availableBackends } from '../support/backends.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+const [backend = 'postgres'] = availableBackends();
+const TASK = 'Read all the files. Never touch the file secrets.txt.';
+
+async function serviceWith(windowTokens: number): Promise<TestService> {
+  const service = await startTestService({ backend, tools: [readTool] });
+  service.simulator.setWindow('test', windowTokens);
+  await service.startWorker();
+  return service;
+}
+
+const refusals = ({ simulator }: TestService) => simulator.requests.filter(({ refusal }) => refusal === 'window');
+
+describe('a window', () => {
+  it('of 8k tokens holds a run of many times its size, over many rounds that do not grow', async () => {
+    await using service = await serviceWith(8_000);
+    service.simulator.script('test', readingReplies(60, 700));
+    const session = await service.createSession(agentWith({ maxContextTokens: 6_000, prune: { enabled: false } }));
+    const run = await service.ended((await service.send(session, TASK)).runId);
+    expect(run).toMatchObject({ status: 'completed', step_count: 61 });
+    const rounds = await roundsOf(service, session);
+    expect(rounds.length).toBeGreaterThan(5);
+    expect(rounds.map(({ state, round }) => `${round} ${state}`)).toEqual(rounds.map((_, at) => `${at + 1} completed`));
+    for (const { tokens_after } of rounds) expect(tokens_after).toBeLessThanOrEqual(3_000);
+    expect(refusals(service)).toEqual([]);
+    const { steps, violations } = requestsOf(service);
+    expect(violations).toEqual([]);
+    for (const { request } of steps) expect(request?.messages.map(({ text }) => text).join('\n')).toContain(TASK);
+    const summary = steps.at(-1)?.request?.messages[0]?.text;
+    // The newest of all files read; the list tool has the others.
+    expect(summary).toContain('read src/file-40.ts');
+    expect(summary).toMatch(/\(\d+ more, touched longer ago\)/);
+  });
+
+  it('of 1M tokens is left alone', async () => {
+    await using service = await serviceWith(1_000_000);
+    service.simulator.script('test', readingReplies(12, 1_500));
+    const session = await service.createSession(agentWith({}));
+    expect((await service.ended((await service.send(session, TASK)).runId)).status).toBe('completed');
+    expect(await roundsOf(service, session)).toEqual([]);
+  });
+
+  it.each(['simulated/test', 'simulated-chat/test'])(
+    'that is smaller than anybody knew costs refused requests, not the run (%s)',
+    async (model) => {
+      await using service = await serviceWith(12_000);
+      service.simulator.script('test', readingReplies(20, 1_200));
+      const session = await service.createSession(agentWith({ prune: { enabled: false } }, { model }));
+      const run = await service.ended((await service.send(session, TASK)).runId);
+      expect(run.status).toBe('completed');
+      const rounds = await roundsOf(service, session);
+      expect(new Set(rounds.map(({ state }) => state))).toEqual(new Set(['completed']));
+      // What the provider tells of its limit is remembered; where it tells nothing, each round begins with a refusal.
+      const tellsLimit = model.startsWith('simulated-chat');
+      const overflows = rounds.filter(({ reason }) => reason === 'overflow').length;
+      expect(overflows).toBe(tellsLimit ? 0 : rounds.length);
+      expect(refusals(service).length).toBe(tellsLimit ? 1 : overflows);
+    },
+  );
+
+  it('that nothing fits ends the run after a bounded number of requests', async () => {
+    await using service = await serviceWith(1_000);
+    service.simulator.script('test', readingReplies(20, 1_200));
+    const session = await service.createSession(agentWith({ prune: { enabled: false } }));
+    const run = await service.ended((await service.send(session, TASK)).runId);
+    expect(run).toMatchObject({ status: 'incomplete', status_reason: 'context_exhausted' });
+    expect(service.simulator.requests.length).toBeLessThan(12);
+    expect(await sessionOf(service, session)).toMatchObject({ status: 'idle', compacting_since: null });
+  });
+
+  it('is not compacted for anybody who said auto: false', async () => {
+    await using service = await serviceWith(12_000);
+    service.simulator.script('test', readingReplies(20, 1_200));
+    const session = await service.createSession(agentWith({ maxContextTokens: 12_000, auto: false }));
+    const run = await service.ended((await service.send(session, TASK)).runId);
+    expect(run).toMatchObject({ status: 'incomplete', status_reason: 'context_exhausted' });
+    expect(requestsOf(service).summaries).toEqual([]);
+    expect(await eventsOf(service, session, 'compaction:start')).toEqual([]);
+  });
+});
+
+describe('the request for a summary', () => {
+  it('is the conversation as it was sent before and the order at its end: the provider’s cache serves it', async () => {
+    await using service = await serviceWith(16_000);
+    service.simulator.script('test', readingReplies(12, 1_500));
+    const agent = agentWith(
+      { maxContextTokens: 16_000, prune: { enabled: false } },
+      { instructions: 'You read files.' },
+    );
+    const session = await service.createSession(agent);
+    await service.ended((await service.send(session, TASK)).runId);
+    const { steps, summaries } = requestsOf(service);
+    const [summary] = summaries;
+    const before = steps.filter(({ no }) => no < (summary?.no ?? 0)).at(-1);
+    const own = summary?.request?.messages ?? [];
+    expect(own.length).toBeGreaterThan(5);
+    expect(before?.request?.messages.slice(0, own.length - 1)).toEqual(own.slice(0, -1));
+    expect(summary?.request?.tools).toEqual(before?.request?.tools);
+    expect(summary?.request?.toolChoice).toBe('none');
+    expect(summary?.cachedTokens).toBeGreaterThan((summary?.promptTokens ?? 0) * 0.85);
+  });
+});

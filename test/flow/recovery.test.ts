@@ -1,0 +1,274 @@
+import { Redis } from 'ioredis';
+import { sql } from 'kysely';
+import { describe, expect, inject, it } from 'vitest';
+import { MAX_RESUMES_PER_STEP } from '../../src/domain/tunables.ts';
+import { NO_USAGE } from '../../src/domain/usage.ts';
+import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
+import { runStep } from '../../src/step/run-step.ts';
+import { requestCancel } from '../../src/store/cancels.ts';
+import { readStreamedParts } from '../../src/store/chunks.ts';
+import { claimRun } from '../../src/store/claims.ts';
+import { readEvents } from '../../src/store/events.ts';
+import { acceptMessage, listWaiting } from '../../src/store/inbox.ts';
+import { listMessages } from '../../src/store/messages.ts';
+import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { availableBackends } from '../support/backends.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+async function acceptWithoutJob(service: TestService, sessionId: string) {
+  const { deps } = service;
+  const accepted = await acceptMessage(deps.db, {
+    tenantId: 'default',
+    sessionId,
+    messageId: deps.newId(),
+    content: [{ type: 'text', text: 'Go' }],
+    runId: deps.newId(),
+    maxSteps: null,
+  });
+  if (accepted.job === null) throw new Error('a run was active');
+  return { ...accepted, job: accepted.job };
+}
+
+async function claim(
+  service: TestService,
+  accepted: Awaited<ReturnType<typeof acceptWithoutJob>>,
+  leaseDurationMs: number,
+) {
+  const { db, newId } = service.deps;
+  const claimId = newId();
+  const messageId = newId();
+  const claimed = await claimRun(db, { job: accepted.job, claimId, workerId: 'dead', leaseDurationMs, messageId });
+  if (claimed.outcome !== 'claimed') throw new Error(claimed.outcome);
+  return { fence: { runId: accepted.runId, epoch: claimed.epoch, claimId }, messageId };
+}
+
+describe.each(availableBackends())('recovery on %s', (backend) => {
+  it('adds the job that a crash between commit and enqueue lost', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'Answered.' }]);
+    const accepted = await acceptWithoutJob(service, await service.createSession());
+    await service.startWorker();
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed' });
+  });
+
+  it('gives the run of a dead worker to a living one, which begins the step anew', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'Answered.' }]);
+    const session = await service.createSession();
+    const accepted = await acceptWithoutJob(service, session);
+    const { fence, messageId } = await claim(service, accepted, 1);
+    await appendChunks(service.deps.db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Ans' }]);
+    await service.startWorker();
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    const messages = await listMessages(service.deps.db, session, 0, 100);
+    expect(messages.map((message) => message.role)).toEqual(['user', 'assistant']);
+    expect((await readEvents(service.deps.db, session, 0, 100)).map((event) => event.type)).toContain('step:reset');
+  });
+
+  it('finishes a whole response of a dead worker without asking the model again', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'never asked' }]);
+    const session = await service.createSession();
+    const accepted = await acceptWithoutJob(service, session);
+    const { fence, messageId } = await claim(service, accepted, 1);
+    const parts = [{ type: 'text', text: 'All of it.' }] as const;
+    await writeResponse(service.deps.db, fence, { messageId, parts, finishReason: 'stop', usage: NO_USAGE }, []);
+    await service.startWorker();
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed' });
+    expect(service.simulator.requests.length).toBe(0);
+  });
+
+  it('lets a worker that lost its run write nothing more', async () => {
+    await using service = await startTestService({ backend });
+    const { db } = service.deps;
+    const session = await service.createSession();
+    const accepted = await acceptWithoutJob(service, session);
+    const zombie = await claim(service, accepted, 1);
+    const other = await claim(service, accepted, 60_000).catch((error: Error) => error.message);
+    expect(other).toMatchObject({ fence: { epoch: zombie.fence.epoch + 1 } });
+    const { fence, messageId } = zombie;
+    const before = await readEvents(db, session, 0, 100);
+    expect(await appendChunks(db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'x' }])).toBe(
+      false,
+    );
+    expect(
+      await writeResponse(db, fence, { messageId, parts: [] }, [
+        { type: 'llm:error', data: { error: { code: 'internal', message: '' }, recoverable: true } },
+      ]),
+    ).toBe(null);
+    expect(await moveCall(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] })).toEqual({
+      outcome: 'lost',
+    });
+    const end = { status: 'completed', events: [] } as const;
+    const next = { ifCancelled: end, ifMessagesWait: end, otherwise: end };
+    expect(
+      await finishStep(db, fence, {
+        usage: NO_USAGE,
+        costUsd: 0,
+        maintenanceRunId: service.deps.newId(),
+        steps: 1,
+        events: [],
+        next,
+      }),
+    ).toBe(null);
+    expect(await readEvents(db, session, 0, 100)).toEqual(before);
+  });
+
+  it('claims a run once: of two workers with the same job one gets it, and a repeated claim gets the same answer', async () => {
+    await using service = await startTestService({ backend });
+    const { db, newId } = service.deps;
+    const { job } = await acceptWithoutJob(service, await service.createSession());
+    const input = () => ({ job, claimId: newId(), workerId: 'w', leaseDurationMs: 60_000, messageId: newId() });
+    const inputs = Array.from({ length: 8 }, input);
+    const claims = await Promise.all(inputs.map((one) => claimRun(db, one)));
+    const winners = claims.flatMap((one, index) => (one.outcome === 'claimed' ? [{ one, index }] : []));
+    expect(winners.length).toBe(1);
+    expect(new Set(claims.map((one) => one.outcome))).toEqual(new Set(['claimed', 'held']));
+    const winner = inputs[winners[0]?.index ?? 0];
+    if (winner === undefined) throw new Error('no winner');
+    expect(await claimRun(db, winner)).toEqual(winners[0]?.one);
+  });
+
+  it('acknowledges a job that the run has moved on from', async () => {
+    await using service = await startTestService({ backend });
+    const { deps } = service;
+    const { job } = await acceptWithoutJob(service, await service.createSession());
+    await using claims = await createClaimKeeper(deps);
+    const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000 };
+    const stepDeps = { ...deps, claims, modelTimeouts, random: Math.random };
+    const idle = new AbortController().signal;
+    expect(await runStep(stepDeps, { ...job, dispatch: 7 }, idle)).toEqual({ outcome: 'done' });
+    expect(await runStep(stepDeps, { ...job, no: 9 }, idle)).toEqual({ outcome: 'done' });
+    expect(await runStep(stepDeps, { ...job, runId: deps.newId() }, idle)).toEqual({ outcome: 'done' });
+    expect(service.simulator.requests.length).toBe(0);
+  });
+
+  it('gives a run up, typed, that has killed its workers again and again', async () => {
+    await using service = await startTestService({ backend });
+    const session = await service.createSession();
+    const accepted = await acceptWithoutJob(service, session);
+    await claim(service, accepted, 1);
+    await service.deps.db
+      .updateTable('runs')
+      .set({ resume_count: MAX_RESUMES_PER_STEP })
+      .where('id', '=', accepted.runId)
+      .execute();
+    await service.startWorker();
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'failed', error: { code: 'resume_limit' } });
+  });
+
+  it('gives every open call an outcome when it gives a run up', async () => {
+    await using service = await startTestService({ backend });
+    const { db } = service.deps;
+    const session = await service.createSession();
+    const accepted = await acceptWithoutJob(service, session);
+    const { fence, messageId } = await claim(service, accepted, 1);
+    await writeResponse(db, fence, { messageId, parts: [call('a'), call('b')], finishReason: 'tool-calls' }, []);
+    await moveCall(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
+    await db.updateTable('runs').set({ resume_count: MAX_RESUMES_PER_STEP }).where('id', '=', accepted.runId).execute();
+    await service.startWorker();
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'failed' });
+    const [, answer] = await listMessages(db, session, 0, 10);
+    expect(answer?.parts).toMatchObject([
+      { state: 'error', output: { value: expect.stringContaining('unknown') } },
+      { state: 'error', output: { value: expect.stringContaining('Not run') } },
+    ]);
+  });
+
+  it('does not run the calls of a response that was cut off', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'Goes on.' }]);
+    const session = await service.createSession();
+    const accepted = await acceptWithoutJob(service, session);
+    const { fence, messageId } = await claim(service, accepted, 1);
+    await writeResponse(service.deps.db, fence, { messageId, parts: [call('a')], finishReason: 'length' }, []);
+    await service.startWorker();
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed' });
+    const [, answer] = await listMessages(service.deps.db, session, 0, 10);
+    expect(answer?.parts).toMatchObject([{ state: 'error', output: { value: expect.stringContaining('Not run') } }]);
+  });
+
+  it('keeps what a dead worker streamed when the run is cancelled, and leaves waiting messages waiting', async () => {
+    await using service = await startTestService({ backend });
+    const { db, newId } = service.deps;
+    const session = await service.createSession();
+    const accepted = await acceptWithoutJob(service, session);
+    const { fence, messageId } = await claim(service, accepted, 1);
+    await appendChunks(db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Half of it' }]);
+    const content = [{ type: 'text', text: 'Waits' }] as const;
+    const waiting = {
+      tenantId: 'default',
+      sessionId: session,
+      messageId: newId(),
+      content,
+      runId: newId(),
+      maxSteps: null,
+    };
+    await acceptMessage(db, waiting);
+    await requestCancel(db, 'default', accepted.runId);
+    await service.startWorker();
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'cancelled' });
+    const messages = await listMessages(db, session, 0, 10);
+    expect(messages.map((message) => message.role)).toEqual(['user', 'assistant']);
+    expect(messages[1]).toMatchObject({ finishReason: 'aborted' });
+    expect(messages[1]?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Half of it' });
+    expect((await listWaiting(db, session)).map((message) => message.id)).toEqual([waiting.messageId]);
+  });
+
+  it('refuses a message id that the transcript has already', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'Answered.' }]);
+    await service.startWorker();
+    const { db, newId } = service.deps;
+    const session = await service.createSession();
+    await service.ended((await service.send(session, 'Go')).runId);
+    const [, answer] = await listMessages(db, session, 0, 10);
+    const content = [{ type: 'text', text: 'Again' }] as const;
+    const taken = { tenantId: 'default', sessionId: session, messageId: answer?.id ?? '', content };
+    await expect(acceptMessage(db, { ...taken, runId: newId(), maxSteps: null })).rejects.toMatchObject({
+      code: 'conflict',
+    });
+  });
+
+  it('survives the death of a connection in use', async () => {
+    await using service = await startTestService({ backend });
+    const { db } = service.deps;
+    const doomed = db.transaction().execute(async (tx) => {
+      await sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx);
+    });
+    await expect(doomed).rejects.toThrow();
+    expect((await sql<{ one: number }>`select 1 as one`.execute(db)).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('appends a chunk whose reply was lost a second time without harm', async () => {
+    await using service = await startTestService({ backend });
+    const accepted = await acceptWithoutJob(service, await service.createSession());
+    const { fence, messageId } = await claim(service, accepted, 60_000);
+    const chunk = { charOffset: 0, partIndex: 1, type: 'text', text: 'once' } as const;
+    expect(await appendChunks(service.deps.db, fence, messageId, [chunk])).toBe(true);
+    expect(await appendChunks(service.deps.db, fence, messageId, [{ ...chunk, text: 'once more' }])).toBe(true);
+    expect(await readStreamedParts(service.deps.db, messageId)).toEqual([{ type: 'text', text: 'once more' }]);
+  });
+});
+
+function call(toolCallId: string) {
+  return { type: 'tool', toolCallId, toolName: 'gone', input: {}, state: 'pending' } as const;
+}
+
+describe('recovery of an emptied Redis', () => {
+  const redisUrl = inject('redisUrl');
+  it.runIf(redisUrl !== null)('brings every pending run back', async () => {
+    await using service = await startTestService({ backend: 'redis' });
+    service.simulator.script('test', () => ({ text: 'Answered.' }));
+    const sessions = await Promise.all(Array.from({ length: 5 }, () => service.createSession()));
+    const sent = await Promise.all(sessions.map((session) => service.send(session, 'Go')));
+    const redis = new Redis(redisUrl ?? '');
+    const keys = await redis.keys(`${service.environment['BATON_QUEUE_PREFIX']}*`);
+    expect(keys.length).toBeGreaterThan(0);
+    await redis.del(...keys);
+    redis.disconnect();
+    await service.startWorker();
+    const runs = await Promise.all(sent.map(({ runId }) => service.ended(runId)));
+    expect(runs.map((run) => run.status)).toEqual(runs.map(() => 'completed'));
+  });
+});

@@ -1,0 +1,3 @@
+import { testEveryRecording } from './replay-fixture.ts';
+
+testEveryRecording('redis');

@@ -1,0 +1,34 @@
+import { randomBytes } from 'node:crypto';
+import type { TestProject } from 'vitest/node';
+import { migrateQueueTables } from '../../src/queues/migrate.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { migrateToLatest } from '../../src/store/migrate.ts';
+import { findServices } from './find-services.ts';
+import { runAsAdmin, withDatabase } from './postgres.ts';
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    postgres: { adminUrl: string; templateName: string };
+    /** Null: no Redis here; the suites that need it say so and run on the Postgres backend only. */
+    redisUrl: string | null;
+  }
+}
+
+/** Finds the services once, migrates one template database, and removes it at the end. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const services = await findServices();
+  for (const line of services.report) process.stdout.write(`${line}\n`);
+  const templateName = `baton_template_${randomBytes(6).toString('hex')}`;
+  await runAsAdmin(services.postgresUrl, `create database ${templateName}`);
+  const connectionString = withDatabase(services.postgresUrl, templateName);
+  await migrateQueueTables(connectionString);
+  const db = openDatabase({ connectionString });
+  await migrateToLatest(db);
+  await db.destroy();
+  project.provide('postgres', { adminUrl: services.postgresUrl, templateName });
+  project.provide('redisUrl', services.redisUrl);
+  return async () => {
+    await runAsAdmin(services.postgresUrl, `drop database ${templateName} with (force)`);
+    await services[Symbol.asyncDispose]();
+  };
+}

@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { inject } from 'vitest';
+import { type Agent, agentSchema, agentVersion } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { loadConfig } from '../../src/runtime/config.ts';
+import { type Dependencies, openDependencies } from '../../src/runtime/dependencies.ts';
+import { type JobWorker, startJobWorker } from '../../src/runtime/job-worker.ts';
+import type { LogEvent } from '../../src/runtime/log.ts';
+import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import { findRun, type RunRow } from '../../src/store/runs.ts';
+import { insertSession } from '../../src/store/sessions.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import type { Backend } from './backends.ts';
+import { eventually } from './eventually.ts';
+import { createTestDatabase } from './postgres.ts';
+
+export type TestService = AsyncDisposable &
+  Readonly<{
+    deps: Dependencies;
+    simulator: Simulator;
+    logged: readonly LogEvent[];
+    environment: Readonly<Record<string, string>>;
+    startWorker: () => Promise<JobWorker>;
+    createSession: (agent?: Partial<Agent>) => Promise<string>;
+    send: (sessionId: string, text: string, options?: { maxSteps?: number }) => ReturnType<typeof acceptMessage>;
+    ended: (runId: string) => Promise<RunRow>;
+  }>;
+
+export type TestServiceOptions = Readonly<{
+  backend: Backend;
+  tools?: readonly Tool[];
+  environment?: Readonly<Record<string, string>>;
+}>;
+
+/** The service in this process on its own database, queue prefix and simulated provider; no worker runs yet. */
+export async function startTestService(options: TestServiceOptions): Promise<TestService> {
+  await using stack = new AsyncDisposableStack();
+  const database = stack.use(await createTestDatabase());
+  const simulator = stack.use(await startSimulator());
+  const prefix = `baton-test-${randomBytes(6).toString('hex')}`;
+  const redisUrl = options.backend === 'redis' ? inject('redisUrl') : null;
+  if (redisUrl !== null) stack.defer(() => removeKeys(redisUrl, prefix));
+  const environment = {
+    DATABASE_URL: database.connectionString,
+    ...(redisUrl === null ? {} : { REDIS_URL: redisUrl }),
+    BATON_QUEUE_PREFIX: prefix,
+    BATON_SIMULATOR_URL: simulator.url,
+    ...options.environment,
+  };
+  const logged: LogEvent[] = [];
+  const agent = agentSchema.parse({ name: 'tester', model: 'simulated/test' });
+  const deps = stack.use(
+    await openDependencies(loadConfig(environment), {
+      migrate: true,
+      log: (_level, event) => void logged.push(event),
+      agents: createCatalogue([agent]),
+      toolSets: { test: options.tools ?? [] },
+    }),
+  );
+  const workers = stack.use(new AsyncDisposableStack());
+  const owned = stack.move();
+  return {
+    deps,
+    simulator,
+    logged,
+    environment,
+    startWorker: async () => workers.use(await startJobWorker(deps)),
+    createSession: (changes) => createSession(deps, { ...agent, tools: ['test'], ...changes }),
+    send: (sessionId, text, sendOptions) => send(deps, sessionId, text, sendOptions?.maxSteps ?? null),
+    ended: (runId) =>
+      eventually(async () => {
+        const run = await findRun(deps.db, 'default', runId);
+        return ['completed', 'failed', 'cancelled', 'incomplete'].includes(run.status) ? run : null;
+      }, `run ${runId} ends`),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function createSession(deps: Dependencies, agent: Agent): Promise<string> {
+  const id = deps.newId();
+  await insertSession(deps.db, {
+    id,
+    tenantId: 'default',
+    agentName: agent.name,
+    agentVersion: agentVersion(agent),
+    agentSnapshot: agent,
+    title: null,
+    metadata: {},
+  });
+  return id;
+}
+
+/** What the API does with a message: accept it, then add the job. */
+async function send(deps: Dependencies, sessionId: string, text: string, maxSteps: number | null) {
+  const accepted = await acceptMessage(deps.db, {
+    tenantId: 'default',
+    sessionId,
+    messageId: deps.newId(),
+    content: [{ type: 'text', text }],
+    runId: deps.newId(),
+    maxSteps,
+  });
+  if (accepted.job !== null) await deps.jobs.add([accepted.job]);
+  return accepted;
+}
+
+async function removeKeys(redisUrl: string, prefix: string): Promise<void> {
+  const redis = new Redis(redisUrl);
+  try {
+    const keys = await redis.keys(`${prefix}*`);
+    if (keys.length > 0) await redis.del(...keys);
+  } finally {
+    redis.disconnect();
+  }
+}

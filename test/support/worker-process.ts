@@ -1,0 +1,53 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+export type WorkerProcess = AsyncDisposable &
+  Readonly<{
+    pid: number;
+    /** Lines the process has logged, parsed. */
+    logged: readonly Readonly<Record<string, unknown>>[];
+    url: string | undefined;
+    kill: (signal: NodeJS.Signals) => Promise<number | null>;
+  }>;
+
+/** Starts one of the entry points in workers/ as a process of its own and waits until it says that it has started. */
+export async function startWorkerProcess(
+  name: 'api' | 'steps' | 'all',
+  environment: Readonly<Record<string, string>>,
+): Promise<WorkerProcess> {
+  const file = fileURLToPath(new URL(`../../workers/${name}.ts`, import.meta.url));
+  const child = spawn(process.execPath, [file], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const logged: Record<string, unknown>[] = [];
+  const exited = once(child, 'exit');
+  const started = new Promise<Record<string, unknown>>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const entry = JSON.parse(line) as Record<string, unknown>;
+      logged.push(entry);
+      if (entry['event'] === 'process_started') resolve(entry);
+    });
+    let stderr = '';
+    child.stderr.on('data', (text) => {
+      stderr += text;
+    });
+    child.once('exit', () => reject(new Error(`workers/${name}.ts ended: ${JSON.stringify(logged)} ${stderr}`)));
+  });
+  const { url } = await started;
+  return {
+    pid: child.pid ?? 0,
+    logged,
+    url: typeof url === 'string' ? url : undefined,
+    kill: (signal) => kill(child, exited, signal),
+    [Symbol.asyncDispose]: async () => void (await kill(child, exited, 'SIGKILL')),
+  };
+}
+
+async function kill(child: ChildProcess, exited: Promise<unknown[]>, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+  await exited;
+  return child.exitCode;
+}
