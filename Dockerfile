@@ -1,0 +1,25 @@
+# One image for every process of the service. Node runs the TypeScript as it is: what the tests ran is what is deployed.
+
+FROM node:24-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json ./
+# Optional are only the embedded Postgres, which has no use where a DATABASE_URL is given, and a faster msgpack.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts
+
+FROM node:24-slim
+ENV NODE_ENV=production
+ENV BATON_WORKSPACE_DIR=/workspace
+# A volume that is mounted here takes over the owner.
+RUN mkdir /workspace && chown node:node /workspace
+WORKDIR /app
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY package.json ./
+COPY agents ./agents
+COPY migrations ./migrations
+COPY src ./src
+COPY workers ./workers
+USER node
+EXPOSE 4400
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.BATON_PORT || 4400) + '/livez').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+CMD ["node", "workers/api.ts"]
