@@ -8,7 +8,7 @@ import type { Measurement } from './measure.ts';
 import { learnedFromOverflow, type OverflowNumbers } from './overflow-limit.ts';
 import { planOverflow, type StepPlace, withPending } from './overflow-plan.ts';
 import type { Ruler } from './ruler.ts';
-import { type SilentOverflow, silentOverflow } from './silent-overflow.ts';
+import { certainOf, type SilentOverflow, silentOverflow } from './silent-overflow.ts';
 import type { ContextState } from './state.ts';
 
 /** A whole answer with everything that was known when it was asked for. */
@@ -61,7 +61,7 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
     rawFinishReason: answer.rawFinishReason,
     contextWindow: answer.isGuess ? null : ruler.limits.contextWindow,
     expectedInputTokens: answer.measurement.total,
-    anchored: answer.measurement.isAnchored,
+    certain: certainOf(view, answer.state.model === ruler.model ? answer.state.anchor : null, ruler.model),
   });
   if (silent !== null) return afterSilentOverflow(answer, silent);
   const { state } = afterCall(ruler, answer.state, { view, usage, messageSeq: message.seq });

@@ -3,6 +3,7 @@ import type { Usage } from '../usage.ts';
 import { learn, type SampleRefusal } from './calibration.ts';
 import { coveredTokens, estimateAfter, estimateMessages } from './measure.ts';
 import type { Ruler } from './ruler.ts';
+import { hasMediaAfter } from './silent-overflow.ts';
 import type { ContextState } from './state.ts';
 
 /** A model call whose whole answer is there. */
@@ -67,8 +68,4 @@ function wholeEstimate(ruler: Ruler, view: readonly ViewMessage[]): number {
   const messages = Object.values(estimateMessages(view, ruler.count, ruler.model));
   const { instructions, tools } = ruler.overheadTokens;
   return messages.reduce((sum, tokens) => sum + tokens, instructions + tools);
-}
-
-function hasMediaAfter(view: readonly ViewMessage[], seq: number): boolean {
-  return view.some((message) => message.seq > seq && message.parts.some((part) => part.type === 'file'));
 }

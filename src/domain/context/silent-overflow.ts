@@ -1,6 +1,7 @@
-import type { FinishReason } from '../message.ts';
+import type { FinishReason, ViewMessage } from '../message.ts';
 import type { OverflowClass } from '../provider-overflow-rules.ts';
 import type { Usage } from '../usage.ts';
+import { type Anchor, coveredTokens, estimateAfter } from './measure.ts';
 import type { OverflowNumbers } from './overflow-limit.ts';
 
 /** A whole answer, and what was expected of its request. */
@@ -13,8 +14,16 @@ export type AnsweredRequest = Readonly<{
   contextWindow: number | null;
   /** The measure of the request before it was sent. */
   expectedInputTokens: number;
-  /** That measure rests on what the provider billed for the call before, not on estimates alone. */
-  anchored: boolean;
+  /** What is certain of the request; null where the measure is an estimate only. */
+  certain: CertainRequest | null;
+}>;
+
+/** What a provider that took the call before must have been sent with this one. */
+export type CertainRequest = Readonly<{
+  /** Billed for the call before: so much went through. */
+  acceptedTokens: number;
+  /** The request holds this at least: what was billed before, its answer, and one token for every word since. */
+  leastTokens: number;
 }>;
 
 /**
@@ -37,8 +46,14 @@ const WINDOW_FULL = ['model_context_window_exceeded', 'model_length'];
 
 /** Xiaomi MiMo and LM Studio end a request that fills this much of the window with `length` and without an answer. */
 const FULL_SHARE = 0.99;
-/** Anchored measures are off by a few percent; what is off by this much was cut. */
+/** Bills are off by a few percent; what is off by this much was cut. */
 const CUT_SHARE = 0.7;
+/**
+ * Ollama keeps half of its window and two tokens. What fell far below half of what went through before was not cut at the
+ * same window: a provider that bills otherwise from one call to the next, and to believe it would lower the limit of
+ * every session.
+ */
+const KEPT_SHARE = 0.45;
 /** Nobody runs a smaller window: less is a usage that was not reported, or without its cached part. */
 const MIN_CUT_TOKENS = 1_024;
 
@@ -62,11 +77,12 @@ export function silentOverflow(answer: AnsweredRequest): SilentOverflow | null {
   return wasCut(answer) ? { class: 'silent_truncation', sign: 'cut_request', overflow: cutAt(answer) } : null;
 }
 
-function wasCut({ usage, expectedInputTokens, anchored }: AnsweredRequest): boolean {
-  if (!anchored || usage.inputTokens < MIN_CUT_TOKENS) return false;
+function wasCut({ usage, certain }: AnsweredRequest): boolean {
+  if (certain === null || usage.inputTokens < MIN_CUT_TOKENS) return false;
+  if (usage.inputTokens < KEPT_SHARE * certain.acceptedTokens) return false;
   // Some report the input without its cached part: nothing was cut as long as both together are what was sent.
   const seenTokens = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
-  return seenTokens < CUT_SHARE * expectedInputTokens;
+  return seenTokens < CUT_SHARE * certain.leastTokens;
 }
 
 function cutAt({ usage, expectedInputTokens }: AnsweredRequest): OverflowNumbers {
@@ -79,4 +95,32 @@ function cutAt({ usage, expectedInputTokens }: AnsweredRequest): OverflowNumbers
     outputRoomTokens: null,
     isLasting: true,
   };
+}
+
+/**
+ * What is certain of a request with this view. Null without a call before that it continues, and where images or files
+ * came since: their tokens are a guess. Tokenizers never join words across white space, so a text has a token for each
+ * of its words, whatever else it is: an estimate may be far too high for a page of one letter.
+ */
+export function certainOf(view: readonly ViewMessage[], anchor: Anchor | null, model: string): CertainRequest | null {
+  const covered = coveredTokens(view, anchor, model);
+  if (anchor === null || covered === null || hasMediaAfter(view, anchor.messageSeq)) return null;
+  const leastTokens = covered + estimateAfter(view, anchor, countWords, model);
+  return { acceptedTokens: anchor.usage.inputTokens, leastTokens };
+}
+
+/** Whether an image or a file came after the message `seq`. */
+export function hasMediaAfter(view: readonly ViewMessage[], seq: number): boolean {
+  return view.some((message) => message.seq > seq && message.parts.some((part) => part.type === 'file'));
+}
+
+function countWords(text: string): number {
+  let words = 0;
+  let isInside = false;
+  for (let index = 0; index < text.length; index++) {
+    const isBlank = text.charCodeAt(index) <= 0x20;
+    if (!isBlank && !isInside) words++;
+    isInside = !isBlank;
+  }
+  return words;
 }

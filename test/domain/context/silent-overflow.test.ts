@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { learnedFromOverflow } from '../../../src/domain/context/overflow-limit.ts';
-import { type AnsweredRequest, silentOverflow } from '../../../src/domain/context/silent-overflow.ts';
-import { FINISH_REASONS } from '../../../src/domain/message.ts';
+import { type AnsweredRequest, certainOf, silentOverflow } from '../../../src/domain/context/silent-overflow.ts';
+import { FINISH_REASONS, type Part, type ViewMessage } from '../../../src/domain/message.ts';
 import { NO_USAGE, type Usage } from '../../../src/domain/usage.ts';
 
 const WINDOW = 32_768;
@@ -13,15 +13,20 @@ const usage = (inputTokens: number, outputTokens = 100, rest: Partial<Usage> = {
   totalTokens: inputTokens + outputTokens,
   ...rest,
 });
-const answer = (given: Partial<AnsweredRequest>): AnsweredRequest => ({
-  usage: usage(20_000),
-  finishReason: 'stop',
-  rawFinishReason: 'stop',
-  contextWindow: WINDOW,
-  expectedInputTokens: 20_000,
-  anchored: true,
-  ...given,
-});
+/** An answer to a request of `expectedInputTokens` that are certain; half of them went through before. */
+const answer = (given: Partial<AnsweredRequest>): AnsweredRequest => {
+  const { expectedInputTokens = 20_000 } = given;
+  const acceptedTokens = Math.floor(expectedInputTokens / 2);
+  return {
+    usage: usage(20_000),
+    finishReason: 'stop',
+    rawFinishReason: 'stop',
+    contextWindow: WINDOW,
+    expectedInputTokens,
+    certain: { acceptedTokens, leastTokens: expectedInputTokens },
+    ...given,
+  };
+};
 
 describe('an overflow that no error tells of', () => {
   test.each([
@@ -67,12 +72,20 @@ describe('an overflow that no error tells of', () => {
   });
 
   test.each([
-    ['the measure is an estimate only', { usage: usage(2_050), anchored: false }],
+    ['the measure is an estimate only', { usage: usage(10_000), certain: null }],
     ['it is within what a measure may be off', { usage: usage(14_000) }],
     ['no usage was reported', { usage: NO_USAGE }],
     ['only what was not cached was reported', { usage: usage(6_000, 100, { cacheReadTokens: 14_000 }) }],
     ['only what was written to the cache is missing', { usage: usage(6_000, 100, { cacheWriteTokens: 14_000 }) }],
-    ['nobody runs so small a window', { usage: usage(300) }],
+    ['nobody runs so small a window', { usage: usage(300), certain: { acceptedTokens: 300, leastTokens: 900 } }],
+    [
+      'the text since then is one that nobody can estimate',
+      { usage: usage(10_000), certain: { acceptedTokens: 9_000, leastTokens: 9_100 } },
+    ],
+    [
+      'much more went through before',
+      { usage: usage(8_000), certain: { acceptedTokens: 19_000, leastTokens: 20_000 } },
+    ],
   ] as const)('is no cut where %s', (_why, given) => {
     expect(silentOverflow(answer(given))).toBeNull();
   });
@@ -102,5 +115,35 @@ describe('an overflow that no error tells of', () => {
         expect(found?.overflow?.limitTokens).toBe(seen);
       }),
     );
+  });
+});
+
+describe('what is certain of a request', () => {
+  const MODEL = 'ollama/llama';
+  const anchor = { usage: usage(5_000, 100), messageSeq: 2 };
+  const asked: ViewMessage = { id: 'm1', seq: 1, role: 'user', model: null, parts: [{ type: 'text', text: 'hello' }] };
+  const answered: ViewMessage = {
+    id: 'm2',
+    seq: 2,
+    role: 'assistant',
+    model: MODEL,
+    parts: [{ type: 'text', text: 'hi' }],
+  };
+  const later = (...parts: Part[]): ViewMessage => ({ id: 'm3', seq: 3, role: 'user', model: null, parts });
+
+  test('is what was billed, the answer, and a token for every word since', () => {
+    const few = certainOf([asked, answered, later({ type: 'text', text: 'a'.repeat(90_000) })], anchor, MODEL);
+    const many = certainOf([asked, answered, later({ type: 'text', text: 'a '.repeat(45_000) })], anchor, MODEL);
+    expect(few).toEqual({ acceptedTokens: 5_000, leastTokens: expect.any(Number) });
+    expect(few?.leastTokens).toBeGreaterThan(5_100);
+    expect(few?.leastTokens).toBeLessThan(5_150);
+    expect((many?.leastTokens ?? 0) - (few?.leastTokens ?? 0)).toBe(45_000 - 1);
+  });
+
+  test('is nothing without a call that it continues, and where an image came since', () => {
+    const image: Part = { type: 'file', mediaType: 'image/png', url: 'https://example.com/a.png' };
+    expect(certainOf([asked, answered], null, MODEL)).toBeNull();
+    expect(certainOf([asked, answered], anchor, 'ollama/other')).toBeNull();
+    expect(certainOf([asked, answered, later(image)], anchor, MODEL)).toBeNull();
   });
 });
