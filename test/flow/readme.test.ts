@@ -59,7 +59,9 @@ it('works when the three commands of the README are pasted: create, send, follow
 
 it('names only settings that exist, and every setting', async () => {
   const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');
-  const named = new Set(readme.match(/\b(?:BATON_[A-Z_]*[A-Z]|DATABASE_URL|REDIS_URL|(?:OPENAI|ANTHROPIC)_[A-Z_]*[A-Z])\b/g));
+  const named = new Set(
+    readme.match(/\b(?:BATON_[A-Z_]*[A-Z]|DATABASE_URL|REDIS_URL|(?:OPENAI|ANTHROPIC)_[A-Z_]*[A-Z])\b/g),
+  );
   for (const variable of named) {
     if (variable === 'BATON_CONFIG') continue;
     // A value that no setting takes: the error names the variable if it is known, and calls it unknown otherwise.
