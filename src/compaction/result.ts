@@ -1,10 +1,10 @@
-import { judgeSizes, type Refusal } from '../domain/context/compaction-outcome.ts';
-import { type CompactPlan, listBounds } from '../domain/context/compaction-plan.ts';
-import type { CompactionReason, ContextState } from '../domain/context/state.ts';
-import { composeSummary } from '../domain/context/summary-document.ts';
+import { compactedView } from '../domain/context/compacted-view.ts';
+import { afterCompaction, judgeSizes, type Refusal } from '../domain/context/compaction-outcome.ts';
+import type { CompactPlan } from '../domain/context/compaction-plan.ts';
+import type { CompactionReason } from '../domain/context/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
-import type { Part, ViewMessage } from '../domain/message.ts';
+import type { Part } from '../domain/message.ts';
 import type { NewMark } from '../store/maintenance.ts';
 import { endCompaction } from './end-compaction.ts';
 import type { Strategy } from './strategy.ts';
@@ -23,10 +23,9 @@ export async function resultOf(work: CompactionWork, strategy: Strategy, planned
   const draft = await strategy.execute(work, planned);
   if (!draft.ok) return { kind: 'failed', error: draft.error };
   const plan = draft.plan ?? planned;
-  const parts = partsOf(work, plan, draft.body);
-  const { ruler, scope } = work;
-  const newView = [messageOf(parts, plan), ...withMarks(plan)];
-  const tokensAfter = ruler.measure(newView, { ...scope.contextState, anchor: null }).total;
+  const { ruler, scope, round } = work;
+  const { parts, view } = compactedView(plan, { round, body: draft.body, thresholds: ruler.thresholds });
+  const tokensAfter = ruler.measure(view, { ...scope.contextState, anchor: null }).total;
   const refusal = judgeSizes({
     tokensBefore: plan.tokensBefore,
     tokensAfter,
@@ -35,27 +34,6 @@ export async function resultOf(work: CompactionWork, strategy: Strategy, planned
   });
   if (refusal !== null) return { kind: 'rejected', error: rejection(refusal, plan, tokensAfter), tokensAfter };
   return { kind: 'accepted', plan, parts, model: draft.model, tokensAfter };
-}
-
-function partsOf({ round, ruler }: CompactionWork, plan: CompactPlan, body: string): Part[] {
-  const { uptoSeq, firstUser, resources, carried, previousSummary } = plan;
-  const fromSeq = previousSummary?.fromSeq ?? plan.fromSeq;
-  const document = { round, fromSeq, uptoSeq, firstUser, body, resources };
-  return [{ type: 'compaction', text: composeSummary(document, listBounds(ruler.thresholds)) }, ...carried];
-}
-
-function messageOf(parts: readonly Part[], { uptoSeq }: CompactPlan): ViewMessage {
-  return { id: '', seq: uptoSeq, role: 'user', model: null, parts };
-}
-
-function withMarks({ tail, marks }: CompactPlan): ViewMessage[] {
-  return tail.map((message) => ({
-    ...message,
-    parts: message.parts.map((part, index) => {
-      const mark = marks.find(({ messageId, index: at }) => messageId === message.id && at === index);
-      return mark === undefined ? part : { ...part, marks: { ...part.marks, viewLimitChars: mark.viewLimitChars } };
-    }),
-  }));
 }
 
 function rejection(refusal: Refusal, plan: CompactPlan, tokensAfter: number): ErrorRecord {
@@ -78,7 +56,7 @@ export async function writeResult(
   const { id, reason, strategy, result } = written;
   const { plan } = result;
   await endCompaction(deps, scope, {
-    contextState: compactedState(work, reason, result.tokensAfter),
+    contextState: afterCompaction(work.ruler, scope.contextState, reason, result.tokensAfter),
     events: completedEvents(work, written),
     marks: plan.marks.map((mark): NewMark => mark),
     compaction: {
@@ -126,19 +104,4 @@ function completedEvents(
       },
     },
   ];
-}
-
-/** What the provider billed before says nothing of the new view. */
-function compactedState({ ruler, scope }: CompactionWork, reason: CompactionReason, tokensAfter: number): ContextState {
-  const { contextState } = scope;
-  const counted = reason === 'manual' ? 0 : 1;
-  // Where even the smallest view is above the trigger, the next try waits for it to grow.
-  const isAbove = tokensAfter >= ruler.thresholds.compactAtTokens;
-  return {
-    ...contextState,
-    anchor: null,
-    pending: null,
-    compactionsSinceStep: contextState.compactionsSinceStep + counted,
-    failedAtTokens: isAbove ? tokensAfter : null,
-  };
 }

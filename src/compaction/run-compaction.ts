@@ -1,9 +1,9 @@
 import { rulerOf } from '../context/ruler-of.ts';
-import { planAfterFailure } from '../domain/context/compaction-outcome.ts';
+import { afterFailedCompaction, planAfterFailure } from '../domain/context/compaction-outcome.ts';
 import type { CompactionPlan, CompactPlan, TooLarge } from '../domain/context/compaction-plan.ts';
 import { exhausted, MAX_COMPACTIONS_WITHOUT_STEP } from '../domain/context/decide.ts';
 import type { Measurement } from '../domain/context/measure.ts';
-import type { Ruler } from '../domain/context/ruler.ts';
+import { planInputOf } from '../domain/context/plan-input.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import { BatonError, type ErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
@@ -16,8 +16,8 @@ import { endCompaction, failedRound } from './end-compaction.ts';
 import { type Result, resultOf, writeResult } from './result.ts';
 import { middleRemoval } from './strategies/middle-removal.ts';
 import { STRATEGY } from './strategies/strategies.ts';
-import type { PlanBase, Strategy } from './strategy.ts';
-import { type CompactionDeps, type CompactionWork, countReal, nothingSpent } from './work.ts';
+import type { Strategy } from './strategy.ts';
+import { type CompactionDeps, type CompactionWork, nothingSpent } from './work.ts';
 
 /** Longest time of one compaction, all its model calls together: the session waits for it. */
 const MAX_COMPACTION_MS = 120_000;
@@ -55,7 +55,7 @@ async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly V
   const { ruler } = await rulerOf(deps, scope.agent, resolved, tools);
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
   const measurement = ruler.measure(view, scope.contextState);
-  const base = planBase(scope, ruler, view, pending);
+  const base = planInputOf(ruler, scope.contextState, view, pending);
   const work = { deps, scope, view, base, resolved, tools, ruler, spent: nothingSpent() };
   return { deps, scope, view, pending, work, measurement };
 }
@@ -75,24 +75,6 @@ async function compact(setting: Setting): Promise<void> {
   if (after === 'remove_middle' && removal.kind === 'compact') return carryOut(setting, middleRemoval, removal);
   if (after === 'proceed') return endWithout(setting);
   return endExhausted(setting, 'Nothing more can be taken out, and the context is larger');
-}
-
-function planBase(scope: JobScope, ruler: Ruler, view: readonly ViewMessage[], pending: Setting['pending']): PlanBase {
-  const { thresholds, overheadTokens, policy } = ruler;
-  const ratio = ruler.ratioOf(scope.contextState);
-  const overhead = Math.ceil(ratio * (overheadTokens.instructions + overheadTokens.tools));
-  const unanchored = { ...scope.contextState, anchor: null };
-  return {
-    view,
-    tokensOf: (message) => ruler.measure([message], unanchored).total - overhead,
-    countText: countReal({ ruler, scope }),
-    overheadTokens: overhead,
-    thresholds,
-    keepRecentMessages: policy.compaction.options.keepRecentMessages,
-    preserveLastNTurns: policy.compaction.options.preserveLastNTurns,
-    mayRepeat: pending.reason === 'overflow',
-    stripMedia: pending.stripMedia,
-  };
 }
 
 function failureOf({ pending, work, measurement }: Setting) {
@@ -183,17 +165,8 @@ function exhaustedRecord({ work, measurement }: Setting, what: string): ErrorRec
   return exhausted(work.ruler, measurement, what);
 }
 
-/** The view is as it was, so what was measured of it still holds. */
 function failedState({ scope, pending, measurement }: Setting): ContextState {
-  const { contextState } = scope;
-  // What somebody asked for says nothing of what the thresholds will ask for.
-  if (pending.reason === 'manual') return { ...contextState, pending: null };
-  return {
-    ...contextState,
-    pending: null,
-    compactionsSinceStep: contextState.compactionsSinceStep + 1,
-    failedAtTokens: measurement.total,
-  };
+  return afterFailedCompaction(scope.contextState, pending.reason, measurement.total);
 }
 
 function describe({ what, messageSeq, tokens }: TooLarge): string {

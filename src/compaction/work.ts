@@ -1,3 +1,4 @@
+import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import { addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
@@ -42,6 +43,5 @@ export type CompactionWork = Readonly<{
 
 /** Real tokens of a text for the session's own model. */
 export function countReal({ ruler, scope }: Pick<CompactionWork, 'ruler' | 'scope'>): (text: string) => number {
-  const ratio = ruler.ratioOf(scope.contextState);
-  return (text) => Math.ceil(ratio * ruler.count(text));
+  return countRealTokens(ruler, scope.contextState);
 }

@@ -1,4 +1,5 @@
-import type { CompactionReason } from './state.ts';
+import type { Ruler } from './ruler.ts';
+import type { CompactionReason, ContextState } from './state.ts';
 
 /** Sizes of a view before and after a compaction, by the same ruler and both without an anchor. */
 export type CompactionSizes = Readonly<{
@@ -52,4 +53,33 @@ export function planAfterFailure({ reason, tokens, usableTokens, isLastRung }: F
   // Somebody asked for a summary: without one the history stays.
   if (fits || reason === 'manual') return 'proceed';
   return isLastRung ? 'exhausted' : 'remove_middle';
+}
+
+/** The state once a compaction is written. What the provider billed before says nothing of the new view. */
+export function afterCompaction(
+  { thresholds }: Pick<Ruler, 'thresholds'>,
+  state: ContextState,
+  reason: CompactionReason,
+  tokensAfter: number,
+): ContextState {
+  const counted = reason === 'manual' ? 0 : 1;
+  // Where even the smallest view is above the trigger, the next try waits for it to grow.
+  const isAbove = tokensAfter >= thresholds.compactAtTokens;
+  return {
+    ...state,
+    anchor: null,
+    pending: null,
+    compactionsSinceStep: state.compactionsSinceStep + counted,
+    failedAtTokens: isAbove ? tokensAfter : null,
+  };
+}
+
+/**
+ * The state after a compaction that brought nothing. The view is as it was, so what was measured of it still holds.
+ * @param tokens of the next request, as the trigger measured it
+ */
+export function afterFailedCompaction(state: ContextState, reason: CompactionReason, tokens: number): ContextState {
+  // What somebody asked for says nothing of what the thresholds will ask for.
+  if (reason === 'manual') return { ...state, pending: null };
+  return { ...state, pending: null, compactionsSinceStep: state.compactionsSinceStep + 1, failedAtTokens: tokens };
 }
