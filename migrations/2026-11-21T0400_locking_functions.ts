@@ -53,7 +53,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         into v_tenant, v_max_steps from sessions where id = p_session;
       insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, max_steps, traceparent)
         values (p_run, v_tenant, p_session, p_kind, p_pending, clock_timestamp(), v_max_steps, p_traceparent);
-      update sessions set status = 'busy', active_run_id = p_run where id = p_session;
+      -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.
+      update sessions set status = 'busy', active_run_id = p_run,
+        context_state = case when p_pending = 'step' then context_state - 'pending' else context_state end
+        where id = p_session;
       update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;
       return baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
         'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));

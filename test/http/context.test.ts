@@ -41,6 +41,18 @@ describe.each([
     });
   });
 
+  it('leaves nothing behind where it is cancelled before it began', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const asked = await api.call('POST', `/v1/sessions/${session}/${path}`);
+    await api.call('POST', `/v1/runs/${asked.body['runId']}/cancel`);
+    const sent = await api.send(session, 'Hello');
+    expect(sent.body).toMatchObject({ queued: false });
+    const row = await api.db.selectFrom('sessions').selectAll().executeTakeFirstOrThrow();
+    expect(row.status).toBe('busy');
+    expect(row.context_state['pending'] ?? null).toBeNull();
+  });
+
   it('goes before the next step of a run that is at work', async () => {
     await using api = await startTestApi();
     const session = await api.createSession();
