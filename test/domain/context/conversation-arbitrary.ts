@@ -1,95 +1,130 @@
 import fc from 'fast-check';
-import type { Part, ToolPart, ViewMessage } from '../../../src/domain/message.ts';
+import type { Json, Part, ToolPart, ViewMessage } from '../../../src/domain/message.ts';
+import { json } from '../view-arbitrary.ts';
 import { MODEL, signedReasoning, textOf } from './measure-view.ts';
+import {
+  type Quantiles,
+  RECORDED_LENGTHS,
+  RECORDED_SHARES,
+  RECORDED_STEPS_PER_TURN,
+  valueAt,
+} from './recorded-statistics.ts';
 
 const WORDS = ['river', 'stone', 'engine', 'letter', 'garden', 'window', 'signal', 'copper', 'harbor', 'violet'];
+/** Written once: conversations are long, and there are thousands of them. */
+const PROSE = Array.from({ length: 12_000 }, (_, at) => WORDS[(at * at + 3 * at) % WORDS.length]).join(' ');
 
 /** Prose of so many characters, the same for the same seed. */
-function proseOf(seed: number, chars: number): string {
-  let text = '';
-  for (let at = seed; text.length < chars; at += 3) text += `${WORDS[at % WORDS.length]} `;
-  return text.slice(0, chars);
-}
+const proseOf = (seed: number, chars: number): string => PROSE.slice(seed % 1_000, (seed % 1_000) + chars);
 
-/**
- * Lengths as in the recorded sessions, in characters: the most are short, a few are hundreds of times as long.
- * @param median half are below it
- * @param longest none is above it
- */
-function length(median: number, longest: number): fc.Arbitrary<number> {
-  return fc
-    .noBias(fc.integer({ min: 0, max: 999 }))
-    .map((rank) =>
-      Math.min(longest, Math.ceil(median * (rank < 500 ? 0.1 + rank / 555 : (500 / (1_000 - rank)) ** 1.2))),
-    );
-}
+const RANKS = 10_000;
+/** A place in a distribution, every one as likely. */
+const rank = fc.noBias(fc.integer({ min: 0, max: RANKS })).map((place) => place / RANKS);
 
-const TOOLS = ['read', 'read', 'bash', 'bash', 'edit', 'write'] as const;
+const distributed = (quantiles: Quantiles): fc.Arbitrary<number> => rank.map((share) => valueAt(quantiles, share));
+
+/** True in that share of the cases. */
+const inShare = (share: number): fc.Arbitrary<boolean> => rank.map((place) => place < share);
+
+const { calls: CALL_SHARES, steps: STEP_SHARES } = RECORDED_SHARES;
+/** Recorded calls fail in 3 of 100; more errors test more. */
+const FAILED_SHARE = 2 * CALL_SHARES.failed;
+
+/** And in 2 of 100 steps there are several. */
+const PARALLEL_SHARE = 2 * STEP_SHARES.withParallelCalls;
+
+const toolName = rank.map((place) => {
+  if (place < CALL_SHARES.bash) return 'bash';
+  if (place < CALL_SHARES.bash + CALL_SHARES.edit) return 'edit';
+  return place < 1 - CALL_SHARES.write ? 'read' : 'write';
+});
 
 const call: fc.Arbitrary<ToolPart> = fc
   .record({
-    toolName: fc.constantFrom(...TOOLS),
+    toolName,
     file: fc.integer({ min: 0, max: 11 }),
-    chars: length(900, 40_000),
-    inputChars: length(300, 8_000),
-    failed: fc.integer({ min: 0, max: 9 }),
+    inputChars: distributed(RECORDED_LENGTHS.toolInput),
+    outputChars: distributed(RECORDED_LENGTHS.toolOutput),
+    errorChars: distributed(RECORDED_LENGTHS.error),
+    failed: inShare(FAILED_SHARE),
+    extra: fc.option(json, { freq: 12, nil: undefined }),
     id: fc.integer({ min: 0, max: 30 }),
   })
-  .map(({ toolName, file, chars, inputChars, failed, id }): ToolPart => {
-    const path = `src/part-${file}.ts`;
-    const written = { path, content: proseOf(id, inputChars) };
-    const input = toolName === 'bash' ? { command: `grep -n x${id} .` } : toolName === 'read' ? { path } : written;
-    const isError = failed === 0;
+  .map(({ toolName, file, inputChars, outputChars, errorChars, failed, extra, id }): ToolPart => {
+    const fixed = inputOf(toolName, `src/part-${file}.ts`, id, inputChars);
     return {
       type: 'tool',
       toolCallId: `call_${id}`,
       toolName,
-      input,
-      state: isError ? 'error' : 'completed',
-      output: {
-        type: isError ? 'error-text' : 'text',
-        value: proseOf(id + file, isError ? Math.min(chars, 400) : chars),
-      },
+      input: extra === undefined ? fixed : { ...fixed, extra },
+      state: failed ? 'error' : 'completed',
+      output: failed
+        ? { type: 'error-text', value: `failed: ${proseOf(id, errorChars)}` }
+        : { type: 'text', value: proseOf(id + file, outputChars) },
     };
   });
+
+/** `chars` is the length of the whole input as JSON. */
+function inputOf(toolName: string, path: string, id: number, chars: number): { [key: string]: Json } {
+  if (toolName === 'bash') return { command: `grep -n x${id} . # ${proseOf(id, chars - 34)}` };
+  if (toolName === 'read') return { path };
+  return { path, content: proseOf(id, chars - 40) };
+}
 
 type Draft = Readonly<{ role: 'user' | 'assistant'; parts: Part[] }>;
 
 const userMessage: fc.Arbitrary<Draft> = fc
-  .record({ seed: fc.integer({ min: 0, max: 1_000 }), chars: length(120, 12_000) })
+  .record({ seed: fc.integer({ min: 0, max: 1_000_000 }), chars: distributed(RECORDED_LENGTHS.user) })
   .map(({ seed, chars }) => ({ role: 'user', parts: [textOf(`Request ${seed}: ${proseOf(seed, chars)}`)] }));
 
 const step: fc.Arbitrary<Draft> = fc
   .record({
-    calls: fc.oneof(
-      { weight: 5, arbitrary: fc.array(call, { minLength: 1, maxLength: 1 }) },
-      fc.array(call, { minLength: 2, maxLength: 6, size: 'max' }),
+    first: call,
+    others: inShare(PARALLEL_SHARE).chain((isParallel) =>
+      isParallel ? fc.array(call, { minLength: 1, maxLength: 3, size: 'max' }) : fc.constant([]),
     ),
-    chars: length(80, 2_000),
-    reasons: fc.boolean(),
+    chars: distributed(RECORDED_LENGTHS.text),
+    speaks: inShare(STEP_SHARES.withText),
+    reasoningChars: distributed(RECORDED_LENGTHS.reasoning),
+    reasons: inShare(STEP_SHARES.withReasoning),
   })
-  .map(({ calls, chars, reasons }) => ({
+  .map(({ first, others, chars, speaks, reasoningChars, reasons }) => ({
     role: 'assistant',
-    parts: [...(reasons ? [signedReasoning(proseOf(chars, chars))] : []), textOf(proseOf(chars, chars)), ...calls],
+    parts: [
+      ...(reasons ? [signedReasoning(proseOf(chars, reasoningChars))] : []),
+      ...(speaks ? [textOf(proseOf(chars, chars))] : []),
+      first,
+      ...others,
+    ],
   }));
 
-const answer: fc.Arbitrary<Draft> = length(400, 6_000).map((chars) => ({
+const answer: fc.Arbitrary<Draft> = distributed(RECORDED_LENGTHS.text).map((chars) => ({
   role: 'assistant',
   parts: [textOf(proseOf(chars, chars))],
 }));
 
-/** A turn: what the user said, the steps that it took, and mostly an answer. */
+/** A turn: what the user said, the steps that it took, and mostly an answer as the last of them. */
 const turn: fc.Arbitrary<Draft[]> = fc
-  .record({
-    said: fc.array(userMessage, { minLength: 1, maxLength: 2 }),
-    steps: fc.array(step, { maxLength: 40, size: 'max' }),
-    end: fc.option(answer, { freq: 1 }),
+  .tuple(inShare(RECORDED_SHARES.answeredTurns), distributed(RECORDED_STEPS_PER_TURN))
+  .chain(([isAnswered, count]) => {
+    const length = isAnswered ? count - 1 : count;
+    return fc.record({
+      said: userMessage,
+      more: inShare(RECORDED_SHARES.usersInARow).chain((isMore) =>
+        isMore ? userMessage.map((message) => [message]) : fc.constant([]),
+      ),
+      steps: fc.array(step, { minLength: length, maxLength: length, size: 'max' }),
+      end: isAnswered ? answer.map((message) => [message]) : fc.constant([]),
+    });
   })
-  .map(({ said, steps, end }) => [...said, ...steps, ...(end === null ? [] : [end])]);
+  .map(({ said, more, steps, end }) => [said, ...more, ...steps, ...end]);
 
-/** Messages of a session as the recorded ones are: few turns of many steps, file tools, some errors, parallel batches. */
+/**
+ * Messages of a session as the recorded ones are: turns of one step or of dozens, file tools, few errors and few parallel
+ * batches, short texts among a few that are hundreds of times as long. Ends after an answer or in the middle of the work.
+ */
 export const conversation: fc.Arbitrary<ViewMessage[]> = fc
-  .array(turn, { minLength: 1, maxLength: 6, size: 'max' })
+  .array(turn, { minLength: 2, maxLength: 10, size: 'max' })
   .map((turns) => numbered(turns.flat(), 1));
 
 /** A conversation that goes on after another one. */
