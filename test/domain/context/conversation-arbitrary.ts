@@ -81,7 +81,7 @@ const step: fc.Arbitrary<Draft> = fc
   .record({
     first: call,
     others: inShare(PARALLEL_SHARE).chain((isParallel) =>
-      isParallel ? fc.array(call, { minLength: 1, maxLength: 3, size: 'max' }) : fc.constant([]),
+      fc.array(call, isParallel ? { minLength: 1, maxLength: 3, size: 'max' } : { maxLength: 0 }),
     ),
     chars: distributed(RECORDED_LENGTHS.text),
     speaks: inShare(STEP_SHARES.withText),
@@ -111,10 +111,10 @@ const turn: fc.Arbitrary<Draft[]> = fc
     return fc.record({
       said: userMessage,
       more: inShare(RECORDED_SHARES.usersInARow).chain((isMore) =>
-        isMore ? userMessage.map((message) => [message]) : fc.constant([]),
+        fc.array(userMessage, { minLength: isMore ? 1 : 0, maxLength: isMore ? 1 : 0 }),
       ),
       steps: fc.array(step, { minLength: length, maxLength: length, size: 'max' }),
-      end: isAnswered ? answer.map((message) => [message]) : fc.constant([]),
+      end: fc.array(answer, { minLength: isAnswered ? 1 : 0, maxLength: isAnswered ? 1 : 0 }),
     });
   })
   .map(({ said, more, steps, end }) => [said, ...more, ...steps, ...end]);
