@@ -8,6 +8,7 @@ const GOOD: ContextMetrics = {
   rejectedByWindow: 0,
   compactions: 2,
   prunes: 1,
+  prunable: 500,
   compactionFailures: 1,
   utilizationBeforeCompaction: 0.8,
   prefixHit: 0.9,
@@ -29,9 +30,9 @@ const GOOD: ContextMetrics = {
 
 test('a replay that kept its context well misses nothing', () => {
   expect(missedBars(GOOD)).toEqual([]);
-  expect(missedBars({ ...GOOD, compactions: 0, breaks: 2, utilizationBeforeCompaction: null, needles: {} })).toEqual(
-    [],
-  );
+  expect(
+    missedBars({ ...GOOD, compactions: 0, breaks: 2, prunable: 99, utilizationBeforeCompaction: null, needles: {} }),
+  ).toEqual([]);
 });
 
 test('where a single message leaves no room, the context is exhausted once and nothing else is asked for', () => {
@@ -56,6 +57,7 @@ test.each<[Partial<ContextMetrics>, string]>([
   [{ firstAndLastUserVerbatim: false }, 'not sent as given'],
   [{ editedFileRecall: 0.9 }, 'only 0.9 recalled'],
   [{ needles: { id: 0.5, error: 1 } }, 'needles lost: id 0.5'],
+  [{ prunes: 0, breaks: 2 }, 'no prune, where 500 tokens'],
   [{ compactions: 3 }, '3 compactions, where 2 are enough'],
   [{ utilizationBeforeCompaction: 0.69 }, 'compacted at 0.69'],
   [{ breaks: 5 }, '5 breaks'],

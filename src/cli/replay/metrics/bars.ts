@@ -1,4 +1,5 @@
 import type { ContextMetrics } from './context-metrics.ts';
+import { pruneMinimum } from './prunable.ts';
 
 /** Below this a compaction came too early: it is paid for with what it forgets. */
 const MIN_UTILIZATION = 0.7;
@@ -33,13 +34,14 @@ export function missedBars(metrics: ContextMetrics): string[] {
 type Bar = readonly [isMet: boolean, text: string];
 
 function wholeBars(metrics: ContextMetrics): Bar[] {
-  const { compactions, prunes, breaks, content, usable, utilizationBeforeCompaction: utilization } = metrics;
+  const { compactions, prunes, prunable, breaks, content, usable, utilizationBeforeCompaction: utilization } = metrics;
   const mostCompactions = Math.ceil(content / (MIN_ROOM_PER_COMPACTION * usable));
   const lost = Object.entries(metrics.needles).filter(([, kept]) => kept < 1);
   return [
     [metrics.editedFileRecall === 1, `edited files: only ${metrics.editedFileRecall} recalled`],
     [lost.length === 0, `needles lost: ${lost.map(([kind, kept]) => `${kind} ${kept}`).join(', ')}`],
     [compactions <= mostCompactions, `${compactions} compactions, where ${mostCompactions} are enough`],
+    [prunes > 0 || prunable < pruneMinimum(usable), `no prune, where ${prunable} tokens could be cleared`],
     [utilization === null || utilization >= MIN_UTILIZATION, `compacted at ${utilization} of what is usable`],
     [
       breaks <= prunes + compactions + 1,

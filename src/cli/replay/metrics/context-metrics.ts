@@ -2,6 +2,7 @@ import type { Recording } from '../../../simulator/recording.ts';
 import { contentTokens, costUnits, largestMessageTokens, type RawConversation, rawCostUnits } from './costs.ts';
 import { type EstimatorErrors, estimatorErrors, type MeasuredCall } from './estimator.ts';
 import { keptNeedles, type Needle } from './needles.ts';
+import { prunableTokens } from './prunable.ts';
 import { editedFiles, errorResultsKept, fileRecall, stepsWithoutUser } from './retention.ts';
 import { quantile, rounded } from './statistics.ts';
 import { servedCalls, stepCalls, type TracedCall, textOfRequest } from './traced-call.ts';
@@ -32,6 +33,8 @@ export type ContextMetrics = Readonly<{
   rejectedByWindow: number;
   compactions: number;
   prunes: number;
+  /** The most tokens of old tool outputs that a prompt showed where a prune was due. */
+  prunable: number;
   compactionFailures: number;
   /** Median of what was used of `usable` when a compaction began; null without one. */
   utilizationBeforeCompaction: number | null;
@@ -66,6 +69,7 @@ export function contextMetrics(trace: ReplayTrace): ContextMetrics {
   return {
     ...counts(trace, steps.length),
     ...promptMetrics(calls),
+    prunable: prunableTokens(steps, trace.usableTokens, factorOf),
     costUnits: { ...costUnits(calls), raw: rawCostUnits({ ...trace, firstPromptTokens: firstPrompt(trace) }) },
     estimator: estimatorErrors(trace.measuredCalls),
     firstAndLastUserVerbatim: stepsWithoutUser(recording, steps).length === 0,
