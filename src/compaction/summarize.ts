@@ -63,9 +63,13 @@ async function summarizeAsData(
   } catch (error) {
     return { ok: false, error: toErrorRecord(error) };
   }
-  const first = await inPieces(work, plan, summarizer, validate, 1);
+  const pieces = piecesOf(work, plan, summarizer);
+  const first = await inPieces(work, plan, summarizer, validate, pieces);
   // The window is smaller than anybody knew.
-  const asked = first.kind === 'too_large' ? await inPieces(work, plan, summarizer, validate, 1 / 2) : first;
+  const asked =
+    first.kind === 'too_large'
+      ? await inPieces(work, plan, summarizer, validate, smallerPiecesOf(work, plan, summarizer, pieces))
+      : first;
   if (asked.kind === 'valid') return { ok: true, body: asked.text, model: summarizer.ruler.model };
   return { ok: false, error: asked.error };
 }
@@ -75,10 +79,9 @@ async function inPieces(
   plan: CompactPlan,
   summarizer: Summarizer,
   validate: Strategy['validate'],
-  share: number,
+  pieces: readonly string[],
 ): Promise<Asked> {
   const replaced = replacedTokens(work, plan);
-  const pieces = piecesOf(work, plan, summarizer, share);
   let summary = plan.previousSummary?.body ?? null;
   let asked: Asked = { kind: 'over', error: NO_ROOM };
   for (const piece of pieces) {
@@ -97,15 +100,30 @@ const NO_ROOM: ErrorRecord = {
   message: 'The window of the summarizer is too small for what is to be summarized.',
 };
 
-/** The head as pieces for the summarizer's window; the oldest are left out where even short ones would be too many. */
-function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer, share: number): string[] {
+/** The head as pieces for the summarizer's window. */
+function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer): string[] {
   const previous = plan.previousSummary?.body ?? null;
   const beside = summaryRequestText(orderOf(work, plan, 'sections_missing'), previous, '');
   // From the second piece on the summary so far is one of these pieces' own, as long as it may be.
   const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - plan.bodyTokens;
-  const pieceTokens = Math.floor(room * share);
-  if (pieceTokens < MIN_PIECE_TOKENS) return [];
+  return cutHead(work, plan, summarizer, room);
+}
+
+/** Half of the largest that was sent: a request that was refused for its size is not sent again. */
+function smallerPiecesOf(
+  work: CompactionWork,
+  plan: CompactPlan,
+  summarizer: Summarizer,
+  refused: readonly string[],
+): string[] {
   const count = counterFor(work, summarizer.ruler);
+  return cutHead(work, plan, summarizer, Math.floor(Math.max(...refused.map(count)) / 2));
+}
+
+/** The head in pieces of so many tokens; the oldest are left out where even short ones would be too many. */
+function cutHead(work: CompactionWork, plan: CompactPlan, { ruler }: Summarizer, pieceTokens: number): string[] {
+  if (pieceTokens < MIN_PIECE_TOKENS) return [];
+  const count = counterFor(work, ruler);
   const pieces = serializeMessages(plan.head, pieceTokens, count, DEFAULT_CUTS);
   if (pieces.length <= MAX_PIECES) return pieces;
   return serializeMessages(plan.head, pieceTokens, count, NARROW_CUTS).slice(-MAX_PIECES);

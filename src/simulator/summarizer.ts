@@ -9,11 +9,16 @@ const MODES = ['ok', 'empty', 'cut', 'longer', 'garbage', '429', 'hang', 'overfl
 /**
  * How one summary request is answered. `ok`: a valid answer, of about that many tokens where a number is given; `cut`:
  * half of it, with finish reason `length`; `longer`: more than the request itself, whatever its output limit; `garbage`:
- * no sections, or broken JSON; `429` and `overflow`: refused; `hang`: nothing until the client leaves.
+ * no sections, or broken JSON; `429` and `overflow`: refused; `hang`: nothing until the client leaves. A `gate` holds the
+ * answer until it is released.
  */
 export const summaryAnswerSchema = z.union([
   z.enum(MODES),
-  z.strictObject({ mode: z.literal('ok'), tokens: z.number().int().positive() }),
+  z.strictObject({
+    mode: z.literal('ok'),
+    tokens: z.number().int().positive().optional(),
+    gate: z.string().optional(),
+  }),
 ]);
 export type SummaryAnswer = z.infer<typeof summaryAnswerSchema>;
 
@@ -45,14 +50,16 @@ export function summaryReply(
 ): Reply {
   const source = sourceOf(request);
   const mode = typeof answer === 'string' ? answer : answer.mode;
-  const tokens = typeof answer === 'string' ? DEFAULT_TOKENS[kind] : answer.tokens;
+  const { tokens = DEFAULT_TOKENS[kind], gate = undefined } = typeof answer === 'string' ? {} : answer;
   if (mode === 'empty') return { text: '' };
   if (mode === 'garbage') return { text: GARBAGE[kind] };
   if (mode === 'longer') return { text: composed(source, kind, Math.ceil(source.tokens * 1.2) + tokens) };
   const text = composed(source, kind, tokens);
   if (mode === 'cut') return { text: text.slice(0, Math.floor(text.length / 2)), finishReason: 'length' };
   const limit = Math.floor((request.maxOutputTokens ?? Number.POSITIVE_INFINITY) / tokenFactor);
-  return countText(text) <= limit ? { text } : { text: cutToTokens(text, limit), finishReason: 'length' };
+  const gates = gate === undefined ? {} : { gates: { beforeFirstChunk: gate } };
+  if (countText(text) > limit) return { text: cutToTokens(text, limit), finishReason: 'length', ...gates };
+  return { text, ...gates };
 }
 
 /** What an answer is made of. */

@@ -1,0 +1,135 @@
+import { agentSchema } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { loadModels } from '../../src/agents/load-models.ts';
+import type { ModelOverride } from '../../src/domain/context/model-registry.ts';
+import { parseId } from '../../src/domain/ids.ts';
+import { startApi } from '../../src/runtime/api-server.ts';
+import { startJobWorker } from '../../src/runtime/job-worker.ts';
+import type { ModelWindow } from '../../src/simulator/window.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { readTool } from '../compaction/compaction-support.ts';
+import { availableBackends } from '../support/backends.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+/** A run as the API answers with it. */
+type Run = Readonly<{
+  id: string;
+  status: string;
+  reason: string | null;
+  steps: number;
+  error: Readonly<{ code: string; message: string }> | null;
+}>;
+
+type Message = Readonly<{ seq: number; role: string; parts: readonly Readonly<{ type: string; text?: string }>[] }>;
+
+/** A compaction as the meter lists it. */
+type Round = Readonly<{
+  round: number;
+  state: string;
+  strategy: string;
+  reason: string;
+  attempts: number;
+  tokensBefore: number;
+  tokensAfter: number | null;
+  error: Readonly<{ code: string; message: string }> | null;
+}>;
+
+type Accepted = Readonly<{ runId: string; queued: boolean; position: number }>;
+
+/** Requests that the provider got: for steps, those of them that it refused, and for summaries. */
+type Calls = Readonly<{ model: number; refused: number; summarizer: number }>;
+
+export type Scenario = AsyncDisposable &
+  Readonly<{
+    service: TestService;
+    /** The session's internal id. */
+    sessionId: string;
+    send: (content: string, fields?: object) => Promise<Accepted>;
+    /** Waits for the end of a run. */
+    ended: (runId: string) => Promise<Run>;
+    /** Sends a message and waits for the end of its run. */
+    ask: (content: string) => Promise<Run>;
+    startWorker: () => Promise<unknown>;
+    /** Asks for a compaction or a prune, and waits for the end of its run. */
+    maintain: (what: 'compact' | 'prune') => Promise<Run>;
+    /** The compactions so far, the first one first. */
+    rounds: () => Promise<readonly Round[]>;
+    /** The transcript. */
+    messages: () => Promise<readonly Message[]>;
+    calls: () => Calls;
+  }>;
+
+export type ScenarioOptions = Readonly<{
+  /** What the provider takes. */
+  window: number | ModelWindow;
+  /** The agent's `context`, as its file would have it. */
+  context?: Readonly<Record<string, unknown>>;
+  /** What else the agent's file says. */
+  agent?: Readonly<Record<string, unknown>>;
+  tools?: readonly Tool[];
+  environment?: Readonly<Record<string, string>>;
+  /** What is known of models beside the registry. */
+  models?: readonly ModelOverride[];
+  /** Longest time of one compaction. */
+  compactionTimeoutMs?: number;
+  /** True: nothing is worked on before `startWorker`. */
+  isPaused?: boolean;
+}>;
+
+/** The whole service, from the HTTP API to the simulated provider, and one session of one agent, created through the API. */
+export async function startScenario(options: ScenarioOptions): Promise<Scenario> {
+  const { window, context = {}, agent: fields = {}, tools = [readTool], environment = {} } = options;
+  await using stack = new AsyncDisposableStack();
+  const [backend = 'postgres'] = availableBackends();
+  const settings = { BATON_PORT: '0', ...environment };
+  const service = stack.use(await startTestService({ backend, tools, environment: settings }));
+  service.simulator.setWindow('test', window);
+  const agent = agentSchema.parse({ name: 'tester', model: 'simulated/test', tools: ['test'], context, ...fields });
+  const deps = {
+    ...service.deps,
+    agents: createCatalogue([agent]),
+    modelRegistry: loadModels(undefined, options.models),
+    ...(options.compactionTimeoutMs !== undefined && { compactionTimeoutMs: options.compactionTimeoutMs }),
+  };
+  const { url } = stack.use(await startApi(deps));
+  const workers = stack.use(new AsyncDisposableStack());
+  const startWorker = async () => workers.use(await startJobWorker(deps));
+  if (options.isPaused !== true) await startWorker();
+  const session = await call<{ id: string }>(url, '/v1/sessions', { agent: 'tester' });
+  const send: Scenario['send'] = (content, rest = {}) =>
+    call(url, `/v1/sessions/${session.id}/messages`, { content, ...rest });
+  const ended: Scenario['ended'] = (runId) => call(url, `/v1/runs/${runId}/wait?timeoutMs=30000`);
+  const path = `/v1/sessions/${session.id}`;
+  const owned = stack.move();
+  return {
+    service,
+    sessionId: parseId('session', session.id) ?? '',
+    send,
+    ended,
+    ask: async (content) => ended((await send(content)).runId),
+    startWorker,
+    maintain: async (what) => ended((await call<Accepted>(url, `${path}/${what}`, {})).runId),
+    rounds: async () =>
+      (await call<{ compactions: Round[] }>(url, `${path}/context`)).compactions.toSorted((a, b) => a.round - b.round),
+    messages: async () => (await call<{ messages: Message[] }>(url, `${path}/messages?limit=200`)).messages,
+    calls: () => callsOf(service),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function call<T>(url: string, path: string, body?: object): Promise<T> {
+  const headers = { 'content-type': 'application/json' };
+  const init = body === undefined ? {} : { method: 'POST', headers, body: JSON.stringify(body) };
+  const response = await fetch(url + path, init);
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return (await response.json()) as T;
+}
+
+function callsOf({ simulator }: TestService): Calls {
+  const steps = simulator.requests.filter(({ summary }) => !summary);
+  return {
+    model: steps.length,
+    refused: steps.filter(({ refusal }) => refusal !== undefined).length,
+    summarizer: simulator.requests.length - steps.length,
+  };
+}

@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { eventsOf, prose, readingReplies, requestsOf, sessionOf } from '../compaction/compaction-support.ts';
+import { type Scenario, startScenario } from './context-scenario.ts';
+
+const WINDOW = 16_000;
+const TASK = 'Read all the files.';
+/** Nothing is pruned: what is counted here are compactions. */
+const COMPACTING = { maxContextTokens: WINDOW, prune: { enabled: false } };
+const COMPLETED = { status: 'completed', error: null };
+
+/** Reads so many files of 1,500 tokens: the 9th request is the first one above 80 % of the window. */
+function readFiles(scenario: Scenario, count: number) {
+  scenario.service.simulator.script('test', readingReplies(count, 1_500));
+  return scenario.ask(TASK);
+}
+
+const FAILURES = [
+  // With the cached prefix and as data, each of them once more with a reminder.
+  { answer: 'empty', asked: 4, code: 'internal' },
+  { answer: 'garbage', asked: 4, code: 'internal' },
+  { answer: 'cut', asked: 4, code: 'internal' },
+  // What is not even smaller than what it stands for is not worth a reminder.
+  { answer: 'longer', asked: 3, code: 'internal' },
+  { answer: '429', asked: 1, code: 'rate_limited' },
+  // With the prefix, as data in one piece, and the first of smaller pieces.
+  { answer: 'overflow', asked: 3, code: 'input_overflow' },
+  { answer: 'hang', asked: 1, code: 'timeout' },
+] as const;
+
+describe('between 80 and 100 % of the window a run goes on without a summary', () => {
+  it.each(FAILURES)('when the summarizer answers: $answer', async ({ answer, asked, code }) => {
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, compactionTimeoutMs: 500 });
+    scenario.service.simulator.summaries(Array.from({ length: asked }, () => answer));
+    expect(await readFiles(scenario, 12)).toMatchObject({ ...COMPLETED, steps: 13 });
+    // One round that failed, and one, after the view had grown, that did not.
+    expect(scenario.calls()).toEqual({ model: 13, refused: 0, summarizer: asked + 1 });
+    const [failed, next, ...others] = await scenario.rounds();
+    expect(failed).toMatchObject({ state: 'failed', attempts: asked, error: { code }, tokensAfter: null });
+    expect(next).toMatchObject({ state: 'completed', attempts: 1 });
+    expect(next?.tokensBefore).toBeGreaterThan((failed?.tokensBefore ?? 0) + WINDOW * 0.05);
+    expect(others).toEqual([]);
+    expect(await eventsOf(scenario.service, scenario.sessionId, 'compaction:failed')).toHaveLength(1);
+  });
+});
+
+describe('above 100 % of the window the middle goes without a summary', () => {
+  it.each(FAILURES)('when the summarizer only ever answers: $answer', async ({ answer, asked }) => {
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, compactionTimeoutMs: 500 });
+    const { simulator } = scenario.service;
+    simulator.summaries([], answer);
+    expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+    expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: asked });
+    simulator.script('test', [{ text: 'Understood.' }]);
+    const note = `Note this: ${prose(3, 4_000)}`;
+    expect(await scenario.ask(note)).toMatchObject({ ...COMPLETED, steps: 1 });
+    expect(scenario.calls()).toEqual({ model: 12, refused: 0, summarizer: 2 * asked });
+    const [first, last, ...others] = await scenario.rounds();
+    expect(first).toMatchObject({ state: 'failed', attempts: asked, tokensAfter: null });
+    expect(last).toMatchObject({ state: 'completed', strategy: 'middle-removal', attempts: asked });
+    expect(others).toEqual([]);
+    expect(requestsOf(scenario.service).steps.at(-1)?.request?.messages.at(-1)?.text).toContain(note);
+    expect(await sessionOf(scenario.service, scenario.sessionId)).toMatchObject({
+      status: 'idle',
+      compacting_since: null,
+    });
+  });
+});
+
+describe('a pruning agent', () => {
+  const context = { ...COMPACTING, compaction: { strategy: 'pruning-agent' } };
+
+  it('that sends no JSON is asked three times more, then whole steps at the end are kept', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context });
+    scenario.service.simulator.summaries([], 'garbage');
+    expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+    expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: 4 });
+    expect(await scenario.rounds()).toMatchObject([{ strategy: 'pruning-agent', state: 'completed', attempts: 4 }]);
+  });
+
+  it('that is rate-limited ends the round: the run goes on', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context });
+    scenario.service.simulator.summaries(['429']);
+    expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+    expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: 1 });
+    expect(await scenario.rounds()).toMatchObject([{ state: 'failed', error: { code: 'rate_limited' } }]);
+  });
+});
+
+describe('an overflow inside a compaction', () => {
+  it('is answered with a smaller request, not with the same one (goose#8642)', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING });
+    scenario.service.simulator.summaries(['overflow', 'overflow']);
+    expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+    // With the prefix, as data in one piece, and in three: they are cut between messages.
+    expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: 5 });
+    const [prefix = 0, whole = 0, ...pieces] = requestsOf(scenario.service).summaries.map((sent) => sent.promptTokens);
+    expect(whole).toBeLessThan(prefix);
+    for (const piece of pieces) expect(piece).toBeLessThan(whole);
+    expect(await scenario.rounds()).toMatchObject([{ state: 'completed', attempts: 5 }]);
+  });
+});
