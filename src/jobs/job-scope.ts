@@ -24,7 +24,9 @@ export type JobScope = Readonly<{
   compactionCount: number;
 }>;
 
+export type LoggedScope = Pick<JobScope, 'sessionId' | 'runId' | 'stepNo' | 'attempt'>;
+
 /** What every log line about a job carries. */
-export function logFields(scope: JobScope): { sessionId: string; runId: string; step: number; attempt: number } {
+export function logFields(scope: LoggedScope): { sessionId: string; runId: string; step: number; attempt: number } {
   return { sessionId: scope.sessionId, runId: scope.runId, step: scope.stepNo, attempt: scope.attempt };
 }

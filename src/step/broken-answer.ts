@@ -49,7 +49,8 @@ async function endFailedAnswer(
   const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: plan.retry } }];
   if (plan.retry) events.push(resetEvent(scope, messageId));
   const parts = streamed.filter((part) => part.type !== 'tool');
-  const isPruneDue = !plan.retry && isPrunable(context.ruler, context.view, scope.contextState);
+  const { ruler, view, measurement } = context;
+  const isPruneDue = !plan.retry && isPrunable(ruler, view, scope.contextState, measurement.total);
   await endStep(deps, scope, {
     ...partialEnding(answering, parts, 'error', error, plan.retry),
     events,

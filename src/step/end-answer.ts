@@ -78,7 +78,7 @@ function assess(
     finishReason: response.finishReason,
     rawFinishReason,
     toolCalls,
-    prunable: (next, state) => isPrunable(ruler, next, state),
+    prunable: (next, state, usedTokens) => isPrunable(ruler, next, state, usedTokens),
   });
 }
 

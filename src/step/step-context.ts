@@ -2,11 +2,11 @@ import { modelKey, rulerOf } from '../context/ruler-of.ts';
 import { type ContextDecision, decideContext } from '../domain/context/decide.ts';
 import type { Measurement } from '../domain/context/measure.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
-import { planPrune } from '../domain/context/prune-plan.ts';
+import { isPruneWorthwhile } from '../domain/context/prune-plan.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import type { ViewMessage } from '../domain/message.ts';
-import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { type JobScope, type LoggedScope, logFields } from '../jobs/job-scope.ts';
 import { type ModelKey, rememberLimits } from '../store/model-limits.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
@@ -28,8 +28,11 @@ export type StepContext = BegunStep &
     modelKey: ModelKey;
   }>;
 
+type AssessDeps = Pick<StepDeps, 'db' | 'modelRegistry' | 'models' | 'toolsOf' | 'log'>;
+type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState'>;
+
 /** Measures the view of a step and decides whether it can be sent. */
-export async function assessStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<StepContext> {
+export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
   const resolved = deps.models(scope.agent.model);
   const tools = deps.toolsOf(scope.agent.tools);
   const { ruler, prior } = await rulerOf(deps, scope.agent, resolved, tools);
@@ -39,7 +42,7 @@ export async function assessStep(deps: StepDeps, scope: JobScope, begun: BegunSt
     ruler,
     measurement,
     state,
-    () => isPrunable(ruler, begun.view, state),
+    () => isPrunable(ruler, begun.view, state, measurement.total),
     mostOutputTokens(scope),
   );
   if (decision.kind === 'proceed') {
@@ -49,15 +52,17 @@ export async function assessStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   return { ...begun, resolved, tools, ruler, prior, measurement, decision, modelKey: modelKey(resolved) };
 }
 
-/** Whether a prune of this view is worth its while. */
-export function isPrunable(ruler: Ruler, view: readonly ViewMessage[], state: ContextState): boolean {
-  const { thresholds, policy, count } = ruler;
-  const usedTokens = ruler.measure(view, state).total;
-  const ratio = ruler.ratioOf(state);
-  return planPrune({ view, count, ratio, thresholds, policy: policy.prune, usedTokens }).kind === 'prune';
+/** Whether a prune of this view, which measures so many tokens, is worth its while. */
+export function isPrunable(
+  { thresholds, policy, count, ratioOf }: Ruler,
+  view: readonly ViewMessage[],
+  state: ContextState,
+  usedTokens: number,
+): boolean {
+  return isPruneWorthwhile({ view, count, ratio: ratioOf(state), thresholds, policy: policy.prune, usedTokens });
 }
 
-function mostOutputTokens(scope: JobScope): number {
+function mostOutputTokens(scope: AssessScope): number {
   const { runId, stepNo, contextState } = scope;
   const asked = scope.agent.settings.maxOutputTokens ?? Number.POSITIVE_INFINITY;
   const capped = isAt(contextState.outputCap, { runId, stepNo }) ? contextState.outputCap.tokens : asked;

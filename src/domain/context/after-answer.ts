@@ -30,7 +30,7 @@ export type WholeAnswer = Readonly<{
   rawFinishReason: string | null;
   /** Calls that the model asked for: with them the answer has taken effect and can not be dropped. */
   toolCalls: number;
-  prunable: (view: readonly ViewMessage[], state: ContextState) => boolean;
+  prunable: (view: readonly ViewMessage[], state: ContextState, usedTokens: number) => boolean;
 }>;
 
 /** What an answer means for the context. */
@@ -78,8 +78,8 @@ function nextDecision(
   state: ContextState,
 ): Pick<AfterAnswer, 'contextState' | 'before' | 'isPrunable'> {
   const next = [...view, message];
-  const isPrunable = (): boolean => prunable(next, state);
-  const decision = decideContext(ruler, ruler.measure(next, state), state, isPrunable);
+  const measurement = ruler.measure(next, state);
+  const decision = decideContext(ruler, measurement, state, () => prunable(next, state, measurement.total));
   if (decision.kind === 'prune') {
     return { contextState: withPending(state, 'threshold', false), before: 'prune', isPrunable: true };
   }

@@ -41,7 +41,8 @@ export function decideContext(
 ): ContextDecision {
   const { thresholds, policy } = ruler;
   const used = measurement.total;
-  if (fixedTokens(measurement) > thresholds.usableTokens) {
+  // What the messages share of it is asked only where it matters: it takes the whole view.
+  if (used > thresholds.usableTokens && fixedTokens(measurement) > thresholds.usableTokens) {
     return { kind: 'exhausted', error: exhausted(ruler, measurement, 'The instructions and tools alone are larger') };
   }
   const outputTokens = Math.min(

@@ -1,13 +1,12 @@
 import type { Json, ViewMessage } from '../message.ts';
 import type { Usage } from '../usage.ts';
 import {
-  addTokens,
   estimateMessage,
   estimateToolResult,
   MESSAGE_TOKEN_KINDS,
   type MessageTokens,
-  NO_MESSAGE_TOKENS,
   replayedReasoning,
+  sumOf,
   totalOf,
 } from './message-tokens.ts';
 import { shareOut } from './share-out.ts';
@@ -59,6 +58,7 @@ type TokenKind = (typeof TOKEN_KINDS)[number];
 /** Tokens of the next request. The kinds add up to the total. */
 export type Measurement = Readonly<{
   total: number;
+  /** With an anchor worked out when it is first asked for: it takes the whole view, which the total does not. */
   byKind: Readonly<Record<TokenKind, number>>;
   /** True when the total rests on what a provider billed. */
   isAnchored: boolean;
@@ -74,16 +74,33 @@ export type Measurement = Readonly<{
  */
 export function measure(input: MeasureInput): Measurement {
   const anchored = anchoredTokens(input);
-  const isAnchored = anchored !== null;
-  const count = isAnchored ? countForShares : input.count;
-  const estimate = { ...input.overheadTokens, ...estimateMessages(input.view, count, input.model) };
+  if (anchored !== null) return anchoredMeasurement(anchored, input);
+  const estimate = estimateKinds(input, input.count);
   const everything = TOKEN_KINDS.reduce((sum, kind) => sum + estimate[kind], 0);
-  const total = anchored ?? Math.ceil(input.ratio * everything);
-  return { total, byKind: shareOut(total, estimate, TOKEN_KINDS), isAnchored };
+  const total = Math.ceil(input.ratio * everything);
+  return { total, byKind: shareOut(total, estimate, TOKEN_KINDS), isAnchored: false };
 }
 
-/** With an anchor only the shares of the kinds are wanted: reading every text of the view again would cost each step. */
+type TokensByKind = Measurement['byKind'];
+
+function anchoredMeasurement(total: number, input: MeasureInput): Measurement {
+  let byKind: TokensByKind | undefined;
+  return {
+    total,
+    get byKind() {
+      byKind ??= shareOut(total, estimateKinds(input, countForShares), TOKEN_KINDS);
+      return byKind;
+    },
+    isAnchored: true,
+  };
+}
+
+/** With an anchor only the shares of the kinds are wanted. */
 const countForShares: TokenCounter = (text) => text.length / 4;
+
+function estimateKinds({ overheadTokens, view, model }: MeasureInput, count: TokenCounter): TokensByKind {
+  return { ...overheadTokens, ...estimateMessages(view, count, model) };
+}
 
 function anchoredTokens(input: MeasureInput): number | null {
   const covered = coveredTokens(input.view, input.anchor, input.model);
@@ -97,7 +114,7 @@ function anchoredTokens(input: MeasureInput): number | null {
  */
 export function coveredTokens(view: readonly ViewMessage[], anchor: Anchor | null, model: string): number | null {
   if (anchor === null || anchor.usage.inputTokens === 0) return null;
-  const message = view.find((candidate) => candidate.seq === anchor.messageSeq);
+  const message = view.findLast((candidate) => candidate.seq === anchor.messageSeq);
   if (message?.role !== 'assistant' || message.model !== model) return null;
   const { inputTokens, outputTokens, reasoningTokens } = anchor.usage;
   const isReplayed = replayedReasoning(message, model).length > 0;
@@ -131,5 +148,5 @@ function estimateResults(message: ViewMessage, count: TokenCounter): number {
 
 /** Estimated tokens of the messages by kind, before the ratio. */
 export function estimateMessages(view: readonly ViewMessage[], count: TokenCounter, model: string): MessageTokens {
-  return view.reduce((sum, message) => addTokens(sum, estimateMessage(message, count, { model })), NO_MESSAGE_TOKENS);
+  return sumOf(view.map((message) => estimateMessage(message, count, { model })));
 }

@@ -22,7 +22,7 @@ type MessageTokenKind = (typeof MESSAGE_TOKEN_KINDS)[number];
 /** Estimated tokens of one message or of several, by kind. */
 export type MessageTokens = Readonly<Record<MessageTokenKind, number>>;
 
-export const NO_MESSAGE_TOKENS: MessageTokens = {
+const NO_MESSAGE_TOKENS: MessageTokens = {
   user: 0,
   assistant: 0,
   reasoning: 0,
@@ -87,10 +87,18 @@ export function totalOf(tokens: MessageTokens): number {
   return MESSAGE_TOKEN_KINDS.reduce((sum, kind) => sum + tokens[kind], 0);
 }
 
-/** Two estimates together. */
-export function addTokens(a: MessageTokens, b: MessageTokens): MessageTokens {
-  const sum = { ...a };
-  for (const kind of MESSAGE_TOKEN_KINDS) sum[kind] += b[kind];
+/** Several estimates together. */
+export function sumOf(estimates: Iterable<MessageTokens>): MessageTokens {
+  const sum = { ...NO_MESSAGE_TOKENS };
+  for (const tokens of estimates) {
+    sum.user += tokens.user;
+    sum.assistant += tokens.assistant;
+    sum.reasoning += tokens.reasoning;
+    sum.toolCalls += tokens.toolCalls;
+    sum.toolResults += tokens.toolResults;
+    sum.files += tokens.files;
+    sum.summary += tokens.summary;
+  }
   return sum;
 }
 

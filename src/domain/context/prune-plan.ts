@@ -4,7 +4,7 @@ import { isSettledCall } from '../tool-call.ts';
 import { estimateMessage, estimateToolCall, estimateToolResult, totalOf } from './message-tokens.ts';
 import { outputRef } from './output-ref.ts';
 import type { ContextPolicy } from './policy.ts';
-import { prunedCall, shownParts } from './shown-parts.ts';
+import { prunedCall, shownPart } from './shown-parts.ts';
 import type { Thresholds } from './thresholds.ts';
 import type { TokenCounter } from './tokens.ts';
 
@@ -61,42 +61,71 @@ const MIN_SAVED_TOKENS = 20;
  * Idempotent: what is left after a prune gives no other one.
  */
 export function planPrune(input: PruneInput): PrunePlan {
-  const { thresholds, policy, usedTokens, force = false } = input;
-  if (!policy.enabled && !force) return { kind: 'nothing', reason: 'disabled' };
-  if (usedTokens < thresholds.pruneAtTokens && !force) return { kind: 'nothing', reason: 'not_due' };
-  const prunable = findPrunable(input);
-  const others = prunable.filter((candidate) => !candidate.isError);
-  const needsErrors = usedTokens - savedBy(others) >= thresholds.compactAtTokens;
-  const chosen = needsErrors ? prunable : others;
+  const { ratio } = input;
+  const reason = reasonAgainst(input);
+  if (reason !== null) return { kind: 'nothing', reason };
+  const chosen = choose(input, [...findPrunable(input)].toReversed());
   if (chosen.length === 0) return { kind: 'nothing', reason: 'nothing_prunable' };
-  const savedTokens = savedBy(chosen);
-  if (savedTokens < thresholds.pruneMinimumTokens && !force) return { kind: 'nothing', reason: 'too_little' };
+  if (!isEnough(input, savedBy(chosen))) return { kind: 'nothing', reason: 'too_little' };
   return {
     kind: 'prune',
-    marks: chosen.map(({ messageId, index, originalTokens }) => ({ messageId, index, pruned: true, originalTokens })),
+    marks: chosen.map(({ messageId, index, shown, resultEstimate }) => ({
+      messageId,
+      index,
+      pruned: true,
+      originalTokens: Math.ceil(ratio * (estimateToolCall(shown, input.count) + resultEstimate)),
+    })),
     prunedCount: chosen.length,
-    savedTokens,
-    prunedTools: [...new Set(chosen.map((candidate) => candidate.toolName))].toSorted(),
+    savedTokens: Math.floor(ratio * savedBy(chosen)),
+    prunedTools: [...new Set(chosen.map((candidate) => candidate.shown.toolName))].toSorted(),
   };
 }
 
-type Candidate = Readonly<{
-  messageId: string;
-  index: number;
-  toolName: string;
-  isError: boolean;
-  /** Tokens, the ratio included. */
-  originalTokens: number;
-  savedTokens: number;
-}>;
+/**
+ * Whether `planPrune` would clear anything. Every step of a session that is past the threshold asks, so it reads no more
+ * of the view than the answer takes: the newest outputs until what is protected and the minimum are made up.
+ */
+export function isPruneWorthwhile(input: PruneInput): boolean {
+  if (reasonAgainst(input) !== null) return false;
+  const found: Candidate[] = [];
+  let savedEstimate = 0;
+  for (const candidate of findPrunable(input)) {
+    found.push(candidate);
+    if (candidate.isError) continue;
+    savedEstimate += candidate.savedEstimate;
+    // Enough without the errors is enough with them.
+    if (isEnough(input, savedEstimate)) return true;
+  }
+  const chosen = choose(input, found);
+  return chosen.length > 0 && isEnough(input, savedBy(chosen));
+}
 
+function reasonAgainst({ thresholds, policy, usedTokens, force = false }: PruneInput): 'disabled' | 'not_due' | null {
+  if (force) return null;
+  if (!policy.enabled) return 'disabled';
+  return usedTokens < thresholds.pruneAtTokens ? 'not_due' : null;
+}
+
+function isEnough({ ratio, thresholds, force = false }: PruneInput, savedEstimate: number): boolean {
+  return force || Math.floor(ratio * savedEstimate) >= thresholds.pruneMinimumTokens;
+}
+
+/** The errors only where the view would have to be compacted without them. */
+function choose(input: PruneInput, prunable: readonly Candidate[]): readonly Candidate[] {
+  const others = prunable.filter((candidate) => !candidate.isError);
+  const leftTokens = input.usedTokens - Math.floor(input.ratio * savedBy(others));
+  return leftTokens >= input.thresholds.compactAtTokens ? prunable : others;
+}
+
+type Candidate = Call & Readonly<{ messageId: string; isError: boolean }>;
+
+/** Estimated tokens, before the ratio. */
 const savedBy = (candidates: readonly Candidate[]): number =>
-  Math.floor(candidates.reduce((sum, candidate) => sum + candidate.savedTokens, 0));
+  candidates.reduce((sum, candidate) => sum + candidate.savedEstimate, 0);
 
-/** What may be cleared, in the order of the view. */
-function findPrunable(input: PruneInput): Candidate[] {
+/** What may be cleared, the newest first. */
+function* findPrunable(input: PruneInput): Generator<Candidate> {
   const { view, thresholds, ratio } = input;
-  const newestFirst: Candidate[] = [];
   const lastAnswer = view.findLastIndex((message) => message.role === 'assistant');
   let turns = 0;
   let isProtecting = true;
@@ -111,38 +140,39 @@ function findPrunable(input: PruneInput): Candidate[] {
       const weight = ratio * call.clearableEstimate;
       isProtecting &&= isUnread || protectedTokens + weight <= thresholds.pruneProtectTokens;
       if (isProtecting || isUnread) protectedTokens += weight;
-      else if (call.savedEstimate >= MIN_SAVED_TOKENS) newestFirst.push(toCandidate(message, call, ratio));
+      else if (call.savedEstimate >= MIN_SAVED_TOKENS) {
+        yield { ...call, messageId: message.id, isError: call.shown.state !== 'completed' };
+      }
     }
   }
-  return newestFirst.toReversed();
 }
 
 type Call = Readonly<{
   index: number;
-  part: ToolPart;
-  /** Estimated tokens: of the call with its result, of what a prune could clear of it, and of what that would save. */
-  wholeEstimate: number;
+  /** The call as the view shows it. */
+  shown: ToolPart;
+  /** Estimated tokens: of its result, of what a prune could clear of the call, and of what that would save. */
+  resultEstimate: number;
   clearableEstimate: number;
   savedEstimate: number;
 }>;
 
 function callsOf(message: ViewMessage, { count, policy }: PruneInput): Call[] {
-  if (message.role !== 'assistant' || !message.parts.some((part) => part.type === 'tool')) return [];
-  const shown = shownParts(message);
+  if (message.role !== 'assistant') return [];
   return message.parts.flatMap((part, index): Call[] => {
-    const before = shown[index];
-    if (part.type !== 'tool' || before?.type !== 'tool' || part.marks?.pruned === true) return [];
+    if (part.type !== 'tool' || part.marks?.pruned === true) return [];
     if (!isSettledCall(part.state) || part.providerExecuted === true) return [];
     if (policy.protectedTools.includes(part.toolName)) return [];
-    const after = prunedCall(before, outputRef(message.seq, index));
-    const resultEstimate = estimateToolResult(before, count);
-    const inputEstimate = estimateToolCall(before, count);
-    const clearedInput = Math.max(0, inputEstimate - estimateToolCall(after, count));
+    const shown = shownPart(message, part, index);
+    if (shown.type !== 'tool') return [];
+    const after = prunedCall(shown, outputRef(message.seq, index));
+    const resultEstimate = estimateToolResult(shown, count);
+    const clearedInput = clearedInputEstimate(shown, after, count);
     return [
       {
         index,
-        part,
-        wholeEstimate: inputEstimate + resultEstimate,
+        shown,
+        resultEstimate,
         clearableEstimate: resultEstimate + clearedInput,
         savedEstimate: resultEstimate - estimateToolResult(after, count) + clearedInput,
       },
@@ -150,19 +180,10 @@ function callsOf(message: ViewMessage, { count, policy }: PruneInput): Call[] {
   });
 }
 
-function toCandidate(
-  { id }: ViewMessage,
-  { index, part, wholeEstimate, savedEstimate }: Call,
-  ratio: number,
-): Candidate {
-  return {
-    messageId: id,
-    index,
-    toolName: part.toolName,
-    isError: part.state !== 'completed',
-    originalTokens: Math.ceil(ratio * wholeEstimate),
-    savedTokens: ratio * savedEstimate,
-  };
+/** Most inputs are short and stay as they are: there is nothing to count then. */
+function clearedInputEstimate(before: ToolPart, after: ToolPart, count: TokenCounter): number {
+  if (after.input === before.input) return 0;
+  return Math.max(0, estimateToolCall(before, count) - estimateToolCall(after, count));
 }
 
 export type MediaStripPlan = Readonly<{ marks: readonly PlannedMark[]; strippedCount: number; savedTokens: number }>;

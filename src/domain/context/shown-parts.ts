@@ -16,8 +16,10 @@ export function shownParts(message: ViewMessage): readonly Part[] {
   return message.parts.map((part, index) => shownPart(message, part, index));
 }
 
-function shownPart({ role, seq }: ViewMessage, { marks, ...part }: ViewPart, index: number): Part {
-  if (marks === undefined) return part;
+/** The same for one part, whose index this is. */
+export function shownPart({ role, seq }: Pick<ViewMessage, 'role' | 'seq'>, viewPart: ViewPart, index: number): Part {
+  if (viewPart.marks === undefined) return viewPart;
+  const { marks, ...part } = viewPart;
   // Files of the assistant are not sent; a text in their place would be.
   if (part.type === 'file') return marks.mediaStripped && role === 'user' ? strippedFile(part) : part;
   if (part.type !== 'tool' || !isSettledCall(part.state)) return part;
@@ -40,11 +42,16 @@ function clearedOutputOf({ state }: ToolPart, text: string): ToolOutput {
   return { type: state === 'error' ? 'error-text' : 'text', value: text };
 }
 
+/** The same value where nothing is too long. */
 function withoutLongTexts(value: Json): Json {
   if (typeof value === 'string') return value.length > MAX_KEPT_INPUT_CHARS ? CLEARED_INPUT : value;
   if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map(withoutLongTexts);
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withoutLongTexts(inner)]));
+  if (Array.isArray(value)) {
+    const items = value.map(withoutLongTexts);
+    return items.some((item, index) => item !== value[index]) ? items : value;
+  }
+  const entries = Object.entries(value).map(([key, inner]) => [key, withoutLongTexts(inner)] as const);
+  return entries.some(([key, inner]) => inner !== value[key]) ? Object.fromEntries(entries) : value;
 }
 
 function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {

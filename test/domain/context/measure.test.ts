@@ -50,6 +50,20 @@ describe('a measurement with an anchor', () => {
     expect(measure({ ...input, anchor })).toMatchObject({ total: 9_400 + Math.ceil(1.25 * after), isAnchored: true });
   });
 
+  test('reads nothing of what was billed: a step costs as much in a long view as in a short one', () => {
+    const unreadable = view.slice(0, 2).map(({ id, seq, role, model }): (typeof view)[number] => ({
+      id,
+      seq,
+      role,
+      model,
+      get parts(): never {
+        throw new Error(`message ${seq} was billed already`);
+      },
+    }));
+    const { total } = measure({ ...input, view: [...unreadable, ...view.slice(2)], anchor });
+    expect(total).toBe(measure({ ...input, anchor }).total);
+  });
+
   test('counts the results of the calls that the anchor made: no call was billed for them yet', () => {
     const atCall = anchorAt(2, { inputTokens: 5_000, outputTokens: 100 });
     const untilCall = view.slice(0, 2);

@@ -5,6 +5,7 @@ import { totalOf } from '../../../src/domain/context/message-tokens.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { withMarks } from '../../../src/domain/context/prune-job.ts';
 import {
+  isPruneWorthwhile,
   type PlannedMark,
   type PruneInput,
   planMediaStrip,
@@ -197,6 +198,18 @@ describe('a prune', () => {
   });
 });
 
+it('to tell whether a prune is worthwhile, no more of a long view is read than the newest that decide it', () => {
+  const view = viewOf(turn(...Array.from({ length: 1_000 }, () => [output(900)])));
+  let readTokens = 0;
+  const counting = (text: string): number => {
+    readTokens += count(text);
+    return count(text);
+  };
+  const usedTokens = thresholds.pruneAtTokens;
+  expect(isPruneWorthwhile({ view, count: counting, ratio: 1, thresholds, policy, usedTokens })).toBe(true);
+  expect(readTokens).toBeLessThan(1.2 * (thresholds.pruneProtectTokens + thresholds.pruneMinimumTokens));
+});
+
 /** A window of 20k, so that a session of any shape is soon full. */
 const narrow = thresholdsOf(16_800, 20_000);
 /** As in the recorded sessions most outputs are small and a few are huge. */
@@ -249,6 +262,18 @@ describe('of any session', () => {
         expect(planned.savedTokens).toBe(tokensOf(view) - tokensOf(withMarks(view, planned.marks)));
         expect(planned.savedTokens).toBeGreaterThanOrEqual(narrow.pruneMinimumTokens);
         for (const mark of planned.marks) expect(tokensOf(withMarks(view, [mark]))).toBeLessThan(tokensOf(view));
+      }),
+    );
+  });
+
+  it('is worth a prune exactly where there is one to plan', () => {
+    fc.assert(
+      fc.property(anySession, anyUsed, fc.boolean(), fc.double({ min: 0.5, max: 4, noNaN: true }), (...drawn) => {
+        const [view, usedTokens, force, ratio] = drawn;
+        for (const enabled of [true, false]) {
+          const input = { view, count, ratio, thresholds: narrow, policy: { ...policy, enabled }, usedTokens, force };
+          expect(isPruneWorthwhile(input)).toBe(planPrune(input).kind === 'prune');
+        }
       }),
     );
   });
