@@ -35,13 +35,16 @@ const sourcePartSchema = z.strictObject({
 const stepStartPartSchema = z.strictObject({ type: z.literal('step-start') });
 const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
 
+const toolOutputOf = (json: z.ZodType<Json>) =>
+  z.discriminatedUnion('type', [
+    z.strictObject({ type: z.literal('text'), value: z.string() }),
+    z.strictObject({ type: z.literal('json'), value: json }),
+    z.strictObject({ type: z.literal('error-text'), value: z.string() }),
+    z.strictObject({ type: z.literal('execution-denied'), reason: z.string().optional() }),
+  ]);
+
 /** The outcome of a tool call in the form that the model is shown. */
-const toolOutputSchema = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('text'), value: z.string() }),
-  z.strictObject({ type: z.literal('json'), value: jsonSchema }),
-  z.strictObject({ type: z.literal('error-text'), value: z.string() }),
-  z.strictObject({ type: z.literal('execution-denied'), reason: z.string().optional() }),
-]);
+const toolOutputSchema = toolOutputOf(jsonSchema);
 export type ToolOutput = z.infer<typeof toolOutputSchema>;
 
 const toolPartSchema = z.strictObject({
@@ -72,6 +75,21 @@ export const partSchema = z.discriminatedUnion('type', [
 ]);
 
 export type Part = z.infer<typeof partSchema>;
+
+/** What a database or a parser gave as JSON need not be looked through for whether it is. */
+const knownJson = z.custom<Json>((value) => value !== undefined);
+
+/** A part as it comes out of the database: checked like any other, but for what is JSON already. */
+export const storedPartSchema: z.ZodType<Part> = z.discriminatedUnion('type', [
+  textPartSchema,
+  reasoningPartSchema,
+  toolPartSchema.extend({ input: knownJson, output: toolOutputOf(knownJson).optional() }),
+  filePartSchema,
+  sourcePartSchema,
+  stepStartPartSchema,
+  compactionPartSchema,
+]);
+
 export type ToolPart = z.infer<typeof toolPartSchema>;
 export type FilePart = z.infer<typeof filePartSchema>;
 

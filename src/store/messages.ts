@@ -1,12 +1,13 @@
 import { z } from 'zod';
-import { FINISH_REASONS, type Part, partMarksSchema, partSchema, type ViewPart } from '../domain/message.ts';
+import { FINISH_REASONS, type Part, partMarksSchema, storedPartSchema, type ViewPart } from '../domain/message.ts';
 import type { Leftover } from '../domain/settlement.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { Db } from './database.ts';
 
 /** A stored part with its state, checked on the way out of the database. */
 export function toPart(content: unknown, state: string | null): Part {
-  return partSchema.parse(state === null ? content : { ...z.record(z.string(), z.unknown()).parse(content), state });
+  const isWhole = state === null || typeof content !== 'object';
+  return storedPartSchema.parse(isWhole ? content : { ...content, state });
 }
 
 /** The same with the marks of the context layer. */
