@@ -30,7 +30,7 @@ export function prefixRequest(
   if (ruler.policy.compaction.model !== SAME_MODEL) return null;
   const before = plan.previousSummary === null ? [] : view.slice(0, 1);
   const sent = [...before, ...plan.head, userMessage(order, plan.uptoSeq + 1)];
-  const maxOutputTokens = maxOutputOf(work, answerTokens);
+  const maxOutputTokens = maxOutputOf(work, ruler, answerTokens);
   const { total } = ruler.measure(sent, { ...scope.contextState, anchor: null });
   if (total > inputRoom(ruler, maxOutputTokens)) return null;
   const prompt = promptFor(resolved, ruler.model, scope.agent.instructions, sent);
@@ -57,7 +57,7 @@ export function dataRequest(
   answerTokens: number,
 ): ModelRequest {
   const prompt = promptFor(resolved, ruler.model, SUMMARIZER_INSTRUCTIONS, [userMessage(text, 1)]);
-  return { resolved, entry: ruler.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, answerTokens) };
+  return { resolved, entry: ruler.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, ruler, answerTokens) };
 }
 
 /**
@@ -71,7 +71,7 @@ export function transcriptRoom(
   answerTokens: number,
 ): number {
   const count = counterFor(work, ruler);
-  return inputRoom(ruler, maxOutputOf(work, answerTokens)) - count(SUMMARIZER_INSTRUCTIONS) - count(beside);
+  return inputRoom(ruler, maxOutputOf(work, ruler, answerTokens)) - count(SUMMARIZER_INSTRUCTIONS) - count(beside);
 }
 
 /** Real tokens of a text for a model. */
@@ -93,11 +93,18 @@ function inputRoom({ limits, policy }: Ruler, maxOutputTokens: number): number {
   return Math.floor(room * INPUT_SHARE);
 }
 
-function maxOutputOf({ ruler, view }: CompactionWork, answerTokens: number): number {
-  const reasons = view.some(
-    ({ model, parts }) => model === ruler.model && parts.some(({ type }) => type === 'reasoning'),
-  );
-  return answerTokens + (reasons ? Math.min(REASONING_TOKENS, reserveOf(ruler.limits, ruler.policy)) : 0);
+/** Tokens that a summary may have: no more than its model can answer with. */
+export function summaryTokensOf({ limits }: Pick<Ruler, 'limits'>, plan: Pick<CompactPlan, 'bodyTokens'>): number {
+  return Math.min(plan.bodyTokens, limits.maxOutput);
+}
+
+function maxOutputOf({ ruler: own, view }: CompactionWork, ruler: Ruler, answerTokens: number): number {
+  // Of another model nobody has seen yet whether it reasons.
+  const mayReason =
+    ruler.model !== own.model ||
+    view.some(({ model, parts }) => model === ruler.model && parts.some(({ type }) => type === 'reasoning'));
+  const reasoningTokens = mayReason ? Math.min(REASONING_TOKENS, reserveOf(ruler.limits, ruler.policy)) : 0;
+  return Math.min(answerTokens + reasoningTokens, ruler.limits.maxOutput);
 }
 
 const userMessage = (text: string, seq: number): ViewMessage => ({

@@ -1,4 +1,5 @@
 import type { CompactPlan } from '../domain/context/compaction-plan.ts';
+import type { Ruler } from '../domain/context/ruler.ts';
 import { DEFAULT_CUTS, NARROW_CUTS, serializeMessages } from '../domain/context/summary-input.ts';
 import { type SummaryOrder, summaryOrderText, summaryRequestText } from '../domain/context/summary-request.ts';
 import type { SummaryFault } from '../domain/context/summary-validation.ts';
@@ -11,6 +12,7 @@ import {
   replacedTokens,
   type Summarizer,
   summarizerOf,
+  summaryTokensOf,
   transcriptRoom,
 } from './requests.ts';
 import type { Draft, Strategy } from './strategy.ts';
@@ -36,9 +38,9 @@ export async function summarizeHead(
   return summarizeAsData(work, plan, validate);
 }
 
-function orderOf(work: CompactionWork, plan: CompactPlan, reminder: SummaryFault | null): SummaryOrder {
+function orderOf(work: CompactionWork, plan: CompactPlan, ruler: Ruler, reminder: SummaryFault | null): SummaryOrder {
   const { instructions } = work.ruler.policy.compaction.options;
-  return { round: work.round, targetTokens: plan.bodyTokens, instructions, reminder };
+  return { round: work.round, targetTokens: summaryTokensOf(ruler, plan), instructions, reminder };
 }
 
 async function askWithPrefix(
@@ -47,7 +49,7 @@ async function askWithPrefix(
   validate: Strategy['validate'],
 ): Promise<Asked | null> {
   const requestOf = (reminder: SummaryFault | null) =>
-    prefixRequest(work, plan, summaryOrderText(orderOf(work, plan, reminder)), plan.bodyTokens);
+    prefixRequest(work, plan, summaryOrderText(orderOf(work, plan, work.ruler, reminder)), plan.bodyTokens);
   const replaced = replacedTokens(work, plan);
   return askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced));
 }
@@ -87,7 +89,12 @@ async function inPieces(
   for (const piece of pieces) {
     const merged = summary;
     const requestOf = (reminder: SummaryFault | null) =>
-      dataRequest(work, summarizer, summaryRequestText(orderOf(work, plan, reminder), merged, piece), plan.bodyTokens);
+      dataRequest(
+        work,
+        summarizer,
+        summaryRequestText(orderOf(work, plan, summarizer.ruler, reminder), merged, piece),
+        plan.bodyTokens,
+      );
     asked = (await askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced))) ?? asked;
     if (asked.kind !== 'valid') return asked;
     summary = asked.text;
@@ -103,7 +110,7 @@ const NO_ROOM: ErrorRecord = {
 /** The head as pieces for the summarizer's window. */
 function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer): string[] {
   const previous = plan.previousSummary?.body ?? null;
-  const beside = summaryRequestText(orderOf(work, plan, 'sections_missing'), previous, '');
+  const beside = summaryRequestText(orderOf(work, plan, summarizer.ruler, 'sections_missing'), previous, '');
   // From the second piece on the summary so far is one of these pieces' own, as long as it may be.
   const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - plan.bodyTokens;
   return cutHead(work, plan, summarizer, room);

@@ -54,7 +54,7 @@ describe('an overflow that the provider reports', () => {
     const { simulator } = scenario.service;
     simulator.script('test', [{ text: 'I see.' }, { text: 'Still here.' }]);
     const { runId } = await scenario.send('Look.');
-    await attachImages(scenario, 'Look.', 5);
+    await scenario.attachImages('Look.', 5);
     await scenario.startWorker();
     expect(await scenario.ended(runId)).toMatchObject(COMPLETED);
     expect(scenario.calls()).toEqual({ model: 2, refused: 1, summarizer: 0 });
@@ -163,7 +163,7 @@ describe('nothing is compacted for anybody who said auto: false (opencode#30664)
     await using scenario = await startScenario({ window, context: NEVER, isPaused: true });
     scenario.service.simulator.script('test', [{ text: 'never' }]);
     const { runId } = await scenario.send('Look.');
-    await attachImages(scenario, 'Look.', 5);
+    await scenario.attachImages('Look.', 5);
     await scenario.startWorker();
     expect(await scenario.ended(runId)).toMatchObject(EXHAUSTED);
     expect(scenario.calls()).toEqual({ model: 1, refused: 1, summarizer: 0 });
@@ -182,25 +182,9 @@ describe('nothing is compacted for anybody who said auto: false (opencode#30664)
     await using scenario = await startScenario({ window: WINDOW, context: NEVER });
     scenario.service.simulator.script('test', readingReplies(6, 1_500));
     await scenario.ask(TASK);
-    expect(await scenario.maintain('compact')).toMatchObject({ ...COMPLETED, steps: 0 });
+    expect(await scenario.ended((await scenario.compact()).runId)).toMatchObject({ ...COMPLETED, steps: 0 });
     expect(scenario.calls()).toEqual({ model: 7, refused: 0, summarizer: 1 });
     expect(await scenario.rounds()).toMatchObject([{ reason: 'manual', state: 'completed' }]);
     expect(await eventsOf(scenario.service, scenario.sessionId, 'compaction:complete')).toHaveLength(1);
   });
 });
-
-/** Puts images into the message that waits: the API takes texts only. */
-async function attachImages(
-  { service }: Awaited<ReturnType<typeof startScenario>>,
-  text: string,
-  count: number,
-): Promise<void> {
-  const images = Array.from({ length: count }, (_, at) => ({
-    type: 'file',
-    mediaType: 'image/png',
-    filename: `shot-${at}.png`,
-    url: `data:image/png;base64,${'A'.repeat(20_000)}`,
-  }));
-  const content = JSON.stringify([{ type: 'text', text }, ...images]);
-  await service.deps.db.updateTable('inbox').set({ content }).execute();
-}

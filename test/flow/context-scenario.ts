@@ -49,9 +49,11 @@ export type Scenario = AsyncDisposable &
     ended: (runId: string) => Promise<Run>;
     /** Sends a message and waits for the end of its run. */
     ask: (content: string) => Promise<Run>;
-    startWorker: () => Promise<unknown>;
-    /** Asks for a compaction or a prune, and waits for the end of its run. */
-    maintain: (what: 'compact' | 'prune') => Promise<Run>;
+    startWorker: () => Promise<AsyncDisposable>;
+    /** Puts images into the message that waits: the API takes texts only. */
+    attachImages: (text: string, count: number) => Promise<void>;
+    /** Asks for a compaction. */
+    compact: () => Promise<Pick<Accepted, 'runId' | 'queued'>>;
     /** The compactions so far, the first one first. */
     rounds: () => Promise<readonly Round[]>;
     /** The transcript. */
@@ -108,7 +110,8 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
     ended,
     ask: async (content) => ended((await send(content)).runId),
     startWorker,
-    maintain: async (what) => ended((await call<Accepted>(url, `${path}/${what}`, {})).runId),
+    attachImages: (text, count) => attachImages(service, text, count),
+    compact: () => call(url, `${path}/compact`, {}),
     rounds: async () =>
       (await call<{ compactions: Round[] }>(url, `${path}/context`)).compactions.toSorted((a, b) => a.round - b.round),
     messages: async () => (await call<{ messages: Message[] }>(url, `${path}/messages?limit=200`)).messages,
@@ -132,4 +135,15 @@ function callsOf({ simulator }: TestService): Calls {
     refused: steps.filter(({ refusal }) => refusal !== undefined).length,
     summarizer: simulator.requests.length - steps.length,
   };
+}
+
+async function attachImages({ deps }: TestService, text: string, count: number): Promise<void> {
+  const images = Array.from({ length: count }, (_, at) => ({
+    type: 'file',
+    mediaType: 'image/png',
+    filename: `shot-${at}.png`,
+    url: `data:image/png;base64,${'A'.repeat(20_000)}`,
+  }));
+  const content = JSON.stringify([{ type: 'text', text }, ...images]);
+  await deps.db.updateTable('inbox').set({ content }).execute();
 }

@@ -12,6 +12,7 @@ import {
   replacedTokens,
   type Summarizer,
   summarizerOf,
+  summaryTokensOf,
   transcriptRoom,
 } from '../requests.ts';
 import type { Draft, PlanBase, Strategy } from '../strategy.ts';
@@ -70,7 +71,12 @@ function requestOf(
   reminder: SummaryFault | null,
 ): ModelRequest | null {
   const { instructions } = work.ruler.policy.compaction.options;
-  const order = pruningOrderText({ round: work.round, targetTokens: plan.bodyTokens, instructions, reminder });
+  const order = pruningOrderText({
+    round: work.round,
+    targetTokens: summaryTokensOf(summarizer.ruler, plan),
+    instructions,
+    reminder,
+  });
   const own = prefixRequest(work, plan, order, plan.bodyTokens);
   if (own !== null) return own;
   const textOf = (transcript: string): string =>
