@@ -1,8 +1,12 @@
-import type { CompactionPlan, CompactPlan, PlanInput } from '../../../src/domain/context/compaction-plan.ts';
-import { listBounds, planCompaction } from '../../../src/domain/context/compaction-plan.ts';
+import { compactedView } from '../../../src/domain/context/compacted-view.ts';
+import {
+  type CompactionPlan,
+  type CompactPlan,
+  type PlanInput,
+  planCompaction,
+} from '../../../src/domain/context/compaction-plan.ts';
 import { usableOf } from '../../../src/domain/context/limits.ts';
 import { estimateMessage, totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { composeSummary } from '../../../src/domain/context/summary-document.ts';
 import { type Thresholds, thresholdsOf } from '../../../src/domain/context/thresholds.ts';
 import type { ViewMessage } from '../../../src/domain/message.ts';
 import { MODEL } from './measure-view.ts';
@@ -40,26 +44,15 @@ export function plan(
 const bodyOf = (tokens: number): string =>
   '## Goal\n## State\n## Next\nwork'.padEnd(Math.floor(tokens) * 4 - 4, ' work');
 
-/** The view after a plan, as the store puts it together. */
-export function after(
-  { firstUser, carried, resources, fromSeq, uptoSeq, previousSummary, marks, tail, bodyTokens }: CompactPlan,
+/** The view after a plan. `seq` is the number that the summary's message gets. */
+export function compacted(
+  planned: CompactPlan,
   thresholds: Thresholds,
   seq: number,
-  body = bodyOf(bodyTokens),
+  body = bodyOf(planned.bodyTokens),
 ): ViewMessage[] {
-  const document = { round: 1, fromSeq: previousSummary?.fromSeq ?? fromSeq, uptoSeq, firstUser, body, resources };
-  const text = composeSummary(document, listBounds(thresholds));
-  const shown = tail.map((message) => ({
-    ...message,
-    parts: message.parts.map((part, index) => {
-      const mark = marks.find(({ messageId, index: at }) => messageId === message.id && at === index);
-      return mark === undefined ? part : { ...part, marks: { ...part.marks, viewLimitChars: mark.viewLimitChars } };
-    }),
-  }));
-  return [
-    { id: `s${seq}`, seq, role: 'user', model: null, parts: [{ type: 'compaction', text }, ...carried] },
-    ...shown,
-  ];
+  const [summary, ...tail] = compactedView(planned, { round: 1, body, thresholds }).view;
+  return summary === undefined ? tail : [{ ...summary, id: `s${seq}`, seq }, ...tail];
 }
 
 export const sizeOf = (view: readonly ViewMessage[]): number =>

@@ -1,0 +1,89 @@
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import type { CompactPlan } from '../../../src/domain/context/compaction-plan.ts';
+import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
+import { withMarks } from '../../../src/domain/context/prune-job.ts';
+import { type PlannedMark, planPrune } from '../../../src/domain/context/prune-plan.ts';
+import type { Thresholds } from '../../../src/domain/context/thresholds.ts';
+import type { ViewMessage } from '../../../src/domain/message.ts';
+import { toModelMessages } from '../../../src/domain/model-messages.ts';
+import { compacted, countText, plan, sizeOf, thresholdsFor } from './compaction-view.ts';
+import { conversation } from './conversation-arbitrary.ts';
+import { MODEL } from './measure-view.ts';
+
+/** Windows that a conversation may meet, from what is run locally to what is rented. */
+export const anyWindow = fc.constantFrom(8_000, 16_000, 32_000, 64_000, 128_000, 200_000);
+
+const planOptions = fc.record({
+  keepRecentMessages: fc.constantFrom(undefined, undefined, 5, 30),
+  preserveLastNTurns: fc.constantFrom(undefined, undefined, 1, 3),
+  mayRepeat: fc.boolean(),
+});
+
+/** Conversations are long: with the default of 100 a file of these would take too long. */
+const RUNS = 60;
+
+/** A conversation that was compacted, with everything that can be said of it. */
+export type Compacted = Readonly<{
+  view: readonly ViewMessage[];
+  thresholds: Thresholds;
+  plan: CompactPlan;
+  next: readonly ViewMessage[];
+}>;
+
+/** Checks every compaction that is planned of a conversation, pruned before or not. */
+export function forAnyCompaction(check: (compacted: Compacted) => void): void {
+  let checked = 0;
+  fc.assert(
+    fc.property(conversation, anyWindow, planOptions, fc.boolean(), (whole, contextWindow, rest, isPruned) => {
+      const thresholds = thresholdsFor(contextWindow);
+      const view = isPruned ? prune(whole, thresholds).next : whole;
+      const planned = plan(view, thresholds, rest);
+      if (planned.kind !== 'compact') return;
+      checked++;
+      check({ view, thresholds, plan: planned, next: compacted(planned, thresholds, (view.at(-1)?.seq ?? 0) + 1) });
+    }),
+    { numRuns: RUNS },
+  );
+  // Otherwise the generator makes conversations that need none.
+  expect(checked).toBeGreaterThan(RUNS / 2);
+}
+
+/** A conversation of which everything was cleared that may be. */
+export type Pruned = Readonly<{
+  view: readonly ViewMessage[];
+  marks: readonly PlannedMark[];
+  next: readonly ViewMessage[];
+}>;
+
+/** Clears all that may be cleared, asked for or not due. */
+export function prune(view: readonly ViewMessage[], thresholds: Thresholds, protectedTools: string[] = []): Pruned {
+  const { prune: policy } = contextPolicySchema.parse({ prune: { protectedTools } });
+  const input = { view, count: countText, ratio: 1, thresholds, policy, usedTokens: sizeOf(view) };
+  const planned = planPrune({ ...input, force: true });
+  const marks = planned.kind === 'prune' ? planned.marks : [];
+  return { view, marks, next: withMarks(view, marks) };
+}
+
+/** Checks every prune of a conversation that clears something. */
+export function forAnyPrune(check: (pruned: Pruned, thresholds: Thresholds) => void): void {
+  let checked = 0;
+  fc.assert(
+    fc.property(conversation, anyWindow, (view, contextWindow) => {
+      const thresholds = thresholdsFor(contextWindow);
+      const pruned = prune(view, thresholds);
+      if (pruned.marks.length === 0) return;
+      checked++;
+      check(pruned, thresholds);
+    }),
+    { numRuns: RUNS },
+  );
+  expect(checked).toBeGreaterThan(RUNS / 4);
+}
+
+/** What the model is sent of a view, as JSON. */
+export const wireText = (view: readonly ViewMessage[]): string =>
+  JSON.stringify(toModelMessages(view, { model: MODEL }));
+
+/** A text as it stands in `wireText`. */
+export const inWire = (text: string): string => JSON.stringify(text).slice(1, -1);

@@ -1,0 +1,286 @@
+import { afterAnswer } from '../../../src/domain/context/after-answer.ts';
+import { isCalibrated } from '../../../src/domain/context/calibration.ts';
+import { compactedView } from '../../../src/domain/context/compacted-view.ts';
+import {
+  afterCompaction,
+  afterFailedCompaction,
+  judgeSizes,
+  planAfterFailure,
+} from '../../../src/domain/context/compaction-outcome.ts';
+import { type CompactPlan, planCompaction } from '../../../src/domain/context/compaction-plan.ts';
+import { type ContextDecision, decideContext } from '../../../src/domain/context/decide.ts';
+import { estimateMessages } from '../../../src/domain/context/measure.ts';
+import { totalOf } from '../../../src/domain/context/message-tokens.ts';
+import { MIN_REMOVAL_TOKENS, removalBody } from '../../../src/domain/context/middle-removal.ts';
+import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { planInputOf } from '../../../src/domain/context/plan-input.ts';
+import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
+import { planPruneJob, withMarks } from '../../../src/domain/context/prune-job.ts';
+import { planPrune } from '../../../src/domain/context/prune-plan.ts';
+import { createRuler, type Ruler } from '../../../src/domain/context/ruler.ts';
+import { type CompactionReason, type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
+import { readSummary } from '../../../src/domain/context/summary-document.ts';
+import { estimateText } from '../../../src/domain/context/tokens.ts';
+import type { Part, ViewMessage } from '../../../src/domain/message.ts';
+import { toModelMessages } from '../../../src/domain/model-messages.ts';
+import { MODEL, usageOf } from './measure-view.ts';
+
+export type LoopOptions = Readonly<{
+  contextWindow: number;
+  maxOutput?: number;
+  /** Tokens that the provider bills per estimated token. */
+  billedPerEstimate?: number;
+  policy?: unknown;
+  instructions?: string;
+  /** Null: the summarizer fails. */
+  summarize?: (plan: CompactPlan, round: number) => string | null;
+}>;
+
+/** What happened in a session. */
+type History = {
+  /** Every view that was sent, and to which model. */
+  sent: Readonly<{ view: readonly ViewMessage[]; model: string; rewrites: number }>[];
+  /** What each was billed as, and measured as before. */
+  billed: number[];
+  measured: number[];
+  /** Whether that measure had an anchor and a ratio that the session itself had learned. */
+  isSure: boolean[];
+  /** Requests that the window would have refused. */
+  refused: number;
+  prunes: number;
+  rounds: { plan: CompactPlan; tokensAfter: number; summaryTokens: number }[];
+  failedRounds: number;
+  exhausted: string | null;
+};
+
+/**
+ * A session without input or output: each step is measured, decided, pruned, compacted and learned from by the very functions
+ * that the jobs call, with a provider that bills in proportion to the estimate and a summarizer that uses all its room.
+ */
+export class SessionLoop {
+  view: readonly ViewMessage[] = [];
+  state: ContextState = NEW_CONTEXT_STATE;
+  ruler: Ruler;
+  readonly history: History = {
+    sent: [],
+    billed: [],
+    measured: [],
+    isSure: [],
+    refused: 0,
+    prunes: 0,
+    rounds: [],
+    failedRounds: 0,
+    exhausted: null,
+  };
+  readonly #options: LoopOptions;
+  readonly #estimates = new WeakMap<ViewMessage, { model: string; tokens: number }>();
+  #seq = 0;
+  #stepNo = 0;
+
+  constructor(options: LoopOptions) {
+    this.#options = options;
+    this.ruler = this.#rulerOf(MODEL, options.contextWindow);
+  }
+
+  #rulerOf(model: string, contextWindow: number): Ruler {
+    const { maxOutput = 8_000, policy = {}, instructions = 'Be helpful.' } = this.#options;
+    const entry: ModelEntry = { ...UNKNOWN_MODEL, contextWindow, maxOutput, family: 'claude' };
+    return createRuler({
+      model,
+      entry,
+      learned: null,
+      prior: null,
+      policy: contextPolicySchema.parse(policy),
+      instructions,
+      tools: [],
+      count: countOnce,
+    });
+  }
+
+  /** From now on another model is asked. */
+  switchTo(model: string, contextWindow = this.#options.contextWindow): void {
+    this.ruler = this.#rulerOf(model, contextWindow);
+  }
+
+  /** A prompt as it was sent, one text a message; the last one without a number. */
+  prompt(at = -1): string[] {
+    const { view = [], model = MODEL } = this.history.sent.at(at) ?? {};
+    return toModelMessages(view, { model }).map((message) => JSON.stringify(message));
+  }
+
+  say(...parts: Part[]): void {
+    this.#append('user', null, parts);
+  }
+
+  #append(role: 'user' | 'assistant', model: string | null, parts: readonly Part[]): ViewMessage {
+    this.#seq++;
+    const message: ViewMessage = { id: `m${this.#seq}`, seq: this.#seq, role, model, parts };
+    this.view = [...this.view, message];
+    return message;
+  }
+
+  /** One model call with this answer, results of its calls included. False once the run has ended as exhausted. */
+  step(...parts: Part[]): boolean {
+    this.#stepNo++;
+    const proceed = this.#makeRoom();
+    if (proceed === null) return false;
+    const sent = this.view;
+    const { ruler, history } = this;
+    const measurement = ruler.measure(sent, this.state);
+    const inputTokens = this.#bill(sent);
+    const { prunes, rounds } = history;
+    history.sent.push({ view: sent, model: ruler.model, rewrites: prunes + rounds.length });
+    history.billed.push(inputTokens);
+    history.measured.push(measurement.total);
+    history.isSure.push(measurement.isAnchored && isCalibrated(ruler.calibrationOf(this.state)));
+    if (inputTokens > ruler.limits.contextWindow) history.refused++;
+    const message = this.#append('assistant', ruler.model, parts);
+    const outputTokens = Math.ceil(this.#factor() * writtenTokens(message, ruler.model));
+    const after = afterAnswer({
+      ruler,
+      state: this.state,
+      place: this.#place(),
+      view: sent,
+      measurement,
+      maxOutputTokens: proceed.maxOutputTokens,
+      isWindowBound: proceed.isWindowBound,
+      isGuess: false,
+      message,
+      usage: usageOf({ inputTokens, outputTokens, totalTokens: inputTokens + outputTokens }),
+      finishReason: 'stop',
+      rawFinishReason: null,
+      toolCalls: parts.filter(({ type }) => type === 'tool').length,
+      prunable: (view, state) => this.#isPrunable(view, state),
+    });
+    this.state = after.contextState;
+    if (after.before === 'prune') this.#prune();
+    else if (after.before === 'compaction') this.#compact();
+    return history.exhausted === null;
+  }
+
+  #place() {
+    return { runId: 'run', stepNo: this.#stepNo };
+  }
+
+  #factor(): number {
+    return this.#options.billedPerEstimate ?? 1.2;
+  }
+
+  #bill(view: readonly ViewMessage[]): number {
+    const { overheadTokens, model } = this.ruler;
+    const estimated = view.reduce((sum, message) => sum + this.#estimateOnce(message, model), 0);
+    return Math.ceil(this.#factor() * (overheadTokens.instructions + overheadTokens.tools + estimated));
+  }
+
+  /** A message never changes: what was billed for it once is billed again. */
+  #estimateOnce(message: ViewMessage, model: string): number {
+    const known = this.#estimates.get(message);
+    if (known?.model === model) return known.tokens;
+    const tokens = totalOf(estimateMessages([message], countOnce, model));
+    this.#estimates.set(message, { model, tokens });
+    return tokens;
+  }
+
+  /** Prunes and compacts until the request can be sent; null where it never can. */
+  #makeRoom(): Extract<ContextDecision, { kind: 'proceed' }> | null {
+    for (let detours = 0; this.history.exhausted === null; detours++) {
+      if (detours > 10) throw new Error('the context layer goes round in circles');
+      const { ruler, state, view } = this;
+      const decision = decideContext(ruler, ruler.measure(view, state), state, () => this.#isPrunable(view, state));
+      if (decision.kind === 'proceed') return decision;
+      if (decision.kind === 'prune') this.#prune();
+      else if (decision.kind === 'exhausted') this.history.exhausted = decision.error.message;
+      else {
+        this.state = { ...state, pending: { reason: decision.reason, force: decision.force, stripMedia: false } };
+        this.#compact();
+      }
+    }
+    return null;
+  }
+
+  #isPrunable(view: readonly ViewMessage[], state: ContextState): boolean {
+    const { thresholds, policy, count } = this.ruler;
+    const usedTokens = this.ruler.measure(view, state).total;
+    const ratio = this.ruler.ratioOf(state);
+    return planPrune({ view, count, ratio, thresholds, policy: policy.prune, usedTokens }).kind === 'prune';
+  }
+
+  #prune(): void {
+    const plan = planPruneJob(this.ruler, this.state, this.view, true);
+    this.view = withMarks(this.view, plan.marks);
+    this.state = plan.contextState;
+    if (plan.marks.length > 0) this.history.prunes++;
+    if (plan.goesOnWith === 'compaction') this.#compact();
+  }
+
+  #compact(): void {
+    const { ruler, state, view, history } = this;
+    const pending = state.pending ?? { reason: 'threshold', stripMedia: false };
+    const base = planInputOf(ruler, state, view, pending);
+    const planned = planCompaction({ ...base, bodyTokens: () => ruler.thresholds.summaryTokens });
+    const round = history.rounds.length + 1;
+    if (planned.kind === 'too_large') {
+      history.exhausted = `${planned.what} ${planned.messageSeq ?? ''}`.trim();
+      return;
+    }
+    const summarize = this.#options.summarize ?? ((plan) => fullSummary(plan, base.countText));
+    const body = planned.kind === 'compact' ? summarize(planned, round) : null;
+    if (planned.kind === 'compact' && body !== null && this.#accept(planned, body, round, pending.reason)) return;
+    history.failedRounds++;
+    const kept = base.countText(readSummary(view)?.body ?? '');
+    const room = Math.max(ruler.thresholds.summaryTokens, kept + MIN_REMOVAL_TOKENS);
+    const removal = planCompaction({ ...base, bodyTokens: () => room });
+    const { total: tokens } = ruler.measure(view, state);
+    const after = planAfterFailure({
+      reason: pending.reason,
+      tokens,
+      usableTokens: ruler.thresholds.usableTokens,
+      isLastRung: removal.kind !== 'compact',
+    });
+    if (after === 'remove_middle' && removal.kind === 'compact') {
+      const notice = removalBody(removal.head, removal.previousSummary?.body ?? '', room, base.countText);
+      if (this.#accept(removal, notice, round, pending.reason)) return;
+    }
+    this.state = afterFailedCompaction(state, pending.reason, tokens);
+    if (after !== 'proceed') history.exhausted = 'nothing more can be taken out';
+  }
+
+  #accept(plan: CompactPlan, body: string, round: number, reason: CompactionReason): boolean {
+    const { ruler, state } = this;
+    const { view } = compactedView(plan, { round, body, thresholds: ruler.thresholds });
+    const tokensAfter = ruler.measure(view, { ...state, anchor: null }).total;
+    const { tokensBefore, targetTokens } = plan;
+    const reductionShare = ruler.thresholds.compactionReductionShare;
+    if (judgeSizes({ tokensBefore, tokensAfter, targetTokens, reductionShare }) !== null) return false;
+    this.#seq++;
+    this.view = view.with(0, { ...(view[0] as ViewMessage), id: `m${this.#seq}`, seq: this.#seq });
+    this.state = afterCompaction(ruler, state, reason, tokensAfter);
+    this.history.rounds.push({ plan, tokensAfter, summaryTokens: ruler.count(body) });
+    return true;
+  }
+}
+
+const counted = new Map<string, number>();
+
+/** The same texts are counted in every step; a store would not, but these sessions have hundreds of steps in no time. */
+function countOnce(text: string): number {
+  const tokens = counted.get(text) ?? estimateText(text);
+  counted.set(text, tokens);
+  return tokens;
+}
+
+/** The estimate of what the model itself wrote. */
+function writtenTokens(message: ViewMessage, model: string): number {
+  return totalOf({ ...estimateMessages([message], countOnce, model), toolResults: 0 });
+}
+
+/** A summary that takes all the room it is given. */
+function fullSummary({ bodyTokens }: CompactPlan, countReal: (text: string) => number): string {
+  const heading = '## Goal\nGo on.\n## State\nUnder way.\n## Next\n';
+  let body = heading;
+  for (let words = bodyTokens; words > 0; words = Math.floor(words * 0.9)) {
+    body = heading + 'work '.repeat(words);
+    if (countReal(body) <= bodyTokens) return body;
+  }
+  return body;
+}
