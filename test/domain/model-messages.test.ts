@@ -63,6 +63,7 @@ const answered = (...ids: string[]) => ({
 });
 
 describe('calls and results', () => {
+  // Field bugs: opencode#21326, opencode#10616 left a call without its result, and every later request was refused.
   it('answers a batch of parallel calls whole, in its order, in one tool message', () => {
     expect(shown(user(text('go')), assistant(text('reading'), call('a'), call('b')))).toEqual([
       userText('go'),
@@ -123,6 +124,7 @@ describe('calls and results', () => {
     ]);
   });
 
+  // Field bug: fastagent PR #26 looked for the result of a repeated id in the whole history.
   it('gives a repeated id the place of its call, in the batch and across steps, and leaves the first as it was', () => {
     const messages = shown(user(text('go')), assistant(call('a'), call('a')), assistant(call('a')));
     expect(messages.filter(({ role }) => role === 'tool')).toEqual([answered('a', 'a-2-1'), answered('a-3-0')]);
@@ -238,6 +240,7 @@ describe('order of roles', () => {
 });
 
 describe('summaries and files', () => {
+  // Field bugs: crush#2551, eve#1844: a summary that was read as a task.
   it('shows a summary as reference in a user message, whoever the message is from', () => {
     const summary: Part = { type: 'compaction', text: 'Goal: x' };
     expect(shown(user(summary), assistant(text('hi')), user(text('go')))[0]).toEqual(userText(frameSummary('Goal: x')));

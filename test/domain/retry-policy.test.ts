@@ -63,6 +63,7 @@ describe('the plan for a failed model call', () => {
     );
   });
 
+  // Field bugs: opencode#21960, opencode#17648, opencode#25733 retried for ever.
   it('gives up after six attempts', () => {
     fc.assert(
       fc.property(retryable, fc.integer({ min: MAX_ATTEMPTS, max: 1_000 }), fc.nat(), jitter, (given, no, asked, j) => {
@@ -90,6 +91,7 @@ describe('the plan for a failed model call', () => {
     );
   });
 
+  // Field bug: opencode#20126 waited for 25 days.
   it('never comes back before the provider wants it, up to a quarter of an hour', () => {
     fc.assert(
       fc.property(retryable, attempt, fc.integer({ min: 0, max: 2 * MAX_ASKED_MS }), jitter, (given, no, asked, j) => {

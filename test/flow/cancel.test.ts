@@ -4,6 +4,7 @@ import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 async function cancel(service: TestService, runId: string) {
@@ -43,6 +44,22 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const texts = (await listMessages(service.deps.db, session, 0, 10)).map((message) => message.role);
     expect(texts).toEqual(['user', 'user', 'assistant']);
     expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
+  });
+
+  it('ends a run that waits for its next attempt at once (opencode#25803)', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'Next.' }]);
+    service.simulator.fault('test', { kind: 'rate-limit', retryAfterMs: 600_000 });
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await service.send(session, 'Go');
+    await eventually(
+      async () => (await readEvents(service.deps.db, session, 0, 100)).some(({ type }) => type === 'step:retrying'),
+      'the run waits',
+    );
+    expect(await cancel(service, runId)).toMatchObject({ status: 'cancelled', notify: false });
+    expect(await service.ended((await service.send(session, 'Again')).runId)).toMatchObject({ status: 'completed' });
+    expect(service.simulator.requests.map(({ refusal }) => refusal)).toEqual(['fault', undefined]);
   });
 
   it('aborts the model’s stream, keeps what was streamed, and the session goes on', async () => {
@@ -112,6 +129,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     expect(await cancel(service, runId)).toMatchObject({ status: 'completed', notify: false });
   });
 
+  // Field bugs: opencode#40955, opencode#5333 dropped them.
   it('keeps messages that wait: the next message takes them along, in order', async () => {
     await using service = await startTestService({ backend });
     service.simulator.script('test', (request) =>

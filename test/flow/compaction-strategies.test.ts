@@ -80,6 +80,7 @@ describe('strategies', () => {
     expect(last).toContain('## Conversation, pruned');
   });
 
+  // Field bug: ironclaw#7484, a window of messages that lost the task; `readFiles` looks for it in every request.
   it('pruning-agent keeps the last messages, whole steps, when three restarts bring no JSON', async () => {
     await using service = await smallService();
     service.simulator.summaries([], 'garbage');
@@ -99,6 +100,7 @@ describe('strategies', () => {
     for (const round of rounds) expect(round.tokens_before).toBeGreaterThan(WINDOW * 0.9);
   });
 
+  // Field bug: Roo-Code#11785, no cheap model for it.
   it('summarizes with another model in pieces that fit its window, and merges them', async () => {
     await using folder = await mkdtempDisposable(path.join(tmpdir(), 'baton-models-'));
     const file = path.join(folder.path, 'models.yaml');

@@ -36,6 +36,7 @@ describe('a window', () => {
     expect(refusals(service)).toEqual([]);
     const { steps, violations } = requestsOf(service);
     expect(violations).toEqual([]);
+    // Field bugs: codex#25792, codex#31659, goal and rules were lost.
     for (const { request } of steps) expect(request?.messages.map(({ text }) => text).join('\n')).toContain(TASK);
     const summary = steps.at(-1)?.request?.messages[0]?.text;
     // The newest of all files read; the list tool has the others.

@@ -11,6 +11,7 @@ import { availableBackends } from '../support/backends.ts';
 import { startTestService } from '../support/service.ts';
 
 describe.each(availableBackends())('a compaction on %s', (backend) => {
+  // Field bugs: opencode#13217, pi#4274 stopped after one; goose PR #11681 looked only at the start of a turn.
   it('keeps a run inside a small window: summary first, first user message verbatim, every request taken', async () => {
     await using service = await startTestService({ backend, tools: [readTool] });
     service.simulator.setWindow('test', 16_000);

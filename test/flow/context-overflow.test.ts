@@ -32,6 +32,7 @@ describe('an overflow that the provider reports', () => {
     expect(await scenario.ask('All of them?')).toMatchObject({ ...COMPLETED, steps: 1 });
     expect(scenario.calls()).toEqual({ model: 7, refused: 1, summarizer: 1 });
     expect(await scenario.rounds()).toMatchObject([{ reason: 'overflow', state: 'completed', attempts: 1 }]);
+    // The summary is reference; what is to be done is the last thing the model reads (crush#2551).
     const again = requestsOf(scenario.service).steps.at(-1)?.request?.messages ?? [];
     expect(again[0]?.text).toContain('<conversation_summary>');
     expect(again.at(-1)?.text).toContain('All of them?');
@@ -126,6 +127,9 @@ describe('a provider that cuts the request without a word (ollama#17427)', () =>
     const texts = (await scenario.messages()).flatMap(({ parts }) => parts.map(({ text }) => text));
     expect(texts).toContain('All read.');
     expect(texts).not.toContain('An answer to half of it.');
+    // No later request is shown what was dropped (prime-agent#900).
+    const [summary] = requestsOf(scenario.service).summaries;
+    expect(summary?.rawBody).not.toContain('An answer to half of it.');
   });
 
   it('keeps an answer with calls, which have happened, and is compacted before the next step', async () => {

@@ -148,7 +148,7 @@ describe('an answer that fills the window', () => {
 });
 
 describe('while a compaction is under way', () => {
-  it('ten messages and a steer wait and are all read after it, in their order (openclaw#117810, pi#179)', async () => {
+  it('ten messages and a steer wait and are all read after it, in their order (pi#179, atomic#1984)', async () => {
     await using scenario = await startScenario({ window: WINDOW, context: COMPACTING });
     const { simulator } = scenario.service;
     simulator.summaries([{ mode: 'ok', gate: 'summary' }]);

@@ -15,21 +15,23 @@ function readFiles(scenario: Scenario, count: number) {
 }
 
 const FAILURES = [
-  // With the cached prefix and as data, each of them once more with a reminder.
+  // With the cached prefix and as data, each of them once more with a reminder (codex#36642: an empty history).
   { answer: 'empty', asked: 4, code: 'internal' },
   { answer: 'garbage', asked: 4, code: 'internal' },
   { answer: 'cut', asked: 4, code: 'internal' },
-  // What is not even smaller than what it stands for is not worth a reminder.
+  // What is not even smaller than what it stands for is not worth a reminder (codex#40619, gemini-cli#15225).
   { answer: 'longer', asked: 3, code: 'internal' },
+  // It must not hold the session either (oh-my-openagent#2138).
   { answer: '429', asked: 1, code: 'rate_limited' },
   // With the prefix, as data in one piece, and the first of smaller pieces.
   { answer: 'overflow', asked: 3, code: 'input_overflow' },
-  { answer: 'hang', asked: 1, code: 'timeout' },
 ] as const;
+/** Nothing comes, for as long as one waits (lossless-claw#711: a stall of 20 minutes). */
+const SILENCE = { answer: 'hang', asked: 1, code: 'timeout' } as const;
 
 describe('between 80 and 100 % of the window a run goes on without a summary', () => {
   it.each(FAILURES)('when the summarizer answers: $answer', async ({ answer, asked, code }) => {
-    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, compactionTimeoutMs: 500 });
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING });
     scenario.service.simulator.summaries(Array.from({ length: asked }, () => answer));
     expect(await readFiles(scenario, 12)).toMatchObject({ ...COMPLETED, steps: 13 });
     // One round that failed, and one, after the view had grown, that did not.
@@ -41,11 +43,21 @@ describe('between 80 and 100 % of the window a run goes on without a summary', (
     expect(others).toEqual([]);
     expect(await eventsOf(scenario.service, scenario.sessionId, 'compaction:failed')).toHaveLength(1);
   });
+
+  it('when the summarizer says nothing until the time of a compaction is up', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, compactionTimeoutMs: 800 });
+    scenario.service.simulator.summaries([], SILENCE.answer);
+    expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+    expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: 1 });
+    const { asked, code } = SILENCE;
+    expect(await scenario.rounds()).toMatchObject([{ state: 'failed', attempts: asked, error: { code } }]);
+  });
 });
 
 describe('above 100 % of the window the middle goes without a summary', () => {
-  it.each(FAILURES)('when the summarizer only ever answers: $answer', async ({ answer, asked }) => {
-    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, compactionTimeoutMs: 500 });
+  it.each([...FAILURES, SILENCE])('when the summarizer only ever answers: $answer', async ({ answer, asked }) => {
+    const timeout = answer === SILENCE.answer ? { compactionTimeoutMs: 800 } : {};
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, ...timeout });
     const { simulator } = scenario.service;
     simulator.summaries([], answer);
     expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });

@@ -134,6 +134,7 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
       const { steps, violations } = requestsOf(service);
       expect(violations).toEqual([]);
       const shown = steps.at(-1)?.request?.messages.flatMap(({ toolResults }) => toolResults) ?? [];
+      // It comes before a request that is cold anyway (claude-code#94177).
       // The prune after the last request is for the next one.
       const before = pruned.filter(({ runId }) => runId === pruned[0]?.runId);
       const cleared = shown.map(({ output }) => PLACEHOLDER.test(output));
@@ -141,6 +142,7 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
         before.reduce((sum, { data }) => sum + Number(data['prunedCount']), 0),
       );
       expect(cleared).toEqual(cleared.toSorted((a, b) => Number(b) - Number(a)));
+      // Field bug: opencode#32515, a cached prefix of 219k tokens that was gone.
       // Every prune breaks the cached prefix once, nothing else does.
       expect(steps.filter(({ extendsPrefix }) => !extendsPrefix).length).toBeLessThanOrEqual(before.length);
     },

@@ -51,6 +51,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed' });
   });
 
+  // Field bugs: opencode#19023, opencode#43277: running for ever after a restart.
   it('gives the run of a dead worker to a living one, which begins the step anew', async () => {
     await using service = await startTestService({ backend });
     service.simulator.script('test', [{ text: 'Answered.' }]);

@@ -99,6 +99,7 @@ describe('learning', () => {
   });
 });
 
+// Field bug: OpenClaw applied its margin twice and compacted at 62 %.
 describe('exactly one margin', () => {
   test('is in the ratio until the session is calibrated, and none after', () => {
     const start = startCalibration('claude', 'estimate', null);
@@ -131,6 +132,7 @@ describe('the prior of a model', () => {
   });
 });
 
+// Among them what an abort leaves: the SDK has no usage then (vercel/ai#7628).
 describe('a sample is refused', () => {
   const changed = (key: keyof typeof UNCHANGED): Partial<CalibrationSample> => ({
     changed: { ...UNCHANGED, [key]: true },
@@ -165,6 +167,7 @@ describe('a sample is refused', () => {
     expect(learn(calibrated, sampleOf(60, 7)).refused).toBeNull();
   });
 
+  // Field bug: DeepSeek-Reasonix#10245.
   test('so that a truncating server does not poison the ratio', () => {
     const truncated = Array.from({ length: 50 }, () => sampleOf(0, 8_000, { inputTokens: 50_000 }));
     expect(ratioOf(learnAll(calibrated, truncated))).toBe(ratioOf(calibrated));

@@ -80,6 +80,7 @@ describe('a prune', () => {
     expect(plan(view).kind).toBe('prune');
   });
 
+  // Field bug: opencode#32515.
   it('that would free less than the minimum does not break the cache for it', () => {
     const view = viewOf(turn([output(10_000)], [output(6_800)], ...fiveSteps.slice(0, 4), [output(10)]));
     expect(plan(view)).toEqual({ kind: 'nothing', reason: 'too_little' });
@@ -241,6 +242,7 @@ const protectSkill = { policy: { ...policy, protectedTools: ['skill'] } };
 const toolOf = (part: Part): string | null => (part.type === 'tool' ? part.toolName : null);
 
 describe('of any session', () => {
+  // Field bugs: senpi PR #425 toggled marks from request to request; jcode#175 piled them up.
   it('a second prune finds nothing: prune(prune(x)) = prune(x)', () => {
     fc.assert(
       fc.property(anySession, anyUsed, fc.boolean(), (view, usedTokens, force) => {

@@ -52,6 +52,7 @@ describe('an overflow that no error tells of', () => {
     expect(silentOverflow(answer({ ...given, contextWindow: null })), 'a window that nobody knows').toBeNull();
   });
 
+  // Field bug: goose#11318 took it for an answer.
   test('is an answer of MiMo or LM Studio that ended before it began, the window being full', () => {
     const given = { usage: usage(32_500, 0), expectedInputTokens: 32_500, finishReason: 'length' } as const;
     expect(silentOverflow(answer(given))).toMatchObject({ class: 'input_overflow', sign: 'no_answer' });
@@ -61,6 +62,7 @@ describe('an overflow that no error tells of', () => {
     expect(silentOverflow(answer({ ...given, contextWindow: null })), 'no window').toBeNull();
   });
 
+  // Field bugs: ollama#17427, ollama#3839, ollama#17889.
   test('is a request that Ollama cut to half of its window and two: the limit is what it let through', () => {
     const found = silentOverflow(answer({ usage: usage(2_050), contextWindow: null, expectedInputTokens: 6_000 }));
     expect(found).toMatchObject({

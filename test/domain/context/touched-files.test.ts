@@ -81,6 +81,7 @@ const resources = fc
   .array(fc.record({ path, access: fc.constantFrom('edited' as const, 'read' as const) }), { maxLength: 60 })
   .map((list) => mergeResources(list, []));
 
+// Field bugs: codex#13279, codex#34095, cline#5790: everything is read, or done, again after each compaction.
 describe('the list in the view', () => {
   it('is read back as it was written, whatever the names are', () => {
     fc.assert(
