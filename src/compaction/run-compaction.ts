@@ -161,8 +161,9 @@ function endExhausted(setting: Setting, what: string): Promise<void> {
   });
 }
 
-function exhaustedRecord({ work, measurement }: Setting, what: string): ErrorRecord {
-  return exhausted(work.ruler, measurement, what);
+function exhaustedRecord({ work, measurement, pending }: Setting, what: string): ErrorRecord {
+  const isRefused = pending.reason === 'overflow' && measurement.total <= work.ruler.thresholds.usableTokens;
+  return exhausted(work.ruler, measurement, what, isRefused ? 'what the provider takes' : 'what can be used');
 }
 
 function failedState({ scope, pending, measurement }: Setting): ContextState {

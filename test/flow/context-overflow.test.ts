@@ -18,7 +18,9 @@ describe('an overflow that the provider reports', () => {
     const { simulator } = scenario.service;
     simulator.script('test', [{ text: 'never' }]);
     simulator.fault('test', [OVERFLOW, OVERFLOW]);
-    expect(await scenario.ask(TASK)).toMatchObject(EXHAUSTED);
+    const run = await scenario.ask(TASK);
+    expect(run).toMatchObject(EXHAUSTED);
+    expect(run.error?.message).toMatch(/larger than what the provider takes: \d+ of 16000 tokens/);
     expect(scenario.calls()).toEqual({ model: 1, refused: 1, summarizer: 0 });
   });
 

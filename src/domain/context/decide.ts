@@ -79,12 +79,20 @@ function isCompactionDue(ruler: Ruler, used: number, state: ContextState): boole
   return state.failedAtTokens === null || used >= state.failedAtTokens + thresholds.retryGrowthTokens;
 }
 
-/** The end of a run that fits the window no more: says what is too large, and by how much. */
-export function exhausted(ruler: Ruler, { total, byKind }: Measurement, what: string): ErrorRecord {
+/**
+ * The end of a run that fits the window no more: says what is too large, and by how much.
+ * @param limit what it is too large for; by our own numbers a request that the provider refused may well fit
+ */
+export function exhausted(
+  ruler: Ruler,
+  { total, byKind }: Measurement,
+  what: string,
+  limit: 'what can be used' | 'what the provider takes' = 'what can be used',
+): ErrorRecord {
   const parts = Object.entries(byKind).flatMap(([kind, tokens]) => (tokens > 0 ? [`${kind} ${tokens}`] : []));
   const { usableTokens } = ruler.thresholds;
   return {
     code: 'context_exhausted',
-    message: `${what} than what can be used: ${total} of ${usableTokens} tokens (window ${ruler.limits.contextWindow}; ${parts.join(', ')}).`,
+    message: `${what} than ${limit}: ${total} of ${usableTokens} tokens (window ${ruler.limits.contextWindow}; ${parts.join(', ')}).`,
   };
 }
