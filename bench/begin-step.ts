@@ -1,0 +1,48 @@
+import { MODEL_REGISTRY } from '../src/domain/context/model-registry.ts';
+import type { JobPayload } from '../src/domain/job.ts';
+import { newId } from '../src/runtime/new-id.ts';
+import { assessStep, type StepContext } from '../src/step/step-context.ts';
+import { type ClaimedRun, claimRun } from '../src/store/claims.ts';
+import type { Db } from '../src/store/database.ts';
+import { createToolCatalogue } from '../src/tools/catalogue.ts';
+import { createWorkspaceTools } from '../src/tools/workspace/workspace-tools.ts';
+import { AGENT } from './stored-session.ts';
+
+type BegunStep = Readonly<{ claim: ClaimedRun; context: StepContext }>;
+
+/** What a step does until it asks the model: claim with the view, measure, decide. */
+export type BeginStep = (job: JobPayload, claimId: string, messageId: string) => Promise<BegunStep>;
+
+/** Begins steps by the functions that the worker uses. No model is ever asked. */
+export function createBeginStep(db: Db): BeginStep {
+  const workerId = newId();
+  const deps = {
+    db,
+    modelRegistry: MODEL_REGISTRY,
+    models: (name: string) => ({
+      model: name,
+      provider: 'anthropic',
+      modelId: name,
+      endpoint: 'bench',
+      providerOptions: () => ({}),
+    }),
+    toolsOf: createToolCatalogue({ workspace: createWorkspaceTools({ root: '.' }) }),
+    log: () => undefined,
+  };
+  return async (job, claimId, messageId) => {
+    const claim = await claimRun(db, { job, claimId, workerId, leaseDurationMs: 3_600_000, messageId });
+    if (claim.outcome !== 'claimed' || claim.view === null || claim.messageSeq === null) {
+      throw new Error(`the step was not begun: ${claim.outcome}`);
+    }
+    const scope = {
+      sessionId: claim.session.id,
+      runId: job.runId,
+      stepNo: job.no,
+      attempt: claim.run.attempt,
+      agent: AGENT,
+      contextState: claim.session.contextState,
+    };
+    const begun = { messageId, messageSeq: claim.messageSeq, view: claim.view };
+    return { claim, context: await assessStep(deps, scope, begun) };
+  };
+}

@@ -1,0 +1,138 @@
+import { sql } from 'kysely';
+import { decideContext } from '../src/domain/context/decide.ts';
+import { findModel, MODEL_REGISTRY, UNKNOWN_MODEL } from '../src/domain/context/model-registry.ts';
+import { planPrune } from '../src/domain/context/prune-plan.ts';
+import { createRuler, type Ruler } from '../src/domain/context/ruler.ts';
+import { type ContextState, NEW_CONTEXT_STATE } from '../src/domain/context/state.ts';
+import { estimateText } from '../src/domain/context/tokens.ts';
+import type { ViewMessage } from '../src/domain/message.ts';
+import { NO_USAGE } from '../src/domain/usage.ts';
+import { newId } from '../src/runtime/new-id.ts';
+import { isPrunable } from '../src/step/step-context.ts';
+import { viewSchema } from '../src/store/claims.ts';
+import type { Db } from '../src/store/database.ts';
+import { type BeginStep, createBeginStep } from './begin-step.ts';
+import { codingSession, MODEL, prunedSession } from './coding-session.ts';
+import { createBenchDatabase } from './database.ts';
+import { type Row, toRow } from './row.ts';
+import { AGENT, startRun, storeSession } from './stored-session.ts';
+
+const SIZES = [100, 1_000, 5_000] as const;
+const GOAL_MS = 10;
+const GOAL_SIZE = 1_000;
+const REPETITIONS = 15;
+const WARM_UPS = 5;
+const SEED = 20_261_121;
+/** Messages whose outputs are too new to have been pruned. */
+const KEPT_BY_PRUNE = 40;
+/** Share of `usable` that the last call billed: a prune is due, so that whether one is worth it has to be found out. */
+const BILLED_SHARE = 0.6;
+
+/**
+ * What the context layer costs a step: views of 100 to 5 000 messages are loaded from Postgres, measured and decided
+ * upon. Every repetition works on objects of its own, as a step does: nothing is remembered from the one before.
+ */
+export async function benchContext(): Promise<Row[]> {
+  await using database = await createBenchDatabase();
+  const rows: Row[] = [];
+  for (const size of SIZES) {
+    const whole = codingSession(size, SEED);
+    rows.push(...(await benchView(database.db, `${size} unpruned`, size, whole)));
+    rows.push(...(await benchView(database.db, `${size} pruned`, size, prunedSession(whole, KEPT_BY_PRUNE))));
+  }
+  return rows;
+}
+
+async function benchView(db: Db, name: string, size: number, messages: readonly ViewMessage[]): Promise<Row[]> {
+  const ruler = rulerOfAgent();
+  const state = billed(ruler, messages);
+  const unbilled = { ...state, anchor: null };
+  const sessionId = await storeSession(db, { messages, contextState: state });
+  const beginStep = createBeginStep(db);
+  const query = () => queryView(db, sessionId);
+  const load = async (): Promise<readonly ViewMessage[]> => viewSchema.parse(await query());
+  const nothing = () => Promise.resolve();
+  const row = (what: string, timed: string, times: readonly number[], goal?: number): Row =>
+    toRow({
+      case: `context/${name}/${what}`,
+      backend: 'postgres',
+      timed,
+      times,
+      ...(goal !== undefined && size === GOAL_SIZE && { goal }),
+    });
+  return [
+    row(
+      'view+measure+decide',
+      'rows as the driver gives them: checked, measured, decided, is a prune worth it',
+      await time(query, (rows) => decide(ruler, viewSchema.parse(rows), state)),
+      GOAL_MS,
+    ),
+    row('measure+decide', 'the same without the view', await time(load, (view) => decide(ruler, view, state))),
+    row(
+      'unanchored',
+      'the same with everything estimated: once after a prune or compaction',
+      await time(load, (view) => decide(ruler, view, unbilled)),
+    ),
+    row('prune plan', 'the plan of a prune job', await time(load, (view) => plan(ruler, view, state))),
+    row('query', "the view's query in Postgres, its JSON sent and parsed", await time(nothing, query)),
+    row('step', 'claim with the query, view, measure, decide', await timeSteps(db, beginStep, sessionId)),
+  ];
+}
+
+async function queryView(db: Db, sessionId: string): Promise<unknown> {
+  const { rows } = await sql<{ view: unknown }>`select baton_view(${sessionId}) as view`.execute(db);
+  return rows[0]?.view;
+}
+
+/** Begins a step again and again under the same claim, which gives the same view each time. */
+async function timeSteps(db: Db, beginStep: BeginStep, sessionId: string): Promise<number[]> {
+  const job = await startRun(db, sessionId);
+  const [claimId, messageId] = [newId(), newId()];
+  return time(
+    () => Promise.resolve(),
+    () => beginStep(job, claimId, messageId),
+  );
+}
+
+/** Milliseconds of the work, what is prepared for it not included. */
+async function time<T>(prepare: () => Promise<T>, work: (prepared: T) => unknown): Promise<number[]> {
+  const times: number[] = [];
+  for (let round = -WARM_UPS; round < REPETITIONS; round++) {
+    const prepared = await prepare();
+    const startedAt = performance.now();
+    await work(prepared);
+    if (round >= 0) times.push(performance.now() - startedAt);
+  }
+  return times;
+}
+
+function decide(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {
+  const measurement = ruler.measure(view, state);
+  return decideContext(ruler, measurement, state, () => isPrunable(ruler, view, state, measurement.total));
+}
+
+function plan(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {
+  const { thresholds, policy, count } = ruler;
+  const usedTokens = ruler.measure(view, state).total;
+  return planPrune({ view, count, ratio: ruler.ratioOf(state), thresholds, policy: policy.prune, usedTokens });
+}
+
+function rulerOfAgent(): Ruler {
+  return createRuler({
+    model: MODEL,
+    entry: findModel(MODEL, MODEL_REGISTRY) ?? UNKNOWN_MODEL,
+    learned: null,
+    prior: null,
+    policy: AGENT.context,
+    instructions: AGENT.instructions,
+    tools: [],
+    count: estimateText,
+  });
+}
+
+/** What is known after the last assistant message was billed. */
+function billed({ thresholds }: Ruler, messages: readonly ViewMessage[]): ContextState {
+  const last = messages.findLast((message) => message.role === 'assistant');
+  const usage = { ...NO_USAGE, inputTokens: Math.floor(BILLED_SHARE * thresholds.usableTokens), outputTokens: 300 };
+  return { ...NEW_CONTEXT_STATE, model: MODEL, anchor: { usage, messageSeq: last?.seq ?? 1 } };
+}
