@@ -3,7 +3,7 @@ import type { Db } from '../../src/store/database.ts';
 
 export const SESSION_COUNT = 20_000;
 /** The session that has been going on for long: only its last messages are still in the view. */
-export const OLD_SESSION = { n: 1, messages: 5_000, runs: 500, view: 50 };
+export const OLD_SESSION = { n: 1, messages: 10_000, runs: 1_000, view: 50 };
 /** Of the other sessions, by number: what their runs are at. The rest has ended. */
 export const LEASED = { from: 101, upto: 200 };
 export const DUE = { from: 201, upto: 300 };
@@ -22,7 +22,7 @@ const idSql = (kind: number, n: string) =>
 
 /**
  * Fills a database as it looks after months: 20 000 sessions with a run each, a few hundred of them at work, and one
- * session with 5 000 messages. Statistics are up to date.
+ * session with 10 000 messages. Statistics are up to date.
  */
 export async function fillDatabase(db: Db): Promise<void> {
   await db.transaction().execute(async (tx) => {

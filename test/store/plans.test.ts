@@ -179,7 +179,7 @@ const STEP_OVERHEAD = 150;
 const VIEW_ENTRIES = 3 * (OLD_SESSION.view + 10);
 
 describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
-  'a step of a session with 5000 messages, %s',
+  'a step of a session with 10000 messages, %s',
   (mode) => {
     let job: JobPayload;
     let fence: Fence;
