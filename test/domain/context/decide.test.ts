@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest';
+import { decideContext } from '../../../src/domain/context/decide.ts';
+import type { Measurement } from '../../../src/domain/context/measure.ts';
+import type { ContextState } from '../../../src/domain/context/state.ts';
+import { measured, smallRuler, stateOf } from './small-ruler.ts';
+
+type Case = Readonly<{ policy?: unknown; state?: Partial<ContextState>; prunable?: boolean; mostOutput?: number }>;
+
+function decide(tokens: number | Measurement, { policy, state, prunable = false, mostOutput }: Case = {}) {
+  const measurement = typeof tokens === 'number' ? measured(tokens) : tokens;
+  return decideContext(smallRuler(policy), measurement, stateOf(state), () => prunable, mostOutput);
+}
+const kindOf = (...args: Parameters<typeof decide>): string => decide(...args).kind;
+
+describe('a request that fits', () => {
+  it('is sent with room for the answer that its provider can keep', () => {
+    expect(decide(1_000)).toEqual({ kind: 'proceed', maxOutputTokens: 4_000, isWindowBound: false });
+  });
+
+  it('asks for no longer answer than the agent allows', () => {
+    expect(decide(1_000, { mostOutput: 700 })).toEqual({ kind: 'proceed', maxOutputTokens: 700, isWindowBound: false });
+  });
+
+  it('near the end of the window asks for less, and knows that an answer cut short was cut by the window', () => {
+    const manual = { compaction: { strategy: 'manual' } };
+    expect(decide(15_900, { policy: manual })).toEqual({
+      kind: 'proceed',
+      // 5 % of an estimate are kept free.
+      maxOutputTokens: 20_000 - 15_900 - 795,
+      isWindowBound: true,
+    });
+  });
+
+  it('is sent however often compactions failed before: nothing is wrong with it', () => {
+    expect(kindOf(1_000, { state: { compactionsSinceStep: 99 } })).toBe('proceed');
+  });
+});
+
+describe('a prune', () => {
+  it('is due from half of what can be used, where it is worth its while', () => {
+    expect(kindOf(7_999, { prunable: true })).toBe('proceed');
+    expect(kindOf(8_000, { prunable: true })).toBe('prune');
+    expect(kindOf(8_000, { prunable: false })).toBe('proceed');
+  });
+
+  it('goes before a compaction: it is cheaper and loses less', () => {
+    expect(kindOf(13_000, { prunable: true })).toBe('prune');
+    expect(kindOf(17_000, { prunable: true })).toBe('prune');
+  });
+
+  it('is not asked for where it is not due: looking for it reads the whole view', () => {
+    const asked: string[] = [];
+    const ask = (): boolean => {
+      asked.push('asked');
+      return false;
+    };
+    decideContext(smallRuler(), measured(7_999), stateOf(), ask);
+    expect(asked).toEqual([]);
+  });
+
+  it.each([{ prune: { enabled: false } }, { auto: false }])('never happens with %o', (policy) => {
+    expect(kindOf(12_000, { policy, prunable: true })).toBe('proceed');
+  });
+});
+
+describe('a compaction', () => {
+  it('is due from 80 % of what can be used, and not forced there', () => {
+    expect(kindOf(12_799)).toBe('proceed');
+    expect(decide(12_800)).toEqual({ kind: 'compact', reason: 'threshold', force: false });
+  });
+
+  it('is forced above what can be used', () => {
+    expect(decide(16_000)).toMatchObject({ kind: 'compact', force: false });
+    expect(decide(16_001)).toMatchObject({ kind: 'compact', force: true });
+  });
+
+  it('is not repeated on what one has just left: a step has to use it first', () => {
+    expect(kindOf(13_000, { state: { compactionsSinceStep: 1 } })).toBe('proceed');
+    expect(kindOf(16_001, { state: { compactionsSinceStep: 1 } })).toBe('compact');
+  });
+
+  it('that failed is tried again only once the view has grown by a tenth', () => {
+    expect(kindOf(14_599, { state: { failedAtTokens: 13_000 } })).toBe('proceed');
+    expect(kindOf(14_600, { state: { failedAtTokens: 13_000 } })).toBe('compact');
+  });
+
+  it('that failed is tried again at once above what can be used', () => {
+    expect(kindOf(16_001, { state: { failedAtTokens: 15_900 } })).toBe('compact');
+  });
+
+  it('waits for somebody to ask where the strategy is manual, but not above what can be used', () => {
+    const policy = { compaction: { strategy: 'manual' } };
+    expect(kindOf(15_000, { policy })).toBe('proceed');
+    expect(kindOf(16_001, { policy })).toBe('compact');
+  });
+
+  it('is due where no answer fits any more, however little the view is above', () => {
+    const policy = { outputReserve: 64, compaction: { strategy: 'manual' } };
+    expect(kindOf(18_900, { policy })).toBe('proceed');
+    // 5 % of the measure are kept free: 20 000 - 19 000 - 950 leaves less than a call needs.
+    expect(decide(19_000, { policy })).toMatchObject({ kind: 'compact', force: true });
+  });
+
+  it('is not forced by an agent that wants answers of a few tokens', () => {
+    expect(kindOf(1_000, { mostOutput: 8 })).toBe('proceed');
+  });
+});
+
+describe('the end of a run', () => {
+  it('comes at once for instructions and tools that are larger than what can be used, and names their sizes', () => {
+    const decision = decide(measured(17_000, { instructions: 9_000, tools: 7_500 }));
+    if (decision.kind !== 'exhausted') throw new Error(decision.kind);
+    expect(decision.error.code).toBe('context_exhausted');
+    expect(decision.error.message).toBe(
+      'The instructions and tools alone are larger than what can be used: 17000 of 16000 tokens (window 20000; instructions 9000, tools 7500, user 500).',
+    );
+  });
+
+  it('comes where the view is too large and nothing may be compacted (auto: false)', () => {
+    expect(kindOf(16_000, { policy: { auto: false } })).toBe('proceed');
+    const decision = decide(16_001, { policy: { auto: false }, prunable: true });
+    expect(decision).toMatchObject({ kind: 'exhausted', error: { code: 'context_exhausted' } });
+  });
+
+  it('comes after three compactions that did not help, and not before', () => {
+    expect(kindOf(16_001, { state: { compactionsSinceStep: 2 } })).toBe('compact');
+    const decision = decide(16_001, { state: { compactionsSinceStep: 3 } });
+    if (decision.kind !== 'exhausted') throw new Error(decision.kind);
+    expect(decision.error.message).toContain('3 compactions did not help');
+  });
+});

@@ -1,0 +1,137 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { afterAnswer } from '../../../src/domain/context/after-answer.ts';
+import {
+  afterCompaction,
+  afterFailedCompaction,
+  planAfterFailure,
+} from '../../../src/domain/context/compaction-outcome.ts';
+import { decideContext, MAX_COMPACTIONS_WITHOUT_STEP } from '../../../src/domain/context/decide.ts';
+import { planOverflow } from '../../../src/domain/context/overflow-plan.ts';
+import type { Ruler } from '../../../src/domain/context/ruler.ts';
+import type { CompactionReason, ContextState } from '../../../src/domain/context/state.ts';
+import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
+import { measured, smallRuler, stateOf } from './small-ruler.ts';
+
+/** What happens next in a step: how large its view is, what the provider says, and what becomes of a compaction. */
+const event = fc.record({
+  usedShare: fc.double({ min: 0.1, max: 1.5, noNaN: true }),
+  provider: fc.constantFrom('overflow', 'overflow', 'no_answer', 'answers'),
+  remedy: fc.constantFrom('compact', 'shrink_output', 'strip_media'),
+  hasMedia: fc.boolean(),
+  compaction: fc.constantFrom('helps', 'hardly_helps', 'fails', 'last_rung_fails'),
+});
+type Event = typeof event extends fc.Arbitrary<infer T> ? T : never;
+
+const place = { runId: 'run', stepNo: 1 };
+const view = [userOf(1, textOf('Go on.'))];
+
+type Attempt = { requests: number; compactions: number; end: string | null; state: ContextState };
+
+/** A compaction job, whatever route asked for it. */
+function compact(ruler: Ruler, attempt: Attempt, { compaction, usedShare }: Event, reason: CompactionReason): void {
+  const { usableTokens } = ruler.thresholds;
+  const tokens = Math.floor(usedShare * usableTokens);
+  if (attempt.state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
+    attempt.end = 'exhausted';
+    return;
+  }
+  attempt.compactions++;
+  if (compaction === 'helps' || compaction === 'hardly_helps') {
+    const left = Math.floor(tokens * (compaction === 'helps' ? 0.4 : 0.9));
+    attempt.state = afterCompaction(ruler, attempt.state, reason, left);
+    return;
+  }
+  const isLastRung = compaction === 'last_rung_fails';
+  const after = planAfterFailure({ reason, tokens, usableTokens, isLastRung });
+  attempt.state =
+    after === 'remove_middle'
+      ? afterCompaction(ruler, attempt.state, reason, Math.floor(tokens / 2))
+      : afterFailedCompaction(attempt.state, reason, tokens);
+  if (after === 'exhausted') attempt.end = 'exhausted';
+}
+
+function take(ruler: Ruler, attempt: Attempt, event: Event): void {
+  const measurement = measured(Math.floor(event.usedShare * ruler.thresholds.usableTokens));
+  const decision = decideContext(ruler, measurement, attempt.state, () => false);
+  if (decision.kind === 'exhausted') attempt.end = 'exhausted';
+  if (decision.kind === 'compact') compact(ruler, attempt, event, decision.reason);
+  if (decision.kind !== 'proceed') return;
+  attempt.requests++;
+  const { maxOutputTokens } = decision;
+  if (event.provider === 'answers') attempt.end = 'answered';
+  else if (event.provider === 'no_answer') {
+    const after = afterAnswer({
+      ruler,
+      state: attempt.state,
+      place,
+      view,
+      measurement,
+      maxOutputTokens,
+      isWindowBound: false,
+      isGuess: false,
+      message: assistantOf(2),
+      usage: usageOf({ inputTokens: ruler.limits.contextWindow }),
+      finishReason: 'length',
+      rawFinishReason: null,
+      toolCalls: 0,
+      prunable: () => false,
+    });
+    attempt.state = after.contextState;
+    if (after.exhausted !== undefined) attempt.end = 'exhausted';
+    else compact(ruler, attempt, event, 'overflow');
+  } else overflow(ruler, attempt, event, maxOutputTokens);
+}
+
+function overflow(ruler: Ruler, attempt: Attempt, event: Event, maxOutputTokens: number): void {
+  const { remedy, hasMedia } = event;
+  const { state } = attempt;
+  const plan = planOverflow({ ruler, state, place, remedy, numbers: null, maxOutputTokens, hasMedia, message: 'no' });
+  if (plan.kind !== 'detour') {
+    attempt.end = plan.kind;
+    return;
+  }
+  attempt.state = plan.contextState;
+  if (plan.detour === 'compaction') compact(ruler, attempt, event, 'overflow');
+}
+
+describe('the attempts at a step', () => {
+  it('invariant 10: are at most three requests and three compactions, by whatever routes, and then they end', () => {
+    const ends = new Set<string | null>();
+    fc.assert(
+      fc.property(fc.array(event, { minLength: 12, maxLength: 12 }), fc.boolean(), (events, auto) => {
+        const ruler = smallRuler({ auto });
+        const attempt: Attempt = { requests: 0, compactions: 0, end: null, state: stateOf() };
+        for (const next of events) if (attempt.end === null) take(ruler, attempt, next);
+        ends.add(attempt.end);
+        expect(attempt.end).not.toBe(null);
+        expect(attempt.requests).toBeLessThanOrEqual(3);
+        expect(attempt.compactions).toBeLessThanOrEqual(auto ? MAX_COMPACTIONS_WITHOUT_STEP : 0);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(ends).toEqual(new Set(['answered', 'exhausted', 'helpless']));
+  });
+
+  it('invariant 10: begin anew only once a step has succeeded', () => {
+    const ruler = smallRuler();
+    const state = stateOf({ compactionsSinceStep: 3, overflow: { ...place, count: 2 }, failedAtTokens: 9_000 });
+    const after = afterAnswer({
+      ruler,
+      state,
+      place,
+      view,
+      measurement: measured(5_000),
+      maxOutputTokens: 1_000,
+      isWindowBound: false,
+      isGuess: false,
+      message: assistantOf(2, textOf('Done.')),
+      usage: usageOf({ inputTokens: 5_000, outputTokens: 5 }),
+      finishReason: 'stop',
+      rawFinishReason: 'stop',
+      toolCalls: 0,
+      prunable: () => false,
+    });
+    expect(after.contextState).toMatchObject({ compactionsSinceStep: 0, overflow: null });
+  });
+});
