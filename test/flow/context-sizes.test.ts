@@ -44,6 +44,17 @@ describe('what is larger than the window', () => {
     expect(scenario.calls()).toEqual({ model: 3, refused: 0, summarizer: 0 });
   });
 
+  it('as a user message does not end the runs after its own (opencode#14562, claude-code#23047)', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING });
+    scenario.service.simulator.script('test', [...readingReplies(2, 1_500), { text: 'Here I am.' }]);
+    await scenario.ask(TASK);
+    await scenario.ask(prose(1, 20_000));
+    expect(await scenario.ask('Are you there?')).toMatchObject({ ...COMPLETED, steps: 1 });
+    expect(scenario.calls()).toEqual({ model: 4, refused: 0, summarizer: 1 });
+    const shown = requestsOf(scenario.service).steps.at(-1)?.request?.messages ?? [];
+    expect(shown.at(-1)?.text).toContain('Are you there?');
+  });
+
   it.each([
     ['instructions', { agent: { instructions: prose(2, 20_000) } }],
     ['tools', { tools: [toolDescribedBy(prose(2, 20_000))] }],

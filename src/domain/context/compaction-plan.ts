@@ -106,8 +106,25 @@ export function planCompaction(input: PlanInput): CompactionPlan {
   if (smallest !== undefined && smallest.projectedTokens <= thresholds.usableTokens) {
     return { ...smallest.plan, targetTokens: thresholds.usableTokens };
   }
-  if (tokensBefore > thresholds.usableTokens) return largestOf(input, rest);
-  return { kind: 'nothing', reason: 'no_gain', tokensBefore };
+  if (tokensBefore <= thresholds.usableTokens) return { kind: 'nothing', reason: 'no_gain', tokensBefore };
+  return onlyLast(input, rest, previous, tokensBefore) ?? largestOf(input, rest);
+}
+
+/**
+ * The last user message without those right before it, which nobody has answered. One of them that is larger than the
+ * window has ended its run; it must not end every run after it.
+ */
+function onlyLast(
+  input: PlanInput,
+  rest: readonly SizedMessage[],
+  previous: PreviousSummary | null,
+  tokensBefore: number,
+): CompactPlan | null {
+  const { usableTokens } = input.thresholds;
+  if (rest.at(-1)?.message.role !== 'user') return null;
+  const least = candidate(input, rest, previous, tokensBefore, rest.length - 1, null);
+  if (least === null || least.projectedTokens > usableTokens) return null;
+  return { ...least.plan, targetTokens: usableTokens };
 }
 
 const sized = (input: PlanInput, message: ViewMessage): SizedMessage => ({ message, tokens: input.tokensOf(message) });
