@@ -67,6 +67,20 @@ describe('a compaction of a view that is above the window', () => {
   });
 });
 
+describe('a compaction and the meter', () => {
+  it('measure by one ruler: what it is accepted for is what the next step is judged by (eve#2216)', async () => {
+    await using scenario = await start();
+    scenario.service.simulator.script('test', readingReplies(5, 1_500));
+    await scenario.ask(TASK);
+    const before = await scenario.used();
+    await compacted(scenario);
+    const [round] = await scenario.rounds();
+    expect(round?.tokensAfter).toBe(await scenario.used());
+    // Before it the meter rests on what was billed, the compaction on the whole view: they differ by the estimate alone.
+    expect(Math.abs((round?.tokensBefore ?? 0) - before)).toBeLessThan(before * 0.1);
+  });
+});
+
 describe('the transcript', () => {
   it('is after a compaction what it was before it, and the summary (codex#44363)', async () => {
     await using scenario = await start();

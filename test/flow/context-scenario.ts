@@ -54,6 +54,8 @@ export type Scenario = AsyncDisposable &
     attachImages: (text: string, count: number) => Promise<void>;
     /** Asks for a compaction. */
     compact: () => Promise<Pick<Accepted, 'runId' | 'queued'>>;
+    /** Tokens of the next request, as the meter shows them. */
+    used: () => Promise<number>;
     /** The compactions so far, the first one first. */
     rounds: () => Promise<readonly Round[]>;
     /** The transcript. */
@@ -102,6 +104,7 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
     call(url, `/v1/sessions/${session.id}/messages`, { content, ...rest });
   const ended: Scenario['ended'] = (runId) => call(url, `/v1/runs/${runId}/wait?timeoutMs=30000`);
   const path = `/v1/sessions/${session.id}`;
+  const readMeter = () => call<{ used: number; compactions: Round[] }>(url, `${path}/context`);
   const owned = stack.move();
   return {
     service,
@@ -112,8 +115,8 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
     startWorker,
     attachImages: (text, count) => attachImages(service, text, count),
     compact: () => call(url, `${path}/compact`, {}),
-    rounds: async () =>
-      (await call<{ compactions: Round[] }>(url, `${path}/context`)).compactions.toSorted((a, b) => a.round - b.round),
+    used: async () => (await readMeter()).used,
+    rounds: async () => (await readMeter()).compactions.toSorted((a, b) => a.round - b.round),
     messages: async () => (await call<{ messages: Message[] }>(url, `${path}/messages?limit=200`)).messages,
     calls: () => callsOf(service),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
