@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { compactedView } from '../../../src/domain/context/compacted-view.ts';
+import { afterCompaction, afterFailedCompaction } from '../../../src/domain/context/compaction-outcome.ts';
+import { readSummary } from '../../../src/domain/context/summary-document.ts';
+import type { ViewMessage } from '../../../src/domain/message.ts';
+import { plan, thresholdsFor } from './compaction-view.ts';
+import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
+import { smallRuler, stateOf } from './small-ruler.ts';
+
+const ruler = smallRuler();
+const anchor = { usage: usageOf({ inputTokens: 13_000 }), messageSeq: 2 };
+const pending = { reason: 'threshold', force: false, stripMedia: false } as const;
+
+describe('the state after a compaction', () => {
+  it('has no anchor: what was billed before says nothing of the new view', () => {
+    const after = afterCompaction(ruler, stateOf({ anchor, pending }), 'threshold', 5_000);
+    expect(after).toMatchObject({ anchor: null, pending: null, compactionsSinceStep: 1 });
+  });
+
+  it('counts for the breaker by whatever route it came, unless somebody asked for it', () => {
+    const countOf = (reason: Parameters<typeof afterCompaction>[2]) =>
+      afterCompaction(ruler, stateOf({ compactionsSinceStep: 1 }), reason, 5_000).compactionsSinceStep;
+    expect((['threshold', 'tool_results', 'stream', 'overflow'] as const).map(countOf)).toEqual([2, 2, 2, 2]);
+    expect(countOf('manual')).toBe(1);
+  });
+
+  it('forgets that one failed before', () => {
+    expect(afterCompaction(ruler, stateOf({ failedAtTokens: 13_000 }), 'threshold', 5_000).failedAtTokens).toBe(null);
+  });
+
+  it('waits for the view to grow where even the smallest one is above the trigger', () => {
+    expect(afterCompaction(ruler, stateOf(), 'threshold', 12_799).failedAtTokens).toBe(null);
+    expect(afterCompaction(ruler, stateOf(), 'threshold', 12_800).failedAtTokens).toBe(12_800);
+  });
+});
+
+describe('the state after a compaction that brought nothing', () => {
+  it('keeps its anchor: the view is as it was', () => {
+    const after = afterFailedCompaction(stateOf({ anchor, pending }), 'threshold', 13_000);
+    expect(after).toMatchObject({ anchor, pending: null, compactionsSinceStep: 1, failedAtTokens: 13_000 });
+  });
+
+  it('says nothing of the thresholds where somebody asked for it', () => {
+    const before = stateOf({ anchor, pending: { ...pending, reason: 'manual' } });
+    expect(afterFailedCompaction(before, 'manual', 13_000)).toEqual({ ...before, pending: null });
+  });
+});
+
+describe('the view after a compaction', () => {
+  const thresholds = thresholdsFor(16_000);
+  const steps = (from: number, count: number): ViewMessage[] =>
+    Array.from({ length: count }, (_, at) =>
+      assistantOf(from + at, callOf({ path: `f${at}.ts` }, 'word '.repeat(360))),
+    );
+  const viewOf = (view: readonly ViewMessage[], round: number, body: string): readonly ViewMessage[] => {
+    const planned = plan(view, thresholds);
+    if (planned.kind !== 'compact') throw new Error(planned.kind);
+    return compactedView(planned, { round, body, thresholds }).view;
+  };
+  const first = viewOf([userOf(1, textOf('The task.')), ...steps(2, 20)], 1, 'What was done.');
+
+  it('begins with the summary, and what it stands for is gone', () => {
+    expect(first[0]?.role).toBe('user');
+    expect(readSummary(first)).toMatchObject({ body: 'What was done.', firstUserText: 'The task.', fromSeq: 1 });
+    expect(first.slice(1).map(({ seq }) => seq)).toEqual([17, 18, 19, 20, 21]);
+  });
+
+  it('has one summary after many rounds, of the whole chain', () => {
+    const numbered = first.with(0, { ...(first[0] as ViewMessage), seq: 22 });
+    const second = viewOf([...numbered, ...steps(23, 15)], 2, 'What was done since, too.');
+    const texts = second.flatMap(({ parts }) =>
+      parts.flatMap((part) => (part.type === 'compaction' ? [part.text] : [])),
+    );
+    expect(texts).toHaveLength(1);
+    expect(texts[0]).toMatch(/^Summary no\. 2, of messages 1 to \d+\./);
+    expect(texts[0]).not.toContain('What was done.');
+  });
+});
