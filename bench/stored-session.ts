@@ -46,7 +46,9 @@ export async function storeSession(db: Db, { messages, contextState, compacted }
       view_start_seq = ${compacted?.viewStartSeq ?? 1}, summary_message_seq = ${compacted?.summarySeq ?? null},
       compaction_count = ${compacted === undefined ? 0 : 1}
     where id = ${id}`.execute(db);
-  for (const message of messages) await insertMessage(db, id, message, message.seq === compacted?.summarySeq);
+  await db.transaction().execute(async (tx) => {
+    for (const message of messages) await insertMessage(tx, id, message, message.seq === compacted?.summarySeq);
+  });
   return id;
 }
 
