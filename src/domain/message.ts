@@ -76,16 +76,27 @@ export const partSchema = z.discriminatedUnion('type', [
 
 export type Part = z.infer<typeof partSchema>;
 
-/** What a database or a parser gave as JSON need not be looked through for whether it is. */
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+// What a database gives as JSON need not be looked through for whether it is: that took most of the time of a view.
 const knownJson = z.custom<Json>((value) => value !== undefined);
+const knownMetadata = z
+  .custom<ProviderMetadata>((value) => isObject(value) && Object.values(value).every(isObject))
+  .optional();
 
 /** A part as it comes out of the database: checked like any other, but for what is JSON already. */
 export const storedPartSchema: z.ZodType<Part> = z.discriminatedUnion('type', [
-  textPartSchema,
-  reasoningPartSchema,
-  toolPartSchema.extend({ input: knownJson, output: toolOutputOf(knownJson).optional() }),
-  filePartSchema,
-  sourcePartSchema,
+  textPartSchema.extend({ providerMetadata: knownMetadata }),
+  reasoningPartSchema.extend({ providerMetadata: knownMetadata }),
+  toolPartSchema.extend({
+    input: knownJson,
+    output: toolOutputOf(knownJson).optional(),
+    providerMetadata: knownMetadata,
+    resultProviderMetadata: knownMetadata,
+  }),
+  filePartSchema.extend({ providerMetadata: knownMetadata }),
+  sourcePartSchema.extend({ providerMetadata: knownMetadata }),
   stepStartPartSchema,
   compactionPartSchema,
 ]);

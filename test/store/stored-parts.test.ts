@@ -35,6 +35,7 @@ describe('a part out of the database', () => {
     ['a call in no known state', call, 'gone'],
     ['a call with a key that nobody knows', { ...call, surprise: 1 }, 'completed'],
     ['a call with an output of no known kind', { ...call, output: { type: 'sound', value: 'x' } }, 'completed'],
+    ['a text with metadata that no provider gave', { type: 'text', text: 'a', providerMetadata: { a: 'b' } }, null],
     ['a call with an empty output', { ...call, output: { type: 'json' } }, 'completed'],
   ])('is refused when it is %s', (_name, content, state) => {
     expect(() => toPart(content, state)).toThrow();
