@@ -20,7 +20,7 @@ const VIEW_MESSAGES = 50;
 const EVENTS_PER_MESSAGE = 8;
 const MESSAGES_PER_RUN = 25;
 const GOAL_RATIO = 1.1;
-const REPETITIONS = 60;
+const REPETITIONS = 100;
 const WARM_UPS = 10;
 const SEED = 20_261_121;
 
