@@ -9,7 +9,7 @@ import type { ViewMessage } from '../../../src/domain/message.ts';
 import { toModelMessages } from '../../../src/domain/model-messages.ts';
 import { compacted, countText, plan, sizeOf, thresholdsFor } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
-import { MODEL } from './measure-view.ts';
+import { assistantOf, callOf, MODEL } from './measure-view.ts';
 
 /** Windows that a conversation may meet, from what is run locally to what is rented. */
 export const anyWindow = fc.constantFrom(8_000, 16_000, 32_000, 64_000, 128_000, 200_000);
@@ -23,6 +23,18 @@ const planOptions = fc.record({
 /** Conversations are long: with the default of 100 a file of these would take too long. */
 const RUNS = 60;
 
+/** Results that no request has shown the model yet: one of a few lines, or a batch larger than a small window. */
+const freshResults = fc.option(fc.array(fc.integer({ min: 200, max: 40_000 }), { minLength: 1, maxLength: 8 }), {
+  freq: 2,
+  nil: [],
+});
+
+function withFreshResults(view: readonly ViewMessage[], chars: readonly number[]): readonly ViewMessage[] {
+  if (chars.length === 0) return view;
+  const calls = chars.map((length, at) => callOf({ path: `fresh-${at}.ts` }, 'fresh '.repeat(length / 6)));
+  return [...view, assistantOf((view.at(-1)?.seq ?? 0) + 1, ...calls)];
+}
+
 /** A conversation that was compacted, with everything that can be said of it. */
 export type Compacted = Readonly<{
   view: readonly ViewMessage[];
@@ -35,14 +47,22 @@ export type Compacted = Readonly<{
 export function forAnyCompaction(check: (compacted: Compacted) => void): void {
   let checked = 0;
   fc.assert(
-    fc.property(conversation, anyWindow, planOptions, fc.boolean(), (whole, contextWindow, rest, isPruned) => {
-      const thresholds = thresholdsFor(contextWindow);
-      const view = isPruned ? prune(whole, thresholds).next : whole;
-      const planned = plan(view, thresholds, rest);
-      if (planned.kind !== 'compact') return;
-      checked++;
-      check({ view, thresholds, plan: planned, next: compacted(planned, thresholds, (view.at(-1)?.seq ?? 0) + 1) });
-    }),
+    fc.property(
+      conversation,
+      freshResults,
+      anyWindow,
+      planOptions,
+      fc.boolean(),
+      (said, fresh, contextWindow, rest, isPruned) => {
+        const thresholds = thresholdsFor(contextWindow);
+        const whole = withFreshResults(said, fresh);
+        const view = isPruned ? prune(whole, thresholds).next : whole;
+        const planned = plan(view, thresholds, rest);
+        if (planned.kind !== 'compact') return;
+        checked++;
+        check({ view, thresholds, plan: planned, next: compacted(planned, thresholds, (view.at(-1)?.seq ?? 0) + 1) });
+      },
+    ),
     { numRuns: RUNS },
   );
   // Otherwise the generator makes conversations that need none.
