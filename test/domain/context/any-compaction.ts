@@ -23,15 +23,25 @@ const planOptions = fc.record({
 /** Conversations are long: with the default of 100 a file of these would take too long. */
 const RUNS = 60;
 
+type FreshResult = Readonly<{ chars: number; failed: boolean }>;
+const freshResult: fc.Arbitrary<FreshResult> = fc.record({
+  chars: fc.integer({ min: 200, max: 40_000 }),
+  failed: fc.integer({ min: 0, max: 3 }).map((chance) => chance === 0),
+});
+
 /** Results that no request has shown the model yet: one of a few lines, or a batch larger than a small window. */
-const freshResults = fc.option(fc.array(fc.integer({ min: 200, max: 40_000 }), { minLength: 1, maxLength: 8 }), {
+const freshResults = fc.option(fc.array(freshResult, { minLength: 1, maxLength: 8 }), {
   freq: 2,
   nil: [],
 });
 
-function withFreshResults(view: readonly ViewMessage[], chars: readonly number[]): readonly ViewMessage[] {
-  if (chars.length === 0) return view;
-  const calls = chars.map((length, at) => callOf({ path: `fresh-${at}.ts` }, 'fresh '.repeat(length / 6)));
+function withFreshResults(view: readonly ViewMessage[], results: readonly FreshResult[]): readonly ViewMessage[] {
+  if (results.length === 0) return view;
+  const calls = results.map(({ chars, failed }, at) => {
+    const value = 'fresh '.repeat(chars / 6);
+    const error = { state: 'error', output: { type: 'error-text', value } } as const;
+    return callOf({ path: `fresh-${at}.ts` }, value, failed ? error : {});
+  });
   return [...view, assistantOf((view.at(-1)?.seq ?? 0) + 1, ...calls)];
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ViewMessage } from '../../../src/domain/message.ts';
 import { anyWindow } from './any-compaction.ts';
 import { continued, conversation } from './conversation-arbitrary.ts';
+import { textOf } from './measure-view.ts';
 import { type LoopOptions, SessionLoop } from './session-loop.ts';
 
 /** Plays a conversation with a provider that bills so many tokens for each estimated one. */
@@ -15,6 +16,10 @@ function play(messages: readonly ViewMessage[], options: LoopOptions): SessionLo
   return session;
 }
 
+/** Only what does not fit is compacted: the measure alone keeps a request inside its window. */
+const MANUAL = { strategy: 'manual' };
+
+const smallWindow = fc.constantFrom(8_000, 16_000, 32_000, 64_000);
 const factor = fc.double({ min: 1, max: 1.4, noNaN: true });
 
 describe('the estimator', () => {
@@ -51,6 +56,22 @@ describe('the estimator', () => {
       { numRuns: 20 },
     );
     expect(calls).toBeGreaterThan(200);
+  });
+
+  it('invariant 20: is on the safe side with a conversation that it meets as a whole: its first call is not refused', () => {
+    let large = 0;
+    fc.assert(
+      fc.property(conversation, smallWindow, factor, (messages, contextWindow, billedPerEstimate) => {
+        const session = new SessionLoop({ contextWindow, billedPerEstimate, policy: { compaction: MANUAL } });
+        session.recall(messages);
+        session.say(textOf('Go on.'));
+        session.step(textOf('Done.'));
+        expect(session.history.refused).toBe(0);
+        if ((session.history.billed[0] ?? 0) > 0.25 * contextWindow) large++;
+      }),
+      { numRuns: 60 },
+    );
+    expect(large).toBeGreaterThan(5);
   });
 
   it('invariant 20: is on the safe side from the first call on: none is refused by the window', () => {

@@ -92,6 +92,15 @@ type NeedleClass = keyof typeof NEEDLES;
 
 const at = fc.nat(1_000_000);
 
+/** In a long text of the user or the model only the two ends are sure to reach a summarizer that is given it as data. */
+type Place = 'start' | 'middle' | 'end';
+const PLACES: Readonly<Record<NeedleClass, readonly Place[]>> = {
+  constraint: ['start', 'end'],
+  decision: ['start', 'end'],
+  error: ['start', 'middle', 'end'],
+  id: ['start', 'middle', 'end'],
+};
+
 /** The part with a needle in its text; null for one that is not of the needle's class. */
 const PLANT: Readonly<
   Record<NeedleClass, (message: ViewMessage, part: Part, add: (text: string) => string) => Part | null>
@@ -115,9 +124,12 @@ function planted(
   view: readonly ViewMessage[],
   needle: NeedleClass,
   where: number,
-  atEnd: boolean,
+  position: Place,
 ): { view: ViewMessage[]; seq: number; index: number } | null {
-  const add = (text: string): string => (atEnd ? `${text} ${NEEDLES[needle]}` : `${NEEDLES[needle]} ${text}`);
+  const add = (text: string): string => {
+    const at = { start: 0, middle: Math.floor(text.length / 2), end: text.length }[position];
+    return `${text.slice(0, at)} ${NEEDLES[needle]} ${text.slice(at)}`;
+  };
   const changed = (message: ViewMessage, part: Part): Part | null => PLANT[needle](message, part, add);
   const places = view.flatMap((message) =>
     message.parts.flatMap((part, index) => (changed(message, part) === null ? [] : [{ seq: message.seq, index }])),
@@ -144,10 +156,10 @@ describe('a needle', () => {
           conversation,
           anyWindow,
           at,
+          fc.constantFrom(...PLACES[needle]),
           fc.boolean(),
-          fc.boolean(),
-          (whole, contextWindow, where, atEnd, isPruned) => {
-            const made = planted(whole, needle, where, atEnd);
+          (whole, contextWindow, where, place, isPruned) => {
+            const made = planted(whole, needle, where, place);
             if (made === null) return;
             const thresholds = thresholdsFor(contextWindow);
             const view = isPruned ? prune(made.view, thresholds).next : made.view;

@@ -112,6 +112,11 @@ export class SessionLoop {
     this.#append('user', null, parts);
   }
 
+  /** Messages that were there before: from another session, or of a time when nobody billed. */
+  recall(messages: readonly ViewMessage[]): void {
+    for (const { role, model, parts } of messages) this.#append(role, model, parts);
+  }
+
   #append(role: 'user' | 'assistant', model: string | null, parts: readonly Part[]): ViewMessage {
     this.#seq++;
     const message: ViewMessage = { id: `m${this.#seq}`, seq: this.#seq, role, model, parts };
