@@ -1,0 +1,26 @@
+import type { IncompleteReason } from './run.ts';
+
+/** What a run may use, and what it had used before the job that is being worked on. Null: no limit. */
+export type Budget = Readonly<{
+  maxTokens: number | null;
+  maxCostUsd: number | null;
+  usedTokens: number;
+  usedCostUsd: number;
+}>;
+
+/**
+ * Which limit a run has reached, or null. A budget is checked between steps: the step that crosses it is paid for
+ * anyway, and what it did is kept.
+ * @param spent by the job that is being worked on
+ */
+export function limitReached(
+  budget: Budget,
+  spent: Readonly<{ tokens: number; costUsd: number }>,
+  isPastDeadline: boolean,
+): Extract<IncompleteReason, 'budget' | 'deadline'> | null {
+  if (isPastDeadline) return 'deadline';
+  const { maxTokens, maxCostUsd } = budget;
+  if (maxTokens !== null && budget.usedTokens + spent.tokens >= maxTokens) return 'budget';
+  if (maxCostUsd !== null && budget.usedCostUsd + spent.costUsd >= maxCostUsd) return 'budget';
+  return null;
+}

@@ -1,0 +1,24 @@
+import type { ViewMessage } from './message.ts';
+
+/** So many steps in a row that did the same and got the same: the model will not find out of it. */
+export const DOOM_LOOP_STEPS = 5;
+
+/**
+ * Whether the newest steps of a view were all the same: the same calls with the same inputs and the same outcomes, and no
+ * word of the user in between. Waiting for something by the same call is no loop as long as its outcome changes.
+ */
+export function isDoomLoop(view: readonly ViewMessage[], steps: number = DOOM_LOOP_STEPS): boolean {
+  const newest = view.slice(-steps);
+  if (newest.length < steps) return false;
+  const [first, ...others] = newest.map(signatureOf);
+  return first !== undefined && first !== null && others.every((other) => other === first);
+}
+
+/** What a step did and got; null for anything but a step with calls. */
+function signatureOf({ role, parts }: ViewMessage): string | null {
+  if (role !== 'assistant') return null;
+  const calls = parts.flatMap((part) =>
+    part.type === 'tool' ? [[part.toolName, part.input, part.state, part.output ?? null]] : [],
+  );
+  return calls.length === 0 ? null : JSON.stringify(calls);
+}

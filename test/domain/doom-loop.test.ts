@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { DOOM_LOOP_STEPS, isDoomLoop } from '../../src/domain/doom-loop.ts';
+import type { Json, ViewMessage } from '../../src/domain/message.ts';
+
+let seq = 0;
+const step = (output: string, input: Json = { path: 'a.ts' }): ViewMessage => ({
+  id: `m${++seq}`,
+  seq,
+  role: 'assistant',
+  model: 'test/model',
+  parts: [
+    { type: 'step-start' },
+    { type: 'text', text: `Attempt ${seq}` },
+    {
+      type: 'tool',
+      toolCallId: `call_${seq}`,
+      toolName: 'read_file',
+      input,
+      state: 'completed',
+      output: { type: 'text', value: output },
+    },
+  ],
+});
+const asked: ViewMessage = { id: 'u', seq: 0, role: 'user', model: null, parts: [{ type: 'text', text: 'Go on' }] };
+const times = (count: number, output = 'same'): ViewMessage[] => Array.from({ length: count }, () => step(output));
+
+describe('a loop that a model does not find out of', () => {
+  it('is the same calls with the same outcomes, whatever is said beside them', () => {
+    expect(isDoomLoop(times(DOOM_LOOP_STEPS - 1))).toBe(false);
+    expect(isDoomLoop(times(DOOM_LOOP_STEPS))).toBe(true);
+    expect(isDoomLoop([asked, ...times(2, 'other'), ...times(DOOM_LOOP_STEPS)])).toBe(true);
+  });
+
+  it('is none where the outcome changes: somebody waits for something', () => {
+    expect(isDoomLoop([...times(DOOM_LOOP_STEPS - 1), step('ready')])).toBe(false);
+    expect(isDoomLoop([step('starting'), ...times(DOOM_LOOP_STEPS - 1)])).toBe(false);
+  });
+
+  it('is none where the input changes, where the user spoke, and without calls', () => {
+    expect(isDoomLoop([...times(DOOM_LOOP_STEPS - 1), step('same', { path: 'b.ts' })])).toBe(false);
+    expect(isDoomLoop([...times(2), asked, ...times(DOOM_LOOP_STEPS - 2)])).toBe(false);
+    const silent = times(DOOM_LOOP_STEPS).map((message) => ({ ...message, parts: [] }));
+    expect(isDoomLoop(silent)).toBe(false);
+  });
+});
