@@ -1,0 +1,67 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { BatonError } from '../domain/errors.ts';
+import { IDEMPOTENCY_KEPT_MS } from '../domain/tunables.ts';
+import type { Db, Tx } from './database.ts';
+import { toJson } from './json.ts';
+
+/** A request that its sender may repeat: the same key, the same answer, and the work done once. */
+export type KeyedRequest = Readonly<{
+  tenantId: string;
+  /** Method and path template: keys of different routes have nothing to do with each other. */
+  route: string;
+  key: string;
+  /** Of path and body: the same key with another request is a mistake of the sender. */
+  requestSha256: Uint8Array;
+}>;
+
+export type KeyedAnswer = Readonly<{ status: number; body: unknown; isReplay: boolean }>;
+
+const storedSchema = z.object({ isSame: z.boolean(), status: z.number(), body: z.unknown() });
+
+/**
+ * Does the work of a request at most once: the answer is stored in the work's own transaction, and a repetition gets it
+ * without any work. Requests with the same key wait for each other. A failure stores nothing: the repetition tries again.
+ * @throws BatonError `idempotency_conflict` when the key came with another request before; what `work` throws
+ */
+export async function answerOnce(
+  db: Db,
+  request: KeyedRequest,
+  work: (tx: Tx) => Promise<Readonly<{ status: number; body: unknown }>>,
+): Promise<KeyedAnswer> {
+  const { tenantId, route, key, requestSha256 } = request;
+  return db.transaction().execute(async (tx) => {
+    // Before every other lock: who waits here holds nothing that the first one needs.
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`${tenantId} ${route} ${key}`}, 0))`.execute(tx);
+    const { rows } = await sql`
+      select request_sha256 = ${requestSha256} as "isSame", response_status as status, response_body as body
+      from idempotency_keys
+      where tenant_id = ${tenantId} and route = ${route} and key = ${key} and expires_at > clock_timestamp()`.execute(
+      tx,
+    );
+    const stored = rows[0] === undefined ? null : storedSchema.parse(rows[0]);
+    if (stored?.isSame === false) {
+      throw new BatonError('idempotency_conflict', `the key ${key} came with another request before`);
+    }
+    if (stored !== null) return { status: stored.status, body: stored.body, isReplay: true };
+    const { status, body } = await work(tx);
+    await sql`
+      insert into idempotency_keys
+        (tenant_id, route, key, request_sha256, response_status, response_body, expires_at)
+      values (${tenantId}, ${route}, ${key}, ${requestSha256}, ${status}, ${toJson(body)}::jsonb,
+        clock_timestamp() + make_interval(secs => ${IDEMPOTENCY_KEPT_MS / 1_000}))
+      on conflict (tenant_id, route, key) do update set request_sha256 = excluded.request_sha256,
+        response_status = excluded.response_status, response_body = excluded.response_body,
+        created_at = clock_timestamp(), expires_at = excluded.expires_at`.execute(tx);
+    return { status, body, isReplay: false };
+  });
+}
+
+/** Forgets keys that nobody repeats any more, at most `limit`. Returns how many. */
+export async function forgetExpiredKeys(db: Db, limit: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from idempotency_keys where (tenant_id, route, key) in (
+      select tenant_id, route, key from idempotency_keys where expires_at <= clock_timestamp()
+      order by expires_at limit ${limit} for update skip locked)`.execute(db);
+  return Number(numAffectedRows ?? 0);
+}
