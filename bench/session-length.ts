@@ -138,13 +138,12 @@ async function finish(
     finishReason,
     toolCalls,
     stillRan: [],
-    nextRunId: newId(),
   });
   const finished = await finishStep(db, fence, {
     response: { messageId, parts: [{ type: 'text', text: 'I read the next file.' }], finishReason, model: MODEL },
     usage: NO_USAGE,
     costUsd: 0,
-    maintenanceRunId: newId(),
+    nextRunId: newId(),
     steps: 1,
     events: [],
     next,

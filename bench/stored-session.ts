@@ -78,7 +78,6 @@ export async function startRun(db: Db, sessionId: string): Promise<JobPayload> {
     sessionId,
     messageId: newId(),
     runId: newId(),
-    maxSteps: null,
     content: [{ type: 'text', text: 'Go on with the next file.' }],
   });
   if (job === null) throw new Error(`session ${sessionId} is at work already`);

@@ -13,6 +13,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       metadata jsonb not null default '{}',
       status text not null default 'idle' check (status in ('idle', 'busy', 'requires_action', 'closed')),
       active_run_id uuid,
+      next_run_id uuid unique,
       epoch bigint not null default 0,
       message_seq bigint not null default 0,
       event_seq bigint not null default 0,

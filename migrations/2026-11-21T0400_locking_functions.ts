@@ -40,24 +40,43 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_session;
     end $$`.execute(db);
 
-  // The caller holds the session's lock and has seen that no run is active.
+  // What a run may use: the agent's limits, what came with the newest waiting message that has any, what was asked for.
+  await sql`
+    create function baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb) returns void language plpgsql as $$
+    declare
+      v_limits jsonb;
+    begin
+      select coalesce(s.agent_snapshot -> 'limits', '{}') || coalesce((
+          select limits from inbox where session_id = p_session and consumed_message_seq is null and limits <> '{}'
+          order by seq desc limit 1), '{}') || p_limits
+        into v_limits from sessions s where s.id = p_session;
+      update runs set
+        max_steps = (v_limits ->> 'maxSteps')::integer,
+        budget_tokens = (v_limits ->> 'maxTokens')::bigint,
+        budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
+        deadline_at = clock_timestamp() + make_interval(secs => (v_limits ->> 'maxDurationMs')::bigint / 1000.0)
+        where id = p_run;
+    end $$`.execute(db);
+
+  // The caller holds the session's lock and has seen that no run is active. Everything that waits becomes the run's; the
+  // run that was promised to somebody who waits is this one.
   await sql`
     create function baton_start_run(
-      p_session uuid, p_run uuid, p_kind text, p_max_steps integer, p_traceparent text, p_pending text default 'step'
+      p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text default 'step', p_limits jsonb default '{}'
     ) returns bigint language plpgsql as $$
-    declare
-      v_tenant text;
-      v_max_steps integer;
     begin
-      select tenant_id, coalesce(p_max_steps, (agent_snapshot #>> '{limits,maxSteps}')::integer)
-        into v_tenant, v_max_steps from sessions where id = p_session;
-      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, max_steps, traceparent)
-        values (p_run, v_tenant, p_session, p_kind, p_pending, clock_timestamp(), v_max_steps, p_traceparent);
+      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, traceparent)
+        select p_run, tenant_id, p_session, p_kind, p_pending, clock_timestamp(), p_traceparent
+        from sessions where id = p_session;
+      perform baton_limit_run(p_session, p_run, p_limits);
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.
       update sessions set status = 'busy', active_run_id = p_run,
+        next_run_id = case when p_kind = 'task' then null else next_run_id end,
         context_state = case when p_pending = 'step' then context_state - 'pending' else context_state end
         where id = p_session;
-      update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;
+      if p_kind = 'task' then
+        update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;
+      end if;
       return baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
         'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $$`.execute(db);
@@ -92,6 +111,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 export async function down(db: Kysely<unknown>): Promise<void> {
   await sql`drop function baton_view`.execute(db);
   await sql`drop function baton_start_run`.execute(db);
+  await sql`drop function baton_limit_run`.execute(db);
   await sql`drop function baton_lock_claimed_run`.execute(db);
   await sql`drop function baton_append_events`.execute(db);
   await sql`drop function baton_public_id`.execute(db);

@@ -2,46 +2,58 @@ import { type Kysely, sql } from 'kysely';
 
 /** Claim: who owns the run, and the start of its step, in one round trip. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // The caller holds the locks of the session and of the claimed run.
+  // The caller holds the locks of the session and of the claimed run. What waits for this run becomes one message: as it
+  // is when it is alone, else each under a label and in the order of arrival. It has the id of the first.
+  // `is not distinct from` keeps the planner with the few that wait: by its run an index would find all that ever came.
   await sql`
     create function baton_drain_inbox(p_session uuid, p_run uuid, p_step integer) returns bigint
     language plpgsql as $$
     declare
       v_tenant text;
-      v_base bigint;
-      v_count integer;
+      v_seq bigint;
+      v_message uuid;
+      v_items jsonb;
       v_ids jsonb;
-      v_created jsonb;
+      v_parts jsonb;
     begin
-      select count(*) into v_count from inbox
-        where session_id = p_session and consumed_message_seq is null and delivery = 'steer';
-      if v_count = 0 then return null; end if;
-      update sessions set message_seq = message_seq + v_count
-        where id = p_session returning message_seq - v_count, tenant_id into v_base, v_tenant;
-      with drained as (
-        select id, content, enqueued_at, v_base + row_number() over (order by seq) as message_seq
-        from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer'
-      ), consumed as (
-        update inbox set consumed_message_seq = drained.message_seq, consumed_at = clock_timestamp(), run_id = p_run
-        from drained where inbox.id = drained.id
-      ), created_messages as (
-        insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
-        select id, v_tenant, p_session, message_seq, 'user', p_run, p_step,
-          jsonb_build_object('enqueuedAt', enqueued_at), clock_timestamp() from drained
-      ), created_parts as (
-        insert into parts (message_id, idx, session_id, tenant_id, type, content)
-        select drained.id, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
-        from drained, jsonb_array_elements(drained.content) with ordinality as e (part, ord)
+      select jsonb_agg(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at, 'delivery', delivery) order by seq),
+        jsonb_agg(baton_public_id('msg', id) order by seq), (array_agg(id order by seq))[1]
+        into v_items, v_ids, v_message from inbox
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
+      if v_message is null then return null; end if;
+      with waiting as (
+        select content, row_number() over (order by seq) as no, count(*) over () as total
+        from inbox where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      ), labelled as (
+        select no, content, case when total = 1 then '' when total > 2 then '[' || no || ']: '
+          when no = 1 then 'First: ' else 'Also: ' end as label
+        from waiting
+      ), pieces as (
+        -- An image that comes first has its label before it.
+        select no, 0 as ord, jsonb_build_object('type', 'text', 'text', rtrim(label)) as part
+          from labelled where label <> '' and content -> 0 ->> 'type' <> 'text'
+        union all
+        select no, e.ord, case when e.ord = 1 and label <> '' and e.part ->> 'type' = 'text'
+            then jsonb_set(e.part, '{text}', to_jsonb(label || (e.part ->> 'text'))) else e.part end
+          from labelled, jsonb_array_elements(content) with ordinality as e (part, ord)
       )
-      select jsonb_agg(baton_public_id('msg', id) order by message_seq),
-        jsonb_agg(jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
-          'messageId', baton_public_id('msg', id), 'seq', message_seq, 'role', 'user', 'parts', content))
-          order by message_seq)
-        into v_ids, v_created from drained;
-      perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
-        'type', 'message:dequeued',
-        'data', jsonb_build_object('count', v_count, 'ids', v_ids, 'coalesced', false))) || v_created);
-      return v_base + v_count;
+      select jsonb_agg(part order by no, ord) into v_parts from pieces;
+      update sessions set message_seq = message_seq + 1
+        where id = p_session returning message_seq, tenant_id into v_seq, v_tenant;
+      update inbox set consumed_message_seq = v_seq, consumed_at = clock_timestamp()
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
+      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
+        values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
+          jsonb_build_object('inbox', v_items), clock_timestamp());
+      insert into parts (message_id, idx, session_id, tenant_id, type, content)
+        select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
+        from jsonb_array_elements(v_parts) with ordinality as e (part, ord);
+      perform baton_append_events(p_session, p_run, jsonb_build_array(
+        jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(
+          'count', jsonb_array_length(v_ids), 'ids', v_ids, 'coalesced', jsonb_array_length(v_ids) > 1)),
+        jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
+          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user', 'parts', v_parts))));
+      return v_seq;
     end $$`.execute(db);
 
   // Drains the inbox, opens the assistant's message and returns the view. The caller holds both locks.
@@ -151,7 +163,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
           'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
         'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
-          'maxSteps', v_run.max_steps, 'resumeCount', v_run.resume_count, 'traceparent', v_run.traceparent));
+          'maxSteps', v_run.max_steps, 'budget', json_build_object(
+            'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
+            'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
+          'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count, 'traceparent', v_run.traceparent));
     end $$`.execute(db);
 
   // After a settlement: what the claim would have done, had nothing been left over. Null: fenced. No view: a cancel was

@@ -103,11 +103,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
       v_jobs jsonb := '[]';
       v_next_run uuid;
+      v_since timestamptz;
       v_last bigint;
     begin
       select * into v_run from runs where id = p_run;
       select requested_maintenance into v_requested from sessions where id = p_session;
-      v_waiting := exists (select 1 from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer');
+      v_waiting := exists (select 1 from inbox
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run);
       v_branch_name := case
         when v_run.cancel_requested_at is not null then 'ifCancelled'
         when v_waiting then 'ifMessagesWait'
@@ -162,18 +164,24 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         where id = p_session;
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
+      -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
+      v_since := case when not v_branch ? 'takesUpWaiting' then v_run.cancel_requested_at
+        when v_run.kind = 'maintenance' then v_run.created_at - interval '1 millisecond' else '-infinity' end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
-      elsif v_waiting and v_branch ? 'nextRunId' then
-        v_next_run := (v_branch ->> 'nextRunId')::uuid;
+      elsif exists (
+        select 1 from inbox where session_id = p_session and consumed_message_seq is null
+          and (run_id is null or run_id = p_run) and enqueued_at >= v_since
+      ) then
+        select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
         if v_requested is not null then perform baton_take_requested(p_session); end if;
-        v_last := baton_start_run(p_session, v_next_run, 'task', null, v_run.traceparent, coalesce(v_requested, 'step'));
+        v_last := baton_start_run(p_session, v_next_run, 'task', v_run.traceparent, coalesce(v_requested, 'step'));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
-        v_next_run := (p_finish ->> 'maintenanceRunId')::uuid;
+        v_next_run := (p_finish ->> 'nextRunId')::uuid;
         if v_requested is not null then perform baton_take_requested(p_session); end if;
         v_requested := coalesce(v_requested, p_finish ->> 'maintenanceAtEnd');
-        v_last := baton_start_run(p_session, v_next_run, 'maintenance', null, v_run.traceparent, v_requested);
+        v_last := baton_start_run(p_session, v_next_run, 'maintenance', v_run.traceparent, v_requested);
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       end if;
       return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);

@@ -91,13 +91,14 @@ create table inbox (
   id uuid not null,
   delivery text default 'steer'::text not null,
   content jsonb not null,
+  limits jsonb default '{}'::jsonb not null,
   run_id uuid,
   enqueued_at timestamp with time zone default clock_timestamp() not null,
   consumed_message_seq bigint,
   consumed_at timestamp with time zone,
   constraint inbox_pkey PRIMARY KEY (session_id, seq),
   constraint inbox_id_key UNIQUE (id),
-  constraint inbox_delivery_check CHECK ((delivery = ANY (ARRAY['steer'::text, 'followup'::text])))
+  constraint inbox_delivery_check CHECK ((delivery = ANY (ARRAY['steer'::text, 'followup'::text, 'interrupt'::text])))
 );
 
 create table messages (
@@ -224,6 +225,7 @@ create table sessions (
   metadata jsonb default '{}'::jsonb not null,
   status text default 'idle'::text not null,
   active_run_id uuid,
+  next_run_id uuid,
   epoch bigint default 0 not null,
   message_seq bigint default 0 not null,
   event_seq bigint default 0 not null,
@@ -246,6 +248,7 @@ create table sessions (
   created_at timestamp(3) with time zone default clock_timestamp() not null,
   updated_at timestamp with time zone default clock_timestamp() not null,
   constraint sessions_pkey PRIMARY KEY (id),
+  constraint sessions_next_run_id_key UNIQUE (next_run_id),
   constraint sessions_requested_maintenance_check CHECK ((requested_maintenance = ANY (ARRAY['compaction'::text, 'prune'::text]))),
   constraint sessions_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text, 'closed'::text])))
 );
@@ -473,7 +476,10 @@ AS $function$
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
           'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
         'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
-          'maxSteps', v_run.max_steps, 'resumeCount', v_run.resume_count, 'traceparent', v_run.traceparent));
+          'maxSteps', v_run.max_steps, 'budget', json_build_object(
+            'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
+            'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
+          'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count, 'traceparent', v_run.traceparent));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_close_compaction(p_session uuid, p_run uuid, p_close jsonb)
@@ -512,40 +518,50 @@ CREATE OR REPLACE FUNCTION public.baton_drain_inbox(p_session uuid, p_run uuid, 
 AS $function$
     declare
       v_tenant text;
-      v_base bigint;
-      v_count integer;
+      v_seq bigint;
+      v_message uuid;
+      v_items jsonb;
       v_ids jsonb;
-      v_created jsonb;
+      v_parts jsonb;
     begin
-      select count(*) into v_count from inbox
-        where session_id = p_session and consumed_message_seq is null and delivery = 'steer';
-      if v_count = 0 then return null; end if;
-      update sessions set message_seq = message_seq + v_count
-        where id = p_session returning message_seq - v_count, tenant_id into v_base, v_tenant;
-      with drained as (
-        select id, content, enqueued_at, v_base + row_number() over (order by seq) as message_seq
-        from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer'
-      ), consumed as (
-        update inbox set consumed_message_seq = drained.message_seq, consumed_at = clock_timestamp(), run_id = p_run
-        from drained where inbox.id = drained.id
-      ), created_messages as (
-        insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
-        select id, v_tenant, p_session, message_seq, 'user', p_run, p_step,
-          jsonb_build_object('enqueuedAt', enqueued_at), clock_timestamp() from drained
-      ), created_parts as (
-        insert into parts (message_id, idx, session_id, tenant_id, type, content)
-        select drained.id, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
-        from drained, jsonb_array_elements(drained.content) with ordinality as e (part, ord)
+      select jsonb_agg(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at, 'delivery', delivery) order by seq),
+        jsonb_agg(baton_public_id('msg', id) order by seq), (array_agg(id order by seq))[1]
+        into v_items, v_ids, v_message from inbox
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
+      if v_message is null then return null; end if;
+      with waiting as (
+        select content, row_number() over (order by seq) as no, count(*) over () as total
+        from inbox where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      ), labelled as (
+        select no, content, case when total = 1 then '' when total > 2 then '[' || no || ']: '
+          when no = 1 then 'First: ' else 'Also: ' end as label
+        from waiting
+      ), pieces as (
+        -- An image that comes first has its label before it.
+        select no, 0 as ord, jsonb_build_object('type', 'text', 'text', rtrim(label)) as part
+          from labelled where label <> '' and content -> 0 ->> 'type' <> 'text'
+        union all
+        select no, e.ord, case when e.ord = 1 and label <> '' and e.part ->> 'type' = 'text'
+            then jsonb_set(e.part, '{text}', to_jsonb(label || (e.part ->> 'text'))) else e.part end
+          from labelled, jsonb_array_elements(content) with ordinality as e (part, ord)
       )
-      select jsonb_agg(baton_public_id('msg', id) order by message_seq),
-        jsonb_agg(jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
-          'messageId', baton_public_id('msg', id), 'seq', message_seq, 'role', 'user', 'parts', content))
-          order by message_seq)
-        into v_ids, v_created from drained;
-      perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
-        'type', 'message:dequeued',
-        'data', jsonb_build_object('count', v_count, 'ids', v_ids, 'coalesced', false))) || v_created);
-      return v_base + v_count;
+      select jsonb_agg(part order by no, ord) into v_parts from pieces;
+      update sessions set message_seq = message_seq + 1
+        where id = p_session returning message_seq, tenant_id into v_seq, v_tenant;
+      update inbox set consumed_message_seq = v_seq, consumed_at = clock_timestamp()
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
+      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
+        values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
+          jsonb_build_object('inbox', v_items), clock_timestamp());
+      insert into parts (message_id, idx, session_id, tenant_id, type, content)
+        select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
+        from jsonb_array_elements(v_parts) with ordinality as e (part, ord);
+      perform baton_append_events(p_session, p_run, jsonb_build_array(
+        jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(
+          'count', jsonb_array_length(v_ids), 'ids', v_ids, 'coalesced', jsonb_array_length(v_ids) > 1)),
+        jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
+          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user', 'parts', v_parts))));
+      return v_seq;
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_finish_maintenance(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb)
@@ -587,6 +603,25 @@ AS $function$
       select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
       from runs where id = p_run
     $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_limits jsonb;
+    begin
+      select coalesce(s.agent_snapshot -> 'limits', '{}') || coalesce((
+          select limits from inbox where session_id = p_session and consumed_message_seq is null and limits <> '{}'
+          order by seq desc limit 1), '{}') || p_limits
+        into v_limits from sessions s where s.id = p_session;
+      update runs set
+        max_steps = (v_limits ->> 'maxSteps')::integer,
+        budget_tokens = (v_limits ->> 'maxTokens')::bigint,
+        budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
+        deadline_at = clock_timestamp() + make_interval(secs => (v_limits ->> 'maxDurationMs')::bigint / 1000.0)
+        where id = p_run;
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid)
  RETURNS uuid
@@ -672,23 +707,23 @@ AS $function$
       return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_max_steps integer, p_traceparent text, p_pending text DEFAULT 'step'::text)
+CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text DEFAULT 'step'::text, p_limits jsonb DEFAULT '{}'::jsonb)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
-    declare
-      v_tenant text;
-      v_max_steps integer;
     begin
-      select tenant_id, coalesce(p_max_steps, (agent_snapshot #>> '{limits,maxSteps}')::integer)
-        into v_tenant, v_max_steps from sessions where id = p_session;
-      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, max_steps, traceparent)
-        values (p_run, v_tenant, p_session, p_kind, p_pending, clock_timestamp(), v_max_steps, p_traceparent);
+      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, traceparent)
+        select p_run, tenant_id, p_session, p_kind, p_pending, clock_timestamp(), p_traceparent
+        from sessions where id = p_session;
+      perform baton_limit_run(p_session, p_run, p_limits);
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.
       update sessions set status = 'busy', active_run_id = p_run,
+        next_run_id = case when p_kind = 'task' then null else next_run_id end,
         context_state = case when p_pending = 'step' then context_state - 'pending' else context_state end
         where id = p_session;
-      update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;
+      if p_kind = 'task' then
+        update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;
+      end if;
       return baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
         'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $function$;
@@ -708,11 +743,13 @@ AS $function$
       v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
       v_jobs jsonb := '[]';
       v_next_run uuid;
+      v_since timestamptz;
       v_last bigint;
     begin
       select * into v_run from runs where id = p_run;
       select requested_maintenance into v_requested from sessions where id = p_session;
-      v_waiting := exists (select 1 from inbox where session_id = p_session and consumed_message_seq is null and delivery = 'steer');
+      v_waiting := exists (select 1 from inbox
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run);
       v_branch_name := case
         when v_run.cancel_requested_at is not null then 'ifCancelled'
         when v_waiting then 'ifMessagesWait'
@@ -767,18 +804,24 @@ AS $function$
         where id = p_session;
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
+      -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
+      v_since := case when not v_branch ? 'takesUpWaiting' then v_run.cancel_requested_at
+        when v_run.kind = 'maintenance' then v_run.created_at - interval '1 millisecond' else '-infinity' end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
-      elsif v_waiting and v_branch ? 'nextRunId' then
-        v_next_run := (v_branch ->> 'nextRunId')::uuid;
+      elsif exists (
+        select 1 from inbox where session_id = p_session and consumed_message_seq is null
+          and (run_id is null or run_id = p_run) and enqueued_at >= v_since
+      ) then
+        select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
         if v_requested is not null then perform baton_take_requested(p_session); end if;
-        v_last := baton_start_run(p_session, v_next_run, 'task', null, v_run.traceparent, coalesce(v_requested, 'step'));
+        v_last := baton_start_run(p_session, v_next_run, 'task', v_run.traceparent, coalesce(v_requested, 'step'));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
-        v_next_run := (p_finish ->> 'maintenanceRunId')::uuid;
+        v_next_run := (p_finish ->> 'nextRunId')::uuid;
         if v_requested is not null then perform baton_take_requested(p_session); end if;
         v_requested := coalesce(v_requested, p_finish ->> 'maintenanceAtEnd');
-        v_last := baton_start_run(p_session, v_next_run, 'maintenance', null, v_run.traceparent, v_requested);
+        v_last := baton_start_run(p_session, v_next_run, 'maintenance', v_run.traceparent, v_requested);
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       end if;
       return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);

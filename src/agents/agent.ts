@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { contextPolicySchema } from '../domain/context/policy.ts';
+import { runLimitsSchema } from '../domain/run-limits.ts';
 
 const positive = z.number().int().positive();
 
@@ -13,9 +14,7 @@ export const agentSchema = z.strictObject({
   instructions: z.string().default(''),
   /** Names of tools and tool sets. */
   tools: z.array(z.string()).default([]),
-  limits: z
-    .strictObject({ maxSteps: positive.max(10_000).optional(), toolConcurrency: positive.max(64).optional() })
-    .default({}),
+  limits: z.strictObject({ ...runLimitsSchema.shape, toolConcurrency: positive.max(64).optional() }).default({}),
   settings: z
     .strictObject({ temperature: z.number().min(0).max(2).optional(), maxOutputTokens: positive.optional() })
     .default({}),

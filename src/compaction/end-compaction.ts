@@ -46,7 +46,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     costUsd: compaction?.costUsd ?? 0,
     events: ending.events,
     next,
-    maintenanceRunId: deps.newId(),
+    nextRunId: deps.newId(),
   });
   if (!(await passOn(deps, scope, finished, next))) return;
   const outcome = compaction?.state ?? (ending.exhausted === undefined ? 'nothing' : 'exhausted');

@@ -13,8 +13,8 @@ export type MaintenanceOutcome = Readonly<{
 
 /**
  * Decides what follows a compaction or a prune. A task run goes on with the same step; messages that arrived meanwhile
- * are drained by it. A maintenance run was made for this one job: it ends, unless a message waits. Then it is the run
- * that this message was accepted for, and takes it up. After a cancel waiting messages stay parked, as after every one.
+ * are drained by it. A maintenance run was made for this one job: it ends, and messages that came meanwhile get a run.
+ * After a cancel waiting messages stay parked, as after every one.
  */
 export function planAfterMaintenance(outcome: MaintenanceOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
@@ -25,7 +25,9 @@ export function planAfterMaintenance(outcome: MaintenanceOutcome): NextPlan {
   const goOn: Branch = { pendingKind: outcome.goesOnWith, pendingNo: outcome.stepNo, events: [] };
   const end: Branch = {
     status: 'completed',
+    takesUpWaiting: true,
     events: [{ type: 'run:completed', data: { runId, finishReason: 'stop' } }],
   };
-  return { ifCancelled, ifMessagesWait: goOn, otherwise: outcome.runKind === 'task' ? goOn : end };
+  const next = outcome.runKind === 'task' ? goOn : end;
+  return { ifCancelled, ifMessagesWait: next, otherwise: next };
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { ERROR_CODES } from './errors.ts';
 import { FINISH_REASONS, jsonSchema, userPartSchema } from './message.ts';
 import { INCOMPLETE_REASONS } from './run.ts';
+import { DELIVERIES } from './session.ts';
 import { usageSchema } from './usage.ts';
 
 const run = { runId: z.string() };
@@ -60,6 +61,8 @@ export const EVENT_SCHEMAS = {
   'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
   'message:queued': z.strictObject({ position: z.number().int().positive(), id: z.string() }),
   'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
+  'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),
+  'message:removed': z.strictObject({ ids: z.array(z.string()) }),
   'message:created': z.strictObject({
     messageId: z.string(),
     seq: z.number().int().positive(),

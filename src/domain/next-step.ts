@@ -17,8 +17,8 @@ export type Branch = Readonly<
       status: Extract<RunStatus, 'completed' | 'failed' | 'cancelled' | 'incomplete'>;
       reason?: IncompleteReason;
       error?: ErrorRecord;
-      /** The run that takes up messages which still wait, where they must not stay parked. */
-      nextRunId?: string;
+      /** Messages which still wait get a run of their own at once; without it they stay parked. */
+      takesUpWaiting?: true;
       events: readonly NewEvent[];
     }
 >;
@@ -35,6 +35,8 @@ export type StepOutcome = Readonly<{
   /** Steps of the run before this one. */
   stepsBefore: number;
   maxSteps: number;
+  /** The other limit that the run has reached: it ends, unless this step was its answer. */
+  limit?: Exclude<IncompleteReason, 'max_steps' | 'context_exhausted'>;
   finishReason: FinishReason;
   /** Calls the model made in this step, whatever became of them. */
   toolCalls: number;
@@ -52,8 +54,6 @@ export type StepOutcome = Readonly<{
   isUnfinished?: boolean;
   /** Set when the failed call is to be tried again. */
   retry?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string }>;
-  /** A fresh id for the run that may have to follow. */
-  nextRunId: string;
 }>;
 
 /**
@@ -61,13 +61,18 @@ export type StepOutcome = Readonly<{
  *
  * The run goes on when the model called tools, whatever the provider calls its finish reason: some say `stop` although
  * they called tools. A limit ends it as `incomplete`; a message that still waits then gets a run of its own. After a
- * failure or a cancel waiting messages stay parked: the next message takes them along.
+ * failure or a cancel waiting messages stay parked: the next message takes them along. One that was sent after the cancel
+ * is such a next message.
  */
 export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
   if (outcome.error !== undefined) {
     const failed =
-      retryBranch(runId, outcome.stepNo, outcome.error, outcome.retry) ?? failedBranch(runId, outcome.error);
+      outcome.retry === undefined
+        ? failedBranch(runId, outcome.error)
+        : outcome.limit === undefined
+          ? retryBranch(runId, outcome.stepNo, outcome.error, outcome.retry)
+          : stoppedBranch(runId, outcome.limit);
     return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: failed, otherwise: failed };
   }
   if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted, outcome.stillRan);
@@ -76,17 +81,12 @@ export function planNext(outcome: StepOutcome): NextPlan {
     return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: detour, otherwise: detour };
   }
   const answered = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && outcome.isUnfinished !== true;
-  const limited = outcome.stepsBefore + 1 >= outcome.maxSteps;
+  const limit = outcome.stepsBefore + 1 >= outcome.maxSteps ? 'max_steps' : outcome.limit;
   const goOn: Branch = { pendingKind: outcome.before ?? 'step', pendingNo: outcome.stepNo + 1, events: [] };
-  const stopped: Branch = {
-    status: 'incomplete',
-    reason: 'max_steps',
-    nextRunId: outcome.nextRunId,
-    events: [{ type: 'run:incomplete', data: { runId, reason: 'max_steps' } }],
-  };
+  const stopped: Branch = limit === undefined ? goOn : stoppedBranch(runId, limit);
   const completed: Branch = {
     status: 'completed',
-    nextRunId: outcome.nextRunId,
+    takesUpWaiting: true,
     events: [{ type: 'run:completed', data: { runId, finishReason: outcome.finishReason } }],
   };
   return {
@@ -96,8 +96,18 @@ export function planNext(outcome: StepOutcome): NextPlan {
           events: [{ type: 'run:completed', data: { runId, finishReason: outcome.finishReason, lateCancel: true } }],
         }
       : cancelledBranch(runId, outcome.stillRan),
-    ifMessagesWait: limited ? (answered ? completed : stopped) : goOn,
-    otherwise: answered ? completed : limited ? stopped : goOn,
+    ifMessagesWait: limit === undefined ? goOn : answered ? completed : stopped,
+    otherwise: answered ? completed : limit === undefined ? goOn : stopped,
+  };
+}
+
+/** A message that still waits gets a run of its own, with limits of its own. */
+function stoppedBranch(runId: string, reason: IncompleteReason): Branch {
+  return {
+    status: 'incomplete',
+    reason,
+    takesUpWaiting: true,
+    events: [{ type: 'run:incomplete', data: { runId, reason } }],
   };
 }
 
@@ -117,8 +127,12 @@ export function exhaustedPlan(runId: string, error: ErrorRecord, stillRan: reado
   return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: stopped, otherwise: stopped };
 }
 
-function retryBranch(runId: string, step: number, error: ErrorRecord, retry: StepOutcome['retry']): Branch | null {
-  if (retry === undefined) return null;
+function retryBranch(
+  runId: string,
+  step: number,
+  error: ErrorRecord,
+  retry: NonNullable<StepOutcome['retry']>,
+): Branch {
   const { attempt, nextAttemptAt, delayMs } = retry;
   const data = { runId, step, attempt, error, nextAttemptAt };
   return { pendingKind: 'step', pendingNo: step, retryDelayMs: delayMs, events: [{ type: 'step:retrying', data }] };

@@ -4,7 +4,7 @@ export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
 /**
  * How a message to a busy session is taken up: `steer` at the next step boundary of the active run, `followup` in a run
- * of its own afterwards.
+ * of its own afterwards, `interrupt` likewise, and the active run is cancelled.
  */
-export const DELIVERIES = ['steer', 'followup'] as const;
+export const DELIVERIES = ['steer', 'followup', 'interrupt'] as const;
 export type Delivery = (typeof DELIVERIES)[number];

@@ -62,3 +62,6 @@ export const MAX_MESSAGE_CHARS = 500_000;
 
 /** The version of the job protocol. A run that requires a newer one is left to newer workers. */
 export const ENGINE_VERSION = 1;
+
+/** How long the answer to a request with an `Idempotency-Key` is kept for its repetition. */
+export const IDEMPOTENCY_KEPT_MS = 86_400_000;

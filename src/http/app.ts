@@ -14,6 +14,8 @@ import { registerDocsRoutes } from './routes/docs.ts';
 import { registerEventRoutes } from './routes/events.ts';
 import { registerHealthRoutes } from './routes/health.ts';
 import { registerMessageRoutes } from './routes/messages.ts';
+import { registerQueueRoutes } from './routes/queue.ts';
+import { registerResumeRoutes } from './routes/resume.ts';
 import { registerRunRoutes } from './routes/runs.ts';
 import { registerSessionRoutes } from './routes/sessions.ts';
 import { refuseInvalid } from './validation.ts';
@@ -29,6 +31,8 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors, hostGuard, boundedBody);
   registerSessionRoutes(app, deps);
   registerMessageRoutes(app, deps);
+  registerQueueRoutes(app, deps);
+  registerResumeRoutes(app, deps);
   registerEventRoutes(app, deps);
   registerCancelRoutes(app, deps);
   registerContextRoutes(app, deps);

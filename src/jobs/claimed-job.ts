@@ -53,6 +53,7 @@ export async function runClaimed(
       throw new BatonError('config_invalid', `the snapshot of agent ${claim.session.agentName} cannot be read`);
     }
     if (claim.cancelRequested) held.stop('cancelled');
+    using _deadline = stopAtDeadline(scope);
     await work(scope, claim, messageId);
   } catch (error) {
     await fail(deps, scope, error);
@@ -60,6 +61,17 @@ export async function runClaimed(
   if (held.stopped() === 'shutdown') await handBack(deps, scope);
   return { outcome: 'done' };
 }
+
+/** At its deadline a run is stopped as if somebody had cancelled it; its end says that it was the deadline. */
+function stopAtDeadline({ deadlineAtMs, held }: JobScope): Disposable {
+  const leftMs = deadlineAtMs - performance.now();
+  if (leftMs > MAX_TIMER_MS) return { [Symbol.dispose]: () => undefined };
+  const timer = setTimeout(() => held.stop('cancelled'), leftMs);
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
+/** Timers take no more; no step lasts that long. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Stands in for a snapshot that this version cannot read, so that its run can be ended as failed. */
 const UNREADABLE_AGENT: Agent = agentSchema.parse({ name: 'unreadable', model: 'unreadable/agent' });
@@ -100,6 +112,8 @@ function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Age
     attempt: claim.run.attempt,
     stepsBefore: claim.run.stepCount,
     maxSteps: claim.run.maxSteps ?? DEFAULT_MAX_STEPS,
+    budget: claim.run.budget,
+    deadlineAtMs: performance.now() + (claim.run.timeLeftMs ?? Number.POSITIVE_INFINITY),
     agent,
     fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },
     held,

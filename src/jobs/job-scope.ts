@@ -1,4 +1,5 @@
 import type { Agent } from '../agents/agent.ts';
+import type { Budget } from '../domain/budget.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import type { RunKind } from '../domain/run.ts';
 import type { Fence } from '../store/claims.ts';
@@ -15,6 +16,9 @@ export type JobScope = Readonly<{
   /** Model steps of the run before this one, and how many it may make. */
   stepsBefore: number;
   maxSteps: number;
+  budget: Budget;
+  /** Of the run, by the clock of `performance.now()`; infinite where it has none. */
+  deadlineAtMs: number;
   agent: Agent;
   fence: Fence;
   held: HeldClaim;

@@ -57,7 +57,7 @@ async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): P
     costUsd: 0,
     events: plan.events,
     next,
-    maintenanceRunId: deps.newId(),
+    nextRunId: deps.newId(),
   });
   if (!(await passOn(deps, scope, finished, next))) return;
   const { savedTokens } = plan;

@@ -11,6 +11,7 @@ import type { JobQueues } from '../queues/job-queue.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
 import { requeueRun } from '../store/claims.ts';
 import type { Db, Tx } from '../store/database.ts';
+import { forgetExpiredKeys } from '../store/idempotency.ts';
 import {
   asOnlySweeper,
   countResume,
@@ -40,6 +41,7 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
     try {
       await recoverExpiredLeases(deps);
       await recoverUnclaimed(deps);
+      await forgetExpiredKeys(deps.db, SWEEP_LIMIT);
     } catch (error) {
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
     }

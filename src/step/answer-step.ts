@@ -1,3 +1,4 @@
+import { limitReached } from '../domain/budget.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
@@ -7,7 +8,7 @@ import { endBrokenAnswer } from './broken-answer.ts';
 import { callModel, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endWholeAnswer } from './end-answer.ts';
-import { endUnasked } from './end-unasked.ts';
+import { endAtLimit, endUnasked } from './end-unasked.ts';
 import { isOpenCall } from './partial-answer.ts';
 import { createTextPreview, previewThinking } from './previews.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
@@ -20,6 +21,8 @@ import { createWindowGuard, type WindowGuard } from './window-guard.ts';
  * is never sent: the step begins again after a compaction or a prune.
  */
 export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<void> {
+  const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
+  if (limit !== null) return endAtLimit(deps, scope, begun.messageId, limit);
   const context = await assessStep(deps, scope, begun);
   const { decision, ruler, tools, resolved } = context;
   const { messageId } = begun;

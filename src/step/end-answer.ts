@@ -2,6 +2,7 @@ import { type AfterAnswer, afterAnswer } from '../domain/context/after-answer.ts
 import { priorFrom } from '../domain/context/calibration.ts';
 import { costOf } from '../domain/context/cost.ts';
 import { UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
+import { isDoomLoop } from '../domain/doom-loop.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part, ViewMessage } from '../domain/message.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../domain/settlement.ts';
@@ -25,7 +26,8 @@ export async function endWholeAnswer(
   const { deps, scope, context, runner } = answering;
   if (written) await settleOpenCalls(answering, response);
   const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
-  const after = assess(answering, response, rawFinishReason, toolCalls);
+  const answered = messageOf(answering, response);
+  const after = assess(answering, answered, response, rawFinishReason, toolCalls);
   await learnLimits(deps, context, after.learned);
   if (after.dropAnswer === true || after.exhausted !== undefined) return dropAnswer(answering, response, after);
   const ending = await endStep(deps, scope, {
@@ -43,27 +45,33 @@ export async function endWholeAnswer(
       stillRan: runner.stillRan(),
       ...(after.before !== undefined && { before: after.before }),
       ...(after.isUnfinished === true && { isUnfinished: true }),
+      ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
       ...refusalOf(response.finishReason),
     },
   });
   if (ending === 'run-ended') await sharePrior(answering, after);
 }
 
+/** The answer as the view of the next step will hold it, outcomes of its calls included. */
+function messageOf(answering: Answering, response: ModelResponse): ViewMessage {
+  return {
+    id: answering.messageId,
+    seq: answering.context.messageSeq,
+    role: 'assistant',
+    model: answering.scope.agent.model,
+    parts: response.parts.map((part, index) => settled(answering, part, index)),
+  };
+}
+
 function assess(
   answering: Answering,
+  message: ViewMessage,
   response: ModelResponse,
   rawFinishReason: string | null,
   toolCalls: number,
 ): AfterAnswer {
   const { scope, context, maxOutputTokens, isWindowBound } = answering;
-  const { ruler, view, measurement, messageSeq } = context;
-  const message: ViewMessage = {
-    id: answering.messageId,
-    seq: messageSeq,
-    role: 'assistant',
-    model: scope.agent.model,
-    parts: response.parts.map((part, index) => settled(answering, part, index)),
-  };
+  const { ruler, view, measurement } = context;
   return afterAnswer({
     ruler,
     state: scope.contextState,

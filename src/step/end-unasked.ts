@@ -1,11 +1,33 @@
 import type { ContextDecision } from '../domain/context/decide.ts';
 import { withPending } from '../domain/context/overflow-plan.ts';
+import type { StepOutcome } from '../domain/next-step.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { StepDeps } from './deps.ts';
 import { endStep } from './finish.ts';
 import { resetEvent } from './partial-answer.ts';
 import type { StepContext } from './step-context.ts';
+
+/** The run has used up what it may use: the model is not asked any more. */
+export async function endAtLimit(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  limit: NonNullable<StepOutcome['limit']>,
+): Promise<void> {
+  const outcome = { finishReason: 'aborted', toolCalls: 0, stillRan: [], limit } as const;
+  await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
+}
+
+function unaskedEnding(scope: JobScope, messageId: string) {
+  return {
+    messageId,
+    response: { messageId, parts: [], superseded: true },
+    usage: NO_USAGE,
+    steps: 0,
+    events: [resetEvent(scope, messageId)],
+  } as const;
+}
 
 /**
  * The view does not fit, or is about to: the model is not asked. The message that was opened is dropped, and the step
@@ -17,13 +39,7 @@ export async function endUnasked(
   { messageId }: StepContext,
   decision: Exclude<ContextDecision, { kind: 'proceed' }>,
 ): Promise<void> {
-  const unasked = {
-    messageId,
-    response: { messageId, parts: [], superseded: true },
-    usage: NO_USAGE,
-    steps: 0,
-    events: [resetEvent(scope, messageId)],
-  } as const;
+  const unasked = unaskedEnding(scope, messageId);
   const outcome = { finishReason: 'other', toolCalls: 0, stillRan: [] } as const;
   if (decision.kind === 'exhausted') {
     await endStep(deps, scope, { ...unasked, outcome: { ...outcome, exhausted: decision.error } });

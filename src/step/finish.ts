@@ -1,3 +1,4 @@
+import { limitReached } from '../domain/budget.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
@@ -22,7 +23,7 @@ export type StepEnding = Readonly<{
   /** 1 when the step counts against the run's limit. */
   steps: 0 | 1;
   events: readonly NewEvent[];
-  outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps' | 'nextRunId'>;
+  outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps'>;
 }>;
 
 /**
@@ -41,7 +42,7 @@ export async function endStep(
     stepNo: scope.stepNo,
     stepsBefore: scope.stepsBefore,
     maxSteps: scope.maxSteps,
-    nextRunId: deps.newId(),
+    ...limitOf(scope, ending),
   });
   const events = [...ending.events, ...completedEvents(scope, ending)];
   const finished = await finishStep(deps.db, scope.fence, {
@@ -53,12 +54,19 @@ export async function endStep(
     steps: ending.steps,
     events,
     next,
-    maintenanceRunId: deps.newId(),
+    nextRunId: deps.newId(),
   });
   if (!(await passOn(deps, scope, finished, next)) || finished === null) return 'fenced';
   const { branch } = finished;
   deps.log('info', { event: 'step_finished', ...logFields(scope), branch, finishReason, toolCalls });
   return 'status' in next[branch] ? 'run-ended' : 'run-goes-on';
+}
+
+/** The limit that the run has reached with this step, where it did not come to its end by itself. */
+function limitOf(scope: JobScope, { usage, costUsd = 0, outcome }: StepEnding): Pick<StepOutcome, 'limit'> {
+  const spent = { tokens: usage.inputTokens + usage.outputTokens, costUsd };
+  const limit = outcome.limit ?? limitReached(scope.budget, spent, performance.now() >= scope.deadlineAtMs);
+  return limit === null ? {} : { limit };
 }
 
 function completedEvents(scope: JobScope, ending: StepEnding): NewEvent[] {

@@ -1,10 +1,12 @@
+import { sql } from 'kysely';
 import { formatId } from '../domain/ids.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
+import { dropWaiting } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
 import { findRun } from './runs.ts';
-import { lockSession } from './sessions.ts';
+import { type LockedSession, lockSession } from './sessions.ts';
 
 export type CancelOutcome = Readonly<{
   runId: string;
@@ -24,24 +26,57 @@ export type CancelOutcome = Readonly<{
 export async function requestCancel(db: Db, tenantId: string, runId: string): Promise<CancelOutcome> {
   const { session_id: sessionId } = await findRun(db, tenantId, runId);
   return db.transaction().execute(async (tx) => {
-    const { event_seq: eventSeq } = await lockSession(tx, tenantId, sessionId);
-    return cancelLocked(tx, sessionId, eventSeq, runId);
+    const session = await lockSession(tx, tenantId, sessionId);
+    if (session.next_run_id === runId) return cancelPromised(tx, session, runId);
+    return cancelLocked(tx, sessionId, session.event_seq, runId);
   });
 }
 
 /**
  * The same for whatever run the session has at this moment; null when it has none.
+ * @param clearsQueue removes what waits as well
  * @throws BatonError `not_found`
  */
-export async function requestSessionCancel(db: Db, tenantId: string, sessionId: string): Promise<CancelOutcome | null> {
+export async function requestSessionCancel(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  clearsQueue = false,
+): Promise<Readonly<{ outcome: CancelOutcome | null; eventSeq: number }>> {
   return db.transaction().execute(async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
-    if (session.active_run_id === null) return null;
-    return cancelLocked(tx, sessionId, session.event_seq, session.active_run_id);
+    const runId = session.active_run_id;
+    const outcome = runId === null ? null : await cancelLocked(tx, sessionId, session.event_seq, runId);
+    const eventSeq = outcome?.eventSeq ?? session.event_seq;
+    if (!clearsQueue) return { outcome, eventSeq };
+    return { outcome, eventSeq: (await dropWaiting(tx, session, null))?.eventSeq ?? eventSeq };
   });
 }
 
-async function cancelLocked(tx: Tx, sessionId: string, eventSeqBefore: number, runId: string): Promise<CancelOutcome> {
+/** A run that had not begun ends before it does. What waited for it is parked, as after every cancel. */
+async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Promise<CancelOutcome> {
+  await sql`
+    insert into runs (id, tenant_id, session_id, status, cancel_requested_at, finished_at)
+    values (${runId}, ${session.tenant_id}, ${session.id}, 'cancelled', clock_timestamp(), clock_timestamp())`.execute(
+    tx,
+  );
+  await sql`update sessions set next_run_id = null where id = ${session.id}`.execute(tx);
+  await sql`
+    update inbox set run_id = ${runId}
+    where session_id = ${session.id} and consumed_message_seq is null and run_id is null`.execute(tx);
+  const eventSeq = await appendEvents(tx, session.id, runId, [
+    { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
+  ]);
+  return { runId, status: 'cancelled', sessionId: session.id, eventSeq, notify: false };
+}
+
+/** The same for whoever has the session's lock. */
+export async function cancelLocked(
+  tx: Tx,
+  sessionId: string,
+  eventSeqBefore: number,
+  runId: string,
+): Promise<CancelOutcome> {
   const run = await tx
     .selectFrom('runs')
     .selectAll()
@@ -57,7 +92,7 @@ async function cancelLocked(tx: Tx, sessionId: string, eventSeqBefore: number, r
   }
   await tx
     .updateTable('runs')
-    .set({ status: 'cancelling', cancel_requested_at: new Date() })
+    .set({ status: 'cancelling', cancel_requested_at: sql`clock_timestamp()` })
     .where('id', '=', runId)
     .execute();
   const eventSeq = await appendEvents(tx, sessionId, runId, [
@@ -71,8 +106,8 @@ async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ st
     .updateTable('runs')
     .set((eb) => ({
       status: 'cancelled',
-      cancel_requested_at: new Date(),
-      finished_at: new Date(),
+      cancel_requested_at: sql`clock_timestamp()`,
+      finished_at: sql`clock_timestamp()`,
       pending_kind: null,
       epoch: eb('epoch', '+', 1),
     }))

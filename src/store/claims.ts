@@ -52,6 +52,14 @@ const claimedSchema = z.object({
     attempt: z.number().int(),
     stepCount: z.number().int(),
     maxSteps: z.number().int().nullable(),
+    budget: z.object({
+      maxTokens: z.number().nullable(),
+      maxCostUsd: z.number().nullable(),
+      usedTokens: z.number(),
+      usedCostUsd: z.number(),
+    }),
+    /** Until the run's deadline; null where it has none. */
+    timeLeftMs: z.number().nullable(),
     resumeCount: z.number().int(),
     traceparent: z.string().nullable(),
   }),

@@ -3,12 +3,13 @@ import { z } from 'zod';
 import { type ContextState, contextStateSchema } from '../domain/context/state.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import { type JobPayload, jobPayloadSchema } from '../domain/job.ts';
+import type { JobPayload } from '../domain/job.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { PendingKind } from '../domain/run.ts';
 import { viewSchema } from './claims.ts';
 import type { Db } from './database.ts';
 import { lockSession, sessionNotFound } from './sessions.ts';
+import { startRun } from './start-run.ts';
 
 /** What a session's next request would be measured by, all of one moment. */
 export type SessionContext = Readonly<{
@@ -87,14 +88,10 @@ export async function requestMaintenance(
       return { runId: session.active_run_id, queued: true, eventSeq: session.event_seq, job: null };
     }
     await sql`select baton_take_requested(${sessionId})`.execute(tx);
-    const { rows } = await sql<{ seq: number }>`
-      select baton_start_run(${sessionId}, ${runId}, 'maintenance', null, null, ${kind}) as seq`.execute(tx);
-    const job = await sql<{ job: unknown }>`select baton_job_of(${runId}) as job`.execute(tx);
     return {
       runId,
       queued: false,
-      eventSeq: rows[0]?.seq ?? session.event_seq,
-      job: jobPayloadSchema.parse(job.rows[0]?.job),
+      ...(await startRun(tx, { sessionId, runId, kind: 'maintenance', pendingKind: kind })),
     };
   });
 }

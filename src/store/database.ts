@@ -1,4 +1,4 @@
-import { Kysely, PostgresDialect, type Transaction } from 'kysely';
+import { Kysely, PostgresDialect, Transaction } from 'kysely';
 import pg from 'pg';
 import type { Tables } from './tables.ts';
 
@@ -17,6 +17,11 @@ export type DatabaseOptions = Readonly<{
 }>;
 
 const INT8_OID = 20;
+
+/** Runs `work` in a transaction: in the caller's, where `db` is one. */
+export function inTransaction<T>(db: Db | Tx, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return db instanceof Transaction ? work(db) : db.transaction().execute(work);
+}
 
 /** A server that never answers must not keep its callers waiting for ever; a busy pool may take a moment. */
 const CONNECT_TIMEOUT_MS = 10_000;

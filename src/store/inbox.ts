@@ -1,28 +1,36 @@
-import { sql } from 'kysely';
+import { placeMessage, type RequestedDelivery, storedDelivery } from '../domain/delivery.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { UserPart } from '../domain/message.ts';
 import type { RunStatus } from '../domain/run.ts';
-import type { Db, Tx } from './database.ts';
+import type { RunLimits } from '../domain/run-limits.ts';
+import type { Delivery } from '../domain/session.ts';
+import { cancelLocked } from './cancels.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
-import { lockSession } from './sessions.ts';
+import { type LockedSession, lockSession } from './sessions.ts';
+import { startRun } from './start-run.ts';
 
 export type NewInboxMessage = Readonly<{
   tenantId: string;
   sessionId: string;
   messageId: string;
   content: readonly UserPart[];
+  /** How it is taken up where a run is at work. Default `steer`. */
+  delivery?: RequestedDelivery;
   /** The id for the run, should this message start one. */
   runId: string;
-  maxSteps: number | null;
+  /** Of the run that it starts; the newest that waits counts. */
+  limits?: RunLimits;
 }>;
 
 export type AcceptedMessage = Readonly<{
   messageId: string;
+  /** The run that takes it up: one that waits for its turn is there under this id already. */
   runId: string;
-  /** True when a run was active already: the message waits for its next step boundary. */
+  /** True when a run is at work that the message waits for. */
   queued: boolean;
   /** Its place among the waiting messages, from 1; 0 when it does not wait behind a run. */
   position: number;
@@ -31,63 +39,85 @@ export type AcceptedMessage = Readonly<{
   eventSeq: number;
   /** The job to enqueue, when a run was started. */
   job: JobPayload | null;
+  /** The run whose worker must be told of its cancel. */
+  cancelledRunId: string | null;
 }>;
 
 /**
- * Accepts a user message: it is in the inbox when this returns, and a run is there that will take it up. Sent again with
- * the same id it changes nothing and gives the answer of now.
- * @throws BatonError `not_found`, `session_closed`, `conflict` (the id belongs to another session)
+ * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it up. Sent
+ * again with the same id it changes nothing and gives the answer of now.
+ * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `conflict` (the id is taken)
  */
-export async function acceptMessage(db: Db, message: NewInboxMessage): Promise<AcceptedMessage> {
-  return db.transaction().execute(async (tx) => {
-    const session = await lockSession(tx, message.tenantId, message.sessionId);
-    const known = await tx
-      .selectFrom('inbox')
-      .select(['session_id', 'seq', 'run_id', 'consumed_message_seq'])
-      .where('id', '=', message.messageId)
-      .executeTakeFirst();
-    if (known !== undefined) return replayAccepted(tx, message, session.event_seq, known);
-    await refuseTakenId(tx, message.messageId);
-    if (session.status === 'closed') {
-      throw new BatonError('session_closed', `session ${formatId('session', session.id)} takes no more messages`);
-    }
-    const runId = session.active_run_id ?? message.runId;
-    if (session.active_run_id === null) {
-      await sql`select baton_start_run(${session.id}, ${runId}, 'task', ${message.maxSteps}, null)`.execute(tx);
-    }
-    await insertInboxRow(tx, message, session.inbox_seq + 1, runId);
-    if (session.active_run_id === null) {
-      const job: JobPayload = { runId, kind: 'step', no: 1, dispatch: 1 };
-      const eventSeq = session.event_seq + 1;
-      return { messageId: message.messageId, runId, queued: false, position: 0, status: 'queued', eventSeq, job };
-    }
-    const taken = await takeOverMaintenance(tx, runId, message.maxSteps);
-    if (taken !== null) {
-      const eventSeq = session.event_seq;
-      return { messageId: message.messageId, runId, queued: false, position: 0, status: taken, eventSeq, job: null };
-    }
-    const position = await countWaiting(tx, session.id, session.inbox_seq + 1);
-    const eventSeq = await appendEvents(tx, session.id, runId, [
-      { type: 'message:queued', data: { position, id: formatId('message', message.messageId) } },
-    ]);
-    const status = await statusOf(tx, runId);
-    return { messageId: message.messageId, runId, queued: true, position, status, eventSeq, job: null };
-  });
+export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
+  return inTransaction(db, (tx) => accept(tx, message));
 }
 
-/**
- * A compaction or prune of an idle session is no work that a message waits behind: its run becomes the message's own and
- * takes it up afterwards. Null: the run is a task already.
- */
-async function takeOverMaintenance(tx: Tx, runId: string, maxSteps: number | null): Promise<RunStatus | null> {
-  const run = await tx
-    .updateTable('runs')
-    .set({ kind: 'task', ...(maxSteps !== null && { max_steps: maxSteps }) })
-    .where('id', '=', runId)
-    .where('kind', '=', 'maintenance')
-    .returning('status')
+async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
+  const session = await lockSession(tx, message.tenantId, message.sessionId);
+  const known = await tx
+    .selectFrom('inbox')
+    .select(['session_id', 'seq', 'run_id', 'consumed_message_seq'])
+    .where('id', '=', message.messageId)
     .executeTakeFirst();
-  return run?.status ?? null;
+  if (known !== undefined) return replayAccepted(tx, message, session, known);
+  await refuseTakenId(tx, message.messageId);
+  if (session.status === 'closed') {
+    throw new BatonError('session_closed', `session ${formatId('session', session.id)} takes no more messages`);
+  }
+  const active = session.active_run_id === null ? null : await stateOf(tx, session.active_run_id);
+  const requested = message.delivery ?? 'steer';
+  const place = placeMessage(requested, active);
+  const stored = { ...message, delivery: storedDelivery(requested) };
+  if (place === 'refuse') {
+    throw new BatonError('session_busy', `session ${formatId('session', session.id)} is at work`);
+  }
+  if (active === null || place === 'start') return startWith(tx, session, stored);
+  if (place === 'join') return enqueue(tx, session, stored, active.id, active);
+  // The message after the cancel: what comes later than a cancel is not parked by it.
+  const cancelled = place === 'interrupt' ? await cancelLocked(tx, session.id, session.event_seq, active.id) : null;
+  const current = { ...session, event_seq: cancelled?.eventSeq ?? session.event_seq };
+  if (cancelled?.status === 'cancelled') return startWith(tx, current, stored);
+  const accepted = await enqueue(tx, current, stored, null, active);
+  return { ...accepted, cancelledRunId: cancelled?.notify === true ? cancelled.runId : null };
+}
+
+type StoredMessage = NewInboxMessage & Readonly<{ delivery: Delivery }>;
+type ActiveRun = Awaited<ReturnType<typeof stateOf>>;
+
+async function startWith(tx: Tx, session: LockedSession, message: StoredMessage): Promise<AcceptedMessage> {
+  const runId = session.next_run_id ?? message.runId;
+  await insertInboxRow(tx, message, session.inbox_seq + 1, null);
+  const { job, eventSeq } = await startRun(tx, { sessionId: session.id, runId });
+  const { messageId } = message;
+  return { messageId, runId, queued: false, position: 0, status: 'queued', eventSeq, job, cancelledRunId: null };
+}
+
+/** @param runId that takes it up: the active one, or null for the one that is to follow */
+async function enqueue(
+  tx: Tx,
+  session: LockedSession,
+  message: StoredMessage,
+  runId: string | null,
+  active: ActiveRun,
+): Promise<AcceptedMessage> {
+  const { messageId } = message;
+  await insertInboxRow(tx, message, session.inbox_seq + 1, runId);
+  const promised = runId ?? (await promiseRun(tx, session, message.runId));
+  const status = runId === null ? 'queued' : active.status;
+  const accepted = { messageId, runId: promised, status, job: null, cancelledRunId: null };
+  if (active.kind === 'maintenance') return { ...accepted, queued: false, position: 0, eventSeq: session.event_seq };
+  const position = await countWaiting(tx, session.id, session.inbox_seq + 1);
+  const eventSeq = await appendEvents(tx, session.id, active.id, [
+    { type: 'message:queued', data: { position, id: formatId('message', messageId) } },
+  ]);
+  return { ...accepted, queued: true, position, eventSeq };
+}
+
+/** The id of the run after the active one: known before it begins, so that whoever waits for it can. */
+export async function promiseRun(tx: Tx, session: LockedSession, freshId: string): Promise<string> {
+  if (session.next_run_id !== null) return session.next_run_id;
+  await tx.updateTable('sessions').set({ next_run_id: freshId }).where('id', '=', session.id).execute();
+  return freshId;
 }
 
 /** An inbox item keeps its id in the transcript: one that an assistant's message has already would never fit in. */
@@ -98,7 +128,7 @@ async function refuseTakenId(tx: Tx, messageId: string): Promise<void> {
   }
 }
 
-async function insertInboxRow(tx: Tx, message: NewInboxMessage, seq: number, runId: string): Promise<void> {
+async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId: string | null): Promise<void> {
   await tx
     .insertInto('inbox')
     .values({
@@ -106,31 +136,45 @@ async function insertInboxRow(tx: Tx, message: NewInboxMessage, seq: number, run
       seq,
       tenant_id: message.tenantId,
       id: message.messageId,
-      delivery: 'steer',
+      delivery: message.delivery,
       content: toJson(message.content),
+      limits: toJson(message.limits ?? {}),
       run_id: runId,
     })
     .execute();
   await tx.updateTable('sessions').set({ inbox_seq: seq }).where('id', '=', message.sessionId).execute();
 }
 
+type KnownItem = Readonly<{
+  session_id: string;
+  seq: number;
+  run_id: string | null;
+  consumed_message_seq: number | null;
+}>;
+
 async function replayAccepted(
   tx: Tx,
-  message: NewInboxMessage,
-  eventSeq: number,
-  known: Readonly<{ session_id: string; seq: number; run_id: string | null; consumed_message_seq: number | null }>,
+  { messageId, sessionId }: NewInboxMessage,
+  session: LockedSession,
+  known: KnownItem,
 ): Promise<AcceptedMessage> {
-  if (known.session_id !== message.sessionId || known.run_id === null) {
-    throw new BatonError('conflict', `message ${formatId('message', message.messageId)} exists already`);
+  const runId = known.run_id ?? session.next_run_id;
+  if (known.session_id !== sessionId || runId === null) {
+    throw new BatonError('conflict', `message ${formatId('message', messageId)} exists already`);
   }
-  const waits =
-    known.consumed_message_seq === null && !(await startedRun(tx, message.sessionId, known.seq, known.run_id));
-  const position = waits ? await countWaiting(tx, message.sessionId, known.seq) : 0;
-  const status = await statusOf(tx, known.run_id);
-  return { messageId: message.messageId, runId: known.run_id, queued: waits, position, status, eventSeq, job: null };
+  const isWaiting = known.consumed_message_seq === null && (await waitsBehindRun(tx, session, known));
+  const position = isWaiting ? await countWaiting(tx, sessionId, known.seq) : 0;
+  const status = known.run_id === null ? 'queued' : (await stateOf(tx, known.run_id)).status;
+  const eventSeq = session.event_seq;
+  return { messageId, runId, queued: isWaiting, position, status, eventSeq, job: null, cancelledRunId: null };
 }
 
-/** The first message of a run does not wait behind it. */
+/** A message waits behind a run that is at work; the first one of a run does not wait behind that. */
+async function waitsBehindRun(tx: Tx, session: LockedSession, { seq, run_id: runId }: KnownItem): Promise<boolean> {
+  if (runId !== null) return !(await startedRun(tx, session.id, seq, runId));
+  return session.active_run_id !== null && (await stateOf(tx, session.active_run_id)).kind === 'task';
+}
+
 async function startedRun(tx: Tx, sessionId: string, seq: number, runId: string): Promise<boolean> {
   const earlier = await tx
     .selectFrom('inbox')
@@ -153,26 +197,6 @@ async function countWaiting(tx: Tx, sessionId: string, uptoSeq: number): Promise
   return count;
 }
 
-async function statusOf(tx: Tx, runId: string): Promise<RunStatus> {
-  const { status } = await tx.selectFrom('runs').select('status').where('id', '=', runId).executeTakeFirstOrThrow();
-  return status;
-}
-
-export type WaitingMessage = Readonly<{
-  id: string;
-  seq: number;
-  delivery: string;
-  content: unknown[];
-  enqueuedAt: Date;
-}>;
-
-/** What waits in a session's inbox, in order. */
-export async function listWaiting(db: Db, sessionId: string): Promise<WaitingMessage[]> {
-  return db
-    .selectFrom('inbox')
-    .select(['id', 'seq', 'delivery', 'content', 'enqueued_at as enqueuedAt'])
-    .where('session_id', '=', sessionId)
-    .where('consumed_message_seq', 'is', null)
-    .orderBy('seq')
-    .execute();
+async function stateOf(tx: Tx, runId: string) {
+  return tx.selectFrom('runs').select(['id', 'kind', 'status']).where('id', '=', runId).executeTakeFirstOrThrow();
 }

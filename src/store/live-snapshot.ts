@@ -3,8 +3,8 @@ import type { SessionStatus } from '../domain/session.ts';
 import type { Usage } from '../domain/usage.ts';
 import { readChunks, type StreamedText } from './chunks.ts';
 import type { Db } from './database.ts';
-import { listWaiting, type WaitingMessage } from './inbox.ts';
 import { findSession } from './sessions.ts';
+import { listWaiting, type WaitingMessage } from './waiting.ts';
 
 /** What a reader needs to know of a session before it follows it: all of it as of one moment. */
 export type LiveSnapshot = Readonly<{

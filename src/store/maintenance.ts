@@ -78,8 +78,8 @@ export type MaintenanceFinish = Readonly<{
   costUsd: number;
   events: readonly NewEvent[];
   next: NextPlan;
-  /** The id for the run of a further compaction or prune that was asked for, should this run end here. */
-  maintenanceRunId: string;
+  /** The id for the run that follows, should this one end here and nobody was promised another. */
+  nextRunId: string;
 }>;
 
 /**

@@ -1,7 +1,9 @@
+import type { Selectable } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { RunStatus } from '../domain/run.ts';
 import type { Db } from './database.ts';
+import type { RunsTable } from './tables.ts';
 
 const COLUMNS = [
   'id',
@@ -11,6 +13,9 @@ const COLUMNS = [
   'status_reason',
   'step_count',
   'max_steps',
+  'budget_tokens',
+  'budget_cost_usd',
+  'deadline_at',
   'cancel_requested_at',
   'error',
   'input_tokens',
@@ -24,19 +29,66 @@ const COLUMNS = [
   'finished_at',
 ] as const;
 
-export type RunRow = Awaited<ReturnType<typeof findRun>>;
+export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number]>;
 
 /** @throws BatonError `not_found` */
-export async function findRun(db: Db, tenantId: string, id: string) {
-  const row = await db
+export async function findRun(db: Db, tenantId: string, id: string): Promise<RunRow> {
+  // A run that is promised may begin between two looks: then it is found at the third.
+  const row =
+    (await readRun(db, tenantId, id)) ?? (await promisedRun(db, tenantId, id)) ?? (await readRun(db, tenantId, id));
+  if (row === undefined) throw new BatonError('not_found', `run ${formatId('run', id)} does not exist`);
+  return row;
+}
+
+function readRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefined> {
+  return db
     .selectFrom('runs')
     .select(COLUMNS)
     .where('id', '=', id)
     .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
-  if (row === undefined) throw new BatonError('not_found', `run ${formatId('run', id)} does not exist`);
-  return row;
 }
+
+/** A run that follows the active one of its session: those who wait for it know its id before it begins. */
+async function promisedRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefined> {
+  const session = await db
+    .selectFrom('sessions')
+    .select(['id', 'updated_at'])
+    .select((eb) =>
+      eb
+        .selectFrom('inbox')
+        .select((inner) => inner.fn.min('enqueued_at').as('since'))
+        .whereRef('inbox.session_id', '=', 'sessions.id')
+        .where('consumed_message_seq', 'is', null)
+        .as('since'),
+    )
+    .where('next_run_id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  if (session === undefined) return undefined;
+  return { ...PROMISED, id, session_id: session.id, created_at: session.since ?? session.updated_at };
+}
+
+const PROMISED = {
+  kind: 'task',
+  status: 'queued',
+  status_reason: null,
+  step_count: 0,
+  max_steps: null,
+  budget_tokens: null,
+  budget_cost_usd: null,
+  deadline_at: null,
+  cancel_requested_at: null,
+  error: null,
+  input_tokens: 0,
+  output_tokens: 0,
+  reasoning_tokens: 0,
+  cache_read_tokens: 0,
+  cache_write_tokens: 0,
+  cost_usd: 0,
+  started_at: null,
+  finished_at: null,
+} as const;
 
 export type RunFilter = Readonly<{
   tenantId: string;

@@ -92,6 +92,8 @@ export async function listSessions(db: Db, filter: SessionFilter): Promise<Sessi
   return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(filter.limit).execute();
 }
 
+export type LockedSession = Awaited<ReturnType<typeof lockSession>>;
+
 /** The session's row, locked until the transaction ends. @throws BatonError `not_found` */
 export async function lockSession(tx: Tx, tenantId: string, id: string) {
   const row = await tx

@@ -117,8 +117,8 @@ export type StepFinish = Readonly<{
   next: NextPlan;
   /** A prune that the view is worth, should this run end here and no message wait. */
   maintenanceAtEnd?: 'prune';
-  /** The id for the run of a compaction or prune, should this run end here. */
-  maintenanceRunId: string;
+  /** The id for the run that follows, should this one end here and nobody was promised another. */
+  nextRunId: string;
 }>;
 
 /** Ends the step: response, usage, events and what comes next commit together. Null: fenced. */

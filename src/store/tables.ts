@@ -29,6 +29,7 @@ type SessionsTable = {
   view_start_seq: Generated<number>;
   summary_message_seq: number | null;
   context_state: ColumnType<Record<string, unknown>, string | undefined, string>;
+  next_run_id: string | null;
   requested_maintenance: Exclude<PendingKind, 'step'> | null;
   input_tokens: Generated<number>;
   output_tokens: Generated<number>;
@@ -44,7 +45,7 @@ type SessionsTable = {
   updated_at: DefaultTime;
 };
 
-type RunsTable = {
+export type RunsTable = {
   id: string;
   tenant_id: Generated<string>;
   session_id: string;
@@ -141,6 +142,7 @@ type InboxTable = {
   id: string;
   delivery: Generated<Delivery>;
   content: ColumnType<unknown[], string, string>;
+  limits: ColumnType<unknown, string | undefined, never>;
   run_id: string | null;
   enqueued_at: DefaultTime;
   consumed_message_seq: number | null;

@@ -14,13 +14,14 @@ describe('after a compaction or a prune', () => {
     expect(ifMessagesWait).toEqual(otherwise);
   });
 
-  it('a maintenance run is done, unless a message came meanwhile: then it takes it up', () => {
+  it('a maintenance run is done, and a message that came meanwhile gets a run of its own', () => {
     const { ifMessagesWait, otherwise } = plan('maintenance', 'step');
     expect(otherwise).toEqual({
       status: 'completed',
+      takesUpWaiting: true,
       events: [{ type: 'run:completed', data: { runId: formatId('run', RUN), finishReason: 'stop' } }],
     });
-    expect(ifMessagesWait).toEqual({ pendingKind: 'step', pendingNo: 7, events: [] });
+    expect(ifMessagesWait).toEqual(otherwise);
   });
 
   it.each(['task', 'maintenance'] as const)(

@@ -37,6 +37,8 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
   'llm:unsupported-input': { model: 'a', mediaTypes: ['image/png'] },
   'message:queued': { position: 1, id: 'msg_1' },
   'message:dequeued': { count: 1, ids: ['msg_1'], coalesced: false },
+  'message:changed': { id: 'msg_1', delivery: 'followup' },
+  'message:removed': { ids: ['msg_1'] },
   'message:created': { messageId: 'msg_1', seq: 1, role: 'user', parts: [{ type: 'text', text: 'hi' }] },
   'context:compressed': {
     originalTokens: 10,

@@ -7,7 +7,6 @@ import { type Branch, planNext, type StepOutcome } from '../../src/domain/next-s
 import { canMoveRun } from '../../src/domain/run.ts';
 
 const RUN = '018f2b5c-0000-7000-8000-000000000001';
-const NEXT_RUN = '018f2b5c-0000-7000-8000-000000000002';
 const FAILURE = { code: 'auth', message: 'The key was refused.' } as const;
 
 const outcome = (more: Partial<StepOutcome> = {}): StepOutcome => ({
@@ -18,7 +17,6 @@ const outcome = (more: Partial<StepOutcome> = {}): StepOutcome => ({
   finishReason: 'stop',
   toolCalls: 0,
   stillRan: [],
-  nextRunId: NEXT_RUN,
   ...more,
 });
 
@@ -63,15 +61,15 @@ describe('what follows a step', () => {
 
   it('gives waiting messages a run of their own when a limit ended this one', () => {
     const { ifMessagesWait } = planNext(outcome({ toolCalls: 1, maxSteps: 4 }));
-    expect(ifMessagesWait).toMatchObject({ status: 'incomplete', reason: 'max_steps', nextRunId: NEXT_RUN });
+    expect(ifMessagesWait).toMatchObject({ status: 'incomplete', reason: 'max_steps', takesUpWaiting: true });
   });
 
   it.each([{ error: FAILURE }, { finishReason: 'aborted' as const }])(
     'leaves waiting messages parked after a failure and after a cancel: %j',
     (step) => {
       const plan = planNext(outcome(step));
-      expect(plan.ifCancelled).not.toHaveProperty('nextRunId');
-      if (step.error !== undefined) expect(plan.ifMessagesWait).not.toHaveProperty('nextRunId');
+      expect(plan.ifCancelled).not.toHaveProperty('takesUpWaiting');
+      if (step.error !== undefined) expect(plan.ifMessagesWait).not.toHaveProperty('takesUpWaiting');
     },
   );
 });
@@ -104,7 +102,7 @@ describe('after any step', () => {
     fc.assert(
       fc.property(anyOutcome, (step) => {
         const { ifMessagesWait } = planNext(step);
-        if ('status' in ifMessagesWait) expect(ifMessagesWait.nextRunId).toBe(step.nextRunId);
+        if ('status' in ifMessagesWait) expect(ifMessagesWait.takesUpWaiting).toBe(true);
         else expect(ifMessagesWait.pendingNo).toBe(step.stepNo + 1);
       }),
     );

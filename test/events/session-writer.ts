@@ -59,7 +59,7 @@ export async function createSessionWriter(db: Db): Promise<SessionWriter> {
       return write(tx);
     });
 
-  await underLock((tx) => sql`select baton_start_run(${sessionId}, ${runId}, 'task', null, null)`.execute(tx));
+  await underLock((tx) => sql`select baton_start_run(${sessionId}, ${runId}, 'task', null)`.execute(tx));
 
   return {
     sessionId,

@@ -41,7 +41,6 @@ describe('joining', () => {
       messageId,
       content: [{ type: 'text', text: 'and then?' }],
       runId: newId(),
-      maxSteps: null,
     });
     await using reader = startReader(deps(), writer.sessionId, null);
     const item = await reader.until(({ kind }) => kind === 'snapshot');

@@ -136,9 +136,11 @@ describe('a message that comes while a compaction is under way', () => {
     simulator.summaries([{ mode: 'ok', gate: 'summary' }]);
     simulator.script('test', [...readingReplies(5, 1_500), { text: 'Yes.' }]);
     await scenario.ask(TASK);
-    const { runId } = await scenario.compact();
+    const compaction = await scenario.compact();
     await simulator.gate('summary').reached;
-    expect(await scenario.send('All of them?')).toMatchObject({ runId });
+    const { runId, ...accepted } = await scenario.send('All of them?');
+    expect(runId).not.toBe(compaction.runId);
+    expect(accepted).toMatchObject({ queued: false, status: 'queued' });
     simulator.gate('summary').release();
     expect(await scenario.ended(runId)).toMatchObject({ ...COMPLETED, steps: 1 });
     expect(scenario.calls()).toEqual({ model: 7, refused: 0, summarizer: 1 });

@@ -137,7 +137,7 @@ describe('an answer that fills the window', () => {
     const large = { path: 'large.ts', tokens: 1, text: prose(3, 8_000) };
     simulator.script('test', (request) => {
       if (isCompacted(request)) return { text: 'Done.' };
-      const [read] = readingReplies(1, 1_500);
+      const read = readingReplies(8, 1_500)[resultsIn(request)];
       // It would never end by itself.
       const gates = { afterChunks: { count: 40, gate: 'the rest' } };
       return resultsIn(request) < 7
@@ -182,9 +182,10 @@ describe('while a compaction is under way', () => {
     expect(violations).toEqual([]);
     const after = steps.find(({ no }) => no > (summaries[0]?.no ?? 0))?.request?.messages ?? [];
     const shown = after.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])));
-    expect(shown.slice(-11)).toEqual([...texts, 'Steer left.']);
+    const heard = [...texts, 'Steer left.'].map((text, at) => `[${at + 1}]: ${text}`);
+    expect(shown.slice(-11)).toEqual(heard);
     expect(await eventsOf(scenario.service, scenario.sessionId, 'message:queued')).toHaveLength(11);
     const said = (await scenario.messages()).filter(({ role, parts }) => role === 'user' && parts[0]?.type === 'text');
-    expect(said.map(({ parts }) => parts[0]?.text)).toEqual([TASK, ...texts, 'Steer left.']);
+    expect(said.map(({ parts }) => parts.map(({ text }) => text))).toEqual([[TASK], heard]);
   });
 });

@@ -76,7 +76,7 @@ const nothingTo = (service: TestService, runId: string) => ({
     stepNo: 1,
     goesOnWith: 'step',
   }),
-  maintenanceRunId: service.deps.newId(),
+  nextRunId: service.deps.newId(),
 });
 
 /** Runs a prune job that waits in the middle, with its claim in hand, until `meanwhile` is done. */
@@ -178,7 +178,7 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
     expect(calls.every(({ output }) => output.length > 1_000)).toBe(true);
   });
 
-  it('takes up a message that comes meanwhile: the run becomes its own', async () => {
+  it('keeps nobody waiting: a message that comes meanwhile gets its run afterwards', async () => {
     await using service = await startTestService({ backend, tools: [readTool] });
     service.simulator.script('test', readingReplies(5, 1_500));
     const worker = await service.startWorker();
@@ -186,9 +186,11 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
     await worker[Symbol.asyncDispose]();
     const { runId } = await request(service, session);
     const sent = await service.send(session, 'And now?');
-    expect(sent).toMatchObject({ runId, job: null, queued: false, position: 0 });
+    expect(sent).toMatchObject({ job: null, queued: false, position: 0, status: 'queued' });
+    expect(sent.runId).not.toBe(runId);
     await service.startWorker();
-    expect(await service.ended(runId)).toMatchObject({ status: 'completed', kind: 'task' });
+    expect(await service.ended(sent.runId)).toMatchObject({ status: 'completed', kind: 'task' });
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed', kind: 'maintenance' });
     expect(requestsOf(service).steps.at(-1)?.request?.messages.at(-1)?.text).toBe('And now?');
   });
 

@@ -9,9 +9,10 @@ import { requestCancel } from '../../src/store/cancels.ts';
 import { readStreamedParts } from '../../src/store/chunks.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';
-import { acceptMessage, listWaiting } from '../../src/store/inbox.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { listWaiting } from '../../src/store/waiting.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
@@ -23,7 +24,6 @@ async function acceptWithoutJob(service: TestService, sessionId: string) {
     messageId: deps.newId(),
     content: [{ type: 'text', text: 'Go' }],
     runId: deps.newId(),
-    maxSteps: null,
   });
   if (accepted.job === null) throw new Error('a run was active');
   return { ...accepted, job: accepted.job };
@@ -106,7 +106,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
       await finishStep(db, fence, {
         usage: NO_USAGE,
         costUsd: 0,
-        maintenanceRunId: service.deps.newId(),
+        nextRunId: service.deps.newId(),
         steps: 1,
         events: [],
         next,
@@ -203,7 +203,6 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
       messageId: newId(),
       content,
       runId: newId(),
-      maxSteps: null,
     };
     await acceptMessage(db, waiting);
     await requestCancel(db, 'default', accepted.runId);
@@ -226,7 +225,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const [, answer] = await listMessages(db, session, 0, 10);
     const content = [{ type: 'text', text: 'Again' }] as const;
     const taken = { tenantId: 'default', sessionId: session, messageId: answer?.id ?? '', content };
-    await expect(acceptMessage(db, { ...taken, runId: newId(), maxSteps: null })).rejects.toMatchObject({
+    await expect(acceptMessage(db, { ...taken, runId: newId() })).rejects.toMatchObject({
       code: 'conflict',
     });
   });

@@ -53,14 +53,13 @@ async function endStep(db: Db, claimed: Claimed, response: ResponseWrite, error?
     finishReason: response.finishReason ?? 'other',
     toolCalls: 0,
     stillRan: [],
-    nextRunId: newId(),
     ...(error === undefined ? {} : { error }),
   });
   const finished = await finishStep(db, claimed.fence, {
     response,
     usage: USAGE,
     costUsd: 0,
-    maintenanceRunId: newId(),
+    nextRunId: newId(),
     steps: 1,
     events: [],
     next,

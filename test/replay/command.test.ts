@@ -92,7 +92,7 @@ test('a database in which other runs are active is left alone', async () => {
     metadata: {},
   });
   const content = [{ type: 'text' as const, text: 'Hi.' }];
-  const message = { tenantId: 'default', sessionId, messageId: newId(), content, runId, maxSteps: null };
+  const message = { tenantId: 'default', sessionId, messageId: newId(), content, runId };
   await acceptMessage(database.db, message);
   const { stderr, code } = await run([file], { DATABASE_URL: database.connectionString });
   expect(stderr).toContain('Other runs are active in this database');

@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/runtime/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
-import { acceptMessage, listWaiting, type NewInboxMessage } from '../../src/store/inbox.ts';
+import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
 import { findSession, insertSession } from '../../src/store/sessions.ts';
+import { listWaiting } from '../../src/store/waiting.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 async function createSession(db: Db, tenantId = 'default'): Promise<string> {
@@ -13,7 +14,7 @@ async function createSession(db: Db, tenantId = 'default'): Promise<string> {
 
 function message(sessionId: string, changes: Partial<NewInboxMessage> = {}): NewInboxMessage {
   const content = [{ type: 'text', text: 'Go' }] as const;
-  return { tenantId: 'default', sessionId, messageId: newId(), content, runId: newId(), maxSteps: null, ...changes };
+  return { tenantId: 'default', sessionId, messageId: newId(), content, runId: newId(), ...changes };
 }
 
 describe('the inbox of a session', () => {
@@ -21,7 +22,7 @@ describe('the inbox of a session', () => {
     await using database = await createTestDatabase();
     const { db } = database;
     const session = await createSession(db);
-    const first = message(session, { maxSteps: 7 });
+    const first = message(session, { limits: { maxSteps: 7 } });
     const accepted = await acceptMessage(db, first);
     expect(accepted).toMatchObject({ runId: first.runId, queued: false, position: 0, status: 'queued' });
     expect(accepted.job).toEqual({ runId: first.runId, kind: 'step', no: 1, dispatch: 1 });

@@ -15,13 +15,14 @@ import {
 } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
-import { acceptMessage, listWaiting } from '../../src/store/inbox.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
 import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
 import { findExpiredLeases, findUnclaimed, lockExpiredLease } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
 import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { listWaiting } from '../../src/store/waiting.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 import {
@@ -190,7 +191,6 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
         sessionId: sessionId(OLD_SESSION.n),
         messageId: randomUUID(),
         runId: randomUUID(),
-        maxSteps: null,
         content: [{ type: 'text', text: 'Go on.' }],
       });
     const claim = (db: Db) => {
@@ -295,12 +295,11 @@ function finish(db: Db, fence: Fence, stepNo: number) {
     finishReason: 'stop',
     toolCalls: 0,
     stillRan: [],
-    nextRunId: randomUUID(),
   });
   return finishStep(db, fence, {
     usage: NO_USAGE,
     costUsd: 0,
-    maintenanceRunId: randomUUID(),
+    nextRunId: randomUUID(),
     steps: 1,
     events: [],
     next,

@@ -23,7 +23,7 @@ function session(changes: Partial<NewSession> = {}): NewSession {
 async function startRun(db: Db, sessionId: string): Promise<string> {
   const content = [{ type: 'text', text: 'Go' }] as const;
   const ids = { messageId: newId(), runId: newId() };
-  return (await acceptMessage(db, { tenantId, sessionId, ...ids, content, maxSteps: null })).runId;
+  return (await acceptMessage(db, { tenantId, sessionId, ...ids, content })).runId;
 }
 
 /** All pages of a list, read by its cursor. */

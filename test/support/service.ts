@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { inject } from 'vitest';
 import { type Agent, agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import type { RunLimits } from '../../src/domain/run-limits.ts';
 import { loadConfig } from '../../src/runtime/config.ts';
 import { type Dependencies, openDependencies } from '../../src/runtime/dependencies.ts';
 import { type JobWorker, startJobWorker } from '../../src/runtime/job-worker.ts';
@@ -24,7 +25,7 @@ export type TestService = AsyncDisposable &
     environment: Readonly<Record<string, string>>;
     startWorker: () => Promise<JobWorker>;
     createSession: (agent?: Partial<Agent>) => Promise<string>;
-    send: (sessionId: string, text: string, options?: { maxSteps?: number }) => ReturnType<typeof acceptMessage>;
+    send: (sessionId: string, text: string, options?: RunLimits) => ReturnType<typeof acceptMessage>;
     ended: (runId: string) => Promise<RunRow>;
   }>;
 
@@ -68,7 +69,7 @@ export async function startTestService(options: TestServiceOptions): Promise<Tes
     environment,
     startWorker: async () => workers.use(await startJobWorker(deps)),
     createSession: (changes) => createSession(deps, { ...agent, tools: ['test'], ...changes }),
-    send: (sessionId, text, sendOptions) => send(deps, sessionId, text, sendOptions?.maxSteps ?? null),
+    send: (sessionId, text, sendOptions) => send(deps, sessionId, text, sendOptions ?? {}),
     ended: (runId) =>
       eventually(async () => {
         const run = await findRun(deps.db, 'default', runId);
@@ -93,14 +94,14 @@ async function createSession(deps: Dependencies, agent: Agent): Promise<string> 
 }
 
 /** What the API does with a message: accept it, then add the job. */
-async function send(deps: Dependencies, sessionId: string, text: string, maxSteps: number | null) {
+async function send(deps: Dependencies, sessionId: string, text: string, limits: RunLimits) {
   const accepted = await acceptMessage(deps.db, {
     tenantId: 'default',
     sessionId,
     messageId: deps.newId(),
     content: [{ type: 'text', text }],
     runId: deps.newId(),
-    maxSteps,
+    limits,
   });
   if (accepted.job !== null) await deps.jobs.add([accepted.job]);
   return accepted;

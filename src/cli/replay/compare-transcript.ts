@@ -2,6 +2,7 @@ import type { Part } from '../../domain/message.ts';
 import type { RecordedStep, Recording } from '../../simulator/recording.ts';
 import { sanitizeText } from '../../tools/sanitize-text.ts';
 import type { StoredMessage } from './api-client.ts';
+import { expectedMessages } from './expected-messages.ts';
 import { expectedParts } from './expected-parts.ts';
 import { compareValues, type Mismatch } from './mismatch.ts';
 
@@ -11,7 +12,8 @@ type Comparison = Readonly<{ asksOnceMore: boolean; comparesUsage?: boolean }>;
 export const isSummary = ({ parts }: StoredMessage): boolean => parts.some((part) => part.type === 'compaction');
 
 /**
- * Compares the stored transcript with the recording, message by message and part by part. Provider metadata is not
+ * Compares the stored transcript with the recording, message by message and part by part. User messages in a row
+ * are expected as the one that they were taken up as. Provider metadata is not
  * compared: it is the simulated provider's own. Neither are the tokens written to a cache, which the Responses protocol
  * does not report.
  * A summary stands beside the conversation: the messages that it stands for are still there, and it is left out.
@@ -23,20 +25,19 @@ export function compareTranscript(
   transcript: readonly StoredMessage[],
   { asksOnceMore, comparesUsage = true }: Comparison,
 ): Mismatch[] {
-  const { entries } = recording;
+  const expected = expectedMessages(recording);
   const spoken = withoutStopped(
     recording,
     transcript.filter((message) => !isSummary(message)),
   );
-  const mismatches = entries.flatMap((entry, index) => {
-    // The header is line 1.
-    const at = `line ${index + 2} (${entry.type})`;
+  const mismatches = expected.flatMap((wanted, index) => {
+    const { at } = wanted;
     const message = spoken[index];
     if (message === undefined) return [{ at, expected: 'a message', actual: 'none' }];
-    if (entry.type === 'user') return compareUser(at, entry.text, message);
-    return compareStep(at, comparesUsage ? entry : { ...entry, usage: undefined }, message);
+    if (wanted.type === 'user') return compareUser(at, wanted.texts, message);
+    return compareStep(at, comparesUsage ? wanted.step : { ...wanted.step, usage: undefined }, message);
   });
-  const rest = spoken.slice(entries.length).map((message) => message.role);
+  const rest = spoken.slice(expected.length).map((message) => message.role);
   return [...mismatches, ...compareValues('after the recording', asksOnceMore ? ['assistant'] : [], rest)];
 }
 
@@ -44,11 +45,12 @@ export function compareTranscript(
  * The transcript without the beginnings of answers that the service stopped for want of room: each is followed by the
  * whole answer.
  */
-export function withoutStopped({ entries }: Recording, messages: readonly StoredMessage[]): StoredMessage[] {
+export function withoutStopped(recording: Recording, messages: readonly StoredMessage[]): StoredMessage[] {
+  const expected = expectedMessages(recording);
   const kept: StoredMessage[] = [];
   for (const message of messages) {
-    const entry = entries[kept.length];
-    if (entry?.type !== 'step' || !isStopped(message, entry)) kept.push(message);
+    const wanted = expected[kept.length];
+    if (wanted?.type !== 'step' || !isStopped(message, wanted.step)) kept.push(message);
   }
   return kept;
 }
@@ -59,9 +61,10 @@ function isStopped({ role, finishReason, parts }: StoredMessage, step: RecordedS
   return sanitizeText(step.text).startsWith(text) && parts.every((part) => part.type !== 'tool');
 }
 
-function compareUser(at: string, text: string, message: StoredMessage): Mismatch[] {
+function compareUser(at: string, texts: readonly string[], message: StoredMessage): Mismatch[] {
   if (message.role !== 'user') return compareValues(`${at}, role`, 'user', message.role);
-  return compareParts(at, [{ type: 'text', text }], message.parts);
+  const parts = texts.map((text): Part => ({ type: 'text', text }));
+  return compareParts(at, parts, message.parts);
 }
 
 function compareStep(at: string, step: RecordedStep, message: StoredMessage): Mismatch[] {

@@ -162,6 +162,7 @@ function count(
   return {
     steps: answers.length - closing,
     toolCalls: answers.reduce((sum, { parts }) => sum + parts.filter((part) => part.type === 'tool').length, 0),
-    userMessages: spoken.length - answers.length,
+    // Each part is a message that was sent.
+    userMessages: spoken.reduce((sum, { role, parts }) => sum + (role === 'user' ? parts.length : 0), 0),
   };
 }

@@ -27,8 +27,17 @@ const cancelSession = createRoute({
   path: '/v1/sessions/{id}/cancel',
   tags,
   summary: 'Cancel the active run of a session',
-  description: 'Messages that wait stay in the queue. Nothing to cancel is no error.',
-  request: { params: idParams('session'), query: noQuery, body: emptyBody },
+  description: 'Messages that wait stay in the queue, unless it is to be cleared. Nothing to cancel is no error.',
+  request: {
+    params: idParams('session'),
+    query: noQuery,
+    body: {
+      required: false,
+      content: {
+        'application/json': { schema: z.strictObject({ queue: z.enum(['keep', 'clear']).optional() }) },
+      },
+    },
+  },
   responses: {
     200: jsonOf(cancelledSession, 'Nothing runs any more.'),
     202: jsonOf(cancelledSession, 'The worker was told to stop.'),
@@ -67,7 +76,9 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(cancelSession, async (c) => {
     const { id } = c.req.valid('param');
     const sessionId = formatId('session', id);
-    const outcome = await requestSessionCancel(db, TENANT_ID, id);
+    const { queue = 'keep' } = c.req.valid('json') ?? {};
+    const { outcome, eventSeq } = await requestSessionCancel(db, TENANT_ID, id, queue === 'clear');
+    deps.bus.announce(id, eventSeq);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
     tell(deps, outcome);
     const { runId, status } = outcome;

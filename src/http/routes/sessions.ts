@@ -15,6 +15,7 @@ import {
   titleField,
 } from '../fields.ts';
 import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
 
@@ -27,6 +28,7 @@ const create = createRoute({
   summary: 'Create a session of an agent',
   request: {
     query: noQuery,
+    headers: idempotencyHeader,
     body: {
       required: true,
       content: {
@@ -125,17 +127,21 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, newId }: Http
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
     const agent = agents.get(body.agent);
-    const row = await insertSession(db, {
-      id: body.id ?? newId(),
-      tenantId: TENANT_ID,
-      agentName: agent.name,
-      agentVersion: agentVersion(agent),
-      agentSnapshot: agent,
-      title: body.title ?? null,
-      metadata: body.metadata ?? {},
+    const key = c.req.valid('header')['idempotency-key'];
+    const keyed = { route: 'POST /v1/sessions', key, request: body };
+    const { body: session, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
+      const row = await insertSession(tx, {
+        id: body.id ?? newId(),
+        tenantId: TENANT_ID,
+        agentName: agent.name,
+        agentVersion: agentVersion(agent),
+        agentSnapshot: agent,
+        title: body.title ?? null,
+        metadata: body.metadata ?? {},
+      });
+      return toSessionBody(row);
     });
-    const session = toSessionBody(row);
-    return c.json(session, 201, { location: `/v1/sessions/${session.id}` });
+    return c.json(session, 201, { location: `/v1/sessions/${session.id}`, ...(isReplay && REPLAYED) });
   });
 
   app.openapi(list, async (c) => {

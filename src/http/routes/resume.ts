@@ -1,0 +1,58 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { formatId } from '../../domain/ids.ts';
+import { RUN_STATUSES } from '../../domain/run.ts';
+import { type ResumedSession, resumeSession } from '../../store/resume.ts';
+import { dispatchJob } from '../dispatch.ts';
+import { idParams, noQuery } from '../fields.ts';
+import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { limitsBody } from '../limits-body.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+
+const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');
+const RESUME = '/v1/sessions/{id}/resume';
+
+const resume = createRoute({
+  method: 'post',
+  path: RESUME,
+  tags: ['messages'],
+  summary: 'Go on where a session stopped',
+  description:
+    'Takes up messages that a failed or cancelled run left behind, or goes on without any where the last run failed, was cancelled or reached a limit.',
+  request: {
+    params: idParams('session'),
+    query: noQuery,
+    headers: idempotencyHeader,
+    body: {
+      required: false,
+      content: { 'application/json': { schema: z.strictObject({ limits: limitsBody.optional() }).openapi('Resume') } },
+    },
+  },
+  responses: {
+    202: jsonOf(resumedBody, 'A run goes on with it.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+/** Going on after a failure, a cancel or a limit. */
+export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
+  app.openapi(resume, async (c) => {
+    const { id: sessionId } = c.req.valid('param');
+    const { limits = {} } = c.req.valid('json') ?? {};
+    const key = c.req.valid('header')['idempotency-key'];
+    const keyed = { route: `POST ${RESUME}`, key, request: { sessionId, limits } };
+    let resumed: ResumedSession | undefined;
+    const { body, isReplay } = await workOnce(deps.db, keyed, resumedBody, async (tx) => {
+      resumed = await resumeSession(tx, { tenantId: TENANT_ID, sessionId, runId: deps.newId(), limits });
+      return { runId: formatId('run', resumed.runId), status: 'queued' as const };
+    });
+    if (resumed !== undefined) {
+      deps.bus.announce(sessionId, resumed.eventSeq);
+      await dispatchJob(deps, resumed.job);
+    }
+    return c.json(body, 202, isReplay ? REPLAYED : {});
+  });
+}

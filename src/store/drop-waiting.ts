@@ -1,0 +1,45 @@
+import { formatId } from '../domain/ids.ts';
+import type { Tx } from './database.ts';
+import { appendEvents } from './events.ts';
+
+export type DroppedMessage = Readonly<{ id: string; enqueuedAt: Date }>;
+
+/**
+ * Takes out of the inbox what waits there: one message, or all. The caller holds the session's lock. A run that nobody
+ * waits for any more is not promised any more. Null: nothing waited.
+ */
+export async function dropWaiting(
+  tx: Tx,
+  session: Readonly<{ id: string; active_run_id: string | null }>,
+  messageId: string | null,
+): Promise<Readonly<{ dropped: readonly DroppedMessage[]; eventSeq: number }> | null> {
+  const rows = await tx
+    .deleteFrom('inbox')
+    .where('session_id', '=', session.id)
+    .where('consumed_message_seq', 'is', null)
+    .$if(messageId !== null, (query) => query.where('id', '=', messageId ?? ''))
+    .returning(['id', 'seq', 'enqueued_at as enqueuedAt'])
+    .execute();
+  if (rows.length === 0) return null;
+  const dropped = rows.toSorted((a, b) => a.seq - b.seq);
+  await forgetPromise(tx, session.id);
+  const ids = dropped.map(({ id }) => formatId('message', id));
+  const eventSeq = await appendEvents(tx, session.id, session.active_run_id, [
+    { type: 'message:removed', data: { ids } },
+  ]);
+  return { dropped, eventSeq };
+}
+
+async function forgetPromise(tx: Tx, sessionId: string): Promise<void> {
+  const waiting = await tx
+    .selectFrom('inbox')
+    .select('id')
+    .where('session_id', '=', sessionId)
+    .where('consumed_message_seq', 'is', null)
+    .where('run_id', 'is', null)
+    .limit(1)
+    .executeTakeFirst();
+  if (waiting === undefined) {
+    await tx.updateTable('sessions').set({ next_run_id: null }).where('id', '=', sessionId).execute();
+  }
+}

@@ -1,0 +1,130 @@
+import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
+import type { UserPart } from '../domain/message.ts';
+import type { Delivery } from '../domain/session.ts';
+import { cancelLocked } from './cancels.ts';
+import type { Db, Tx } from './database.ts';
+import { type DroppedMessage, dropWaiting } from './drop-waiting.ts';
+import { appendEvents } from './events.ts';
+import { promiseRun } from './inbox.ts';
+import { toJson } from './json.ts';
+import { lockSession } from './sessions.ts';
+
+export type WaitingMessage = Readonly<{
+  id: string;
+  seq: number;
+  delivery: Delivery;
+  content: unknown[];
+  enqueuedAt: Date;
+}>;
+
+/** What waits in a session's inbox, in order: also what a cancelled or failed run left behind. */
+export async function listWaiting(db: Db, sessionId: string): Promise<WaitingMessage[]> {
+  return db
+    .selectFrom('inbox')
+    .select(['id', 'seq', 'delivery', 'content', 'enqueued_at as enqueuedAt'])
+    .where('session_id', '=', sessionId)
+    .where('consumed_message_seq', 'is', null)
+    .orderBy('seq')
+    .execute();
+}
+
+type WaitingRef = Readonly<{ tenantId: string; sessionId: string; messageId: string }>;
+
+/**
+ * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. Returns the
+ * session's last event.
+ * @param freshRunId for the run after the active one, should the message now wait for it
+ * @throws BatonError `not_found`; `conflict` when it was taken up already
+ */
+export async function changeWaiting(
+  db: Db,
+  ref: WaitingRef,
+  change: Readonly<{ content?: readonly UserPart[] | undefined; delivery?: 'steer' | 'followup' | undefined }>,
+  freshRunId: string,
+): Promise<number> {
+  return db.transaction().execute(async (tx) => {
+    const session = await lockSession(tx, ref.tenantId, ref.sessionId);
+    const item = await waitingItem(tx, ref);
+    const delivery = change.delivery ?? item.delivery;
+    const isMoved = delivery !== item.delivery && (await hasBegun(tx, session.active_run_id));
+    const runId = delivery === 'steer' ? session.active_run_id : null;
+    if (isMoved && runId === null) await promiseRun(tx, session, freshRunId);
+    await tx
+      .updateTable('inbox')
+      .set({
+        delivery,
+        ...(change.content !== undefined && { content: toJson(change.content) }),
+        ...(isMoved && { run_id: runId }),
+      })
+      .where('id', '=', ref.messageId)
+      .execute();
+    const data = { id: formatId('message', ref.messageId), delivery };
+    return appendEvents(tx, session.id, session.active_run_id, [{ type: 'message:changed', data }]);
+  });
+}
+
+/** What was removed. A run that had not begun and has nothing to begin with any more is cancelled. */
+export type Removal = Readonly<{ ids: readonly string[]; eventSeq: number }>;
+
+/**
+ * Removes what waits: one message, or all.
+ * @throws BatonError `not_found`; `conflict` when the message was taken up already
+ */
+export async function removeWaiting(
+  db: Db,
+  ref: Omit<WaitingRef, 'messageId'> & Readonly<{ messageId: string | null }>,
+): Promise<Removal> {
+  return db.transaction().execute(async (tx) => {
+    const { messageId } = ref;
+    const session = await lockSession(tx, ref.tenantId, ref.sessionId);
+    if (messageId !== null) await waitingItem(tx, { ...ref, messageId });
+    const removal = await dropWaiting(tx, session, messageId);
+    if (removal === null) return { ids: [], eventSeq: session.event_seq };
+    const { dropped, eventSeq } = removal;
+    const ids = dropped.map(({ id }) => id);
+    const runId = session.active_run_id;
+    if (runId === null || (await hasBegun(tx, runId)) || !(await wasStartedBy(tx, runId, dropped))) {
+      return { ids, eventSeq };
+    }
+    return { ids, eventSeq: (await cancelLocked(tx, session.id, eventSeq, runId)).eventSeq };
+  });
+}
+
+async function waitingItem(tx: Tx, { sessionId, messageId }: WaitingRef) {
+  const item = await tx
+    .selectFrom('inbox')
+    .select(['delivery', 'consumed_message_seq'])
+    .where('id', '=', messageId)
+    .where('session_id', '=', sessionId)
+    .executeTakeFirst();
+  const name = `message ${formatId('message', messageId)}`;
+  if (item === undefined) throw new BatonError('not_found', `${name} does not wait in this session`);
+  if (item.consumed_message_seq !== null) throw new BatonError('conflict', `${name} was taken up already`);
+  return item;
+}
+
+/** Whether a run is there and has a message in the transcript. */
+async function hasBegun(tx: Tx, runId: string | null): Promise<boolean> {
+  if (runId === null) return false;
+  const message = await tx.selectFrom('messages').select('id').where('run_id', '=', runId).limit(1).executeTakeFirst();
+  return message !== undefined;
+}
+
+/** Whether one of the dropped messages started the run, and none that waits is there for it. */
+async function wasStartedBy(tx: Tx, runId: string, dropped: readonly DroppedMessage[]): Promise<boolean> {
+  const { pending_at: startedAt } = await tx
+    .selectFrom('runs')
+    .select('pending_at')
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow();
+  if (startedAt === null || !dropped.some(({ enqueuedAt }) => enqueuedAt <= startedAt)) return false;
+  const waiting = await tx
+    .selectFrom('inbox')
+    .select('id')
+    .where('run_id', '=', runId)
+    .where('consumed_message_seq', 'is', null)
+    .limit(1)
+    .executeTakeFirst();
+  return waiting === undefined;
+}

@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest';
+import { requestCancel } from '../../src/store/cancels.ts';
+import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
+import { resumeSession } from '../../src/store/resume.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { availableBackends } from '../support/backends.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+const call = (id: string, name = 'look') => ({ id, name, input: { at: id } });
+
+/** What the API does with a message: accept it, tell the worker of a cancel, add the job. */
+async function send(
+  { deps }: TestService,
+  sessionId: string,
+  text: string,
+  more: Pick<NewInboxMessage, 'delivery' | 'limits'> = {},
+) {
+  const ids = { tenantId: 'default', sessionId, messageId: deps.newId(), runId: deps.newId() };
+  const accepted = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text }], ...more });
+  if (accepted.cancelledRunId !== null) deps.bus.requestCancel(accepted.cancelledRunId);
+  if (accepted.job !== null) await deps.jobs.add([accepted.job]);
+  return accepted;
+}
+
+const lookTool: Tool = {
+  name: 'look',
+  description: 'Looks.',
+  inputSchema: { type: 'object', additionalProperties: true },
+  execute: async () => ({ type: 'text' as const, value: 'nothing there' }),
+};
+
+const asked = ({ simulator }: TestService): (string | undefined)[] =>
+  simulator.requests.map(({ request }) => request?.messages.findLast(({ role }) => role === 'user')?.text);
+const violations = ({ simulator }: TestService) => simulator.requests.flatMap((request) => request.violations);
+
+describe.each(availableBackends())('a message to a session at work, on %s', (backend) => {
+  it('is in the very next request, with whatever else came meanwhile', async () => {
+    await using service = await startTestService({ backend, tools: [lookTool] });
+    service.simulator.script('test', ({ index }) =>
+      index === 0 ? { toolCalls: [call('c1')], gates: { beforeEnd: 'held' } } : { text: 'Done.' },
+    );
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go');
+    await service.simulator.gate('held').reached;
+    for (const text of ['left', 'then right', 'then stop']) await send(service, session, text);
+    service.simulator.gate('held').release();
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
+    expect(asked(service)[1]).toMatch(/\[1\]: left\s*\[2\]: then right\s*\[3\]: then stop/);
+    expect(violations(service)).toEqual([]);
+  });
+
+  it('as a followup is heard when the work is done, in a run of its own', async () => {
+    await using service = await startTestService({ backend, tools: [lookTool] });
+    service.simulator.script('test', ({ index }) =>
+      index === 0 ? { toolCalls: [call('c1')], gates: { beforeEnd: 'held' } } : { text: `Answer ${index}.` },
+    );
+    await service.startWorker();
+    const session = await service.createSession();
+    const first = await send(service, session, 'Go');
+    await service.simulator.gate('held').reached;
+    const next = await send(service, session, 'Afterwards this', { delivery: 'followup' });
+    service.simulator.gate('held').release();
+    expect(await service.ended(first.runId)).toMatchObject({ status: 'completed', step_count: 2 });
+    expect(await service.ended(next.runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    expect(asked(service)).toEqual(['Go', 'Go', 'Afterwards this']);
+  });
+
+  it('as an interrupt stops the work in mid-answer and is answered next', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', ({ index }) =>
+      index === 0
+        ? { text: 'A long story', chunkChars: 2, gates: { afterChunks: { count: 2, gate: 'middle' } } }
+        : { text: 'Instead this.' },
+    );
+    await service.startWorker();
+    const session = await service.createSession();
+    const first = await send(service, session, 'Tell me a story');
+    await service.simulator.gate('middle').reached;
+    const next = await send(service, session, 'No, stop', { delivery: 'interrupt' });
+    expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
+    expect(await service.ended(first.runId)).toMatchObject({ status: 'cancelled' });
+    expect(asked(service)).toEqual(['Tell me a story', 'No, stop']);
+    expect(violations(service)).toEqual([]);
+  });
+
+  it('that is sent while the cancel is under way is answered when it is done', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', ({ index }) =>
+      index === 0 ? { text: 'Never ends', gates: { beforeFirstChunk: 'first' } } : { text: 'Here.' },
+    );
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go');
+    await service.simulator.gate('first').reached;
+    // The flag without the notice: the cancel is not settled before the next message is there.
+    await requestCancel(service.deps.db, 'default', runId);
+    const next = await send(service, session, 'Rather this');
+    service.deps.bus.requestCancel(runId);
+    expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
+    expect(asked(service).at(-1)).toMatch(/Rather this$/);
+  });
+});
+
+describe.each(availableBackends())('a run that may use only so much, on %s', (backend) => {
+  const looping = ({ index }: { index: number }) => ({
+    toolCalls: [call(`c${index}`)],
+    usage: { input: 400, output: 100 },
+  });
+
+  it('ends when its tokens are used up, and goes on when it is resumed', async () => {
+    await using service = await startTestService({ backend, tools: [lookTool] });
+    service.simulator.script('test', looping);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go', { limits: { maxTokens: 1_200 } });
+    expect(await service.ended(runId)).toMatchObject({ status: 'incomplete', status_reason: 'budget', step_count: 3 });
+    service.simulator.script('test', [{ text: 'Done.' }]);
+    const ids = { tenantId: 'default', sessionId: session, runId: service.deps.newId() };
+    const resumed = await resumeSession(service.deps.db, { ...ids, limits: {} });
+    await service.deps.jobs.add([resumed.job]);
+    expect(await service.ended(resumed.runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    expect(violations(service)).toEqual([]);
+  });
+
+  it('ends at its deadline, in mid-answer, and keeps what was said', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [
+      { text: 'The beginning of it', chunkChars: 4, gates: { afterChunks: { count: 2, gate: 'middle' } } },
+    ]);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go', { limits: { maxDurationMs: 1_500 } });
+    await service.simulator.gate('middle').reached;
+    expect(await service.ended(runId)).toMatchObject({ status: 'incomplete', status_reason: 'deadline' });
+    const aborted = await service.simulator.waitForRequest(({ outcome }) => outcome === 'aborted-by-client');
+    expect(aborted.request?.messages.at(-1)?.text).toBe('Go');
+  });
+
+  it('does not ask at all when its deadline passed while it waited', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'Too late.' }]);
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go', { limits: { maxDurationMs: 1 } });
+    await service.startWorker();
+    expect(await service.ended(runId)).toMatchObject({
+      status: 'incomplete',
+      status_reason: 'deadline',
+      step_count: 0,
+    });
+    expect(service.simulator.requests).toEqual([]);
+  });
+
+  it('ends when it does the same again and again', async () => {
+    await using service = await startTestService({ backend, tools: [lookTool] });
+    service.simulator.script('test', () => ({ toolCalls: [{ id: 'again', name: 'look', input: { at: 'home' } }] }));
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go');
+    expect(await service.ended(runId)).toMatchObject({
+      status: 'incomplete',
+      status_reason: 'doom_loop',
+      step_count: 5,
+    });
+  });
+});

@@ -1,0 +1,167 @@
+import { describe, expect, test } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
+import { answerStep, claimJob } from './play-worker.ts';
+import { startTestApi } from './test-api.ts';
+
+/** A session whose run is at work, and what waits behind it. */
+async function busySession(...texts: string[]) {
+  const api = await startTestApi();
+  const session = await api.createSession();
+  const first = await api.send(session, 'Go');
+  const claimed = await claimJob(api.db, api.added[0]);
+  const sent: Record<string, unknown>[] = [];
+  for (const text of texts) sent.push((await api.send(session, text)).body);
+  const queue = `/v1/sessions/${session}/queue`;
+  return {
+    api,
+    session,
+    claimed,
+    sent,
+    queue,
+    runId: String(first.body['runId']),
+    [Symbol.asyncDispose]: api[Symbol.asyncDispose],
+  };
+}
+
+describe('the queue of a session', () => {
+  test('is changed, item by item', async () => {
+    await using busy = await busySession('left', 'right');
+    const { api, queue, sent } = busy;
+    const path = `${queue}/${sent[0]?.['messageId']}`;
+    const changed = await api.call('PATCH', path, { content: 'straight on', delivery: 'followup' });
+    expect(changed).toMatchObject({
+      status: 200,
+      body: {
+        messages: [
+          { position: 1, delivery: 'followup', content: [{ type: 'text', text: 'straight on' }] },
+          { position: 2, delivery: 'steer' },
+        ],
+      },
+    });
+    expect((await api.call('DELETE', path)).status).toBe(204);
+    expect((await api.call('DELETE', path)).status).toBe(404);
+    expect((await api.call('GET', queue)).body['messages']).toMatchObject([
+      { position: 1, id: sent[1]?.['messageId'] },
+    ]);
+  });
+
+  test('is cleared at once, and says what it held', async () => {
+    await using busy = await busySession('left', 'right');
+    const { api, queue, sent } = busy;
+    const cleared = await api.call('DELETE', queue);
+    expect(cleared.body).toEqual({ removed: sent.map((message) => message['messageId']) });
+    expect((await api.call('DELETE', queue)).body).toEqual({ removed: [] });
+  });
+
+  test('refuses what is taken up already, what is unknown, and what no message can say', async () => {
+    await using busy = await busySession('left');
+    const { api, queue, claimed, sent } = busy;
+    const path = `${queue}/${sent[0]?.['messageId']}`;
+    expect(await api.call('PATCH', path, { content: ' ' })).toMatchObject({ status: 400 });
+    expect(await api.call('PATCH', path, { delivery: 'interrupt' })).toMatchObject({ status: 400 });
+    const finished = await answerStep(api.db, claimed, 'Fine.');
+    await claimJob(api.db, finished.jobs[0]);
+    expect(await api.call('PATCH', path, { content: 'x' })).toMatchObject({ status: 409, body: { code: 'conflict' } });
+    const unknown = await api.call('DELETE', `${queue}/msg_018f0000000070008000000000000000`);
+    expect(unknown).toMatchObject({ status: 404, body: { code: 'not_found' } });
+  });
+
+  test('survives a cancel, unless the cancel clears it', async () => {
+    await using busy = await busySession('left');
+    const { api, queue, session } = busy;
+    await api.call('POST', `/v1/sessions/${session}/cancel`, { queue: 'keep' });
+    expect((await api.call('GET', queue)).body['messages']).toHaveLength(1);
+    await api.call('POST', `/v1/sessions/${session}/cancel`, { queue: 'clear' });
+    expect((await api.call('GET', queue)).body['messages']).toEqual([]);
+  });
+});
+
+describe('sending to a session at work', () => {
+  test('as an interrupt tells the worker, and promises the next run', async () => {
+    await using busy = await busySession();
+    const { api, session, runId } = busy;
+    const { status, body } = await api.send(session, 'Stop', { delivery: 'interrupt' });
+    expect({ status, body }).toMatchObject({ status: 202, body: { queued: true, position: 1, status: 'queued' } });
+    expect(api.cancelled).toEqual([parseId('run', runId)]);
+    expect((await api.call('GET', `/v1/runs/${body['runId']}`)).body).toMatchObject({ status: 'queued', steps: 0 });
+  });
+
+  test('is refused with 409 where the sender wants it so', async () => {
+    await using busy = await busySession();
+    const answer = await busy.api.send(busy.session, 'Me?', { delivery: 'reject' });
+    expect(answer).toMatchObject({ status: 409, body: { code: 'session_busy' } });
+  });
+});
+
+describe('POST /resume', () => {
+  test('goes on with what a cancelled run left behind', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    await api.send(session, 'Go');
+    await api.call('POST', `/v1/sessions/${session}/cancel`);
+    const resumed = await api.call('POST', `/v1/sessions/${session}/resume`, { limits: { maxSteps: 2 } });
+    expect(resumed).toMatchObject({ status: 202, body: { status: 'queued' } });
+    expect(api.added.at(-1)).toMatchObject({ runId: parseId('run', String(resumed.body['runId'])), kind: 'step' });
+    expect((await api.call('GET', `/v1/runs/${resumed.body['runId']}`)).body).toMatchObject({ maxSteps: 2 });
+  });
+
+  test('is refused where there is nothing to go on with, and where something goes on', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const resume = () => api.call('POST', `/v1/sessions/${session}/resume`);
+    expect(await resume()).toMatchObject({ status: 409, body: { code: 'conflict' } });
+    await api.send(session, 'Go');
+    expect(await resume()).toMatchObject({ status: 409, body: { code: 'session_busy' } });
+  });
+});
+
+describe('a request with an Idempotency-Key', () => {
+  const key = { 'idempotency-key': 'order-17' };
+
+  test('is carried out once, however often and in parallel it is sent', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const path = `/v1/sessions/${session}/messages`;
+    const answers = await Promise.all(Array.from({ length: 6 }, () => api.call('POST', path, { content: 'Go' }, key)));
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 6 }, () => 202));
+    expect(answers.filter(({ headers }) => headers.get('idempotency-replayed') === 'true')).toHaveLength(5);
+    expect(api.added).toHaveLength(1);
+    expect((await api.call('GET', `/v1/sessions/${session}/queue`)).body['messages']).toHaveLength(1);
+  });
+
+  test('is refused where the key came with another request', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const path = `/v1/sessions/${session}/messages`;
+    await api.call('POST', path, { content: 'Go' }, key);
+    const other = { status: 409, body: { code: 'idempotency_conflict' } };
+    expect(await api.call('POST', path, { content: 'Go!' }, key)).toMatchObject(other);
+    const elsewhere = `/v1/sessions/${await api.createSession()}/messages`;
+    expect(await api.call('POST', elsewhere, { content: 'Go' }, key)).toMatchObject(other);
+  });
+
+  test('that failed is tried again', async () => {
+    await using api = await startTestApi();
+    const path = '/v1/sessions/ses_018f0000000070008000000000000000/messages';
+    expect(await api.call('POST', path, { content: 'Go' }, key)).toMatchObject({ status: 404 });
+    expect(await api.call('POST', path, { content: 'Go' }, key)).toMatchObject({ status: 404 });
+    const bad = await api.call('POST', path, { content: 'Go' }, { 'idempotency-key': 'a b' });
+    expect(bad).toMatchObject({ status: 400 });
+  });
+
+  test('creates one session, and one run where it resumes', async () => {
+    await using api = await startTestApi();
+    const create = () => api.call('POST', '/v1/sessions', { agent: 'coder' }, key);
+    const [first, second] = [await create(), await create()];
+    expect(second.body).toEqual(first.body);
+    expect(second).toMatchObject({ status: 201 });
+    const session = String(first.body['id']);
+    await api.send(session, 'Go');
+    await api.call('POST', `/v1/sessions/${session}/cancel`);
+    const resume = () => api.call('POST', `/v1/sessions/${session}/resume`, undefined, key);
+    const [one, again] = [await resume(), await resume()];
+    expect(one.status).toBe(202);
+    expect(again.body).toEqual(one.body);
+  });
+});
