@@ -13,6 +13,9 @@ import { type CompactionWork, countReal } from './work.ts';
 /** A reasoning model thinks before it writes: without room for that its summary would be cut off. */
 const REASONING_TOKENS = 8_000;
 
+/** A summary's share of the window of whoever writes it. */
+const ANSWER_SHARE = 1 / 6;
+
 /** What an estimate without an anchor may be wrong by. */
 const INPUT_SHARE = 0.95;
 
@@ -93,9 +96,12 @@ function inputRoom({ limits, policy }: Ruler, maxOutputTokens: number): number {
   return Math.floor(room * INPUT_SHARE);
 }
 
-/** Tokens that a summary may have: no more than its model can answer with. */
+/**
+ * Tokens that a summary may have: no more than its model can answer with, and so few that beside the summary so far and
+ * the answer there is room for what is new.
+ */
 export function summaryTokensOf({ limits }: Pick<Ruler, 'limits'>, plan: Pick<CompactPlan, 'bodyTokens'>): number {
-  return Math.min(plan.bodyTokens, limits.maxOutput);
+  return Math.min(plan.bodyTokens, limits.maxOutput, Math.floor(limits.contextWindow * ANSWER_SHARE));
 }
 
 function maxOutputOf({ ruler: own, view }: CompactionWork, ruler: Ruler, answerTokens: number): number {

@@ -24,8 +24,7 @@ const MIN_PIECE_TOKENS = 300;
 
 /**
  * A summary of the plan's head. First of the session's own model, with the request that it was sent before and the order
- * at its end, as long as that fits. Then as data, in as many pieces as the summarizer's window needs, each merged with the
- * summary so far.
+ * at its end, as long as that fits. Then as data.
  */
 export async function summarizeHead(
   work: CompactionWork,
@@ -54,9 +53,13 @@ async function askWithPrefix(
   return askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced));
 }
 
-async function summarizeAsData(
+/**
+ * A summary of the plan's head by a request that holds the conversation as data, in as many pieces as the summarizer's
+ * window needs, each merged with the summary so far.
+ */
+export async function summarizeAsData(
   work: CompactionWork,
-  plan: CompactPlan,
+  planned: CompactPlan,
   validate: Strategy['validate'],
 ): Promise<Draft> {
   let summarizer: Summarizer;
@@ -65,6 +68,7 @@ async function summarizeAsData(
   } catch (error) {
     return { ok: false, error: toErrorRecord(error) };
   }
+  const plan = { ...planned, bodyTokens: summaryTokensOf(summarizer.ruler, planned) };
   const pieces = piecesOf(work, plan, summarizer);
   const first = await inPieces(work, plan, summarizer, validate, pieces);
   // The window is smaller than anybody knew.
@@ -109,10 +113,11 @@ const NO_ROOM: ErrorRecord = {
 
 /** The head as pieces for the summarizer's window. */
 function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer): string[] {
-  const previous = plan.previousSummary?.body ?? null;
-  const beside = summaryRequestText(orderOf(work, plan, summarizer.ruler, 'sections_missing'), previous, '');
+  const beside = summaryRequestText(orderOf(work, plan, summarizer.ruler, 'sections_missing'), '', '');
+  const previousTokens = counterFor(work, summarizer.ruler)(plan.previousSummary?.body ?? '');
   // From the second piece on the summary so far is one of these pieces' own, as long as it may be.
-  const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - plan.bodyTokens;
+  const mergedTokens = Math.max(previousTokens, plan.bodyTokens);
+  const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - mergedTokens;
   return cutHead(work, plan, summarizer, room);
 }
 

@@ -89,6 +89,35 @@ describe('a pruning agent', () => {
     expect(await scenario.rounds()).toMatchObject([{ strategy: 'pruning-agent', state: 'completed', attempts: 4 }]);
   });
 
+  it('whose window is smaller than the conversation summarizes it in pieces', async () => {
+    const models = [{ provider: 'simulated', model: 'small', contextWindow: 4_000, maxOutput: 4_000 }];
+    const compaction = { strategy: 'pruning-agent', model: 'simulated/small' };
+    await using scenario = await startScenario({ window: WINDOW, context: { ...COMPACTING, compaction }, models });
+    const { simulator } = scenario.service;
+    simulator.setWindow('small', 4_000);
+    simulator.script('test', [
+      ...readingReplies(9, 200).map((reply) => ({ ...reply, text: prose(7, 1_300) })),
+      { text: 'Done.' },
+    ]);
+    expect(await scenario.ask(TASK)).toMatchObject(COMPLETED);
+    expect(await scenario.rounds()).toMatchObject([{ strategy: 'pruning-agent', state: 'completed' }]);
+    const { steps, summaries } = requestsOf(scenario.service);
+    expect(summaries.length).toBeGreaterThan(1);
+    expect(summaries.filter(({ refusal, model }) => refusal !== undefined || model !== 'small')).toEqual([]);
+    expect(steps.at(-1)?.request?.messages[0]?.text).toContain('## Goal');
+  });
+
+  it('whose request was too large summarizes the conversation as data', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context });
+    scenario.service.simulator.summaries(['overflow']);
+    expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+    expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: 2 });
+    const [refused, answered] = requestsOf(scenario.service).summaries;
+    expect(answered?.promptTokens).toBeLessThan(refused?.promptTokens ?? 0);
+    expect(await scenario.rounds()).toMatchObject([{ strategy: 'pruning-agent', state: 'completed', attempts: 2 }]);
+    expect(requestsOf(scenario.service).steps.at(-1)?.request?.messages[0]?.text).toContain('## Goal');
+  });
+
   it('that is rate-limited ends the round: the run goes on', async () => {
     await using scenario = await startScenario({ window: WINDOW, context });
     scenario.service.simulator.summaries(['429']);

@@ -16,8 +16,10 @@ import {
   transcriptRoom,
 } from '../requests.ts';
 import type { Draft, PlanBase, Strategy } from '../strategy.ts';
+import { summarizeAsData } from '../summarize.ts';
 import type { CompactionWork } from '../work.ts';
 import { middleRemoval } from './middle-removal.ts';
+import { reactiveOverflow } from './reactive-overflow.ts';
 
 /** What is left of the head at most; and of what can be used, since all of it is written anew. */
 const HEAD_SHARE = 0.6;
@@ -28,7 +30,10 @@ const FALLBACK_MESSAGES = 5;
 
 type Plan = Parameters<Strategy['execute']>[1];
 
-/** A model writes the old part of the conversation anew, shorter, and answers as JSON. */
+/**
+ * A model writes the old part of the conversation anew, shorter, and answers as JSON. A part that is too large for one
+ * request to it is summarized as the default strategy does.
+ */
 export const pruningAgent: Strategy = {
   name: 'pruning-agent',
   trigger: 'threshold',
@@ -51,8 +56,10 @@ export const pruningAgent: Strategy = {
       (answer) => pruningAgent.validate(answer, plan, replaced),
       1 + MAX_RESTARTS,
     );
-    if (asked?.kind === 'over') return { ok: false, error: asked.error };
-    const pruned = asked?.kind === 'valid' ? parsePrunedConversation(asked.text) : null;
+    // What does not fit into one request can not be pruned as one conversation: it is summarized piece by piece.
+    if (asked === null || asked.kind === 'too_large') return summarizeAsData(work, plan, reactiveOverflow.validate);
+    if (asked.kind === 'over') return { ok: false, error: asked.error };
+    const pruned = asked.kind === 'valid' ? parsePrunedConversation(asked.text) : null;
     if (pruned !== null) return { ok: true, body: prunedBody(pruned), model: summarizer.ruler.model };
     return fallback(work);
   },
@@ -64,6 +71,7 @@ export const pruningAgent: Strategy = {
 
 const usableShare = ({ thresholds }: PlanBase): number => thresholds.usableTokens * USABLE_SHARE;
 
+/** Null where the old part is too large for one request. */
 function requestOf(
   work: CompactionWork,
   plan: Plan,
@@ -89,7 +97,6 @@ function requestOf(
     ].join('\n\n');
   const room = transcriptRoom(work, summarizer, textOf(''), plan.bodyTokens);
   const [whole, ...more] = serializeMessages(plan.head, Math.max(1, room), counterFor(work, summarizer.ruler));
-  // What does not fit into one request can not be pruned as one conversation.
   if (whole === undefined || more.length > 0) return null;
   return dataRequest(work, summarizer, textOf(whole), plan.bodyTokens);
 }
