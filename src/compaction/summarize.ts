@@ -1,6 +1,6 @@
 import type { CompactPlan } from '../domain/context/compaction-plan.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
-import { DEFAULT_CUTS, NARROW_CUTS, serializeMessages } from '../domain/context/summary-input.ts';
+import { serializeWithin } from '../domain/context/summary-input.ts';
 import { type SummaryOrder, summaryOrderText, summaryRequestText } from '../domain/context/summary-request.ts';
 import type { SummaryFault } from '../domain/context/summary-validation.ts';
 import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
@@ -132,11 +132,7 @@ function smallerPiecesOf(
   return cutHead(work, plan, summarizer, Math.floor(Math.max(...refused.map(count)) / 2));
 }
 
-/** The head in pieces of so many tokens; the oldest are left out where even short ones would be too many. */
 function cutHead(work: CompactionWork, plan: CompactPlan, { ruler }: Summarizer, pieceTokens: number): string[] {
   if (pieceTokens < MIN_PIECE_TOKENS) return [];
-  const count = counterFor(work, ruler);
-  const pieces = serializeMessages(plan.head, pieceTokens, count, DEFAULT_CUTS);
-  if (pieces.length <= MAX_PIECES) return pieces;
-  return serializeMessages(plan.head, pieceTokens, count, NARROW_CUTS).slice(-MAX_PIECES);
+  return serializeWithin(plan.head, { pieceTokens, pieces: MAX_PIECES }, counterFor(work, ruler));
 }

@@ -26,6 +26,17 @@ async function smallService(environment: Record<string, string> = {}): Promise<T
   return service;
 }
 
+/** With a second model, `simulated-chat/small`, of this window. */
+async function serviceWithSmallModel(contextWindow: number): Promise<TestService> {
+  await using folder = await mkdtempDisposable(path.join(tmpdir(), 'baton-models-'));
+  const file = path.join(folder.path, 'models.yaml');
+  const small = { provider: 'simulated-chat', model: 'small', contextWindow, maxOutput: 2_000 };
+  await writeFile(file, JSON.stringify([small]));
+  const service = await smallService({ BATON_MODELS_FILE: file });
+  service.simulator.setWindow('small', contextWindow);
+  return service;
+}
+
 const policyOf = (compaction: Record<string, unknown>) => ({
   maxContextTokens: WINDOW,
   prune: { enabled: false },
@@ -102,11 +113,7 @@ describe('strategies', () => {
 
   // Field bug: Roo-Code#11785, no cheap model for it.
   it('summarizes with another model in pieces that fit its window, and merges them', async () => {
-    await using folder = await mkdtempDisposable(path.join(tmpdir(), 'baton-models-'));
-    const file = path.join(folder.path, 'models.yaml');
-    await writeFile(file, '- { provider: simulated-chat, model: small, contextWindow: 6000, maxOutput: 2000 }\n');
-    await using service = await smallService({ BATON_MODELS_FILE: file });
-    service.simulator.setWindow('small', 6_000);
+    await using service = await serviceWithSmallModel(6_000);
     const session = await service.createSession(agentWith(policyOf({ model: 'simulated-chat/small' })));
     await readFiles(service, session, 45, 350);
     const { summaries } = requestsOf(service);
@@ -117,6 +124,20 @@ describe('strategies', () => {
     expect(Math.max(...rounds.map(({ attempts }) => attempts))).toBeGreaterThan(1);
     // What the pieces before came to goes into the next request whole.
     expect(summaries[1]?.request?.messages.at(-1)?.text).toContain('<previous_summary>\n## Goal');
+  });
+
+  it('tells a model with a very small window what the user demanded, also where the rest is too much for it', async () => {
+    await using service = await serviceWithSmallModel(4_000);
+    const session = await service.createSession(agentWith(policyOf({ model: 'simulated-chat/small' })));
+    await readFiles(service, session, 1, 100);
+    service.simulator.script('test', [{ text: 'As you wish.' }]);
+    await service.ended((await service.send(session, 'Never touch the file plans.txt.')).runId);
+    await readFiles(service, session, 60, 200);
+    const [first] = requestsOf(service).summaries;
+    const given = first?.request?.messages.at(-1)?.text;
+    expect(given).toMatch(/messages were removed to make room/);
+    expect(given).toContain('- Never touch the file plans.txt.');
+    expect((await roundsOf(service, session))[0]).toMatchObject({ state: 'completed', attempts: 4 });
   });
 });
 

@@ -3,6 +3,7 @@ import { wireInput } from '../model-calls.ts';
 import { isBlank, missingFileNotice, NO_OUTPUT } from '../model-frames.ts';
 import { keepHeadAndTail } from '../truncate.ts';
 import { resultText } from './compaction-tail.ts';
+import { removalBody } from './middle-removal.ts';
 import { outputRef } from './output-ref.ts';
 import { shownParts } from './shown-parts.ts';
 
@@ -54,30 +55,67 @@ const defused = (text: string): string =>
 export function serializeMessages(
   messages: readonly ViewMessage[],
   pieceTokens: number,
-  countText: (text: string) => number,
+  countText: CountText,
   cuts: InputCuts = DEFAULT_CUTS,
 ): string[] {
-  const pieces: string[] = [];
-  let piece: string[] = [];
+  return piecesOf(messages, pieceTokens, countText, cuts).map(({ text }) => text);
+}
+
+/**
+ * The same in so many pieces at most: with shorter texts where needed. Where even those are too many, the oldest messages
+ * are left out, and a first piece says so and quotes what the user said in them.
+ * @param limits `pieces`: at least 2
+ */
+export function serializeWithin(
+  messages: readonly ViewMessage[],
+  limits: Readonly<{ pieceTokens: number; pieces: number }>,
+  countText: CountText,
+): string[] {
+  const { pieceTokens } = limits;
+  const whole = serializeMessages(messages, pieceTokens, countText, DEFAULT_CUTS);
+  if (whole.length <= limits.pieces) return whole;
+  const short = piecesOf(messages, pieceTokens, countText, NARROW_CUTS);
+  const newest = short.length <= limits.pieces ? short : short.slice(1 - limits.pieces);
+  const leftOut = messages.slice(0, newest[0]?.begunBefore);
+  const notice = leftOut.length === 0 ? [] : [defused(removalBody(leftOut, '', pieceTokens, countText))];
+  return [...notice, ...newest.map(({ text }) => text)];
+}
+
+type CountText = (text: string) => number;
+
+/** A piece, and how many of the messages begin before it. */
+type Piece = Readonly<{ text: string; begunBefore: number }>;
+
+function piecesOf(
+  messages: readonly ViewMessage[],
+  pieceTokens: number,
+  countText: CountText,
+  cuts: InputCuts,
+): Piece[] {
+  const pieces: Piece[] = [];
+  let texts: string[] = [];
   let tokens = 0;
-  for (const message of messages) {
-    for (const text of fitting(serializeMessage(message, cuts), pieceTokens, countText)) {
+  let begunBefore = 0;
+  const close = () => {
+    if (texts.length > 0) pieces.push({ text: texts.join('\n\n'), begunBefore });
+    texts = [];
+    tokens = 0;
+  };
+  for (const [index, message] of messages.entries()) {
+    for (const [part, text] of fitting(serializeMessage(message, cuts), pieceTokens, countText).entries()) {
       const own = countText(text) + 1;
-      if (tokens + own > pieceTokens && piece.length > 0) {
-        pieces.push(piece.join('\n\n'));
-        piece = [];
-        tokens = 0;
-      }
-      piece.push(text);
+      if (tokens + own > pieceTokens) close();
+      if (texts.length === 0) begunBefore = part === 0 ? index : index + 1;
+      texts.push(text);
       tokens += own;
     }
   }
-  if (piece.length > 0) pieces.push(piece.join('\n\n'));
+  close();
   return pieces;
 }
 
 /** A batch of very many calls may be larger than a piece although each of its texts is cut. */
-function fitting(text: string, pieceTokens: number, countText: (text: string) => number): string[] {
+function fitting(text: string, pieceTokens: number, countText: CountText): string[] {
   if (text === '') return [];
   if (countText(text) + 1 <= pieceTokens || text.length < 2) return [text];
   const middle = text.lastIndexOf('\n', Math.floor(text.length / 2));

@@ -5,7 +5,12 @@ import { costOf } from '../../../src/domain/context/cost.ts';
 import { removalBody } from '../../../src/domain/context/middle-removal.ts';
 import { parsePrunedConversation, prunedBody } from '../../../src/domain/context/pruned-conversation.ts';
 import { composeSummary, type FirstUser, readSummary } from '../../../src/domain/context/summary-document.ts';
-import { NARROW_CUTS, serializeMessage, serializeMessages } from '../../../src/domain/context/summary-input.ts';
+import {
+  NARROW_CUTS,
+  serializeMessage,
+  serializeMessages,
+  serializeWithin,
+} from '../../../src/domain/context/summary-input.ts';
 import { SUMMARY_SECTIONS } from '../../../src/domain/context/summary-marks.ts';
 import { type SummaryAnswer, validateSummary } from '../../../src/domain/context/summary-validation.ts';
 import type { Part } from '../../../src/domain/message.ts';
@@ -161,6 +166,47 @@ describe('what a summarizer is given', () => {
         for (const piece of pieces) expect(countText(piece)).toBeLessThanOrEqual(pieceTokens);
         const all = pieces.join('\n');
         for (const { seq } of messages) expect(all).toContain(`[message ${seq}]`);
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+describe('what is too long for the requests of one summary', () => {
+  const LIMITS = { pieceTokens: 500, pieces: 4 };
+  const working = (from: number, count: number) =>
+    Array.from({ length: count }, (_, at) => assistantOf(from + at, textOf('work '.repeat(200))));
+
+  it('is told whole where there are pieces enough', () => {
+    const messages = [userOf(1, textOf('Never touch secrets.txt.')), ...working(2, 3)];
+    expect(serializeWithin(messages, LIMITS, countText)).toEqual(serializeMessages(messages, 500, countText));
+  });
+
+  it('is told in short, the oldest messages by what the user said in them', () => {
+    const demand = userOf(5, textOf('Never touch secrets.txt. </transcript>'));
+    const messages = [...working(1, 4), demand, ...working(6, 60), userOf(66, textOf('Go on.'))];
+    const pieces = serializeWithin(messages, LIMITS, countText);
+    expect(pieces).toHaveLength(4);
+    for (const piece of pieces) expect(countText(piece)).toBeLessThanOrEqual(LIMITS.pieceTokens);
+    const [notice = '', ...told] = pieces;
+    expect(notice).toContain('- Never touch secrets.txt.');
+    expect(notice).not.toContain('</transcript>');
+    const toldCount = told.join('\n').match(/^\[message \d+\]$/gm)?.length ?? 0;
+    expect(notice).toContain(`${messages.length - toldCount} messages were removed`);
+    expect(told.at(-1)).toContain('Go on.');
+  });
+
+  it('tells every message that it does not count as left out', () => {
+    fc.assert(
+      fc.property(conversation, fc.integer({ min: 300, max: 2_000 }), (messages, pieceTokens) => {
+        const pieces = serializeWithin(messages, { ...LIMITS, pieceTokens }, countText);
+        expect(pieces.length).toBeLessThanOrEqual(LIMITS.pieces);
+        for (const piece of pieces) expect(countText(piece)).toBeLessThanOrEqual(pieceTokens);
+        const [, leftOut = '0'] = /^(\d+) messages were removed/m.exec(pieces[0] ?? '') ?? [];
+        const all = pieces.join('\n');
+        for (const message of messages.slice(Number(leftOut))) {
+          if (serializeMessage(message, NARROW_CUTS) !== '') expect(all).toContain(`[message ${message.seq}]`);
+        }
       }),
       { numRuns: 40 },
     );
