@@ -720,6 +720,8 @@ AS $function$
       update sessions set status = 'busy', active_run_id = p_run,
         next_run_id = case when p_kind = 'task' then null else next_run_id end,
         context_state = case when p_pending = 'step' then context_state - 'pending' else context_state end
+          -- The breaker holds for a run: somebody wants something new, and what did not fit may not be in the way of it.
+          - case when p_kind = 'task' then 'compactionsSinceStep' else '' end
         where id = p_session;
       if p_kind = 'task' then
         update inbox set run_id = p_run where session_id = p_session and consumed_message_seq is null;

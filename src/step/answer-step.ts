@@ -1,4 +1,5 @@
 import { limitReached } from '../domain/budget.ts';
+import { isWaitingForGrowth } from '../domain/context/decide.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
@@ -70,11 +71,13 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   await endWholeAnswer(answering, result.response, result.rawFinishReason, writing.promise !== null);
 }
 
-/** The answer is stopped near the end of the window, once per step; never where nothing may be compacted. */
+/** The answer is stopped near the end of the window, once per step; never where nothing may or can be compacted. */
 function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
   const { ruler, measurement } = context;
   const { contextState, runId, stepNo } = scope;
-  const mayStop = ruler.policy.auto && !isAt(contextState.streamStop, { runId, stepNo });
+  // Where a compaction has just failed, the next one has to wait for the view to grow: the answer is not stopped for it.
+  const isTriedInVain = isWaitingForGrowth(ruler, measurement.total, contextState);
+  const mayStop = ruler.policy.auto && !isTriedInVain && !isAt(contextState.streamStop, { runId, stepNo });
   const stopAtTokens = mayStop ? ruler.thresholds.streamStopAtTokens : Number.POSITIVE_INFINITY;
   return createWindowGuard(measurement.total, stopAtTokens, ratio, ruler.count);
 }

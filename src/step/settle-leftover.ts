@@ -1,4 +1,6 @@
 import { rulerOf } from '../context/ruler-of.ts';
+import { costOf } from '../domain/context/cost.ts';
+import type { Ruler } from '../domain/context/ruler.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { FinishReason } from '../domain/message.ts';
 import { NOT_RUN, type PlacedCall, planSettlement, UNKNOWN_OUTCOME } from '../domain/settlement.ts';
@@ -41,7 +43,8 @@ export async function settleLeftover(
     await supersede(deps, scope, messageId);
     return 'begin-again';
   }
-  const runner = createToolRunner(deps, scope, messageId, tools, await outputLimits(deps, scope));
+  const { ruler } = await rulerOf(deps, scope.agent, deps.models(scope.agent.model), [...tools.values()]);
+  const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(ruler, scope));
   runner.expect(leftover.parts);
   for (const call of plan.markUnknown) await runner.markUnknown(call);
   for (const call of plan.report) {
@@ -54,9 +57,11 @@ export async function settleLeftover(
   if (stopped === 'lost' || stopped === 'shutdown') return 'step-ended';
   const toolCalls = leftover.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const finishReason: FinishReason = leftover.finishReason ?? 'other';
+  const usage = leftover.usage ?? NO_USAGE;
   await endStep(deps, scope, {
     messageId,
-    usage: leftover.usage ?? NO_USAGE,
+    usage,
+    costUsd: costOf(usage, ruler.entry),
     steps: 1,
     events: [],
     outcome: { finishReason, toolCalls, stillRan: runner.stillRan(), ...refusalOf(finishReason) },
@@ -64,9 +69,7 @@ export async function settleLeftover(
   return 'step-ended';
 }
 
-async function outputLimits(deps: StepDeps, scope: JobScope): Promise<OutputLimits> {
-  const tools = deps.toolsOf(scope.agent.tools);
-  const { ruler } = await rulerOf(deps, scope.agent, deps.models(scope.agent.model), tools);
+function outputLimits(ruler: Ruler, scope: JobScope): OutputLimits {
   const ratio = ruler.ratioOf(scope.contextState);
   return { thresholds: ruler.thresholds, count: (text) => Math.ceil(ratio * ruler.count(text)) };
 }

@@ -59,6 +59,8 @@ export function isPrunable(
   state: ContextState,
   usedTokens: number,
 ): boolean {
+  // Nothing is taken out unasked.
+  if (!policy.auto) return false;
   return isPruneWorthwhile({ view, count, ratio: ratioOf(state), thresholds, policy: policy.prune, usedTokens });
 }
 

@@ -55,6 +55,14 @@ describe('what is larger than the window', () => {
     expect(shown.at(-1)?.text).toContain('Are you there?');
   });
 
+  it('as a user message may come as often as it likes: the breaker holds for a run, not for the session', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING });
+    scenario.service.simulator.script('test', [...readingReplies(2, 1_500), { text: 'Here I am.' }]);
+    await scenario.ask(TASK);
+    for (let at = 0; at < 3; at++) expect(await scenario.ask(prose(1, 20_000))).toMatchObject(EXHAUSTED);
+    expect(await scenario.ask('Are you there?')).toMatchObject({ ...COMPLETED, steps: 1 });
+  });
+
   it.each([
     ['instructions', { agent: { instructions: prose(2, 20_000) } }],
     ['tools', { tools: [toolDescribedBy(prose(2, 20_000))] }],

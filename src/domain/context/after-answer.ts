@@ -61,7 +61,7 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
     rawFinishReason: answer.rawFinishReason,
     contextWindow: answer.isGuess ? null : ruler.limits.contextWindow,
     expectedInputTokens: answer.measurement.total,
-    certain: certainOf(view, answer.state.model === ruler.model ? answer.state.anchor : null, ruler.model),
+    certain: certainOf(view, ruler.anchorOf(answer.state), ruler.model),
   });
   if (silent !== null) return afterSilentOverflow(answer, silent);
   const { state } = afterCall(ruler, answer.state, { view, usage, messageSeq: message.seq });
@@ -75,10 +75,12 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
 
 function nextDecision(
   { ruler, view, message, prunable }: WholeAnswer,
-  state: ContextState,
+  known: ContextState,
 ): Pick<AfterAnswer, 'contextState' | 'before' | 'isPrunable'> {
   const next = [...view, message];
-  const measurement = ruler.measure(next, state);
+  const measurement = ruler.measure(next, known);
+  const meter = { usedTokens: measurement.total, usableTokens: ruler.thresholds.usableTokens };
+  const state: ContextState = { ...known, meter };
   const decision = decideContext(ruler, measurement, state, () => prunable(next, state, measurement.total));
   if (decision.kind === 'prune') {
     return { contextState: withPending(state, 'threshold', false), before: 'prune', isPrunable: true };

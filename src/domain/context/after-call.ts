@@ -31,6 +31,7 @@ export function afterCall(
       model: ruler.model,
       anchor: call.usage.inputTokens > 0 ? { usage: call.usage, messageSeq: call.messageSeq } : null,
       calibration,
+      overheadTokens: ruler.overheadTokens.instructions + ruler.overheadTokens.tools,
       compactionsSinceStep: 0,
       overflow: null,
       outputCap: null,
@@ -40,7 +41,7 @@ export function afterCall(
 }
 
 function sampleOf(ruler: Ruler, state: ContextState, { view, usage }: AnsweredCall): Parameters<typeof learn>[1] {
-  const anchor = state.model === ruler.model ? state.anchor : null;
+  const anchor = ruler.anchorOf(state);
   const covered = coveredTokens(view, anchor, ruler.model);
   const isFirst = state.model === null;
   const estimatedTokens =
@@ -56,7 +57,7 @@ function sampleOf(ruler: Ruler, state: ContextState, { view, usage }: AnsweredCa
     limitTokens: ruler.limits.contextWindow,
     changed: {
       model: !isFirst && state.model !== ruler.model,
-      tools: false,
+      tools: ruler.hasOtherOverhead(state),
       // Without an anchor the call before was sent something else, unless there was none.
       view: covered === null && !isFirst,
       media: hasMediaAfter(view, covered === null ? 0 : (anchor?.messageSeq ?? 0)),

@@ -69,6 +69,7 @@ export function afterCompaction(
     ...state,
     anchor: null,
     pending: null,
+    meter: { usedTokens: tokensAfter, usableTokens: thresholds.usableTokens },
     compactionsSinceStep: state.compactionsSinceStep + counted,
     failedAtTokens: isAbove ? tokensAfter : null,
   };

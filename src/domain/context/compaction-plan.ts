@@ -250,8 +250,10 @@ function firstUserOf(
   previous: PreviousSummary | null,
   carried: readonly Part[],
 ): FirstUser | null {
+  // As it stands in the summary before: what was cut for one model is not cut again for another.
+  if (previous?.firstUser?.at === 'summary') return previous.firstUser;
   const inHead = head.find(({ role }) => role === 'user');
-  const text = previous?.firstUserText ?? (inHead === undefined ? null : userText(inHead.parts));
+  const text = userText(previous?.firstUser?.at === 'after_summary' ? previous.carried : (inHead?.parts ?? []));
   if (text === null) return null;
   if (userText(carried) === text) return { at: 'after_summary' };
   const limit = Math.min(MAX_FIRST_USER_TOKENS, input.thresholds.usableTokens * MAX_FIRST_USER_SHARE);

@@ -21,9 +21,6 @@ export type ContextDecision = Readonly<
 /** Compactions in a row, without a model step that succeeded in between, on whatever route. */
 export const MAX_COMPACTIONS_WITHOUT_STEP = 3;
 
-/** With less room than this a model can not even call a tool. */
-const MIN_OUTPUT_TOKENS = 64;
-
 /**
  * Decides what the context needs before the next request. The order is: what can never fit ends the run; a prune is
  * cheaper than a compaction and goes first; a compaction is due from its threshold on, and again after a failure only
@@ -49,7 +46,8 @@ export function decideContext(
     mostOutputTokens,
     maxOutputFor(ruler.limits, used, ruler.marginOf(measurement, state), policy),
   );
-  const isOver = used > thresholds.usableTokens || outputTokens < Math.min(MIN_OUTPUT_TOKENS, mostOutputTokens);
+  // What is usable leaves half of the reserve at least for the answer, whatever the margin.
+  const isOver = used > thresholds.usableTokens;
   if (policy.auto && policy.prune.enabled && used >= thresholds.pruneAtTokens && prunable()) return { kind: 'prune' };
   if (!isOver && !isCompactionDue(ruler, used, state)) {
     const roomTokens = Math.min(mostOutputTokens, maxOutputFor(ruler.limits, 0, 0, policy));
@@ -76,7 +74,16 @@ function isCompactionDue(ruler: Ruler, used: number, state: ContextState): boole
   if (!policy.auto || policy.compaction.strategy === 'manual') return false;
   // What a compaction has left is not compacted again before a step has used it.
   if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
-  return state.failedAtTokens === null || used >= state.failedAtTokens + thresholds.retryGrowthTokens;
+  return !isWaitingForGrowth(ruler, used, state);
+}
+
+/** Whether a compaction failed, and the view has not grown enough since for another try. */
+export function isWaitingForGrowth(
+  { thresholds }: Pick<Ruler, 'thresholds'>,
+  usedTokens: number,
+  { failedAtTokens }: ContextState,
+): boolean {
+  return failedAtTokens !== null && usedTokens < failedAtTokens + thresholds.retryGrowthTokens;
 }
 
 /**

@@ -49,7 +49,9 @@ export function planPruneJob(
   const savedTokens = media.savedTokens + cleared.savedTokens;
   const prunedCount = marks.length;
   const rewritten = prunedCount > 0 ? { anchor: null, failedAtTokens: null } : {};
-  const pruned: ContextState = { ...state, ...rewritten, pending: null };
+  const usedTokens = Math.max(0, ruler.measure(view, state).total - savedTokens);
+  const meter = { usedTokens, usableTokens: thresholds.usableTokens };
+  const pruned: ContextState = { ...state, ...rewritten, pending: null, meter };
   const pruneEvents: NewEvent[] =
     prunedCount > 0 ? [{ type: 'context:pruned', data: { prunedCount, savedTokens } }] : [];
   return {

@@ -1,7 +1,7 @@
 import type { Json, ViewMessage } from '../message.ts';
 import { type Calibration, isCalibrated, ratioOf, startCalibration } from './calibration.ts';
-import { applyLearned, type LearnedLimits, type ModelLimits, usableOf } from './limits.ts';
-import { estimateOverhead, type Measurement, measure, type OverheadTokens } from './measure.ts';
+import { applyLearned, type LearnedLimits, type ModelLimits, reserveOf, usableOf } from './limits.ts';
+import { type Anchor, estimateOverhead, type Measurement, measure, type OverheadTokens } from './measure.ts';
 import { limitsOf, type ModelEntry, tierOf, UNKNOWN_MODEL } from './model-registry.ts';
 import type { ContextPolicy, StrategyName } from './policy.ts';
 import type { ContextState } from './state.ts';
@@ -46,6 +46,10 @@ export type Ruler = Readonly<{
   calibrationOf: (state: ContextState) => Calibration;
   /** Real tokens per estimated token. */
   ratioOf: (state: ContextState) => number;
+  /** The last call as it was billed, where the next request continues it: same model, instructions and tools. */
+  anchorOf: (state: ContextState) => Anchor | null;
+  /** Whether the last call was sent with other instructions or tools. */
+  hasOtherOverhead: (state: ContextState) => boolean;
   /** The tokens of the next request with this view. */
   measure: (view: readonly ViewMessage[], state: ContextState) => Measurement;
   /** Tokens that the measure may be wrong by: kept free beside the answer. */
@@ -55,6 +59,8 @@ export type Ruler = Readonly<{
 /** Anchored measures were within 1 % of what was billed in the recorded sessions; unanchored ones are held to 5 %. */
 const ANCHORED_MARGIN_SHARE = 0.01;
 const ESTIMATED_MARGIN_SHARE = 0.05;
+/** Of the reserve: what is usable always leaves room for an answer, and nothing is kept free twice. */
+const MAX_MARGIN_SHARE = 0.5;
 
 export function createRuler(input: RulerInput): Ruler {
   const { model, entry, policy, count } = input;
@@ -66,6 +72,11 @@ export function createRuler(input: RulerInput): Ruler {
       ? state.calibration
       : startCalibration(entry.family, tierOf(entry), input.prior);
   const ratio = (state: ContextState): number => ratioOf(calibrationOf(state));
+  const allOverhead = overheadTokens.instructions + overheadTokens.tools;
+  const hasOtherOverhead = ({ overheadTokens: billed }: ContextState): boolean =>
+    billed !== null && billed !== allOverhead;
+  const anchorOf = (state: ContextState): Anchor | null =>
+    state.model === model && !hasOtherOverhead(state) ? state.anchor : null;
   return {
     model,
     entry,
@@ -76,13 +87,15 @@ export function createRuler(input: RulerInput): Ruler {
     count,
     calibrationOf,
     ratioOf: ratio,
+    anchorOf,
+    hasOtherOverhead,
     measure: (view, state) => {
-      const anchor = state.model === model ? state.anchor : null;
-      return measure({ view, model, overheadTokens, anchor, ratio: ratio(state), count });
+      return measure({ view, model, overheadTokens, anchor: anchorOf(state), ratio: ratio(state), count });
     },
     marginOf: ({ total, isAnchored }, state) => {
       const isSure = isAnchored && isCalibrated(calibrationOf(state));
-      return Math.ceil(total * (isSure ? ANCHORED_MARGIN_SHARE : ESTIMATED_MARGIN_SHARE));
+      const margin = total * (isSure ? ANCHORED_MARGIN_SHARE : ESTIMATED_MARGIN_SHARE);
+      return Math.min(Math.ceil(margin), Math.floor(reserveOf(limits, policy) * MAX_MARGIN_SHARE));
     },
   };
 }

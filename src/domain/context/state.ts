@@ -19,6 +19,10 @@ export const contextStateSchema = z.strictObject({
   /** The last model call as it was billed. Null before the first, and after anything that rewrote what it was sent. */
   anchor: z.strictObject({ usage: usageSchema, messageSeq: z.number().int().positive() }).nullable().default(null),
   calibration: calibrationSchema.nullable().default(null),
+  /** Estimated tokens of instructions and tool schemas in the anchor's call: others, and it is no anchor any more. */
+  overheadTokens: count.nullable().default(null),
+  /** The meter after the last step, prune or compaction: tokens of the next request, and what it may hold. */
+  meter: z.strictObject({ usedTokens: count, usableTokens: count }).nullable().default(null),
   /** What the pending compaction or prune is for; null when none is pending. */
   pending: z
     .strictObject({

@@ -20,7 +20,7 @@ export type PreviousSummary = Readonly<{
   messageId: string;
   seq: number;
   body: string;
-  firstUserText: string | null;
+  firstUser: FirstUser | null;
   /** The user message that stands after the summary. */
   carried: readonly Part[];
   resources: readonly TouchedResource[];
@@ -63,29 +63,32 @@ export function readSummary(view: readonly ViewMessage[]): PreviousSummary | nul
   const header = HEADER.exec(part.text);
   const carried = message.parts.filter(({ type }) => type === 'text' || type === 'file');
   const text = part.text.slice(header?.[0].length ?? 0);
-  const { firstUserText, rest } = takeFirstUser(text, carried);
+  const { firstUser, rest } = takeFirstUser(text);
   const resources = parseResources(rest);
   const end = resources.length === 0 ? rest.length : rest.lastIndexOf('<touched_resources');
   return {
     messageId: message.id,
     seq: message.seq,
     body: rest.slice(0, end).trim(),
-    firstUserText,
+    firstUser,
     carried,
     resources,
     fromSeq: header === null ? null : Number(header[2]),
   };
 }
 
-function takeFirstUser(text: string, carried: readonly Part[]): { firstUserText: string | null; rest: string } {
+function takeFirstUser(text: string): { firstUser: FirstUser | null; rest: string } {
   if (text.startsWith(AFTER_SUMMARY)) {
-    return { firstUserText: userText(carried), rest: text.slice(AFTER_SUMMARY.length) };
+    return { firstUser: { at: 'after_summary' }, rest: text.slice(AFTER_SUMMARY.length) };
   }
   const opening = FIRST_USER.exec(text);
-  if (opening === null) return { firstUserText: null, rest: text };
+  if (opening === null) return { firstUser: null, rest: text };
   const start = opening[0].length;
   const end = start + Number(opening[1]);
-  return { firstUserText: text.slice(start, end), rest: text.slice(end + FIRST_USER_END.length) };
+  return {
+    firstUser: { at: 'summary', text: text.slice(start, end) },
+    rest: text.slice(end + FIRST_USER_END.length),
+  };
 }
 
 /** The text of a user message; null where it has none. */

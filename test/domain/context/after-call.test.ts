@@ -28,6 +28,12 @@ describe('a call that succeeded', () => {
     expect(call(0).state.anchor).toBe(null);
   });
 
+  it('notes with what instructions and tools it was sent, and teaches nothing where they changed', () => {
+    const { state } = call(4_500);
+    expect(state.overheadTokens).toBe(ruler.overheadTokens.instructions + ruler.overheadTokens.tools);
+    expect(call(4_500, { anchor, overheadTokens: 77 }).refused).toBe('tools_changed');
+  });
+
   it('closes the breaker and takes back what was noted for its step', () => {
     const place = { runId: 'run-1', stepNo: 1 };
     const noted = { compactionsSinceStep: 2, overflow: { ...place, count: 1 }, outputCap: { ...place, tokens: 300 } };

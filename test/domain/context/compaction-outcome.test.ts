@@ -61,7 +61,11 @@ describe('the view after a compaction', () => {
 
   it('begins with the summary, and what it stands for is gone', () => {
     expect(first[0]?.role).toBe('user');
-    expect(readSummary(first)).toMatchObject({ body: 'What was done.', firstUserText: 'The task.', fromSeq: 1 });
+    expect(readSummary(first)).toMatchObject({
+      body: 'What was done.',
+      firstUser: { at: 'after_summary' },
+      fromSeq: 1,
+    });
     expect(first.slice(1).map(({ seq }) => seq)).toEqual([17, 18, 19, 20, 21]);
   });
 

@@ -59,7 +59,7 @@ describe('a plan', () => {
     const view = [...compacted(planned(session(20)), thresholds, 22)];
     const more = Array.from({ length: 12 }, (_, at) => assistantOf(23 + at, callOf({}, tokens(450))));
     const made = planned([...view, ...more]);
-    expect(made.previousSummary).toMatchObject({ fromSeq: 1, firstUserText: 'The task.' });
+    expect(made.previousSummary).toMatchObject({ fromSeq: 1, firstUser: { at: 'after_summary' } });
     expect(made.head[0]?.seq).toBe(17);
   });
 });
@@ -98,6 +98,22 @@ describe('what the user said', () => {
     const text = firstUser?.at === 'summary' ? firstUser.text : '';
     expect(text.length / 4).toBeLessThanOrEqual(2_000);
     expect(text).toMatch(/^BEGIN [\s\S]* END$/);
+  });
+
+  it('first is cut once: later rounds carry it as it is, also for a model that counts more and has less room', () => {
+    const book = `BEGIN ${tokens(2_600)} END`;
+    const view = [...session(20, textOf(book)), assistantOf(22, textOf('Done.')), userOf(23, textOf('Now the tests.'))];
+    const first = planned(view);
+    const more = Array.from({ length: 20 }, (_, at) => assistantOf(25 + at, callOf({}, tokens(450))));
+    const [again, smaller] = [thresholds, thresholdsFor(8_000)].map((now) => {
+      const next = plan([...compacted(first, thresholds, 24), ...more], now, {
+        countText: (text) => Math.ceil(text.length / 3),
+      });
+      return next.kind === 'compact' ? next.firstUser : next;
+    });
+    expect(first.firstUser).toMatchObject({ at: 'summary', text: expect.stringContaining('characters cut out') });
+    expect(again).toEqual(first.firstUser);
+    expect(smaller).toEqual(first.firstUser);
   });
 
   it('last keeps its image, unless media have to go', () => {

@@ -1,10 +1,24 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decideContext } from '../../../src/domain/context/decide.ts';
 import type { Measurement } from '../../../src/domain/context/measure.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
+import { createRuler } from '../../../src/domain/context/ruler.ts';
 import type { ContextState } from '../../../src/domain/context/state.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
 
 type Case = Readonly<{ policy?: unknown; state?: Partial<ContextState>; prunable?: boolean; mostOutput?: number }>;
+
+const LARGE = {
+  model: 'test/large',
+  learned: null,
+  prior: null,
+  policy: contextPolicySchema.parse({}),
+  instructions: '',
+  tools: [],
+  count: (text: string) => text.length / 4,
+};
 
 function decide(tokens: number | Measurement, { policy, state, prunable = false, mostOutput }: Case = {}) {
   const measurement = typeof tokens === 'number' ? measured(tokens) : tokens;
@@ -33,6 +47,27 @@ describe('a request that fits', () => {
 
   it('is sent however often compactions failed before: nothing is wrong with it', () => {
     expect(kindOf(1_000, { state: { compactionsSinceStep: 99 } })).toBe('proceed');
+  });
+});
+
+describe('an answer of a few tokens', () => {
+  it('may be all that an agent keeps room for: there is some wherever the request fits', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 4_000 }), fc.integer({ min: 0, max: 19_999 }), (outputReserve, used) => {
+        const decision = decide(used, { policy: { outputReserve, compaction: { strategy: 'manual' } } });
+        if (used > 20_000 - outputReserve) expect(decision.kind).toBe('compact');
+        else expect(decision.kind === 'proceed' ? decision.maxOutputTokens : 0).toBeGreaterThan(0);
+      }),
+    );
+  });
+
+  it('is not why a request that fits would be compacted: what is usable leaves room, however large the window', () => {
+    const entry = { ...UNKNOWN_MODEL, contextWindow: 1_000_000, maxOutput: 128_000 };
+    const ruler = createRuler({ ...LARGE, entry });
+    const { usableTokens } = ruler.thresholds;
+    const state = stateOf({ failedAtTokens: usableTokens - 1_000, compactionsSinceStep: 1 });
+    const unanchored = { ...measured(usableTokens - 1_000), isAnchored: false };
+    expect(decideContext(ruler, unanchored, state, () => false)).toMatchObject({ kind: 'proceed' });
   });
 });
 
@@ -92,13 +127,6 @@ describe('a compaction', () => {
     const policy = { compaction: { strategy: 'manual' } };
     expect(kindOf(15_000, { policy })).toBe('proceed');
     expect(kindOf(16_001, { policy })).toBe('compact');
-  });
-
-  it('is due where no answer fits any more, however little the view is above', () => {
-    const policy = { outputReserve: 64, compaction: { strategy: 'manual' } };
-    expect(kindOf(18_900, { policy })).toBe('proceed');
-    // 5 % of the measure are kept free: 20 000 - 19 000 - 950 leaves less than a call needs.
-    expect(decide(19_000, { policy })).toMatchObject({ kind: 'compact', force: true });
   });
 
   it('is not forced by an agent that wants answers of a few tokens', () => {

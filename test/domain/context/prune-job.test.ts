@@ -59,7 +59,8 @@ describe('a prune job', () => {
     expect(planned.events).toEqual([
       { type: 'prune:complete', data: { prunedCount: 0, savedTokens: 0, prunedTools: [] } },
     ]);
-    expect(planned.contextState).toEqual(stateOf({ anchor, failedAtTokens: 9 }));
+    const meter = { usedTokens: expect.any(Number), usableTokens: 16_000 };
+    expect(planned.contextState).toEqual({ ...stateOf({ anchor, failedAtTokens: 9 }), meter });
   });
 
   it('prunes what is not due where somebody asked for it, and only then', () => {

@@ -31,6 +31,23 @@ describe('a ruler', () => {
     expect(byKind.tools).toBe(314);
   });
 
+  it('takes no anchor that was sent with other instructions or tools', () => {
+    const [before, after] = [
+      smallRuler({}, { instructions: tokens(300) }),
+      smallRuler({}, { instructions: tokens(900) }),
+    ];
+    const state = stateOf({ anchor, overheadTokens: 300 });
+    expect(before.measure(view, state).isAnchored).toBe(true);
+    expect(after.measure(view, state).isAnchored).toBe(false);
+    expect([before, after].map((ruler) => ruler.hasOtherOverhead(state))).toEqual([false, true]);
+  });
+
+  it('keeps no more free than half of the reserve: what is usable leaves room for an answer', () => {
+    const ruler = smallRuler();
+    const large = { ...measured(1_000_000), isAnchored: false };
+    expect(ruler.marginOf(large, stateOf())).toBe(2_000);
+  });
+
   it('keeps 1 % free where anchor and ratio are the session’s own, and 5 % where one of them is not', () => {
     const ruler = smallRuler();
     const sure = measured(10_000);

@@ -14,6 +14,8 @@ describe('what a session knows of its context', () => {
       model: 'openai/gpt-5.4',
       anchor: { usage: usageOf({ inputTokens: 5 }), messageSeq: 2 },
       calibration: { prior: 1.2, margin: 1.1, realTokens: 10, estimatedTokens: 9 },
+      overheadTokens: 700,
+      meter: { usedTokens: 9_000, usableTokens: 16_000 },
       pending: { reason: 'overflow', force: true, stripMedia: true },
       compactionsSinceStep: 2,
       failedAtTokens: 9_000,

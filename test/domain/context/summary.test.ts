@@ -39,7 +39,7 @@ describe('a summary in the view', () => {
         const text = composeSummary({ round: 2, fromSeq: 1, uptoSeq: 30, firstUser, body, resources }, BOUNDS);
         const parts: Part[] = [{ type: 'compaction', text }, textOf('Do it.')];
         const read = readSummary([userOf(31, ...parts)]);
-        expect(read).toMatchObject({ firstUserText: first === '' ? null : first, fromSeq: 1, resources });
+        expect(read).toMatchObject({ firstUser, fromSeq: 1, resources });
         expect(read?.carried).toEqual([textOf('Do it.')]);
         if (!/^(Summary no|<first_user)/.test(body) && !body.includes('<')) expect(read?.body).toBe(body.trim());
       }),
@@ -56,9 +56,9 @@ describe('a summary in the view', () => {
       resources: [],
     } as const;
     const text = composeSummary(document, BOUNDS);
-    expect(readSummary([userOf(10, { type: 'compaction', text }, textOf('The task.'))])?.firstUserText).toBe(
-      'The task.',
-    );
+    expect(readSummary([userOf(10, { type: 'compaction', text }, textOf('The task.'))])?.firstUser).toEqual({
+      at: 'after_summary',
+    });
   });
 });
 
