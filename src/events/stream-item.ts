@@ -41,6 +41,10 @@ export const sessionSnapshotSchema = z.strictObject({
   /** True when events after the reader's cursor are gone: what it knows is replaced by this. */
   reset: z.boolean(),
   usage: usageSchema,
+  /** Set while older messages are being summarized; messages are accepted as always. */
+  compactingSince: z.iso.datetime().nullable(),
+  /** Tokens of the next request, and what it may hold; null before the first step. */
+  context: z.strictObject({ used: z.number().int(), usable: z.number().int() }).nullable(),
 });
 
 export type SessionSnapshot = z.infer<typeof sessionSnapshotSchema>;
@@ -73,6 +77,8 @@ export function toSessionSnapshot(state: LiveSnapshot, reset: boolean): SessionS
     inFlight: state.inFlight === null ? null : toInFlight(state.inFlight),
     reset,
     usage: state.usage,
+    compactingSince: state.compactingSince?.toISOString() ?? null,
+    context: state.meter === null ? null : { used: state.meter.usedTokens, usable: state.meter.usableTokens },
   };
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type ContextState, contextStateSchema } from '../domain/context/state.ts';
 import type { SessionStatus } from '../domain/session.ts';
 import type { Usage } from '../domain/usage.ts';
 import { readChunks, type StreamedText } from './chunks.ts';
@@ -19,6 +20,9 @@ export type LiveSnapshot = Readonly<{
   /** The assistant's message that is open, with the text that was persisted of it so far (possibly none). */
   inFlight: StreamedText | null;
   usage: Usage;
+  compactingSince: Date | null;
+  /** How full the context was after the last step, prune or compaction; null before the first. */
+  meter: ContextState['meter'];
 }>;
 
 /**
@@ -39,6 +43,8 @@ export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: stri
       eventsFirstSeq: session.events_first_seq,
       waiting,
       inFlight,
+      compactingSince: session.compacting_since,
+      meter: contextStateSchema.parse(session.context_state).meter,
       usage: {
         inputTokens: session.input_tokens,
         outputTokens: session.output_tokens,

@@ -21,6 +21,8 @@ const COLUMNS = [
   'cache_write_tokens',
   'cost_usd',
   'compaction_count',
+  'compacting_since',
+  'context_state',
   'created_at',
   'updated_at',
 ] as const;

@@ -46,6 +46,8 @@ const snapshot = (content: string): FeedItem => ({
     inFlight: { messageId, runId, step: 1, epoch: 1, chunks: [{ chunkType: 'text', content, offset: 0 }] },
     reset: false,
     usage: NO_USAGE,
+    compactingSince: null,
+    context: null,
   },
 });
 

@@ -3,9 +3,11 @@ import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { loadModels } from '../../src/agents/load-models.ts';
 import type { ModelOverride } from '../../src/domain/context/model-registry.ts';
 import { parseId } from '../../src/domain/ids.ts';
+import { type SessionSnapshot, toSessionSnapshot } from '../../src/events/stream-item.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import type { ModelWindow } from '../../src/simulator/window.ts';
+import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { readTool } from '../compaction/compaction-support.ts';
 import { availableBackends } from '../support/backends.ts';
@@ -58,6 +60,10 @@ export type Scenario = AsyncDisposable &
     used: () => Promise<number>;
     /** The compactions so far, the first one first. */
     rounds: () => Promise<readonly Round[]>;
+    /** The session, as the API shows it. */
+    session: () => Promise<Readonly<Record<string, unknown>>>;
+    /** What a reader that joins now is told first. */
+    snapshot: () => Promise<SessionSnapshot>;
     /** The transcript. */
     messages: () => Promise<readonly Message[]>;
     calls: () => Calls;
@@ -117,6 +123,12 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
     compact: () => call(url, `${path}/compact`, {}),
     used: async () => (await readMeter()).used,
     rounds: async () => (await readMeter()).compactions.toSorted((a, b) => a.round - b.round),
+    session: () => call(url, path),
+    snapshot: async () =>
+      toSessionSnapshot(
+        await readLiveSnapshot(service.deps.db, 'default', parseId('session', session.id) ?? ''),
+        false,
+      ),
     messages: async () => (await call<{ messages: Message[] }>(url, `${path}/messages?limit=200`)).messages,
     calls: () => callsOf(service),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

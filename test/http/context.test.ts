@@ -9,7 +9,7 @@ describe('the context of a session', () => {
     const session = await api.createSession();
     const empty = await api.call('GET', `/v1/sessions/${session}/context`);
     expect(empty.status).toBe(200);
-    expect(empty.body).toMatchObject({ window: 200_000, usable: 168_000, compactions: [], isAnchored: false });
+    expect(empty.body).toMatchObject({ window: 200_000, usable: 168_000, compactions: [], anchor: null });
     await api.send(session, 'word '.repeat(4_000));
     await answerStep(api.db, await claimJob(api.db, api.added[0]), 'Done.');
     const { body } = await api.call('GET', `/v1/sessions/${session}/context`);

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentSchema } from '../../agents/agent.ts';
 import { rulerOf } from '../../context/ruler-of.ts';
-import { TOKEN_KINDS } from '../../domain/context/measure.ts';
+import { type Anchor, TOKEN_KINDS } from '../../domain/context/measure.ts';
 import { toMeter } from '../../domain/context/meter.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
@@ -26,7 +26,10 @@ const contextBody = z
     share: z.number().openapi({ description: '`used / usable`.' }),
     byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
     thresholds: z.record(z.string(), z.number()),
-    isAnchored: z.boolean().openapi({ description: '`used` rests on what the provider billed for the last call.' }),
+    anchor: z
+      .object({ messageSeq: z.int(), inputTokens: tokens, outputTokens: tokens })
+      .nullable()
+      .openapi({ description: 'The call whose bill `used` rests on; null where it is an estimate only.' }),
     strategy: z.string(),
     compactingSince: timeBody.nullable(),
     compactions: z.array(
@@ -85,6 +88,12 @@ const maintenanceRoute = <Path extends string>(path: Path, summary: string) =>
 const compact = maintenanceRoute('/v1/sessions/{id}/compact', 'Replace the older part of the context by a summary');
 const prune = maintenanceRoute('/v1/sessions/{id}/prune', 'Clear old tool outputs from the context');
 
+function toAnchorBody(anchor: Anchor | null): z.infer<typeof contextBody>['anchor'] {
+  if (anchor === null) return null;
+  const { inputTokens, outputTokens } = anchor.usage;
+  return { messageSeq: anchor.messageSeq, inputTokens, outputTokens };
+}
+
 /** Compactions that the meter lists. */
 const LISTED_COMPACTIONS = 20;
 
@@ -104,7 +113,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
       {
         model: agent.data.model,
         ...toMeter(measurement, ruler.limits, ruler.thresholds),
-        isAnchored: measurement.isAnchored,
+        anchor: measurement.isAnchored ? toAnchorBody(ruler.anchorOf(context.contextState)) : null,
         strategy: agent.data.context.compaction.strategy,
         compactingSince: context.compactingSince?.toISOString() ?? null,
         compactions: compactions.map(({ startedAt, finishedAt, ...compaction }) => ({

@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest';
+import { eventsOf, prose, readingReplies } from '../compaction/compaction-support.ts';
+import { startScenario } from './context-scenario.ts';
+
+const WINDOW = 16_000;
+const TASK = 'Read all the files.';
+const COMPLETED = { status: 'completed', error: null };
+
+/** Almost all of the window is usable: the stop at 90 % of it lies below. */
+const NEARLY_ALL = { prune: { enabled: false }, outputReserve: 600 };
+const models = [{ provider: 'simulated', model: 'test', contextWindow: WINDOW, maxOutput: 8_000 }];
+
+describe('between 80 and 100 % of what can be used', () => {
+  it('the run goes on without a summarizer, and no answer is stopped for a compaction that has just failed', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context: NEARLY_ALL, models });
+    const { simulator } = scenario.service;
+    simulator.summaries([], '429');
+    const talking = Array.from({ length: 5 }, (_, at) => ({
+      text: `Part ${at}. ${prose(at + 5, 300)}`,
+      chunkChars: 500,
+      toolCalls: [{ id: `t${at}`, name: 'read', input: { path: `x${at}.ts`, tokens: 30 } }],
+    }));
+    simulator.script('test', [...readingReplies(9, 1_400).slice(0, 9), ...talking, { text: 'Done.' }]);
+    expect(await scenario.ask(TASK)).toMatchObject(COMPLETED);
+    const rounds = await scenario.rounds();
+    expect(rounds.length).toBeGreaterThan(0);
+    expect(rounds.map(({ reason, state }) => [reason, state])).not.toContainEqual(['stream', 'failed']);
+  });
+});
+
+describe('auto: false', () => {
+  it('prunes nothing, not even after an error', async () => {
+    const context = {
+      maxContextTokens: WINDOW,
+      auto: false,
+      prune: { minimumTokens: 1_000, protectTokens: 1_000 },
+    };
+    await using scenario = await startScenario({ window: WINDOW, context });
+    const { simulator } = scenario.service;
+    simulator.script('test', readingReplies(5, 1_500));
+    expect(await scenario.ask(TASK)).toMatchObject(COMPLETED);
+    simulator.fault('test', {
+      status: 401,
+      body: { error: { message: 'Incorrect API key provided', code: 'invalid_api_key' } },
+    });
+    expect(await scenario.ask('More.')).toMatchObject({ status: 'failed', error: { code: 'auth' } });
+    // A prune would be a run of its own: with the next answer it would have ended.
+    expect(await scenario.ask('And now?')).toMatchObject(COMPLETED);
+    expect(await eventsOf(scenario.service, scenario.sessionId, 'prune:complete')).toEqual([]);
+  });
+});
+
+describe('an agent that keeps room for a few tokens only', () => {
+  it('is answered', async () => {
+    await using scenario = await startScenario({ window: WINDOW, context: { outputReserve: 32 } });
+    scenario.service.simulator.script('test', [{ text: 'Hi.' }]);
+    expect(await scenario.ask('Hi')).toMatchObject({ ...COMPLETED, steps: 1 });
+  });
+});
+
+describe('a session that is compacting', () => {
+  it('says so, to those who ask and to those who join, and tells how full it is', async () => {
+    await using scenario = await startScenario({
+      window: WINDOW,
+      context: { maxContextTokens: WINDOW, prune: { enabled: false } },
+    });
+    const { simulator } = scenario.service;
+    simulator.summaries([{ mode: 'ok', gate: 'summary' }]);
+    simulator.script('test', readingReplies(9, 1_500));
+    const { runId } = await scenario.send(TASK);
+    await simulator.gate('summary').reached;
+    const compacting = { compactingSince: expect.any(String) };
+    expect(await scenario.session()).toMatchObject(compacting);
+    const snapshot = await scenario.snapshot();
+    expect(snapshot).toMatchObject({ ...compacting, context: { usable: expect.any(Number) } });
+    expect(snapshot.context?.used).toBeGreaterThan(0.8 * (snapshot.context?.usable ?? 0));
+    simulator.gate('summary').release();
+    expect(await scenario.ended(runId)).toMatchObject(COMPLETED);
+    expect(await scenario.session()).toMatchObject({ compactingSince: null });
+    expect((await scenario.snapshot()).context?.used).toBeLessThan(0.8 * WINDOW);
+  });
+});
