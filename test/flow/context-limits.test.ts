@@ -15,12 +15,12 @@ describe('between 80 and 100 % of what can be used', () => {
     await using scenario = await startScenario({ window: WINDOW, context: NEARLY_ALL, models });
     const { simulator } = scenario.service;
     simulator.summaries([], '429');
-    const talking = Array.from({ length: 5 }, (_, at) => ({
-      text: `Part ${at}. ${prose(at + 5, 300)}`,
+    const talking = Array.from({ length: 8 }, (_, at) => ({
+      text: `Part ${at}. ${prose(at + 5, 350)}`,
       chunkChars: 500,
       toolCalls: [{ id: `t${at}`, name: 'read', input: { path: `x${at}.ts`, tokens: 30 } }],
     }));
-    simulator.script('test', [...readingReplies(9, 1_400).slice(0, 9), ...talking, { text: 'Done.' }]);
+    simulator.script('test', [...readingReplies(9, 1_500).slice(0, 9), ...talking, { text: 'Done.' }]);
     expect(await scenario.ask(TASK)).toMatchObject(COMPLETED);
     const rounds = await scenario.rounds();
     expect(rounds.length).toBeGreaterThan(0);
@@ -37,7 +37,7 @@ describe('auto: false', () => {
     };
     await using scenario = await startScenario({ window: WINDOW, context });
     const { simulator } = scenario.service;
-    simulator.script('test', readingReplies(5, 1_500));
+    simulator.script('test', readingReplies(8, 1_500));
     expect(await scenario.ask(TASK)).toMatchObject(COMPLETED);
     simulator.fault('test', {
       status: 401,
