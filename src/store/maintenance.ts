@@ -11,7 +11,7 @@ import type { Db } from './database.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
 import { toJson } from './json.ts';
 
-/** A mark for one part of the session. A mark that the part has already stays. */
+/** A mark for one part of the session. Marks that the part has already stay, but for the limit of what is shown of it. */
 export type NewMark = PartMarks &
   Readonly<{
     messageId: string;
