@@ -17,7 +17,7 @@ export type ModelRequest = Readonly<{
   resolved: ResolvedModel;
   entry: ModelEntry;
   prompt: ModelPrompt;
-  /** Sent so that the provider's cached prefix holds; none may be called. */
+  /** Sent so that the provider's cached prefix holds; an answer that calls one is not taken. */
   tools: readonly Tool[];
   maxOutputTokens: number;
 }>;
@@ -48,7 +48,7 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
     const result = streamText({
       model: resolved.model,
       ...prompt,
-      ...(tools.length === 0 ? {} : { tools: toSdkTools(tools), toolChoice: 'none' as const }),
+      ...(tools.length === 0 ? {} : { tools: toSdkTools(tools), ...toolChoiceFor(resolved) }),
       maxRetries: 0,
       temperature: TEMPERATURE,
       maxOutputTokens,
@@ -93,6 +93,11 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
 
 function stopped({ scope }: CompactionWork): ModelAnswer {
   return { kind: 'stopped', reason: scope.held.stopped() === null ? 'time_up' : 'stopped' };
+}
+
+/** Where the prompt carries cache marks, another choice than a step's would miss all messages that are cached. */
+function toolChoiceFor({ cacheBreakpoints = false }: ResolvedModel): { toolChoice?: 'none' } {
+  return cacheBreakpoints ? {} : { toolChoice: 'none' };
 }
 
 /** The same schemas as in a step's request, byte by byte. */

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { createBoundedMap } from './bounded-map.ts';
 import { prefixDigests, promptPieces } from './prompt-prefix.ts';
 import { FRAMING } from './tokens.ts';
@@ -20,7 +21,8 @@ const MIN_MARKED_TOKENS = 1024;
 
 /**
  * Counts prompts and remembers what a provider would have cached. OpenAI's protocols: per model and cache key, the last
- * prompt as the prefix that the next may share. Messages protocol: the prefixes that end at a cache mark, whoever asks.
+ * prompt as the prefix that the next may share. Messages protocol: the prefixes that end at a cache mark, whoever asks;
+ * those that end in the messages, and not in tools or system, only for requests with the same tool choice.
  */
 export type PromptCache = Readonly<{
   count: (request: WireRequest) => PromptTokens;
@@ -43,7 +45,7 @@ export function createPromptCache(): PromptCache {
       return { isExtension, ...tokens, ...marked };
     },
     store: (request) => {
-      const digests = prefixDigests(request);
+      const digests = cachedDigests(request);
       for (const place of request.messages?.breakpoints ?? []) {
         const digest = digests[place];
         if (digest !== undefined && tokensUpTo(request, place) >= MIN_MARKED_TOKENS) prefixes.set(digest, true);
@@ -81,7 +83,7 @@ function countMarked(
   breakpoints: readonly number[],
   isCached: (digest: string) => true | undefined,
 ): { cached: number; written: number } {
-  const digests = prefixDigests(request);
+  const digests = cachedDigests(request);
   const hits = breakpoints.flatMap((place) => {
     const window = digests.slice(Math.max(0, place + 1 - LOOK_BACK), place + 1);
     const found = window.findLastIndex((digest) => isCached(digest) === true);
@@ -90,6 +92,14 @@ function countMarked(
   const cached = tokensUpTo(request, Math.max(-1, ...hits));
   const marked = tokensUpTo(request, Math.max(-1, ...breakpoints));
   return { cached, written: marked < MIN_MARKED_TOKENS ? 0 : Math.max(0, marked - cached) };
+}
+
+/** What the Messages API knows a cached prefix by. Another tool choice changes the messages, but not what stands before. */
+function cachedDigests(request: WireRequest): readonly string[] {
+  const firstMessage = request.tools.length + request.items.findIndex(({ kind }) => kind !== 'system');
+  return prefixDigests(request).map((digest, place) =>
+    place < firstMessage ? digest : hash('sha1', `${digest}|${String(request.toolChoice)}`),
+  );
 }
 
 function tokensUpTo(request: WireRequest, place: number): number {

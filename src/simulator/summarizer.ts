@@ -4,13 +4,13 @@ import type { Reply } from './reply.ts';
 import type { SimulatedRequest } from './request.ts';
 import { countText } from './tokens.ts';
 
-const MODES = ['ok', 'empty', 'cut', 'longer', 'garbage', '429', 'hang', 'overflow'] as const;
+const MODES = ['ok', 'empty', 'cut', 'longer', 'garbage', 'tool_call', '429', 'hang', 'overflow'] as const;
 
 /**
  * How one summary request is answered. `ok`: a valid answer, of about that many tokens where a number is given; `cut`:
  * half of it, with finish reason `length`; `longer`: more than the request itself, whatever its output limit; `garbage`:
- * no sections, or broken JSON; `429` and `overflow`: refused; `hang`: nothing until the client leaves. A `gate` holds the
- * answer until it is released.
+ * no sections, or broken JSON; `tool_call`: a call of the first tool, where one is sent; `429` and `overflow`: refused;
+ * `hang`: nothing until the client leaves. A `gate` holds the answer until it is released.
  */
 export const summaryAnswerSchema = z.union([
   z.enum(MODES),
@@ -52,6 +52,8 @@ export function summaryReply(
   const mode = typeof answer === 'string' ? answer : answer.mode;
   const { tokens = DEFAULT_TOKENS[kind], gate = undefined } = typeof answer === 'string' ? {} : answer;
   if (mode === 'empty') return { text: '' };
+  const [tool] = request.tools;
+  if (mode === 'tool_call' && tool !== undefined) return { toolCalls: [{ name: tool.name, input: {} }] };
   if (mode === 'garbage') return { text: GARBAGE[kind] };
   if (mode === 'longer') return { text: composed(source, kind, Math.ceil(source.tokens * 1.2) + tokens) };
   const text = composed(source, kind, tokens);

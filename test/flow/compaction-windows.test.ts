@@ -97,4 +97,24 @@ describe('the request for a summary', () => {
     expect(summary?.request?.toolChoice).toBe('none');
     expect(summary?.cachedTokens).toBeGreaterThan((summary?.promptTokens ?? 0) * 0.85);
   });
+
+  it('leaves the tool choice as it was where another would miss the cache, and takes no call for a summary', async () => {
+    await using service = await serviceWith(16_000);
+    service.simulator.script('test', readingReplies(12, 1_500));
+    service.simulator.summaries(['tool_call']);
+    const agent = agentWith(
+      { maxContextTokens: 16_000, prune: { enabled: false } },
+      { model: 'simulated-anthropic/test' },
+    );
+    const session = await service.createSession(agent);
+    expect(await service.ended((await service.send(session, TASK)).runId)).toMatchObject({ step_count: 13 });
+    const { steps, summaries, violations } = requestsOf(service);
+    expect(violations).toEqual([]);
+    const choices = [...steps, ...summaries].map(({ request }) => request?.toolChoice);
+    expect(new Set(choices)).toEqual(new Set(['auto']));
+    expect(summaries.length).toBeGreaterThan(1);
+    for (const { cachedTokens, promptTokens } of summaries) expect(cachedTokens).toBeGreaterThan(promptTokens * 0.85);
+    expect(summaries[1]?.request?.messages.at(-1)?.text).toContain('could not be used (tool call)');
+    expect((await roundsOf(service, session))[0]).toMatchObject({ state: 'completed', attempts: 2 });
+  });
 });

@@ -119,6 +119,24 @@ describe('the prompt cache of the Messages protocol', () => {
     expect((await ask(simulator.url, [user(`No. ${STORY}`, cached)])).read).toBe(0);
   });
 
+  test('holds messages for one tool choice only, tools and system for any', async () => {
+    await using simulator = await startSimulator();
+    simulator.script('m', () => ({ text: 'ok' }));
+    const mark = { cache_control: { type: 'ephemeral' } };
+    const marked = (text: string) => [{ type: 'text', text, ...mark }];
+    const tools = [{ name: 'look', description: 'Looks.', input_schema: { type: 'object' } }];
+    const messages = [{ role: 'user', content: marked(STORY) }];
+    const request = { model: 'm', max_tokens: 9, system: marked(STORY), tools, messages };
+    for (const choice of ['auto', 'auto', 'none', 'none']) {
+      await (await post(simulator.url, 'messages', { ...request, tool_choice: { type: choice } })).text();
+    }
+    const [, same, other, again] = simulator.requests.map(({ cachedTokens }) => cachedTokens);
+    expect(same).toBeGreaterThan(3_000);
+    expect(other).toBeGreaterThan(1_500);
+    expect(other).toBeLessThan(2_000);
+    expect(again).toBe(same);
+  });
+
   test('is found at most 20 blocks before a mark', async () => {
     await using simulator = await startSimulator();
     simulator.script('m', () => ({ text: 'ok' }));
