@@ -355,11 +355,15 @@ AS $function$
     declare
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
       v_round integer;
+      v_error jsonb := jsonb_build_object('code', 'internal', 'message', 'The worker died while it compacted.');
     begin
       if v_session is null then return null; end if;
-      update compactions set state = 'failed', finished_at = clock_timestamp(),
-        error = jsonb_build_object('code', 'internal', 'message', 'The worker died while it compacted.')
+      update compactions set state = 'failed', finished_at = clock_timestamp(), error = v_error
         where session_id = v_session and state = 'running';
+      if found then
+        perform baton_append_events(v_session, p_run, jsonb_build_array(jsonb_build_object(
+          'type', 'compaction:failed', 'data', jsonb_build_object('error', v_error, 'attempts', 0))));
+      end if;
       select coalesce(max(round), 0) + 1 into v_round from compactions where session_id = v_session;
       insert into compactions (id, tenant_id, session_id, run_id, round, strategy, reason, from_seq, upto_seq, tokens_before)
         select (p_compaction ->> 'id')::uuid, tenant_id, v_session, p_run, v_round, p_compaction ->> 'strategy',

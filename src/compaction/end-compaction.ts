@@ -7,9 +7,11 @@ import { exhaustedPlan } from '../domain/next-step.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
-import { findOpenCompaction } from '../store/compactions.ts';
+import { findOpenCompaction, roundLeftOpen } from '../store/compactions.ts';
 import { type CompactionEnd, finishMaintenance, type NewMark } from '../store/maintenance.ts';
 import type { CompactionDeps, Spent } from './work.ts';
+
+type FailedEnd = Extract<CompactionEnd, { state: 'failed' | 'rejected' }>;
 
 /** How a compaction job ends. */
 export type CompactionEnding = Readonly<{
@@ -27,7 +29,8 @@ export type CompactionEnding = Readonly<{
  * that a dead worker left open is closed with it.
  */
 export async function endCompaction(deps: CompactionDeps, scope: JobScope, ending: CompactionEnding): Promise<void> {
-  const compaction = ending.compaction ?? (await leftOpen(deps, scope));
+  const open = ending.compaction === null ? await leftOpen(deps, scope) : null;
+  const compaction = ending.compaction ?? open;
   const next =
     ending.exhausted === undefined
       ? planAfterMaintenance({
@@ -44,7 +47,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     contextState: ending.contextState,
     usage,
     costUsd: compaction?.costUsd ?? 0,
-    events: ending.events,
+    events: [...(open === null ? [] : [roundLeftOpen(open.error)]), ...ending.events],
     next,
     nextRunId: deps.newId(),
   });
@@ -61,7 +64,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
   });
 }
 
-async function leftOpen(deps: CompactionDeps, scope: JobScope): Promise<CompactionEnd | null> {
+async function leftOpen(deps: CompactionDeps, scope: JobScope): Promise<FailedEnd | null> {
   const id = await findOpenCompaction(deps.db, scope.sessionId);
   if (id === null) return null;
   const error = { code: 'internal', message: 'The worker died while it compacted.' } as const;

@@ -118,8 +118,9 @@ async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ st
     .set((eb) => ({ status: 'idle', active_run_id: null, epoch: eb('epoch', '+', 1) }))
     .where('id', '=', sessionId)
     .execute();
-  await closeOpenCompaction(tx, sessionId, { code: 'conflict', message: 'The run was cancelled.' });
+  const error = { code: 'conflict', message: 'The run was cancelled.' } as const;
   const eventSeq = await appendEvents(tx, sessionId, runId, [
+    ...(await closeOpenCompaction(tx, sessionId, error)),
     { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
   ]);
   return { status: 'cancelled', eventSeq };

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { mergeResources, type TouchedResource, touchedResources } from '../domain/context/touched-files.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { toPart } from './messages.ts';
@@ -16,14 +17,22 @@ export async function findOpenCompaction(db: Db, sessionId: string): Promise<str
   return row?.id ?? null;
 }
 
-/** Closes the round of a run that ends without its worker. The caller holds both locks. */
-export async function closeOpenCompaction(tx: Tx, sessionId: string, error: ErrorRecord): Promise<void> {
-  await sql`
+/** Closes the round of a run that ends without its worker. The caller holds both locks, and writes the events. */
+export async function closeOpenCompaction(tx: Tx, sessionId: string, error: ErrorRecord): Promise<NewEvent[]> {
+  const { rows } = await sql<{ id: string }>`
     with closed as (
       update compactions set state = 'failed', error = ${toJson(error)}::jsonb, finished_at = clock_timestamp()
-      where session_id = ${sessionId} and state = 'running'
+      where session_id = ${sessionId} and state = 'running' returning id
+    ), cleared as (
+      update sessions set compacting_since = null where id = ${sessionId} and compacting_since is not null
     )
-    update sessions set compacting_since = null where id = ${sessionId} and compacting_since is not null`.execute(tx);
+    select id from closed`.execute(tx);
+  return rows.map(() => roundLeftOpen(error));
+}
+
+/** What readers are told of a round that nobody finished. How often a model was asked in it is not known. */
+export function roundLeftOpen(error: ErrorRecord): NewEvent {
+  return { type: 'compaction:failed', data: { error, attempts: 0 } };
 }
 
 /** Calls that are read at a time: a session may have a hundred thousand, with inputs of megabytes. */

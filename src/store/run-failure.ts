@@ -21,7 +21,7 @@ export async function failRun(tx: Tx, sessionId: string, runId: string, error: E
     where id = ${runId}`.execute(tx);
   await sql`
     update sessions set status = 'idle', active_run_id = null, epoch = epoch + 1 where id = ${sessionId}`.execute(tx);
-  await closeOpenCompaction(tx, sessionId, error);
+  events.push(...(await closeOpenCompaction(tx, sessionId, error)));
   events.push({ type: 'run:failed', data: { runId: formatId('run', runId), error } });
   return appendEvents(tx, sessionId, runId, events);
 }

@@ -3,6 +3,7 @@ import { requestCancel } from '../../src/store/cancels.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import {
   agentWith,
+  eventsOf,
   readingReplies,
   readTool,
   requestsOf,
@@ -80,6 +81,7 @@ describe('a compaction under way', () => {
     expect((await service.ended(runId)).status).toBe('completed');
     const rounds = await roundsOf(service, session);
     expect(rounds.slice(0, 2).map(({ state }) => state)).toEqual(['failed', 'completed']);
+    expect((await toldOf(service, session)).slice(0, 4)).toEqual(['start', 'failed', 'start', 'complete']);
     expect(await sessionOf(service, session)).toMatchObject({ compacting_since: null });
   });
 
@@ -91,5 +93,34 @@ describe('a compaction under way', () => {
     expect(await requestCancel(service.deps.db, 'default', runId)).toMatchObject({ status: 'cancelled' });
     expect(await sessionOf(service, session)).toMatchObject({ compacting_since: null, compaction_count: 0 });
     expect((await roundsOf(service, session)).map(({ state }) => state)).toEqual(['failed']);
+    expect(await toldOf(service, session)).toEqual(['start', 'failed']);
+  });
+
+  it('is closed by the next worker also where that begins none itself', async () => {
+    await using service = await smallService({ BATON_SHUTDOWN_GRACE_MS: '0' });
+    const first = await service.startWorker();
+    const { session, runId } = await compacting(service);
+    await first[Symbol.asyncDispose]();
+    // As if compactions had not helped before: the next one gives up.
+    const { context_state: state } = await sessionOf(service, session);
+    const used = { ...Object(state), compactionsSinceStep: 9 };
+    await service.deps.db
+      .updateTable('sessions')
+      .set({ context_state: JSON.stringify(used) })
+      .execute();
+    await service.startWorker();
+    expect(await service.ended(runId)).toMatchObject({ status_reason: 'context_exhausted' });
+    expect((await roundsOf(service, session)).map(({ state }) => state)).toEqual(['failed']);
+    const failures = await eventsOf(service, session, 'compaction:failed');
+    expect(failures.map(({ data }) => data['error'])).toMatchObject([
+      { message: 'The worker died while it compacted.' },
+      { code: 'context_exhausted' },
+    ]);
   });
 });
+
+/** What readers are told of the rounds. */
+async function toldOf(service: TestService, session: string): Promise<string[]> {
+  const events = await eventsOf(service, session);
+  return events.flatMap(({ type }) => (type.startsWith('compaction:') ? [type.slice('compaction:'.length)] : []));
+}
