@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse as parseYaml } from 'yaml';
+import { summarizingAgent } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { type Agent, type AgentCatalogue, agentSchema } from './agent.ts';
 
@@ -10,15 +11,23 @@ import { type Agent, type AgentCatalogue, agentSchema } from './agent.ts';
  * @throws BatonError `config_invalid` that names the file and the key
  */
 export function loadAgents(folder: string, model?: string): AgentCatalogue {
-  const agents = new Map<string, Agent>();
-  for (const file of agentFiles(folder)) {
-    const agent = readAgent(path.join(folder, file));
-    if (agents.has(agent.name)) {
+  const read = agentFiles(folder).map((file) => ({ file, agent: readAgent(path.join(folder, file)) }));
+  const names = new Set<string>();
+  for (const { file, agent } of read) {
+    if (names.has(agent.name)) {
       throw new BatonError('config_invalid', `${file}: name: there is another agent named ${agent.name}`);
     }
-    agents.set(agent.name, model === undefined ? agent : { ...agent, model });
+    names.add(agent.name);
   }
-  return createCatalogue([...agents.values()]);
+  for (const { file, agent } of read) checkSummarizer(file, agent, names);
+  return createCatalogue(read.map(({ agent }) => (model === undefined ? agent : { ...agent, model })));
+}
+
+function checkSummarizer(file: string, { context }: Agent, names: ReadonlySet<string>): void {
+  const name = summarizingAgent(context);
+  if (name === null || names.has(name)) return;
+  const what = `no agent is named ${name}; known: ${[...names].sort().join(', ')}`;
+  throw new BatonError('config_invalid', `${file}: context.compaction.model: ${what}`);
 }
 
 /** A catalogue of the given agents. */

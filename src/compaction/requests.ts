@@ -1,7 +1,8 @@
+import type { Agent } from '../agents/agent.ts';
 import { rulerOf } from '../context/ruler-of.ts';
 import type { CompactPlan } from '../domain/context/compaction-plan.ts';
 import { reserveOf } from '../domain/context/limits.ts';
-import { SAME_MODEL } from '../domain/context/policy.ts';
+import { SAME_MODEL, summarizingAgent } from '../domain/context/policy.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import { SUMMARIZER_INSTRUCTIONS } from '../domain/context/summary-request.ts';
 import type { ViewMessage } from '../domain/message.ts';
@@ -40,26 +41,42 @@ export function prefixRequest(
   return { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
 }
 
-/** The model that summarizes, with what is known of it. */
-export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler }>;
+/** The model that summarizes, with what is known of it and what it is told to be. */
+export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler; instructions: string }>;
 
-/** @throws BatonError `model_unavailable` for one whose provider is not configured */
-export async function summarizerOf({ deps, scope, resolved, ruler }: CompactionWork): Promise<Summarizer> {
-  const { model } = ruler.policy.compaction;
-  if (model === SAME_MODEL || model === ruler.model) return { resolved, ruler };
+/**
+ * @throws BatonError `model_unavailable` for one whose provider is not configured, `agent_not_found` for an agent that is
+ *   there no more
+ */
+export async function summarizerOf(work: CompactionWork): Promise<Summarizer> {
+  const { deps, resolved, ruler } = work;
+  const agent = summarizingAgentOf(work);
+  const { model, instructions } = agent;
+  if (model === ruler.model) return { resolved, ruler, instructions };
   const other = deps.models(model);
-  const agent = { ...scope.agent, model, instructions: SUMMARIZER_INSTRUCTIONS };
-  return { resolved: other, ruler: (await rulerOf(deps, agent, other, [])).ruler };
+  return { resolved: other, ruler: (await rulerOf(deps, agent, other, [])).ruler, instructions };
+}
+
+/** The agent that the policy names, or the session's own with the model that it names. */
+function summarizingAgentOf({ deps, scope, ruler }: CompactionWork): Agent {
+  const { model } = ruler.policy.compaction;
+  const name = summarizingAgent(ruler.policy);
+  const agent = name === null ? { ...scope.agent, instructions: '' } : deps.agents.get(name);
+  return {
+    ...agent,
+    model: name === null && model !== SAME_MODEL ? model : agent.model,
+    instructions: agent.instructions.trim() === '' ? SUMMARIZER_INSTRUCTIONS : agent.instructions,
+  };
 }
 
 /** A request of its own, in which the conversation is data. */
 export function dataRequest(
   work: CompactionWork,
-  { resolved, ruler }: Summarizer,
+  { resolved, ruler, instructions }: Summarizer,
   text: string,
   answerTokens: number,
 ): ModelRequest {
-  const prompt = promptFor(resolved, ruler.model, SUMMARIZER_INSTRUCTIONS, [userMessage(text, 1)]);
+  const prompt = promptFor(resolved, ruler.model, instructions, [userMessage(text, 1)]);
   return { resolved, entry: ruler.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, ruler, answerTokens) };
 }
 
@@ -69,12 +86,12 @@ export function dataRequest(
  */
 export function transcriptRoom(
   work: CompactionWork,
-  { ruler }: Summarizer,
+  { ruler, instructions }: Summarizer,
   beside: string,
   answerTokens: number,
 ): number {
   const count = counterFor(work, ruler);
-  return inputRoom(ruler, maxOutputOf(work, ruler, answerTokens)) - count(SUMMARIZER_INSTRUCTIONS) - count(beside);
+  return inputRoom(ruler, maxOutputOf(work, ruler, answerTokens)) - count(instructions) - count(beside);
 }
 
 /** Real tokens of a text for a model. */

@@ -1,3 +1,4 @@
+import type { AgentCatalogue } from '../agents/agent.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import type { ViewMessage } from '../domain/message.ts';
@@ -9,7 +10,11 @@ import type { Tool } from '../tools/tool.ts';
 import type { PlanBase } from './strategy.ts';
 
 /** What a compaction needs of the world. */
-export type CompactionDeps = StepDeps;
+export type CompactionDeps = StepDeps &
+  Readonly<{
+    /** Where the agent is found that is to summarize. */
+    agents: Pick<AgentCatalogue, 'get'>;
+  }>;
 
 /** Model calls of one compaction, on all its rungs together. */
 export const MAX_MODEL_CALLS = 6;

@@ -1,17 +1,17 @@
 import { runCompaction } from '../compaction/run-compaction.ts';
+import type { CompactionDeps } from '../compaction/work.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
 import { createClaimKeeper } from '../jobs/claim-keeper.ts';
 import { runPrune } from '../prune/run-prune.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
-import type { StepDeps } from '../step/deps.ts';
 import { runStep } from '../step/run-step.ts';
 import type { Config } from './config.ts';
 import type { Dependencies } from './dependencies.ts';
 
 type Work = Readonly<{
-  run: (deps: StepDeps, job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
+  run: (deps: CompactionDeps, job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
   concurrency: (config: Config) => number;
 }>;
 
@@ -44,7 +44,7 @@ export async function startJobWorker(
     }),
   );
   const modelTimeouts = { firstChunkMs: config.firstChunkTimeoutMs, idleChunkMs: config.idleChunkTimeoutMs };
-  const workDeps: StepDeps = { ...deps, claims, modelTimeouts, random: Math.random };
+  const workDeps: CompactionDeps = { ...deps, claims, modelTimeouts, random: Math.random };
   stack.use(startReconciler({ db, jobs, bus, log }));
   const consumers = kinds.map((kind) => {
     const { run, concurrency } = WORK[kind];

@@ -76,6 +76,11 @@ describe('a folder of agents', () => {
     ['a tool that is not a name', `${WRITER}tools: [read, 3]\n`, 'tools.1: '],
     ['a limit out of range', `${WRITER}limits: { toolConcurrency: 65 }\n`, 'limits.toolConcurrency: '],
     ['a setting out of range', `${WRITER}settings: { temperature: 3 }\n`, 'settings.temperature: '],
+    [
+      'a summarizer that is neither model nor agent',
+      `${WRITER}context: { compaction: { model: gpt } }\n`,
+      'context.compaction.model: __same__, provider/model, or agent:<name>',
+    ],
     ['YAML that is none', 'name: [writer\n', 'not valid YAML'],
     ['nothing', '', '(root): '],
   ])('is refused for %s, with file and key', (_what, content, named) => {
@@ -88,6 +93,16 @@ describe('a folder of agents', () => {
   it('is refused when two files define one name', () => {
     using folder = folderOf({ 'a.yaml': WRITER, 'b.yaml': WRITER });
     expect(refusal(() => loadAgents(folder.path))).toBe('b.yaml: name: there is another agent named writer');
+  });
+
+  it('may have one agent summarize for another, which must be there', () => {
+    const reader = 'name: reader\nmodel: openai/x\ncontext: { compaction: { model: "agent:writer" } }\n';
+    using both = folderOf({ 'reader.yaml': reader, 'writer.yaml': WRITER });
+    expect(loadAgents(both.path).get('reader').context.compaction.model).toBe('agent:writer');
+    using one = folderOf({ 'reader.yaml': reader });
+    expect(refusal(() => loadAgents(one.path))).toBe(
+      'reader.yaml: context.compaction.model: no agent is named writer; known: reader',
+    );
   });
 
   it('is refused by its path when it is missing, or when a file of it cannot be read', () => {

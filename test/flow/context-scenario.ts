@@ -76,6 +76,8 @@ export type ScenarioOptions = Readonly<{
   context?: Readonly<Record<string, unknown>>;
   /** What else the agent's file says. */
   agent?: Readonly<Record<string, unknown>>;
+  /** Agents beside it. */
+  others?: readonly Readonly<Record<string, unknown>>[];
   tools?: readonly Tool[];
   environment?: Readonly<Record<string, string>>;
   /** What is known of models beside the registry. */
@@ -97,7 +99,7 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
   const agent = agentSchema.parse({ name: 'tester', model: 'simulated/test', tools: ['test'], context, ...fields });
   const deps = {
     ...service.deps,
-    agents: createCatalogue([agent]),
+    agents: createCatalogue([agent, ...(options.others ?? []).map((other) => agentSchema.parse(other))]),
     modelRegistry: loadModels(undefined, options.models),
     ...(options.compactionTimeoutMs !== undefined && { compactionTimeoutMs: options.compactionTimeoutMs }),
   };

@@ -118,6 +118,31 @@ describe('a pruning agent', () => {
     expect(requestsOf(scenario.service).steps.at(-1)?.request?.messages[0]?.text).toContain('## Goal');
   });
 
+  it.each(['pruning-agent', 'reactive-overflow'])(
+    'may be an agent of its own, with its model and instructions (%s)',
+    async (strategy) => {
+      const compaction = { strategy, model: 'agent:scribe' };
+      const scribe = { name: 'scribe', model: 'simulated-chat/scribe', instructions: 'You keep the minutes.' };
+      await using scenario = await startScenario({
+        window: WINDOW,
+        context: { ...COMPACTING, compaction },
+        others: [scribe],
+      });
+      expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+      expect(await scenario.rounds()).toMatchObject([{ strategy, state: 'completed', attempts: 1 }]);
+      const [sent] = requestsOf(scenario.service).summaries;
+      expect(sent).toMatchObject({ model: 'scribe', request: { system: scribe.instructions } });
+    },
+  );
+
+  it('that is an agent which is there no more fails the round: the run goes on', async () => {
+    const compaction = { strategy: 'pruning-agent', model: 'agent:scribe' };
+    await using scenario = await startScenario({ window: WINDOW, context: { ...COMPACTING, compaction } });
+    expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
+    expect(scenario.calls()).toMatchObject({ summarizer: 0 });
+    expect(await scenario.rounds()).toMatchObject([{ state: 'failed', error: { code: 'agent_not_found' } }]);
+  });
+
   it('that is rate-limited ends the round: the run goes on', async () => {
     await using scenario = await startScenario({ window: WINDOW, context });
     scenario.service.simulator.summaries(['429']);

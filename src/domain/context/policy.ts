@@ -15,12 +15,20 @@ export type StrategyName = (typeof STRATEGIES)[number];
 /** Names the session's own model as the one that summarizes: its request then reuses the cached prefix. */
 export const SAME_MODEL = '__same__';
 
+/** Who summarizes: the session's own model, another one, or an agent with its model and instructions. */
+const SUMMARIZER = /^(?:__same__|agent:(?<agent>[a-z0-9][a-z0-9_-]{0,63})|[a-z0-9-]+\/.+)$/;
+
+/** The name of the agent that summarizes; null where a model does. */
+export function summarizingAgent({ compaction }: Pick<ContextPolicy, 'compaction'>): string | null {
+  return SUMMARIZER.exec(compaction.model)?.groups?.['agent'] ?? null;
+}
+
 const tokens = z.number().int().positive();
 
 const compactionPolicySchema = z.strictObject({
   strategy: z.enum(STRATEGIES).default('reactive-overflow'),
-  /** `provider/model` that summarizes, or the session's own. */
-  model: z.string().default(SAME_MODEL),
+  /** `provider/model` or `agent:<name>` that summarizes, or the session's own model. */
+  model: z.string().regex(SUMMARIZER, `${SAME_MODEL}, provider/model, or agent:<name>`).default(SAME_MODEL),
   options: z
     .strictObject({
       /** Percent of `usable` from which a compaction is due, in place of the strategy's own. */

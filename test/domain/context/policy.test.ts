@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { contextPolicySchema, SAME_MODEL, STRATEGIES } from '../../../src/domain/context/policy.ts';
+import { contextPolicySchema, SAME_MODEL, STRATEGIES, summarizingAgent } from '../../../src/domain/context/policy.ts';
 
 const isValid = (policy: unknown): boolean => contextPolicySchema.safeParse(policy).success;
 
@@ -23,8 +23,23 @@ describe('what an agent says about its context', () => {
     expect(isValid({ compaction: { strategy } })).toBe(true);
   });
 
+  it.each(['__same__', 'openai/gpt-5.4-mini', 'ollama/org/model:7b', 'agent:scribe'])(
+    'may have %s summarize',
+    (model) => {
+      expect(isValid({ compaction: { model } })).toBe(true);
+    },
+  );
+
+  it('names an agent that summarizes, or none', () => {
+    const named = (model: string) => summarizingAgent(contextPolicySchema.parse({ compaction: { model } }));
+    expect(['agent:scribe', 'agent/scribe', SAME_MODEL].map(named)).toEqual(['scribe', null, null]);
+  });
+
   it.each([
     ['a strategy that there is not', { compaction: { strategy: 'hope' } }],
+    ['a summarizer without its provider', { compaction: { model: 'gpt-5.4-mini' } }],
+    ['a summarizer that is misspelt', { compaction: { model: '__sam__' } }],
+    ['an agent without a name', { compaction: { model: 'agent:' } }],
     ['a word that is misspelt', { compaktion: {} }],
     ['an option that is misspelt', { compaction: { options: { keepRecent: 5 } } }],
     ['a threshold at which nothing ever fits', { compaction: { options: { thresholdPercent: 4 } } }],
