@@ -89,10 +89,26 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       learned_at timestamptz not null default clock_timestamp(),
       primary key (provider, endpoint, model)
     )`.execute(db);
+
+  await sql`
+    create table provider_pauses (
+      provider text not null,
+      endpoint text not null,
+      until_at timestamptz not null,
+      primary key (provider, endpoint)
+    )`.execute(db);
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
-  for (const table of ['model_limits', 'workers', 'api_keys', 'idempotency_keys', 'compactions', 'events']) {
+  for (const table of [
+    'provider_pauses',
+    'model_limits',
+    'workers',
+    'api_keys',
+    'idempotency_keys',
+    'compactions',
+    'events',
+  ]) {
     await sql`drop table ${sql.table(table)}`.execute(db);
   }
   await sql`drop sequence worker_lock_keys`.execute(db);

@@ -135,7 +135,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           else 1 end,
         pending_no = coalesce((v_branch ->> 'pendingNo')::integer, pending_no),
         pending_at = clock_timestamp()
-          + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, 0) / 1000.0),
+          + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, (v_branch ->> 'postponeMs')::integer, 0) / 1000.0),
         next_check_at = null,
         epoch = epoch + 1,
         claim_id = null,

@@ -171,6 +171,13 @@ create table parts (
   constraint parts_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])))
 );
 
+create table provider_pauses (
+  provider text not null,
+  endpoint text not null,
+  until_at timestamp with time zone not null,
+  constraint provider_pauses_pkey PRIMARY KEY (provider, endpoint)
+);
+
 create table runs (
   id uuid not null,
   tenant_id text default 'default'::text not null,
@@ -781,7 +788,7 @@ AS $function$
           else 1 end,
         pending_no = coalesce((v_branch ->> 'pendingNo')::integer, pending_no),
         pending_at = clock_timestamp()
-          + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, 0) / 1000.0),
+          + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, (v_branch ->> 'postponeMs')::integer, 0) / 1000.0),
         next_check_at = null,
         epoch = epoch + 1,
         claim_id = null,

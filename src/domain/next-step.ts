@@ -11,6 +11,8 @@ export type Branch = Readonly<
       pendingNo: number;
       /** Set for another attempt at the same step, after this pause. */
       retryDelayMs?: number;
+      /** Set where the step was not begun: it is after this pause, and no attempt is counted. */
+      postponeMs?: number;
       events: readonly NewEvent[];
     }
   | {
@@ -52,6 +54,8 @@ export type StepOutcome = Readonly<{
   exhausted?: ErrorRecord;
   /** The answer was cut off for want of room in the window: the run goes on although no tool was called. */
   isUnfinished?: boolean;
+  /** Set where the provider may not be asked now: the same step later. */
+  postponed?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string; error: ErrorRecord }>;
   /** Set when the failed call is to be tried again. */
   retry?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string }>;
 }>;
@@ -76,6 +80,16 @@ export function planNext(outcome: StepOutcome): NextPlan {
     return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: failed, otherwise: failed };
   }
   if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted, outcome.stillRan);
+  if (outcome.postponed !== undefined) {
+    const { delayMs: postponeMs, ...data } = outcome.postponed;
+    const later: Branch = {
+      pendingKind: 'step',
+      pendingNo: outcome.stepNo,
+      postponeMs,
+      events: [{ type: 'step:retrying', data: { runId, step: outcome.stepNo, ...data } }],
+    };
+    return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: later, otherwise: later };
+  }
   if (outcome.detour !== undefined) {
     const detour: Branch = { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] };
     return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: detour, otherwise: detour };

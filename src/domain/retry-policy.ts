@@ -38,6 +38,15 @@ const MAX_DELAY_MS = 60_000;
 /** A provider may ask for longer than our own back-off, but not for hours. */
 const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
+/** Sessions that wait for the same provider do not come back at the same moment: spread over this share of the pause. */
+const SPREAD_SHARE = 0.25;
+
+/**
+ * When a step whose provider is paused is tried: after the pause, and a little later, each session at its own moment.
+ * @param jitter a random number in [0, 1)
+ */
+export const afterPauseMs = (leftMs: number, jitter: number): number => Math.ceil(leftMs * (1 + SPREAD_SHARE * jitter));
+
 export type RetryPlan = Readonly<{ retry: false } | { retry: true; delayMs: number }>;
 
 /**

@@ -22,7 +22,8 @@ export async function passOn(
   }
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
-  await enqueue(deps, finished.jobs, 'pendingKind' in branch ? branch.retryDelayMs : undefined);
+  const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
+  await enqueue(deps, finished.jobs, delayMs);
   return true;
 }
 

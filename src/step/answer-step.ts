@@ -9,7 +9,7 @@ import { endBrokenAnswer } from './broken-answer.ts';
 import { callModel, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endWholeAnswer } from './end-answer.ts';
-import { endAtLimit, endUnasked } from './end-unasked.ts';
+import { endAtLimit, endPostponed, endUnasked } from './end-unasked.ts';
 import { isOpenCall } from './partial-answer.ts';
 import { createTextPreview, previewThinking } from './previews.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
@@ -28,6 +28,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const { decision, ruler, tools, resolved } = context;
   const { messageId } = begun;
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
+  if (context.pausedMs > 0) return endPostponed(deps, scope, messageId, context.pausedMs);
   const ratio = ruler.ratioOf(scope.contextState);
   const runner = createToolRunner(deps, scope, messageId, new Map(tools.map((tool) => [tool.name, tool])), {
     thresholds: ruler.thresholds,

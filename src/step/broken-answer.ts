@@ -5,6 +5,7 @@ import type { Part } from '../domain/message.ts';
 import { planRetry, REMEDIES } from '../domain/retry-policy.ts';
 import { logFields } from '../jobs/job-scope.ts';
 import { toSafeError } from '../runtime/log.ts';
+import { pauseProvider } from '../store/provider-pauses.ts';
 import type { Answering } from './answering.ts';
 import type { ModelCallResult } from './call-model.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
@@ -37,6 +38,8 @@ async function endFailedAnswer(
 ): Promise<void> {
   const { deps, scope, messageId, context } = answering;
   const plan = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
+  // One session is told, all of them wait: a hundred that ask again would each be refused again.
+  if (plan.retry && failure.class === 'rate_limited') await pauseProvider(deps.db, context.modelKey, plan.delayMs);
   const error = toErrorRecord(failure.error);
   const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt, nextAttemptAt: isoIn(plan.delayMs) } } : {};
   deps.log(plan.retry ? 'warn' : 'error', {

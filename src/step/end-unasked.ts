@@ -1,6 +1,8 @@
 import type { ContextDecision } from '../domain/context/decide.ts';
 import { withPending } from '../domain/context/overflow-plan.ts';
 import type { StepOutcome } from '../domain/next-step.ts';
+import { PROVIDER_ERROR_MESSAGES } from '../domain/provider-errors.ts';
+import { afterPauseMs } from '../domain/retry-policy.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { StepDeps } from './deps.ts';
@@ -16,6 +18,16 @@ export async function endAtLimit(
   limit: NonNullable<StepOutcome['limit']>,
 ): Promise<void> {
   const outcome = { finishReason: 'aborted', toolCalls: 0, stillRan: [], limit } as const;
+  await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
+}
+
+/** The provider told another session to wait: the step begins again when that is over, and no attempt is counted. */
+export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: string, leftMs: number): Promise<void> {
+  const delayMs = afterPauseMs(leftMs, deps.random());
+  const error = { code: 'rate_limited', message: PROVIDER_ERROR_MESSAGES.rate_limited } as const;
+  const nextAttemptAt = new Date(Date.now() + delayMs).toISOString();
+  const postponed = { delayMs, attempt: scope.attempt, nextAttemptAt, error };
+  const outcome = { finishReason: 'other', toolCalls: 0, stillRan: [], postponed } as const;
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
 }
 

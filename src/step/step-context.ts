@@ -8,6 +8,7 @@ import type { ContextState } from '../domain/context/state.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import { type JobScope, type LoggedScope, logFields } from '../jobs/job-scope.ts';
 import { type ModelKey, rememberLimits } from '../store/model-limits.ts';
+import { pauseLeftMs } from '../store/provider-pauses.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
 import type { ResolvedModel } from './model-port.ts';
@@ -26,6 +27,8 @@ export type StepContext = BegunStep &
     measurement: Measurement;
     decision: ContextDecision;
     modelKey: ModelKey;
+    /** For so long the provider may not be asked. */
+    pausedMs: number;
   }>;
 
 type AssessDeps = Pick<StepDeps, 'db' | 'modelRegistry' | 'models' | 'toolsOf' | 'log'>;
@@ -35,7 +38,10 @@ type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState'>;
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
   const resolved = deps.models(scope.agent.model);
   const tools = deps.toolsOf(scope.agent.tools);
-  const { ruler, prior } = await rulerOf(deps, scope.agent, resolved, tools);
+  const [{ ruler, prior }, pausedMs] = await Promise.all([
+    rulerOf(deps, scope.agent, resolved, tools),
+    pauseLeftMs(deps.db, resolved),
+  ]);
   const state = scope.contextState;
   const measurement = ruler.measure(begun.view, state);
   const decision = decideContext(
@@ -49,7 +55,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     const { total: tokens, isAnchored } = measurement;
     deps.log('debug', { event: 'context_measured', ...logFields(scope), tokens, isAnchored });
   }
-  return { ...begun, resolved, tools, ruler, prior, measurement, decision, modelKey: modelKey(resolved) };
+  return { ...begun, resolved, tools, ruler, prior, measurement, decision, modelKey: modelKey(resolved), pausedMs };
 }
 
 /** Whether a prune of this view, which measures so many tokens, is worth its while. */

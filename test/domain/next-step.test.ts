@@ -64,6 +64,25 @@ describe('what follows a step', () => {
     expect(ifMessagesWait).toMatchObject({ status: 'incomplete', reason: 'max_steps', takesUpWaiting: true });
   });
 
+  it('of a paused provider is the same step later, of which no attempt is counted; a cancel still ends it', () => {
+    const error = { code: 'rate_limited', message: 'Wait.' } as const;
+    const postponed = { delayMs: 900, attempt: 2, nextAttemptAt: '2026-01-01T00:00:00.000Z', error };
+    const plan = planNext(outcome({ postponed }));
+    expect(plan.otherwise).toMatchObject({ pendingKind: 'step', pendingNo: 4, postponeMs: 900 });
+    expect(plan.otherwise).not.toHaveProperty('retryDelayMs');
+    expect(plan.otherwise.events).toMatchObject([{ type: 'step:retrying', data: { step: 4, attempt: 2, error } }]);
+    expect(plan.ifMessagesWait).toEqual(plan.otherwise);
+    expect(statusOf(plan.ifCancelled)).toBe('cancelled');
+  });
+
+  it('ends at a limit instead of being tried again', () => {
+    const retry = { delayMs: 5, attempt: 1, nextAttemptAt: '2026-01-01T00:00:00.000Z' };
+    const { otherwise } = planNext(outcome({ error: FAILURE, retry, limit: 'deadline' }));
+    expect(otherwise).toMatchObject({ status: 'incomplete', reason: 'deadline', takesUpWaiting: true });
+    expect(answers({ limit: 'budget', toolCalls: 1 })).toEqual(['cancelled', 'incomplete', 'incomplete']);
+    expect(answers({ limit: 'budget' })).toEqual(['completed', 'completed', 'completed']);
+  });
+
   it.each([{ error: FAILURE }, { finishReason: 'aborted' as const }])(
     'leaves waiting messages parked after a failure and after a cancel: %j',
     (step) => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ProviderErrorClass } from '../../src/domain/provider-error-rules.ts';
 import { PROVIDER_ERROR_MESSAGES } from '../../src/domain/provider-errors.ts';
-import { planRetry, REMEDIES } from '../../src/domain/retry-policy.ts';
+import { afterPauseMs, planRetry, REMEDIES } from '../../src/domain/retry-policy.ts';
 
 const RETRYABLE: readonly ProviderErrorClass[] = ['rate_limited', 'overloaded', 'transport', 'timeout'];
 const ALL = Object.keys(PROVIDER_ERROR_MESSAGES) as ProviderErrorClass[];
@@ -101,5 +101,19 @@ describe('the plan for a failed model call', () => {
         expect(delayMs).toBeLessThanOrEqual(MAX_ASKED_MS);
       }),
     );
+  });
+});
+
+describe('a step whose provider is paused', () => {
+  it('comes after the pause and before a quarter of it more, each session at its own moment', () => {
+    const jitter = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 900_000 }), jitter, (leftMs, random) => {
+        const delayMs = afterPauseMs(leftMs, random);
+        expect(delayMs).toBeGreaterThanOrEqual(leftMs);
+        expect(delayMs).toBeLessThanOrEqual(Math.ceil(1.25 * leftMs));
+      }),
+    );
+    expect(afterPauseMs(8_000, 0.5)).toBe(9_000);
   });
 });

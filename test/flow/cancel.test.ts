@@ -49,7 +49,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
   it('ends a run that waits for its next attempt at once (opencode#25803)', async () => {
     await using service = await startTestService({ backend });
     service.simulator.script('test', [{ text: 'Next.' }]);
-    service.simulator.fault('test', { kind: 'rate-limit', retryAfterMs: 600_000 });
+    service.simulator.fault('test', { status: 503, headers: { 'retry-after': '600' } });
     await service.startWorker();
     const session = await service.createSession();
     const { runId } = await service.send(session, 'Go');
