@@ -8,10 +8,12 @@ import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
+import { startRun } from './start-run.ts';
 
 /**
  * Ends a run as failed, whatever state its step is in: open calls get an outcome that the next run can show the model,
- * an unfinished message is superseded. The caller holds both locks. Returns the last event's number.
+ * an unfinished message is superseded. What waits stays parked, unless it was never meant for this run. The caller holds
+ * both locks. Returns the last event's number.
  */
 export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<number> {
   const events = [...(await settleOpenCalls(tx, runId)), ...(await dropUnfinished(tx, runId))];
@@ -23,7 +25,24 @@ export async function failRun(tx: Tx, sessionId: string, runId: string, error: E
     update sessions set status = 'idle', active_run_id = null, epoch = epoch + 1 where id = ${sessionId}`.execute(tx);
   events.push(...(await closeOpenCompaction(tx, sessionId, error)));
   events.push({ type: 'run:failed', data: { runId: formatId('run', runId), error } });
-  return appendEvents(tx, sessionId, runId, events);
+  const eventSeq = await appendEvents(tx, sessionId, runId, events);
+  const promised = await promisedAfter(tx, sessionId, runId);
+  // Its job is added by the reconciler: this is the rare end of a run.
+  return promised === null ? eventSeq : (await startRun(tx, { sessionId, runId: promised })).eventSeq;
+}
+
+/**
+ * The run that goes on although this one failed: messages that came while the session only tidied itself up, or after a
+ * cancel, have nothing to do with the failure. Everything else that waits stays parked.
+ */
+async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<string | null> {
+  const { rows } = await sql<{ id: string }>`
+    select sessions.next_run_id as id from sessions join runs on runs.id = ${runId}
+    where sessions.id = ${sessionId} and sessions.next_run_id is not null and exists (
+      select 1 from inbox where session_id = ${sessionId} and consumed_message_seq is null and run_id is null
+        and enqueued_at >= case when runs.kind = 'maintenance' then runs.created_at - interval '1 millisecond'
+          else runs.cancel_requested_at end)`.execute(tx);
+  return rows[0]?.id ?? null;
 }
 
 /** The same for the worker that has the run. Null: fenced. */

@@ -2,11 +2,13 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/runtime/new-id.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
+import { requestMaintenance } from '../../src/store/context.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { resumeSession } from '../../src/store/resume.ts';
+import { failClaimedRun } from '../../src/store/run-failure.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { findSession, insertSession } from '../../src/store/sessions.ts';
 import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/waiting.ts';
@@ -226,6 +228,22 @@ describe('what a failed or cancelled run leaves behind', () => {
     await answerStep(session.db, await claimJob(session.db, resumed.job), 'Now it works.');
     expect(await session.users()).toEqual(['Go']);
     await expect(resume()).rejects.toMatchObject({ code: 'conflict' });
+  });
+
+  it('is not what came while the session only tidied itself up: it goes on although that failed', async () => {
+    await using session = await openSession();
+    const asked = await requestMaintenance(session.db, { ...session.scope, kind: 'prune', runId: newId() });
+    const { fence } = await claimJob(session.db, asked.job ?? undefined);
+    const sent = await session.send('And now?');
+    expect(sent).toMatchObject({ queued: false, status: 'queued' });
+    await failClaimedRun(session.db, fence, session.sessionId, { code: 'internal', message: 'No.' });
+    expect(await findRun(session.db, 'default', asked.runId)).toMatchObject({ status: 'failed' });
+    expect(await findSession(session.db, 'default', session.sessionId)).toMatchObject({
+      status: 'busy',
+      active_run_id: sent.runId,
+    });
+    await claimJob(session.db, { runId: sent.runId, kind: 'step', no: 1, dispatch: 1 });
+    expect(await session.users()).toEqual(['And now?']);
   });
 
   it('a run that was promised can be cancelled before it begins: what waited for it is parked', async () => {
