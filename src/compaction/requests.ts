@@ -90,14 +90,8 @@ export function transcriptRoom(
   beside: string,
   answerTokens: number,
 ): number {
-  const count = counterFor(work, ruler);
+  const count = countReal(work, ruler);
   return inputRoom(ruler, maxOutputOf(work, ruler, answerTokens)) - count(instructions) - count(beside);
-}
-
-/** Real tokens of a text for a model. */
-export function counterFor({ scope }: CompactionWork, ruler: Ruler): (text: string) => number {
-  const ratio = ruler.ratioOf(scope.contextState);
-  return (text) => Math.ceil(ratio * ruler.count(text));
 }
 
 /** Real tokens of what a summary stands for: the head, and the summary before. */

@@ -23,8 +23,6 @@ export type PlanBase = Omit<PlanInput, 'bodyTokens'>;
 /** One way to make a view smaller. */
 export type Strategy = Readonly<{
   name: StrategyName;
-  /** What starts it: a size, a request that does not fit any more, or nothing but somebody who asks. */
-  trigger: 'threshold' | 'overflow' | 'manual';
   plan: (base: PlanBase) => CompactionPlan;
   /** Writes the text that stands for the head. Never throws for what a provider does. */
   execute: (work: CompactionWork, plan: CompactPlan) => Promise<Draft>;

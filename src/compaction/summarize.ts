@@ -6,7 +6,6 @@ import type { SummaryFault } from '../domain/context/summary-validation.ts';
 import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
 import { type Asked, askUntilValid } from './ask-until-valid.ts';
 import {
-  counterFor,
   dataRequest,
   prefixRequest,
   replacedTokens,
@@ -16,7 +15,7 @@ import {
   transcriptRoom,
 } from './requests.ts';
 import type { Draft, Strategy } from './strategy.ts';
-import type { CompactionWork } from './work.ts';
+import { type CompactionWork, countReal } from './work.ts';
 
 /** Pieces of a long head: more requests than this are not worth their while. */
 const MAX_PIECES = 4;
@@ -114,7 +113,7 @@ const NO_ROOM: ErrorRecord = {
 /** The head as pieces for the summarizer's window. */
 function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer): string[] {
   const beside = summaryRequestText(orderOf(work, plan, summarizer.ruler, 'sections_missing'), '', '');
-  const previousTokens = counterFor(work, summarizer.ruler)(plan.previousSummary?.body ?? '');
+  const previousTokens = countReal(work, summarizer.ruler)(plan.previousSummary?.body ?? '');
   // From the second piece on the summary so far is one of these pieces' own, as long as it may be.
   const mergedTokens = Math.max(previousTokens, plan.bodyTokens);
   const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - mergedTokens;
@@ -128,11 +127,11 @@ function smallerPiecesOf(
   summarizer: Summarizer,
   refused: readonly string[],
 ): string[] {
-  const count = counterFor(work, summarizer.ruler);
+  const count = countReal(work, summarizer.ruler);
   return cutHead(work, plan, summarizer, Math.floor(Math.max(...refused.map(count)) / 2));
 }
 
 function cutHead(work: CompactionWork, plan: CompactPlan, { ruler }: Summarizer, pieceTokens: number): string[] {
   if (pieceTokens < MIN_PIECE_TOKENS) return [];
-  return serializeWithin(plan.head, { pieceTokens, pieces: MAX_PIECES }, counterFor(work, ruler));
+  return serializeWithin(plan.head, { pieceTokens, pieces: MAX_PIECES }, countReal(work, ruler));
 }

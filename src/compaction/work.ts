@@ -46,7 +46,7 @@ export type CompactionWork = Readonly<{
   signal: AbortSignal;
 }>;
 
-/** Real tokens of a text for the session's own model. */
-export function countReal({ ruler, scope }: Pick<CompactionWork, 'ruler' | 'scope'>): (text: string) => number {
+/** Real tokens of a text for a model, the session's own by default. */
+export function countReal({ ruler: own, scope }: CompactionWork, ruler = own): (text: string) => number {
   return countRealTokens(ruler, scope.contextState);
 }

@@ -7,7 +7,6 @@ import { countReal } from '../work.ts';
 /** The middle goes and a notice stands for it: no model, and so the last resort of the strategies that ask one. */
 export const middleRemoval: Strategy = {
   name: 'middle-removal',
-  trigger: 'overflow',
   plan: (base) => {
     // The notice comes after what the summary before said.
     const kept = base.countText(readSummary(base.view)?.body ?? '');

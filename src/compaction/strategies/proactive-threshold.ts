@@ -2,4 +2,4 @@ import type { Strategy } from '../strategy.ts';
 import { reactiveOverflow } from './reactive-overflow.ts';
 
 /** The same summary, but early and with a longer tail: its thresholds (50 %, keep 30 %) are the ruler's. */
-export const proactiveThreshold: Strategy = { ...reactiveOverflow, name: 'proactive-threshold', trigger: 'threshold' };
+export const proactiveThreshold: Strategy = { ...reactiveOverflow, name: 'proactive-threshold' };

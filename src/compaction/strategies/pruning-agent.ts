@@ -6,7 +6,6 @@ import { toErrorRecord } from '../../domain/errors.ts';
 import type { ModelRequest } from '../ask-model.ts';
 import { askUntilValid } from '../ask-until-valid.ts';
 import {
-  counterFor,
   dataRequest,
   prefixRequest,
   replacedTokens,
@@ -17,7 +16,7 @@ import {
 } from '../requests.ts';
 import type { Draft, PlanBase, Strategy } from '../strategy.ts';
 import { summarizeAsData } from '../summarize.ts';
-import type { CompactionWork } from '../work.ts';
+import { type CompactionWork, countReal } from '../work.ts';
 import { middleRemoval } from './middle-removal.ts';
 import { reactiveOverflow } from './reactive-overflow.ts';
 
@@ -36,7 +35,6 @@ type Plan = Parameters<Strategy['execute']>[1];
  */
 export const pruningAgent: Strategy = {
   name: 'pruning-agent',
-  trigger: 'threshold',
   plan: (base) =>
     planCompaction({
       ...base,
@@ -96,7 +94,7 @@ function requestOf(
       order,
     ].join('\n\n');
   const room = transcriptRoom(work, summarizer, textOf(''), plan.bodyTokens);
-  const [whole, ...more] = serializeMessages(plan.head, Math.max(1, room), counterFor(work, summarizer.ruler));
+  const [whole, ...more] = serializeMessages(plan.head, Math.max(1, room), countReal(work, summarizer.ruler));
   if (whole === undefined || more.length > 0) return null;
   return dataRequest(work, summarizer, textOf(whole), plan.bodyTokens);
 }

@@ -6,7 +6,6 @@ import { summarizeHead } from '../summarize.ts';
 /** The default: a structured summary of what is old, from 80 % of what can be used on. */
 export const reactiveOverflow: Strategy = {
   name: 'reactive-overflow',
-  trigger: 'overflow',
   plan: (base) => planCompaction({ ...base, bodyTokens: () => base.thresholds.summaryTokens }),
   execute: (work, plan) => summarizeHead(work, plan, reactiveOverflow.validate),
   validate: (answer, plan, replacedTokens) =>

@@ -110,7 +110,6 @@ const CLOSING = '</touched_resources>';
 /**
  * The list as the view holds it and `parseResources` reads it: edited ones go first where there is not room for all.
  * Empty for an empty list.
- * @param total how many there are in the session, where older ones fell out of the list
  */
 export function formatResources(resources: readonly TouchedResource[], bounds: ListBounds): string {
   const kept = withinBounds(resources, bounds);
