@@ -20,7 +20,7 @@ export type Draft = Readonly<
 /** What a plan needs beside what its strategy decides. */
 export type PlanBase = Omit<PlanInput, 'bodyTokens'>;
 
-/** One way to make a view smaller. */
+/** One way to make a view smaller. What starts it is decided before (`STRATEGY_TRIGGERS`). */
 export type Strategy = Readonly<{
   name: StrategyName;
   plan: (base: PlanBase) => CompactionPlan;

@@ -1,6 +1,7 @@
 import { limitReached } from '../domain/budget.ts';
 import { isWaitingForGrowth } from '../domain/context/decide.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
+import { countRealTokens } from '../domain/context/plan-input.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { appendChunks, writeResponse } from '../store/step-writes.ts';
@@ -32,7 +33,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const ratio = ruler.ratioOf(scope.contextState);
   const runner = createToolRunner(deps, scope, messageId, new Map(tools.map((tool) => [tool.name, tool])), {
     thresholds: ruler.thresholds,
-    count: (text) => Math.ceil(ratio * ruler.count(text)),
+    count: countRealTokens(ruler, scope.contextState),
   });
   const { maxOutputTokens, isWindowBound } = decision;
   const answering: Answering = { deps, scope, messageId, context, runner, maxOutputTokens, isWindowBound };

@@ -1,5 +1,6 @@
 import { rulerOf } from '../context/ruler-of.ts';
 import { costOf } from '../domain/context/cost.ts';
+import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { FinishReason } from '../domain/message.ts';
@@ -70,8 +71,7 @@ export async function settleLeftover(
 }
 
 function outputLimits(ruler: Ruler, scope: JobScope): OutputLimits {
-  const ratio = ruler.ratioOf(scope.contextState);
-  return { thresholds: ruler.thresholds, count: (text) => Math.ceil(ratio * ruler.count(text)) };
+  return { thresholds: ruler.thresholds, count: countRealTokens(ruler, scope.contextState) };
 }
 
 async function runAgain(

@@ -1,6 +1,7 @@
 import type { ErrorRecord } from '../errors.ts';
 import { maxOutputFor } from './limits.ts';
 import type { Measurement } from './measure.ts';
+import { STRATEGY_TRIGGERS } from './policy.ts';
 import type { Ruler } from './ruler.ts';
 import type { CompactionReason, ContextState } from './state.ts';
 
@@ -71,7 +72,7 @@ const fixedTokens = ({ byKind }: Measurement): number => byKind.instructions + b
 
 function isCompactionDue(ruler: Ruler, used: number, state: ContextState): boolean {
   const { thresholds, policy } = ruler;
-  if (!policy.auto || policy.compaction.strategy === 'manual') return false;
+  if (!policy.auto || !STRATEGY_TRIGGERS[policy.compaction.strategy].includes('threshold')) return false;
   // What a compaction has left is not compacted again before a step has used it.
   if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
   return !isWaitingForGrowth(ruler, used, state);

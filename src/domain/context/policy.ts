@@ -12,6 +12,21 @@ export const STRATEGIES = [
 ] as const;
 export type StrategyName = (typeof STRATEGIES)[number];
 
+/**
+ * What starts a strategy by itself: the view has reached its threshold, or the next request does not fit any more.
+ * Somebody who asks starts any of them.
+ */
+export type StrategyTrigger = 'threshold' | 'overflow';
+
+/** The triggers of each. Above what can be used every one is started: the request would be refused. */
+export const STRATEGY_TRIGGERS: Readonly<Record<StrategyName, readonly StrategyTrigger[]>> = {
+  'reactive-overflow': ['threshold', 'overflow'],
+  'proactive-threshold': ['threshold', 'overflow'],
+  'middle-removal': ['threshold', 'overflow'],
+  'pruning-agent': ['threshold', 'overflow'],
+  manual: ['overflow'],
+};
+
 /** Names the session's own model as the one that summarizes: its request then reuses the cached prefix. */
 export const SAME_MODEL = '__same__';
 
