@@ -68,7 +68,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, traceparent)
         select p_run, tenant_id, p_session, p_kind, p_pending, clock_timestamp(), p_traceparent
         from sessions where id = p_session;
-      perform baton_limit_run(p_session, p_run, p_limits);
+      if p_kind = 'task' then perform baton_limit_run(p_session, p_run, p_limits); end if;
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.
       update sessions set status = 'busy', active_run_id = p_run,
         next_run_id = case when p_kind = 'task' then null else next_run_id end,

@@ -56,6 +56,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_seq;
     end $$`.execute(db);
 
+  // A run that has used up what it may use takes up nothing more: what waits gets a run of its own. One that has taken up
+  // nothing yet does so first, or the message that started it would start it again and again.
+  await sql`
+    create function baton_is_used_up(p_run runs) returns boolean language sql stable as $$
+      select p_run.request_upto_seq > 0 and (
+        coalesce(p_run.deadline_at <= clock_timestamp(), false)
+        or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
+        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false))
+    $$`.execute(db);
+
   // Drains the inbox, opens the assistant's message and returns the view. The caller holds both locks.
   await sql`
     create function baton_begin_step(p_session uuid, p_run uuid, p_message uuid) returns json
@@ -145,7 +155,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       if v_run.cancel_requested_at is null then
         if p_kind <> 'step' then
           v_view := baton_begin_maintenance(v_session.id, p_run);
-        elsif v_leftover is null then
+        elsif v_leftover is null and not baton_is_used_up(v_run) then
           v_view := baton_begin_step(v_session.id, p_run, p_message);
         elsif v_leftover = p_message then
           v_view := baton_view(v_session.id);
@@ -170,7 +180,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   // After a settlement: what the claim would have done, had nothing been left over. Null: fenced. No view: a cancel was
-  // requested meanwhile, so nothing is drained and nothing begins.
+  // requested meanwhile, or the run is used up, so nothing is drained and nothing begins.
   await sql`
     create function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid) returns json
     language plpgsql as $$
@@ -179,7 +189,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_view json;
     begin
       if v_session is null then return null; end if;
-      if not exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+      if not exists (select 1 from runs r where r.id = p_run and (r.cancel_requested_at is not null or baton_is_used_up(r))) then
         v_view := baton_begin_step(v_session, p_run, p_message);
       end if;
       return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
@@ -192,6 +202,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'baton_claim_run',
     'baton_begin_maintenance',
     'baton_begin_step',
+    'baton_is_used_up',
     'baton_drain_inbox',
   ]) {
     await sql`drop function ${sql.ref(name)}`.execute(db);

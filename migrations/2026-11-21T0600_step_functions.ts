@@ -165,8 +165,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
-      v_since := case when not v_branch ? 'takesUpWaiting' then v_run.cancel_requested_at
-        when v_run.kind = 'maintenance' then v_run.created_at - interval '1 millisecond' else '-infinity' end;
+      v_since := case
+        when v_run.kind = 'maintenance' and v_run.cancel_requested_at is null
+          then v_run.created_at - interval '1 millisecond'
+        when v_branch ? 'takesUpWaiting' then '-infinity'
+        else v_run.cancel_requested_at end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
       elsif exists (

@@ -469,7 +469,7 @@ AS $function$
       if v_run.cancel_requested_at is null then
         if p_kind <> 'step' then
           v_view := baton_begin_maintenance(v_session.id, p_run);
-        elsif v_leftover is null then
+        elsif v_leftover is null and not baton_is_used_up(v_run) then
           v_view := baton_begin_step(v_session.id, p_run, p_message);
         elsif v_leftover = p_message then
           v_view := baton_view(v_session.id);
@@ -606,6 +606,17 @@ AS $function$
       return baton_take_branch(v_session, p_run, p_finish);
     end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+      select p_run.request_upto_seq > 0 and (
+        coalesce(p_run.deadline_at <= clock_timestamp(), false)
+        or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
+        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false))
+    $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_job_of(p_run uuid)
  RETURNS jsonb
  LANGUAGE sql
@@ -712,7 +723,7 @@ AS $function$
       v_view json;
     begin
       if v_session is null then return null; end if;
-      if not exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+      if not exists (select 1 from runs r where r.id = p_run and (r.cancel_requested_at is not null or baton_is_used_up(r))) then
         v_view := baton_begin_step(v_session, p_run, p_message);
       end if;
       return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
@@ -726,7 +737,7 @@ AS $function$
       insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, traceparent)
         select p_run, tenant_id, p_session, p_kind, p_pending, clock_timestamp(), p_traceparent
         from sessions where id = p_session;
-      perform baton_limit_run(p_session, p_run, p_limits);
+      if p_kind = 'task' then perform baton_limit_run(p_session, p_run, p_limits); end if;
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.
       update sessions set status = 'busy', active_run_id = p_run,
         next_run_id = case when p_kind = 'task' then null else next_run_id end,
@@ -818,8 +829,11 @@ AS $function$
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
-      v_since := case when not v_branch ? 'takesUpWaiting' then v_run.cancel_requested_at
-        when v_run.kind = 'maintenance' then v_run.created_at - interval '1 millisecond' else '-infinity' end;
+      v_since := case
+        when v_run.kind = 'maintenance' and v_run.cancel_requested_at is null
+          then v_run.created_at - interval '1 millisecond'
+        when v_branch ? 'takesUpWaiting' then '-infinity'
+        else v_run.cancel_requested_at end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
       elsif exists (

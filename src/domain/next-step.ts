@@ -71,12 +71,7 @@ export type StepOutcome = Readonly<{
 export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
   if (outcome.error !== undefined) {
-    const failed =
-      outcome.retry === undefined
-        ? failedBranch(runId, outcome.error)
-        : outcome.limit === undefined
-          ? retryBranch(runId, outcome.stepNo, outcome.error, outcome.retry)
-          : stoppedBranch(runId, outcome.limit);
+    const failed = branchAfterError(runId, outcome, outcome.error);
     return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: failed, otherwise: failed };
   }
   if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted, outcome.stillRan);
@@ -95,7 +90,7 @@ export function planNext(outcome: StepOutcome): NextPlan {
     return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: detour, otherwise: detour };
   }
   const answered = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && outcome.isUnfinished !== true;
-  const limit = outcome.stepsBefore + 1 >= outcome.maxSteps ? 'max_steps' : outcome.limit;
+  const limit = outcome.limit ?? (outcome.stepsBefore + 1 >= outcome.maxSteps ? 'max_steps' : undefined);
   const goOn: Branch = { pendingKind: outcome.before ?? 'step', pendingNo: outcome.stepNo + 1, events: [] };
   const stopped: Branch = limit === undefined ? goOn : stoppedBranch(runId, limit);
   const completed: Branch = {
@@ -113,6 +108,12 @@ export function planNext(outcome: StepOutcome): NextPlan {
     ifMessagesWait: limit === undefined ? goOn : answered ? completed : stopped,
     otherwise: answered ? completed : limit === undefined ? goOn : stopped,
   };
+}
+
+/** A call that failed is tried again, where that may help and the run has not reached a limit meanwhile. */
+function branchAfterError(runId: string, { stepNo, retry, limit }: StepOutcome, error: ErrorRecord): Branch {
+  if (retry === undefined) return failedBranch(runId, error);
+  return limit === undefined ? retryBranch(runId, stepNo, error, retry) : stoppedBranch(runId, limit);
 }
 
 /** A message that still waits gets a run of its own, with limits of its own. */

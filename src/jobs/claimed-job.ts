@@ -66,7 +66,8 @@ export async function runClaimed(
 function stopAtDeadline({ deadlineAtMs, held }: JobScope): Disposable {
   const leftMs = deadlineAtMs - performance.now();
   if (leftMs > MAX_TIMER_MS) return { [Symbol.dispose]: () => undefined };
-  const timer = setTimeout(() => held.stop('cancelled'), leftMs);
+  // Timers cut off fractions: a little early would be too early.
+  const timer = setTimeout(() => held.stop('cancelled'), Math.ceil(leftMs) + 1);
   return { [Symbol.dispose]: () => clearTimeout(timer) };
 }
 

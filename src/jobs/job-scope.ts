@@ -28,6 +28,11 @@ export type JobScope = Readonly<{
   compactionCount: number;
 }>;
 
+/** A pause in milliseconds, cut off at the run's deadline: nobody waits for what comes after it. */
+export function beforeDeadline({ deadlineAtMs }: Pick<JobScope, 'deadlineAtMs'>, delayMs: number): number {
+  return Math.min(delayMs, Math.max(0, Math.ceil(deadlineAtMs - performance.now()) + 1));
+}
+
 export type LoggedScope = Pick<JobScope, 'sessionId' | 'runId' | 'stepNo' | 'attempt'>;
 
 /** What every log line about a job carries. */

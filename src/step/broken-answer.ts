@@ -3,7 +3,7 @@ import { toErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part } from '../domain/message.ts';
 import { planRetry, REMEDIES } from '../domain/retry-policy.ts';
-import { logFields } from '../jobs/job-scope.ts';
+import { beforeDeadline, logFields } from '../jobs/job-scope.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { pauseProvider } from '../store/provider-pauses.ts';
 import type { Answering } from './answering.ts';
@@ -37,9 +37,10 @@ async function endFailedAnswer(
   cause: unknown,
 ): Promise<void> {
   const { deps, scope, messageId, context } = answering;
-  const plan = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
+  const asked = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
+  const plan = asked.retry ? { ...asked, delayMs: beforeDeadline(scope, asked.delayMs) } : asked;
   // One session is told, all of them wait: a hundred that ask again would each be refused again.
-  if (plan.retry && failure.class === 'rate_limited') await pauseProvider(deps.db, context.modelKey, plan.delayMs);
+  if (asked.retry && failure.class === 'rate_limited') await pauseProvider(deps.db, context.modelKey, asked.delayMs);
   const error = toErrorRecord(failure.error);
   const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt, nextAttemptAt: isoIn(plan.delayMs) } } : {};
   deps.log(plan.retry ? 'warn' : 'error', {

@@ -4,7 +4,7 @@ import type { StepOutcome } from '../domain/next-step.ts';
 import { PROVIDER_ERROR_MESSAGES } from '../domain/provider-errors.ts';
 import { afterPauseMs } from '../domain/retry-policy.ts';
 import { NO_USAGE } from '../domain/usage.ts';
-import type { JobScope } from '../jobs/job-scope.ts';
+import { beforeDeadline, type JobScope } from '../jobs/job-scope.ts';
 import type { StepDeps } from './deps.ts';
 import { endStep } from './finish.ts';
 import { resetEvent } from './partial-answer.ts';
@@ -23,7 +23,7 @@ export async function endAtLimit(
 
 /** The provider told another session to wait: the step begins again when that is over, and no attempt is counted. */
 export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: string, leftMs: number): Promise<void> {
-  const delayMs = afterPauseMs(leftMs, deps.random());
+  const delayMs = beforeDeadline(scope, afterPauseMs(leftMs, deps.random()));
   const error = { code: 'rate_limited', message: PROVIDER_ERROR_MESSAGES.rate_limited } as const;
   const nextAttemptAt = new Date(Date.now() + delayMs).toISOString();
   const postponed = { delayMs, attempt: scope.attempt, nextAttemptAt, error };

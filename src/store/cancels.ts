@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run.ts';
 import { closeOpenCompaction } from './compactions.ts';
@@ -47,6 +48,10 @@ export async function requestSessionCancel(
     const session = await lockSession(tx, tenantId, sessionId);
     const runId = session.active_run_id;
     const outcome = runId === null ? null : await cancelLocked(tx, sessionId, session.event_seq, runId);
+    // What was sent after an earlier cancel that is still under way is meant by this one.
+    if (outcome?.status === 'cancelling') {
+      await sql`update runs set cancel_requested_at = clock_timestamp() where id = ${runId}`.execute(tx);
+    }
     const eventSeq = outcome?.eventSeq ?? session.event_seq;
     if (!clearsQueue) return { outcome, eventSeq };
     return { outcome, eventSeq: (await dropWaiting(tx, session, null))?.eventSeq ?? eventSeq };
@@ -77,12 +82,8 @@ export async function cancelLocked(
   eventSeqBefore: number,
   runId: string,
 ): Promise<CancelOutcome> {
-  const run = await tx
-    .selectFrom('runs')
-    .selectAll()
-    .where('id', '=', runId)
-    .forNoKeyUpdate()
-    .executeTakeFirstOrThrow();
+  const run = await tx.selectFrom('runs').selectAll().where('id', '=', runId).forNoKeyUpdate().executeTakeFirst();
+  if (run === undefined) throw new BatonError('not_found', `run ${formatId('run', runId)} does not exist`);
   if (isTerminalRun(run.status) || run.cancel_requested_at !== null) {
     const notify = run.status === 'cancelling';
     return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify };

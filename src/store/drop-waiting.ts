@@ -30,7 +30,8 @@ export async function dropWaiting(
   return { dropped, eventSeq };
 }
 
-async function forgetPromise(tx: Tx, sessionId: string): Promise<void> {
+/** Forgets the run after the active one where nobody waits for it. The caller holds the session's lock. */
+export async function forgetPromise(tx: Tx, sessionId: string): Promise<void> {
   const waiting = await tx
     .selectFrom('inbox')
     .select('id')

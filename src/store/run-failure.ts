@@ -40,8 +40,8 @@ async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<
     select sessions.next_run_id as id from sessions join runs on runs.id = ${runId}
     where sessions.id = ${sessionId} and sessions.next_run_id is not null and exists (
       select 1 from inbox where session_id = ${sessionId} and consumed_message_seq is null and run_id is null
-        and enqueued_at >= case when runs.kind = 'maintenance' then runs.created_at - interval '1 millisecond'
-          else runs.cancel_requested_at end)`.execute(tx);
+        and enqueued_at >= coalesce(runs.cancel_requested_at,
+          case when runs.kind = 'maintenance' then runs.created_at - interval '1 millisecond' end))`.execute(tx);
   return rows[0]?.id ?? null;
 }
 

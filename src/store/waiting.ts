@@ -1,14 +1,16 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
+import type { JobPayload } from '../domain/job.ts';
 import type { UserPart } from '../domain/message.ts';
 import type { Delivery } from '../domain/session.ts';
 import { cancelLocked } from './cancels.ts';
 import type { Db, Tx } from './database.ts';
-import { type DroppedMessage, dropWaiting } from './drop-waiting.ts';
+import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
 import { promiseRun } from './inbox.ts';
 import { toJson } from './json.ts';
-import { lockSession } from './sessions.ts';
+import { type LockedSession, lockSession } from './sessions.ts';
+import { startRun } from './start-run.ts';
 
 export type WaitingMessage = Readonly<{
   id: string;
@@ -47,25 +49,46 @@ export async function changeWaiting(
     const session = await lockSession(tx, ref.tenantId, ref.sessionId);
     const item = await waitingItem(tx, ref);
     const delivery = change.delivery ?? item.delivery;
-    const isMoved = delivery !== item.delivery && (await hasBegun(tx, session.active_run_id));
-    const runId = delivery === 'steer' ? session.active_run_id : null;
-    if (isMoved && runId === null) await promiseRun(tx, session, freshRunId);
+    const runId = delivery === item.delivery ? item.run_id : await runFor(tx, session, delivery, item.run_id);
+    if (runId === null && session.active_run_id !== null) await promiseRun(tx, session, freshRunId);
     await tx
       .updateTable('inbox')
       .set({
         delivery,
         ...(change.content !== undefined && { content: toJson(change.content) }),
-        ...(isMoved && { run_id: runId }),
+        run_id: runId,
       })
       .where('id', '=', ref.messageId)
       .execute();
+    await forgetPromise(tx, session.id);
     const data = { id: formatId('message', ref.messageId), delivery };
     return appendEvents(tx, session.id, session.active_run_id, [{ type: 'message:changed', data }]);
   });
 }
 
+/** The run that a message now waits for: null for the one after the active one. */
+async function runFor(
+  tx: Tx,
+  session: LockedSession,
+  delivery: Delivery,
+  before: string | null,
+): Promise<string | null> {
+  const runId = session.active_run_id;
+  if (runId === null) return before;
+  const run = await tx.selectFrom('runs').select(['kind', 'status']).where('id', '=', runId).executeTakeFirstOrThrow();
+  if (run.kind === 'maintenance' || run.status === 'cancelling') return before;
+  if (delivery === 'steer') return runId;
+  // A run that has nothing else to begin with keeps what it has.
+  return before === runId && !(await hasBegun(tx, runId)) && (await countFor(tx, runId)) < 2 ? runId : null;
+}
+
 /** What was removed. A run that had not begun and has nothing to begin with any more is cancelled. */
-export type Removal = Readonly<{ ids: readonly string[]; eventSeq: number }>;
+export type Removal = Readonly<{
+  ids: readonly string[];
+  eventSeq: number;
+  /** Of the run that follows a cancelled one at once. */
+  job: JobPayload | null;
+}>;
 
 /**
  * Removes what waits: one message, or all.
@@ -80,21 +103,25 @@ export async function removeWaiting(
     const session = await lockSession(tx, ref.tenantId, ref.sessionId);
     if (messageId !== null) await waitingItem(tx, { ...ref, messageId });
     const removal = await dropWaiting(tx, session, messageId);
-    if (removal === null) return { ids: [], eventSeq: session.event_seq };
+    if (removal === null) return { ids: [], eventSeq: session.event_seq, job: null };
     const { dropped, eventSeq } = removal;
     const ids = dropped.map(({ id }) => id);
     const runId = session.active_run_id;
     if (runId === null || (await hasBegun(tx, runId)) || !(await wasStartedBy(tx, runId, dropped))) {
-      return { ids, eventSeq };
+      return { ids, eventSeq, job: null };
     }
-    return { ids, eventSeq: (await cancelLocked(tx, session.id, eventSeq, runId)).eventSeq };
+    const cancelled = await cancelLocked(tx, session.id, eventSeq, runId);
+    const { next_run_id: next } = await lockSession(tx, ref.tenantId, ref.sessionId);
+    if (next === null || cancelled.status !== 'cancelled') return { ids, eventSeq: cancelled.eventSeq, job: null };
+    // What waited for the end of that run waits no longer.
+    return { ids, ...(await startRun(tx, { sessionId: session.id, runId: next })) };
   });
 }
 
 async function waitingItem(tx: Tx, { sessionId, messageId }: WaitingRef) {
   const item = await tx
     .selectFrom('inbox')
-    .select(['delivery', 'consumed_message_seq'])
+    .select(['delivery', 'run_id', 'consumed_message_seq'])
     .where('id', '=', messageId)
     .where('session_id', '=', sessionId)
     .executeTakeFirst();
@@ -113,18 +140,24 @@ async function hasBegun(tx: Tx, runId: string | null): Promise<boolean> {
 
 /** Whether one of the dropped messages started the run, and none that waits is there for it. */
 async function wasStartedBy(tx: Tx, runId: string, dropped: readonly DroppedMessage[]): Promise<boolean> {
-  const { pending_at: startedAt } = await tx
+  const { created_at: createdAt } = await tx
     .selectFrom('runs')
-    .select('pending_at')
+    .select('created_at')
     .where('id', '=', runId)
     .executeTakeFirstOrThrow();
-  if (startedAt === null || !dropped.some(({ enqueuedAt }) => enqueuedAt <= startedAt)) return false;
-  const waiting = await tx
+  // The column is rounded to milliseconds.
+  const startedMs = createdAt.getTime() + 1;
+  if (!dropped.some(({ enqueuedAt }) => enqueuedAt.getTime() <= startedMs)) return false;
+  return (await countFor(tx, runId)) === 0;
+}
+
+/** How many messages wait for the run. */
+async function countFor(tx: Tx, runId: string): Promise<number> {
+  const { count } = await tx
     .selectFrom('inbox')
-    .select('id')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('run_id', '=', runId)
     .where('consumed_message_seq', 'is', null)
-    .limit(1)
-    .executeTakeFirst();
-  return waiting === undefined;
+    .executeTakeFirstOrThrow();
+  return count;
 }

@@ -24,11 +24,26 @@ const step = (output: string, input: Json = { path: 'a.ts' }): ViewMessage => ({
 const asked: ViewMessage = { id: 'u', seq: 0, role: 'user', model: null, parts: [{ type: 'text', text: 'Go on' }] };
 const times = (count: number, output = 'same'): ViewMessage[] => Array.from({ length: count }, () => step(output));
 
+const inputOf = (message: ViewMessage, input: Json): ViewMessage => ({
+  ...message,
+  parts: message.parts.map((part) => (part.type === 'tool' ? { ...part, input } : part)),
+});
+
 describe('a loop that a model does not find out of', () => {
   it('is the same calls with the same outcomes, whatever is said beside them', () => {
     expect(isDoomLoop(times(DOOM_LOOP_STEPS - 1))).toBe(false);
     expect(isDoomLoop(times(DOOM_LOOP_STEPS))).toBe(true);
     expect(isDoomLoop([asked, ...times(2, 'other'), ...times(DOOM_LOOP_STEPS)])).toBe(true);
+  });
+
+  it('is seen however the store ordered the keys, and whatever number a cut output has', () => {
+    const ordered = [
+      ...times(DOOM_LOOP_STEPS - 1, 'head [cut: out_12_1] tail').map((message) =>
+        inputOf(message, { path: 'a', limit: 5 }),
+      ),
+      inputOf(step('head [cut: out_20_1] tail'), { limit: 5, path: 'a' }),
+    ];
+    expect(isDoomLoop(ordered)).toBe(true);
   });
 
   it('is none where the outcome changes: somebody waits for something', () => {

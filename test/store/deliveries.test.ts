@@ -1,11 +1,15 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { NEW_CONTEXT_STATE } from '../../src/domain/context/state.ts';
+import { exhaustedPlan } from '../../src/domain/next-step.ts';
+import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
+import { finishMaintenance } from '../../src/store/maintenance.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { resumeSession } from '../../src/store/resume.ts';
 import { failClaimedRun } from '../../src/store/run-failure.ts';
@@ -246,6 +250,24 @@ describe('what a failed or cancelled run leaves behind', () => {
     expect(await session.users()).toEqual(['And now?']);
   });
 
+  it('nor what came during a compaction that found nothing to take out', async () => {
+    await using session = await openSession();
+    const asked = await requestMaintenance(session.db, { ...session.scope, kind: 'compaction', runId: newId() });
+    const { fence } = await claimJob(session.db, asked.job ?? undefined);
+    const sent = await session.send('And now?');
+    const error = { code: 'context_exhausted', message: 'Too large.' } as const;
+    const finished = await finishMaintenance(session.db, fence, {
+      marks: [],
+      contextState: NEW_CONTEXT_STATE,
+      usage: NO_USAGE,
+      costUsd: 0,
+      events: [],
+      next: exhaustedPlan(asked.runId, error),
+      nextRunId: newId(),
+    });
+    expect(finished?.jobs).toMatchObject([{ runId: sent.runId, kind: 'step' }]);
+  });
+
   it('a run that was promised can be cancelled before it begins: what waited for it is parked', async () => {
     await using session = await openSession();
     const first = await session.send('Go');
@@ -258,6 +280,30 @@ describe('what a failed or cancelled run leaves behind', () => {
     expect(await findRun(session.db, 'default', next.runId)).toMatchObject({ status: 'cancelled' });
     expect((await answerStep(session.db, claimed, 'Done.')).jobs).toEqual([]);
     expect(await session.waiting()).toEqual([['Then', 'followup']]);
+  });
+
+  it('is left behind by a cancel that comes after it, also while an earlier one is under way', async () => {
+    await using session = await openSession();
+    const first = await session.send('Go');
+    const claimed = await claimJob(session.db, first.job ?? undefined);
+    await requestCancel(session.db, 'default', first.runId);
+    await session.send('Rather this');
+    await requestSessionCancel(session.db, 'default', session.sessionId);
+    expect((await answerStep(session.db, claimed, 'Half')).jobs).toEqual([]);
+    expect(await session.waiting()).toEqual([['Rather this', 'steer']]);
+  });
+
+  it('is not taken up by a run that is used up: it gets one of its own', async () => {
+    await using session = await openSession();
+    const first = await session.send('Go', { limits: { maxDurationMs: 60_000 } });
+    const claimed = await claimJob(session.db, first.job ?? undefined);
+    const later = await session.send('And this');
+    const [job] = (await answerStep(session.db, claimed, 'Hm.')).jobs;
+    await sql`update runs set deadline_at = clock_timestamp() where id = ${first.runId}`.execute(session.db);
+    await claimJob(session.db, job);
+    expect(await session.users()).toEqual(['Go']);
+    expect(await session.waiting()).toEqual([['And this', 'steer']]);
+    expect(later.runId).toBe(first.runId);
   });
 
   it('goes with the queue where the cancel clears it', async () => {
@@ -289,6 +335,37 @@ describe('a message that waits', () => {
       code: 'conflict',
     });
     await expect(removeWaiting(session.db, ref)).rejects.toMatchObject({ code: 'conflict' });
+  });
+
+  it('that is changed takes the promise of its run along where nobody else waits for that', async () => {
+    await using session = await openSession();
+    await claimJob(session.db, (await session.send('Go')).job ?? undefined);
+    const next = await session.send('Then', { delivery: 'followup' });
+    await changeWaiting(session.db, { ...session.scope, messageId: next.messageId }, { delivery: 'steer' }, newId());
+    await expect(findRun(session.db, 'default', next.runId)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('can change before its run has begun, as long as that keeps something to begin with', async () => {
+    await using session = await openSession();
+    const first = await session.send('Go');
+    const second = await session.send('And this');
+    const change = (messageId: string) =>
+      changeWaiting(session.db, { ...session.scope, messageId }, { delivery: 'followup' }, newId());
+    await change(second.messageId);
+    await change(first.messageId);
+    const claimed = await claimJob(session.db, first.job ?? undefined);
+    expect(await session.users()).toEqual(['Go']);
+    expect((await answerStep(session.db, claimed, 'Done.')).jobs).toHaveLength(1);
+  });
+
+  it('for the run after one that is removed begins at once', async () => {
+    await using session = await openSession();
+    const first = await session.send('Go');
+    const next = await session.send('Then', { delivery: 'followup' });
+    const { job } = await removeWaiting(session.db, { ...session.scope, messageId: first.messageId });
+    expect(job).toMatchObject({ runId: next.runId });
+    await claimJob(session.db, job ?? undefined);
+    expect(await session.users()).toEqual(['Then']);
   });
 
   it('joins the run after all, where it changes from followup to steer', async () => {

@@ -2,8 +2,9 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/session.ts';
 import { findSession } from '../../store/sessions.ts';
-import { changeWaiting, listWaiting, removeWaiting, type WaitingMessage } from '../../store/waiting.ts';
+import { changeWaiting, listWaiting, type Removal, removeWaiting, type WaitingMessage } from '../../store/waiting.ts';
 import { contentField, toParts } from '../content-field.ts';
+import { dispatchJob } from '../dispatch.ts';
 import { idField, idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
@@ -88,7 +89,14 @@ const clear = createRoute({
 });
 
 /** What waits in front of a session's transcript. */
-export function registerQueueRoutes(app: BatonApp, { db, bus, newId }: HttpDeps): void {
+export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db, bus, newId } = deps;
+  const removeAndTell = async (sessionId: string, messageId: string | null): Promise<Removal> => {
+    const removal = await removeWaiting(db, { tenantId: TENANT_ID, sessionId, messageId });
+    bus.announce(sessionId, removal.eventSeq);
+    if (removal.job !== null) await dispatchJob(deps, removal.job);
+    return removal;
+  };
   const readQueue = async (sessionId: string): Promise<z.infer<typeof queueBody>> => ({
     messages: (await listWaiting(db, sessionId)).map(toWaitingBody),
   });
@@ -109,14 +117,13 @@ export function registerQueueRoutes(app: BatonApp, { db, bus, newId }: HttpDeps)
 
   app.openapi(remove, async (c) => {
     const { id, messageId } = c.req.valid('param');
-    bus.announce(id, (await removeWaiting(db, { tenantId: TENANT_ID, sessionId: id, messageId })).eventSeq);
+    await removeAndTell(id, messageId);
     return c.body(null, 204);
   });
 
   app.openapi(clear, async (c) => {
     const { id } = c.req.valid('param');
-    const { ids, eventSeq } = await removeWaiting(db, { tenantId: TENANT_ID, sessionId: id, messageId: null });
-    bus.announce(id, eventSeq);
+    const { ids } = await removeAndTell(id, null);
     return c.json({ removed: ids.map((removed) => formatId('message', removed)) }, 200);
   });
 }
