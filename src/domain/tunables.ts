@@ -24,6 +24,21 @@ export const UNCLAIMED_GRACE_MS = 2_000;
 /** How often one sweeper looks for lost work. */
 export const SWEEP_INTERVAL_MS = 1_000;
 
+/** How often every worker process looks for workers whose lock is free. */
+export const LIVENESS_CHECK_INTERVAL_MS = 500;
+
+/**
+ * A worker is dead when its lock stays free for this long without a sign of life. Longer than a living one needs to notice
+ * the loss of its connection (`LIVENESS_PING_INTERVAL_MS`) and to say that it lives.
+ */
+export const DEATH_CONFIRMED_AFTER_MS = 750;
+
+/** How often a worker asks whether the connection that holds its lock still stands. */
+export const LIVENESS_PING_INTERVAL_MS = 500;
+
+/** How often a worker that has lost its lock gives a sign of life, until it holds another one. */
+export const SIGN_OF_LIFE_INTERVAL_MS = 250;
+
 /** What one sweep looks at: a sweep stays short, the next one goes on. */
 export const SWEEP_LIMIT = 200;
 

@@ -25,6 +25,10 @@ export type SteadyConnectionOptions = Readonly<{
   onNotification?: (payload: string) => void;
   /** Run on every new connection before it counts as up. */
   prepare?: (client: pg.Client) => Promise<unknown>;
+  /** How often the connection is asked whether it still lives. */
+  pingIntervalMs?: number;
+  /** The connection is away, and will be tried again. */
+  onDown?: () => void;
   /** The connection is up again after it was away. */
   onUpAgain?: () => void;
   onError: (error: unknown) => void;
@@ -42,17 +46,21 @@ export async function openSteadyConnection(options: SteadyConnectionOptions): Pr
   const watching = watch(current);
 
   async function watch(first: Opened): Promise<void> {
-    await livesUntilItEnds(first);
-    current = null;
+    await untilItEnds(first);
     while (!closing.signal.aborted) {
       const opened = await reopen();
       if (opened === null) return;
       if (closing.signal.aborted) return end(opened);
       current = opened;
       options.onUpAgain?.();
-      await livesUntilItEnds(opened);
-      current = null;
+      await untilItEnds(opened);
     }
+  }
+
+  async function untilItEnds(opened: Opened): Promise<void> {
+    await livesUntilItEnds(opened, options.pingIntervalMs ?? PING_INTERVAL_MS);
+    current = null;
+    if (!closing.signal.aborted) options.onDown?.();
   }
 
   /** Null: closed meanwhile. */
@@ -108,10 +116,10 @@ async function open(options: SteadyConnectionOptions): Promise<Opened> {
   }
 }
 
-async function livesUntilItEnds({ client, socket, ended }: Opened): Promise<void> {
+async function livesUntilItEnds({ client, socket, ended }: Opened, pingIntervalMs: number): Promise<void> {
   const ping = setInterval(() => {
     client.query('select 1').catch(() => socket.destroy());
-  }, PING_INTERVAL_MS).unref();
+  }, pingIntervalMs).unref();
   await ended;
   clearInterval(ping);
 }

@@ -1,31 +1,16 @@
-import type { JobPayload } from '../domain/job.ts';
-import {
-  MAX_RESUMES_PER_STEP,
-  SWEEP_BACKOFF_CAP_MS,
-  SWEEP_INTERVAL_MS,
-  SWEEP_LIMIT,
-  UNCLAIMED_GRACE_MS,
-} from '../domain/tunables.ts';
-import type { LiveBus } from '../events/live-bus.ts';
-import type { JobQueues } from '../queues/job-queue.ts';
-import { type Log, toSafeError } from '../runtime/log.ts';
-import { requeueRun } from '../store/claims.ts';
-import type { Db, Tx } from '../store/database.ts';
+import { SWEEP_BACKOFF_CAP_MS, SWEEP_INTERVAL_MS, SWEEP_LIMIT, UNCLAIMED_GRACE_MS } from '../domain/tunables.ts';
+import { toSafeError } from '../runtime/log.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';
 import {
   asOnlySweeper,
-  countResume,
   findExpiredLeases,
   findUnclaimed,
-  type LeasedRun,
   lockExpiredLease,
   postponeCheck,
   redispatch,
   type UnclaimedRun,
 } from '../store/lost-work.ts';
-import { failRun } from '../store/run-failure.ts';
-
-export type ReconcilerDeps = Readonly<{ db: Db; jobs: JobQueues; bus: LiveBus; log: Log }>;
+import { type RecoveryDeps, takeBack } from './take-back.ts';
 
 export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void> }>;
 
@@ -33,7 +18,7 @@ export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void>
  * Finds what a crash lost and puts it back: runs whose worker is gone, and pending work whose job is not in the queue.
  * Because of it the queue owns nothing and may be emptied at any moment. One process sweeps at a time.
  */
-export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
+export function startReconciler(deps: RecoveryDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
   let sweeping: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
@@ -67,41 +52,19 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
   };
 }
 
-async function recoverExpiredLeases(deps: ReconcilerDeps): Promise<void> {
+async function recoverExpiredLeases(deps: RecoveryDeps): Promise<void> {
   for (const run of await findExpiredLeases(deps.db, SWEEP_LIMIT)) {
-    const taken = await deps.db.transaction().execute((tx) => takeBack(tx, run));
-    if (taken === null) continue;
-    const { id: runId, sessionId, resumeCount } = run;
-    if (taken.kind === 'given-up') {
-      deps.bus.announce(sessionId, taken.eventSeq);
-      deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
-    } else {
-      deps.log('warn', { event: 'run_recovered', runId, sessionId, reason: 'lease_expired' });
-      if (taken.job !== null) await deps.jobs.add([taken.job]);
-    }
+    await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');
   }
 }
 
-type TakenBack = Readonly<{ kind: 'requeued'; job: JobPayload | null } | { kind: 'given-up'; eventSeq: number }>;
-
-async function takeBack(tx: Tx, found: LeasedRun): Promise<TakenBack | null> {
-  const run = await lockExpiredLease(tx, found);
-  if (run === null) return null;
-  if (run.resumeCount >= MAX_RESUMES_PER_STEP) {
-    const message = `The step lost its worker ${run.resumeCount} times and is not tried again.`;
-    return { kind: 'given-up', eventSeq: await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message }) };
-  }
-  await countResume(tx, run.id);
-  return { kind: 'requeued', job: await requeueRun(tx, run.sessionId, run.id) };
-}
-
-async function recoverUnclaimed(deps: ReconcilerDeps): Promise<void> {
+async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
   const unclaimed = await asOnlySweeper(deps.db, (tx) => findUnclaimed(tx, UNCLAIMED_GRACE_MS, SWEEP_LIMIT));
   for (const run of unclaimed ?? []) await redeliver(deps, run);
 }
 
 /** A job that waits in the queue only needs patience; one that is missing is added; one that is stuck gets a new id. */
-async function redeliver(deps: ReconcilerDeps, run: UnclaimedRun): Promise<void> {
+async function redeliver(deps: RecoveryDeps, run: UnclaimedRun): Promise<void> {
   const { runId, kind, no, dispatch, sessionId } = run;
   const state = await deps.jobs.stateOf({ runId, kind, no, dispatch });
   const stuck = state === 'active' && run.runningLate;

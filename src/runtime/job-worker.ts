@@ -6,6 +6,8 @@ import { createClaimKeeper } from '../jobs/claim-keeper.ts';
 import { runPrune } from '../prune/run-prune.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
+import { registerPresence } from '../recovery/worker-presence.ts';
+import { watchWorkers } from '../recovery/worker-watch.ts';
 import { runStep } from '../step/run-step.ts';
 import type { Config } from './config.ts';
 import type { Dependencies } from './dependencies.ts';
@@ -33,19 +35,16 @@ export async function startJobWorker(
   kinds: readonly PendingKind[] = PENDING_KINDS,
 ): Promise<JobWorker> {
   const { config, db, bus, jobs, log } = deps;
+  const { leaseDurationMs, heartbeatIntervalMs } = config;
+  // One process may have several workers, and each has to be told apart from the others.
+  const workerId = `${deps.workerId}-${deps.newId().slice(-6)}`;
   await using stack = new AsyncDisposableStack();
-  const claims = stack.use(
-    await createClaimKeeper({
-      db,
-      bus,
-      log,
-      leaseDurationMs: config.leaseDurationMs,
-      heartbeatIntervalMs: config.heartbeatIntervalMs,
-    }),
-  );
+  stack.use(await registerPresence({ db, connectionString: deps.databaseUrl, workerId, heartbeatIntervalMs, log }));
+  const claims = stack.use(await createClaimKeeper({ db, bus, log, leaseDurationMs, heartbeatIntervalMs }));
   const modelTimeouts = { firstChunkMs: config.firstChunkTimeoutMs, idleChunkMs: config.idleChunkTimeoutMs };
-  const workDeps: CompactionDeps = { ...deps, claims, modelTimeouts, random: Math.random };
+  const workDeps: CompactionDeps = { ...deps, workerId, claims, modelTimeouts, random: Math.random };
   stack.use(startReconciler({ db, jobs, bus, log }));
+  stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {
     const { run, concurrency } = WORK[kind];
     return jobs.consume(kind, (job, signal) => run(workDeps, job, signal), { concurrency: concurrency(config) });

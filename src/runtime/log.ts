@@ -3,6 +3,8 @@ import type { ErrorCode } from '../domain/errors.ts';
 
 type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: number }>;
 
+export type RecoveryReason = 'lease_expired' | 'worker_dead' | 'job_lost';
+
 /**
  * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys.
  */
@@ -29,9 +31,15 @@ export type LogEvent =
   | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>
   | Readonly<{ event: 'jobs_not_enqueued'; runIds: readonly string[]; error: SafeError }>
-  | Readonly<{ event: 'run_recovered'; runId: string; sessionId: string; reason: 'lease_expired' | 'job_lost' }>
+  | Readonly<{ event: 'run_recovered'; runId: string; sessionId: string; reason: RecoveryReason }>
   | Readonly<{ event: 'run_given_up'; runId: string; sessionId: string; resumeCount: number }>
   | Readonly<{ event: 'sweep_failed'; error: SafeError }>
+  /** Its lock is free and it gives no sign of life; whatever it had in hand has gone back to the queue. */
+  | Readonly<{ event: 'worker_dead'; deadWorkerId: string; runs: number }>
+  /** The connection of this worker's own lock is gone; it lives on, and takes another lock. */
+  | Readonly<{ event: 'worker_lock_lost'; workerId: string }>
+  | Readonly<{ event: 'worker_lock_regained'; workerId: string }>
+  | Readonly<{ event: 'worker_lock_error'; workerId: string; error: SafeError }>
   | Readonly<{ event: 'heartbeat_failed'; claims: number; error: SafeError }>
   | Readonly<{ event: 'queue_error'; queue: string; error: SafeError }>
   | Readonly<{ event: 'bus_error'; error: SafeError }>

@@ -1,6 +1,8 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { JobPayload } from '../domain/job.ts';
+import type { WorkerSight } from '../domain/worker-liveness.ts';
 import type { Db, Tx } from './database.ts';
+import { stillDead } from './workers.ts';
 
 /** Serializes sweeps over all processes; the number is arbitrary and only ours. */
 const SWEEP_LOCK_KEY = 4_822_719_317;
@@ -28,16 +30,34 @@ export async function findExpiredLeases(db: Db, limit: number): Promise<LeasedRu
 }
 
 /** Locks the run of an expired lease and looks again. Null: renewed, finished, or somebody works on the session. */
-export async function lockExpiredLease(tx: Tx, run: LeasedRun): Promise<LeasedRun | null> {
+export function lockExpiredLease(tx: Tx, run: LeasedRun): Promise<LeasedRun | null> {
+  return lockLeasedIf(tx, run, sql<boolean>`lease_expires_at < clock_timestamp()`);
+}
+
+/** Runs that a worker has. */
+export async function findRunsOfWorker(db: Db, workerId: string, limit: number): Promise<LeasedRun[]> {
+  const { rows } = await sql<LeasedRun>`
+    select id, session_id as "sessionId", resume_count as "resumeCount" from runs
+    where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${workerId}
+    order by lease_expires_at limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Locks a run of a dead worker and looks again. Null: the worker lives, the run is finished, or somebody works on it. */
+export function lockRunOfDeadWorker(tx: Tx, run: LeasedRun, worker: WorkerSight): Promise<LeasedRun | null> {
+  return lockLeasedIf(tx, run, sql<boolean>`lease_owner = ${worker.id} and ${stillDead(worker)}`);
+}
+
+async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): Promise<LeasedRun | null> {
   const { rows: sessions } = await sql`
     select 1 from sessions where id = ${run.sessionId} for no key update skip locked`.execute(tx);
   if (sessions.length === 0) return null;
-  const { rows } = await sql<LeasedRun & { expired: boolean }>`
+  const { rows } = await sql<LeasedRun & { lost: boolean }>`
     select id, session_id as "sessionId", resume_count as "resumeCount",
-      claim_id is not null and status in ('running', 'cancelling') and lease_expires_at < clock_timestamp() as expired
+      claim_id is not null and status in ('running', 'cancelling') and ${lost} as lost
     from runs where id = ${run.id} for no key update`.execute(tx);
   const [locked] = rows;
-  if (locked?.expired !== true) return null;
+  if (locked?.lost !== true) return null;
   return { id: locked.id, sessionId: locked.sessionId, resumeCount: locked.resumeCount };
 }
 

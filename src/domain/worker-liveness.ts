@@ -1,0 +1,80 @@
+import { DEATH_CONFIRMED_AFTER_MS, LIVENESS_CHECK_INTERVAL_MS } from './tunables.ts';
+
+/** What one check sees of a registered worker. */
+export type WorkerSight = Readonly<{
+  id: string;
+  /** Of the lock that it holds for as long as its connection lives. Every connection has a new one. */
+  lockKey: number;
+  /** Nobody holds the lock: the worker is dead, or only its connection is. */
+  lockFree: boolean;
+  /** When it last gave a sign of life, by the database's clock: compared, never reckoned with. */
+  seenAt: string;
+}>;
+
+type Suspect = Readonly<{ lockKey: number; seenAt: string; sinceMs: number }>;
+
+/** What a watcher remembers from one check to the next. */
+export type LivenessWatch = Readonly<{
+  /** The key of the watcher's own lock; null before the first check. */
+  ownLockKey: number | null;
+  /** Until then nobody is taken for dead. */
+  heldOffUntilMs: number;
+  suspects: ReadonlyMap<string, Suspect>;
+}>;
+
+export const NEW_WATCH: LivenessWatch = {
+  ownLockKey: null,
+  heldOffUntilMs: Number.NEGATIVE_INFINITY,
+  suspects: new Map(),
+};
+
+export type LivenessCheck = Readonly<{
+  /** The watcher is a worker as well. */
+  ownId: string;
+  workers: readonly WorkerSight[];
+  /** By a monotonic clock of the watcher. */
+  nowMs: number;
+  leaseDurationMs: number;
+}>;
+
+export type LivenessJudgement = Readonly<{ watch: LivenessWatch; dead: readonly WorkerSight[]; nextCheckInMs: number }>;
+
+/**
+ * Who is dead. A free lock alone says only that a connection is gone, so that a worker is dead when its lock was free in
+ * two checks, with the same key, and it gave no sign of life between them.
+ *
+ * What frees many locks at once (Postgres restarts or fails over, somebody cuts connections) frees the watcher's too, or
+ * has made it take another one: from then on it takes nobody for dead for a whole lease, and the leases decide.
+ */
+export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
+  const own = check.workers.find(({ id }) => id === check.ownId);
+  const isUndisturbed = own?.lockFree === false && (watch.ownLockKey ?? own.lockKey) === own.lockKey;
+  const ownLockKey = own?.lockKey ?? watch.ownLockKey;
+  const heldOffUntilMs = isUndisturbed ? watch.heldOffUntilMs : check.nowMs + check.leaseDurationMs;
+  if (check.nowMs >= heldOffUntilMs) return judgeFreeLocks({ ...watch, ownLockKey }, check);
+  const heldOff = { ownLockKey, heldOffUntilMs, suspects: new Map() };
+  return { watch: heldOff, dead: [], nextCheckInMs: LIVENESS_CHECK_INTERVAL_MS };
+}
+
+function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
+  const suspects = new Map<string, Suspect>();
+  const dead: WorkerSight[] = [];
+  let nextCheckInMs = LIVENESS_CHECK_INTERVAL_MS;
+  for (const worker of check.workers) {
+    if (!worker.lockFree) continue;
+    const { lockKey, seenAt } = worker;
+    const before = watch.suspects.get(worker.id);
+    const unchanged = before?.lockKey === lockKey && before.seenAt === seenAt;
+    const sinceMs = unchanged ? before.sinceMs : check.nowMs;
+    suspects.set(worker.id, { lockKey, seenAt, sinceMs });
+    const confirmedInMs = sinceMs + DEATH_CONFIRMED_AFTER_MS - check.nowMs;
+    if (confirmedInMs <= 0) dead.push(worker);
+    else nextCheckInMs = Math.min(nextCheckInMs, confirmedInMs);
+  }
+  return { watch: { ...watch, suspects }, dead, nextCheckInMs };
+}
+
+/** After a check that got no answer: what was suspected before it counts no more, since its sign of life got none either. */
+export function withoutSuspects(watch: LivenessWatch): LivenessWatch {
+  return { ...watch, suspects: new Map() };
+}

@@ -1,0 +1,48 @@
+import type { JobPayload } from '../domain/job.ts';
+import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
+import type { LiveBus } from '../events/live-bus.ts';
+import { enqueue } from '../jobs/pass-on.ts';
+import type { JobQueues } from '../queues/job-queue.ts';
+import type { Log, RecoveryReason } from '../runtime/log.ts';
+import { requeueRun } from '../store/claims.ts';
+import type { Db, Tx } from '../store/database.ts';
+import { countResume, type LeasedRun } from '../store/lost-work.ts';
+import { failRun } from '../store/run-failure.ts';
+
+export type RecoveryDeps = Readonly<{ db: Db; jobs: JobQueues; bus: LiveBus; log: Log }>;
+
+/** Locks a run's session and the run, and looks again whether it is lost. Null: it is not, or cannot be locked now. */
+export type LockLost = (tx: Tx) => Promise<LeasedRun | null>;
+
+/**
+ * Takes a run from the worker that lost it and puts it back into its queue; one that has cost too many workers fails.
+ * False: it was not lost after all.
+ */
+export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: RecoveryReason): Promise<boolean> {
+  const taken = await deps.db.transaction().execute((tx) => requeueLost(tx, lockLost));
+  if (taken === null) return false;
+  const { id: runId, sessionId, resumeCount } = taken.run;
+  if (taken.kind === 'given-up') {
+    deps.bus.announce(sessionId, taken.eventSeq);
+    deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
+  } else {
+    deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
+    if (taken.job !== null) await enqueue(deps, [taken.job]);
+  }
+  return true;
+}
+
+type TakenBack = Readonly<{ run: LeasedRun }> &
+  Readonly<{ kind: 'requeued'; job: JobPayload | null } | { kind: 'given-up'; eventSeq: number }>;
+
+async function requeueLost(tx: Tx, lockLost: LockLost): Promise<TakenBack | null> {
+  const run = await lockLost(tx);
+  if (run === null) return null;
+  if (run.resumeCount >= MAX_RESUMES_PER_STEP) {
+    const message = `The step lost its worker ${run.resumeCount} times and is not tried again.`;
+    const eventSeq = await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message });
+    return { kind: 'given-up', run, eventSeq };
+  }
+  await countResume(tx, run.id);
+  return { kind: 'requeued', run, job: await requeueRun(tx, run.sessionId, run.id) };
+}

@@ -1,0 +1,75 @@
+import { hostname } from 'node:os';
+import { LIVENESS_PING_INTERVAL_MS, SIGN_OF_LIFE_INTERVAL_MS } from '../domain/tunables.ts';
+import { openSteadyConnection } from '../events/steady-connection.ts';
+import { type Log, toSafeError } from '../runtime/log.ts';
+import type { Db } from '../store/database.ts';
+import { markWorkerSeen, registerWorker, removeWorker } from '../store/workers.ts';
+
+/** A sign of life that got no answer for this long may be on a dead connection: another one is sent. */
+const GIVE_UP_SIGN_AFTER_MS = 1_000;
+
+/** Shows in pg_stat_activity. */
+export const PRESENCE_APPLICATION = 'baton-worker-presence';
+
+export type PresenceOptions = Readonly<{
+  db: Db;
+  /** A direct connection: a pooler hands the lock to others. */
+  connectionString: string;
+  workerId: string;
+  heartbeatIntervalMs: number;
+  log: Log;
+}>;
+
+/**
+ * Makes the death of this worker known within milliseconds: a connection of its own holds a lock, which Postgres frees
+ * when the process dies. Loses it the connection alone, the worker says over the pool that it lives until it holds
+ * another lock. Disposed after the last run was let go of, it leaves nothing behind.
+ * @throws when the first connection fails
+ */
+export async function registerPresence(options: PresenceOptions): Promise<AsyncDisposable> {
+  const { db, connectionString, workerId, log } = options;
+  const signs = createSignsOfLife(options);
+  const worker = { id: workerId, host: hostname(), pid: process.pid };
+  const connection = await openSteadyConnection({
+    connectionString,
+    applicationName: PRESENCE_APPLICATION,
+    pingIntervalMs: LIVENESS_PING_INTERVAL_MS,
+    prepare: (client) => registerWorker(client, worker),
+    onDown: () => {
+      log('warn', { event: 'worker_lock_lost', workerId });
+      signs.give();
+    },
+    onUpAgain: () => log('info', { event: 'worker_lock_regained', workerId }),
+    onError: (error) => log('warn', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
+  });
+  const timer = setInterval(() => {
+    if (!connection.isUp() || signs.lastMs() + options.heartbeatIntervalMs <= performance.now()) signs.give();
+  }, SIGN_OF_LIFE_INTERVAL_MS).unref();
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await connection[Symbol.asyncDispose]();
+      await removeWorker(db, workerId).catch((error) =>
+        log('warn', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
+      );
+    },
+  };
+}
+
+function createSignsOfLife({ db, workerId, log }: PresenceOptions) {
+  let pending = 0;
+  let lastMs = performance.now();
+  return {
+    lastMs: () => lastMs,
+    give(): void {
+      if (pending > 0 && performance.now() - lastMs < GIVE_UP_SIGN_AFTER_MS) return;
+      lastMs = performance.now();
+      pending += 1;
+      markWorkerSeen(db, workerId)
+        .catch((error) => log('warn', { event: 'worker_lock_error', workerId, error: toSafeError(error) }))
+        .finally(() => {
+          pending -= 1;
+        });
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import { LIVENESS_CHECK_INTERVAL_MS, SWEEP_LIMIT } from '../domain/tunables.ts';
+import {
+  judgeWorkers,
+  type LivenessWatch,
+  NEW_WATCH,
+  type WorkerSight,
+  withoutSuspects,
+} from '../domain/worker-liveness.ts';
+import { toSafeError } from '../runtime/log.ts';
+import { findRunsOfWorker, lockRunOfDeadWorker } from '../store/lost-work.ts';
+import { forgetDeadWorker, sightWorkers } from '../store/workers.ts';
+import { type RecoveryDeps, takeBack } from './take-back.ts';
+
+export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseDurationMs: number }>;
+
+/**
+ * Looks once who is dead and takes back what they had in hand. Remembers what it saw: it takes two looks to find a death.
+ * `nowMs` is of a monotonic clock; the answer says in how many milliseconds it is worth to look again.
+ */
+export function createWorkerWatch(deps: WorkerWatchDeps): (nowMs: number) => Promise<number> {
+  let watch: LivenessWatch = NEW_WATCH;
+  return async (nowMs) => {
+    try {
+      const { workerId: ownId, leaseDurationMs } = deps;
+      const workers = await sightWorkers(deps.db);
+      const judged = judgeWorkers(watch, { ownId, workers, nowMs, leaseDurationMs });
+      watch = judged.watch;
+      for (const worker of judged.dead) await bury(deps, worker);
+      return judged.nextCheckInMs;
+    } catch (error) {
+      watch = withoutSuspects(watch);
+      deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+      return LIVENESS_CHECK_INTERVAL_MS;
+    }
+  };
+}
+
+/** Keeps looking for dead workers until it is disposed. */
+export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
+  const check = createWorkerWatch(deps);
+  let checking: Promise<void> = Promise.resolve();
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+  const schedule = (delayMs: number): void => {
+    if (stopped) return;
+    timer = setTimeout(() => {
+      checking = check(performance.now()).then(schedule);
+    }, delayMs);
+  };
+  schedule(LIVENESS_CHECK_INTERVAL_MS * Math.random());
+  return {
+    async [Symbol.asyncDispose]() {
+      stopped = true;
+      clearTimeout(timer);
+      await checking;
+    },
+  };
+}
+
+async function bury(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
+  let runs = 0;
+  for (const run of await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT)) {
+    if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
+  }
+  if (runs > 0) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
+  await forgetDeadWorker(deps.db, worker);
+}

@@ -1,0 +1,82 @@
+import { type RawBuilder, sql } from 'kysely';
+import type pg from 'pg';
+import { ENGINE_VERSION } from '../domain/tunables.ts';
+import type { WorkerSight } from '../domain/worker-liveness.ts';
+import type { Db } from './database.ts';
+
+/** Keeps the workers' lock keys apart from whatever else takes advisory locks in this database. Arbitrary, only ours. */
+const WORKER_LOCK_CLASS = 1_652_651_119;
+
+/**
+ * How soon the server gives up a connection whose other end is gone without a word: 11 s. Not every server knows each of
+ * these, and where the system cannot do one the server refuses it: then the system's own patience decides.
+ */
+const SERVER_PATIENCE: Readonly<Record<string, string>> = {
+  tcp_keepalives_idle: '5',
+  tcp_keepalives_interval: '2',
+  tcp_keepalives_count: '3',
+  tcp_user_timeout: '11000',
+  client_connection_check_interval: '1000',
+};
+
+export type RegisteredWorker = Readonly<{ id: string; host: string; pid: number }>;
+
+/**
+ * Takes a lock that lives as long as this connection does, and registers the worker under its key. The lock comes first:
+ * a key that others can read is held.
+ * @throws what Postgres throws
+ */
+export async function registerWorker(client: pg.ClientBase, worker: RegisteredWorker): Promise<void> {
+  const { rows } = await client.query<{ lockKey: number }>(
+    `select key::integer as "lockKey", pg_advisory_lock($1, key::integer)
+     from (select nextval('worker_lock_keys') as key offset 0) as next`,
+    [WORKER_LOCK_CLASS],
+  );
+  await client.query(
+    `insert into workers (id, host, pid, lock_key, engine) values ($1, $2, $3, $4, $5)
+     on conflict (id) do update set lock_key = excluded.lock_key, seen_at = clock_timestamp()`,
+    [worker.id, worker.host, worker.pid, rows[0]?.lockKey, ENGINE_VERSION],
+  );
+  for (const [name, value] of Object.entries(SERVER_PATIENCE)) {
+    await client.query('select set_config($1, $2, false)', [name, value]).catch(() => undefined);
+  }
+}
+
+/** A sign of life. */
+export async function markWorkerSeen(db: Db, id: string): Promise<void> {
+  await sql`update workers set seen_at = clock_timestamp() where id = ${id}`.execute(db);
+}
+
+/** The worker has ended as it should. */
+export async function removeWorker(db: Db, id: string): Promise<void> {
+  await sql`delete from workers where id = ${id}`.execute(db);
+}
+
+const lockFree = sql<boolean>`
+  pg_try_advisory_xact_lock_shared(${sql.lit(WORKER_LOCK_CLASS)}, lock_key::integer)`;
+
+/** To the microsecond, and the same whatever the connection's time zone is. */
+const seenAt = sql<string>`extract(epoch from seen_at)::text`;
+
+/** All workers, each with whether anybody holds its lock. Probes share a lock, so that they do not see each other. */
+export async function sightWorkers(db: Db): Promise<WorkerSight[]> {
+  const { rows } = await sql<WorkerSight>`
+    select id, lock_key as "lockKey", ${lockFree} as "lockFree", ${seenAt} as "seenAt" from workers`.execute(db);
+  return rows;
+}
+
+/** Whether nothing has changed about a worker since it was sighted with its lock free. */
+export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
+  return sql<boolean>`exists (
+    select 1 from workers
+    where id = ${worker.id} and lock_key = ${worker.lockKey} and ${seenAt} = ${worker.seenAt} and ${lockFree})`;
+}
+
+/** Removes a dead worker that has nothing in hand any more. */
+export async function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<void> {
+  await sql`
+    delete from workers where id = ${worker.id} and lock_key = ${worker.lockKey}
+      and not exists (
+        select 1 from runs
+        where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${worker.id})`.execute(db);
+}
