@@ -135,7 +135,9 @@ async function beat(
       const answer = byClaim.get(entry.claimId);
       if (answer === undefined) {
         // A step that finished meanwhile has let go of its claim: what is missing and still in hand was taken over.
-        if (entries.has(entry)) stop(entry, 'lost');
+        if (!entries.has(entry)) continue;
+        if (entry.stopped === null) options.log('warn', { event: 'claim_lost', runId: entry.runId });
+        stop(entry, 'lost');
         continue;
       }
       entry.heldUntilMs = sentAtMs + leaseDurationMs;

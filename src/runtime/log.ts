@@ -22,6 +22,8 @@ export type LogEvent =
   | (Readonly<{ event: 'prune_finished'; prunedCount: number; savedTokens: number }> & Step)
   | (Readonly<{ event: 'step_failed'; code: ErrorCode; retryInMs?: number; error: SafeError }> & Step)
   | (Readonly<{ event: 'step_fenced' }> & Step)
+  /** A heartbeat came back without this run: another worker has it, its step is stopped. */
+  | Readonly<{ event: 'claim_lost'; runId: string }>
   | (Readonly<{ event: 'step_handed_back' }> & Step)
   | (Readonly<{ event: 'step_cancelled' }> & Step)
   | (Readonly<{ event: 'tool_started'; tool: string; callKey: string }> & Step)

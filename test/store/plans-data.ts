@@ -10,6 +10,8 @@ export const DUE = { from: 201, upto: 300 };
 export const DELAYED = { from: 301, upto: 400 };
 export const EXPIRED = { from: 401, upto: 420 };
 const WAITING = { from: 421, upto: 500 };
+/** Who has the leased and the expired runs: `worker-0` and so on, in turn. */
+export const WORKERS = 8;
 export const CHUNKS_PER_MESSAGE = 50;
 
 const id = (kind: string, n: number): string => `${kind}-0000-7000-8000-${n.toString(16).padStart(12, '0')}`;
@@ -62,7 +64,7 @@ async function insertRuns(db: Db): Promise<void> {
       case when n between ${LEASED.from} and ${WAITING.upto} then 'step' end,
       case when ${between(DELAYED)} then now() + interval '1 hour' else s.created_at end,
       case when ${claimed} then ${idSql(4, 'n')} end,
-      case when ${claimed} then 'worker-' || n % 8 end,
+      case when ${claimed} then 'worker-' || n % ${WORKERS}::integer end,
       case when ${between(EXPIRED)} then now() - interval '1 minute' when ${claimed} then now() + interval '1 hour' end,
       1, s.created_at
     from generate_series(1, ${SESSION_COUNT}::integer) n join sessions s on s.id = ${idSql(1, 'n')}`.execute(db);

@@ -17,12 +17,19 @@ import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
-import { findExpiredLeases, findUnclaimed, lockExpiredLease } from '../../src/store/lost-work.ts';
+import {
+  findExpiredLeases,
+  findRunsOfWorker,
+  findUnclaimed,
+  lockExpiredLease,
+  lockRunOfDeadWorker,
+} from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
 import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
+import { forgetDeadWorker, sightWorkers } from '../../src/store/workers.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 import {
@@ -37,6 +44,7 @@ import {
   runId,
   SESSION_COUNT,
   sessionId,
+  WORKERS,
 } from './plans-data.ts';
 
 const stack = new AsyncDisposableStack();
@@ -130,6 +138,47 @@ describe('the search for lost work never looks at runs that have ended', () => {
     const { access, result } = await watched.watch((db) => db.transaction().execute((tx) => lockExpiredLease(tx, run)));
     expect(result).toEqual(run);
     expectAccess(access, ['sessions_pkey'], 1 + sizeOf(LEASED) + sizeOf(EXPIRED));
+  });
+
+  describe('of workers', () => {
+    /** One of those that have the leased and the expired runs. */
+    const DEAD = 'worker-0';
+    const sight = async (db: Db) => {
+      const worker = (await sightWorkers(db)).find(({ id }) => id === DEAD);
+      if (worker === undefined) throw new Error('not registered');
+      return worker;
+    };
+
+    beforeAll(async () => {
+      const worker = { host: 'here', pid: 1, engine: 1 };
+      const workers = Array.from({ length: WORKERS }, (_, n) => ({ ...worker, id: `worker-${n}`, lock_key: n }));
+      await watched.db.insertInto('workers').values(workers).execute();
+    });
+    afterAll(() => watched.db.deleteFrom('workers').execute());
+
+    it('sights them without a look at any run', async () => {
+      const { access, result } = await watched.watch(sightWorkers);
+      expect(result.filter(({ lockFree }) => lockFree)).toHaveLength(WORKERS);
+      expect(access).toEqual({ scannedTables: ['workers'], indexes: {} });
+    });
+
+    it('finds what a dead one had in hand among the leased runs, and locks it', async () => {
+      const found = await watched.watch((db) => findRunsOfWorker(db, DEAD, 100));
+      expect(found.result.length).toBeGreaterThan(limit / 2);
+      const leased = sizeOf(LEASED) + sizeOf(EXPIRED);
+      expectAccess(found.access, ['runs_leased'], leased);
+      const worker = await sight(watched.db);
+      const [run] = found.result;
+      if (run === undefined) throw new Error('has no run');
+      const locked = await watched.watch((db) =>
+        db.transaction().execute((tx) => lockRunOfDeadWorker(tx, run, worker)),
+      );
+      expect(locked.result).toEqual(run);
+      expect(locked.access.scannedTables.filter((table) => table !== 'workers')).toEqual([]);
+      const forgotten = await watched.watch((db) => forgetDeadWorker(db, worker));
+      expect(forgotten.access.scannedTables.filter((table) => table !== 'workers')).toEqual([]);
+      expect(await sight(watched.db)).toEqual(worker);
+    });
   });
 
   it('renews leases by the keys of their runs', async () => {

@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
+import {
+  judgeWorkers,
+  type LivenessWatch,
+  NEW_WATCH,
+  type WorkerSight,
+  withoutSuspects,
+} from '../../src/domain/worker-liveness.ts';
+
+const LEASE_DURATION_MS = 30_000;
+const SELF: WorkerSight = { id: 'self', lockKey: 1, lockFree: false, seenAt: '100' };
+const OTHER: WorkerSight = { id: 'other', lockKey: 2, lockFree: true, seenAt: '100' };
+
+type Look = Readonly<{ nowMs: number; workers: readonly WorkerSight[] }>;
+
+const look = (watch: LivenessWatch, { nowMs, workers }: Look) =>
+  judgeWorkers(watch, { ownId: SELF.id, workers, nowMs, leaseDurationMs: LEASE_DURATION_MS });
+
+/** Who was taken for dead at each of several looks. */
+function judgeAll(looks: readonly Look[]): string[][] {
+  let watch = NEW_WATCH;
+  return looks.map((each) => {
+    const judged = look(watch, each);
+    watch = judged.watch;
+    return judged.dead.map(({ id }) => id);
+  });
+}
+
+describe('a worker is dead', () => {
+  it('when its lock is free in two looks that are far enough apart, and at every later one', () => {
+    const workers = [SELF, OTHER];
+    const looks = [0, DEATH_CONFIRMED_AFTER_MS - 1, DEATH_CONFIRMED_AFTER_MS, 5_000].map((nowMs) => ({
+      nowMs,
+      workers,
+    }));
+    expect(judgeAll(looks)).toEqual([[], [], ['other'], ['other']]);
+  });
+
+  it.each<[string, WorkerSight]>([
+    ['gave a sign of life', { ...OTHER, seenAt: '101' }],
+    ['has another lock', { ...OTHER, lockKey: 3 }],
+  ])('not when it %s since the first look: that counts as the first one', (_name, changed) => {
+    const looks = [
+      { nowMs: 0, workers: [SELF, OTHER] },
+      { nowMs: 1_000, workers: [SELF, changed] },
+      { nowMs: 1_749, workers: [SELF, changed] },
+      { nowMs: 1_750, workers: [SELF, changed] },
+    ];
+    expect(judgeAll(looks)).toEqual([[], [], [], ['other']]);
+  });
+
+  it('not when its lock was held in between', () => {
+    const looks = [
+      { nowMs: 0, workers: [SELF, OTHER] },
+      { nowMs: 500, workers: [SELF, { ...OTHER, lockFree: false }] },
+      { nowMs: 1_000, workers: [SELF, OTHER] },
+    ];
+    expect(judgeAll(looks)).toEqual([[], [], []]);
+  });
+
+  it('not when the look in between got no answer', () => {
+    const { watch } = look(NEW_WATCH, { nowMs: 0, workers: [SELF, OTHER] });
+    expect(look(withoutSuspects(watch), { nowMs: 1_000, workers: [SELF, OTHER] }).dead).toEqual([]);
+  });
+
+  it('and is looked at again as soon as its death can be confirmed', () => {
+    const first = look(NEW_WATCH, { nowMs: 0, workers: [SELF, OTHER] });
+    const second = look(first.watch, { nowMs: 500, workers: [SELF, OTHER] });
+    expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([500, DEATH_CONFIRMED_AFTER_MS - 500]);
+  });
+});
+
+describe('whoever lost the own lock takes nobody for dead for a whole lease', () => {
+  it.each<[string, readonly WorkerSight[]]>([
+    ['it is free', [{ ...SELF, lockFree: true }, OTHER]],
+    ['it is another one by now', [{ ...SELF, lockKey: 9 }, OTHER]],
+    ['others have removed it', [OTHER]],
+  ])('%s', (_name, disturbed) => {
+    const { watch } = look(NEW_WATCH, { nowMs: 0, workers: [SELF, OTHER] });
+    const cut = look(watch, { nowMs: 1_000, workers: disturbed });
+    expect(cut.dead).toEqual([]);
+    const self = disturbed.find(({ id }) => id === SELF.id) ?? SELF;
+    const workers = [{ ...self, lockFree: false }, OTHER];
+    let current = cut.watch;
+    const taken: number[] = [];
+    for (let nowMs = 2_000; nowMs <= 33_000; nowMs += 1_000) {
+      const judged = look(current, { nowMs, workers });
+      current = judged.watch;
+      if (judged.dead.length > 0) taken.push(nowMs);
+    }
+    expect(taken).toEqual([32_000, 33_000]);
+  });
+
+  it('whatever happened before: at no look, and never itself', () => {
+    const workers = fc.array(
+      fc.record({
+        id: fc.constantFrom('self', 'other', 'third'),
+        lockKey: fc.integer({ min: 1, max: 3 }),
+        lockFree: fc.boolean(),
+        seenAt: fc.constantFrom('100', '101'),
+      }),
+      { maxLength: 3 },
+    );
+    const looks = fc.array(fc.record({ afterMs: fc.integer({ min: 0, max: 40_000 }), workers }), { maxLength: 20 });
+    fc.assert(
+      fc.property(looks, (given) => {
+        let watch = NEW_WATCH;
+        let nowMs = 0;
+        let disturbedAtMs = Number.NEGATIVE_INFINITY;
+        let ownKey: number | undefined;
+        for (const { afterMs, workers: seen } of given) {
+          nowMs += afterMs;
+          const own = seen.find(({ id }) => id === SELF.id);
+          if (own?.lockFree !== false || own.lockKey !== (ownKey ?? own.lockKey)) disturbedAtMs = nowMs;
+          ownKey = own?.lockKey ?? ownKey;
+          const judged = look(watch, { nowMs, workers: seen });
+          watch = judged.watch;
+          if (judged.dead.length === 0) continue;
+          expect(nowMs - disturbedAtMs).toBeGreaterThanOrEqual(LEASE_DURATION_MS);
+          expect(judged.dead.every(({ lockFree }) => lockFree)).toBe(true);
+        }
+      }),
+    );
+  });
+});

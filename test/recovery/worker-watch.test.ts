@@ -1,0 +1,153 @@
+import pg from 'pg';
+import { describe, expect, it } from 'vitest';
+import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
+import { registerPresence } from '../../src/recovery/worker-presence.ts';
+import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
+import { claimRun } from '../../src/store/claims.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import { findRunsOfWorker, lockRunOfDeadWorker } from '../../src/store/lost-work.ts';
+import { markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
+import { eventually } from '../support/eventually.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
+
+const LEASE_DURATION_MS = 600_000;
+
+/** A service with a watcher whose looks the test takes itself, and a worker that has died with a run in hand. */
+async function startWatched() {
+  await using stack = new AsyncDisposableStack();
+  const service = stack.use(await startTestService({ backend: 'postgres' }));
+  const { db, jobs, bus, log, databaseUrl: connectionString } = service.deps;
+  const presence = { db, connectionString, log, heartbeatIntervalMs: LEASE_DURATION_MS };
+  stack.use(await registerPresence({ ...presence, workerId: 'watcher' }));
+  const deps = { db, jobs, bus, log, workerId: 'watcher', leaseDurationMs: LEASE_DURATION_MS };
+  const look = createWorkerWatch(deps);
+  const runId = await claimFor(service, 'gone');
+  await registerAndDie(connectionString, 'gone');
+  const owned = stack.move();
+  return {
+    service,
+    db,
+    look,
+    presence,
+    run: () =>
+      db
+        .selectFrom('runs')
+        .select(['status', 'lease_owner', 'claim_id', 'resume_count', 'epoch'])
+        .where('id', '=', runId)
+        .executeTakeFirstOrThrow(),
+    workers: async () => [...(await readLockKeys(db)).keys()].sort(),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function claimFor(service: TestService, workerId: string): Promise<string> {
+  const { db, newId } = service.deps;
+  const sessionId = await service.createSession();
+  const content = [{ type: 'text', text: 'Go' }] as const;
+  const message = { tenantId: 'default', sessionId, messageId: newId(), content, runId: newId() };
+  const { job, runId } = await acceptMessage(db, message);
+  if (job === null) throw new Error('a run was active');
+  const claim = { job, claimId: newId(), workerId, leaseDurationMs: LEASE_DURATION_MS, messageId: newId() };
+  expect(await claimRun(db, claim)).toMatchObject({ outcome: 'claimed' });
+  return runId;
+}
+
+async function registerAndDie(connectionString: string, id: string): Promise<void> {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  await registerWorker(client, { id, host: 'here', pid: 1 });
+  await client.end();
+}
+
+const lockIsFree = (watched: Awaited<ReturnType<typeof startWatched>>, id: string) =>
+  eventually(
+    async () => (await sightWorkers(watched.db)).some((worker) => worker.id === id && worker.lockFree),
+    `the lock of ${id} is free`,
+  );
+
+describe('the watch over workers', () => {
+  it('takes back what a dead worker had in hand at the second look, and forgets it', async () => {
+    await using watched = await startWatched();
+    await lockIsFree(watched, 'gone');
+    await watched.look(0);
+    await watched.look(DEATH_CONFIRMED_AFTER_MS - 1);
+    expect(await watched.run()).toMatchObject({ status: 'running', lease_owner: 'gone', resume_count: 0 });
+    await watched.look(DEATH_CONFIRMED_AFTER_MS);
+    expect(await watched.run()).toMatchObject({ status: 'queued', claim_id: null, resume_count: 1, epoch: 2 });
+    expect(await watched.workers()).toEqual(['watcher']);
+    expect(watched.service.logged).toContainEqual({ event: 'worker_dead', deadWorkerId: 'gone', runs: 1 });
+  });
+
+  it('leaves a worker alone that gives signs of life without a lock', async () => {
+    await using watched = await startWatched();
+    await lockIsFree(watched, 'gone');
+    for (const nowMs of [0, 1_000, 2_000, 3_000]) {
+      await watched.look(nowMs);
+      await markWorkerSeen(watched.db, 'gone');
+    }
+    expect(await watched.run()).toMatchObject({ status: 'running', lease_owner: 'gone' });
+  });
+
+  it('looks again under the locks: a sign of life that came after the look counts', async () => {
+    await using watched = await startWatched();
+    const { db } = watched;
+    await lockIsFree(watched, 'gone');
+    const gone = (await sightWorkers(db)).find((worker) => worker.id === 'gone');
+    if (gone === undefined) throw new Error('not registered');
+    const [run] = await findRunsOfWorker(db, 'gone', 10);
+    if (run === undefined) throw new Error('has no run');
+    const lock = () => db.transaction().execute((tx) => lockRunOfDeadWorker(tx, run, gone));
+    expect(await lock()).toEqual(run);
+    await markWorkerSeen(db, 'gone');
+    expect(await lock()).toBe(null);
+  });
+
+  it('waits for whoever works on the session, and forgets no worker that still has a run', async () => {
+    await using watched = await startWatched();
+    const { db } = watched;
+    await lockIsFree(watched, 'gone');
+    await watched.look(0);
+    const session = await db.selectFrom('sessions').select('id').executeTakeFirstOrThrow();
+    const locked = Promise.withResolvers<void>();
+    const free = Promise.withResolvers<void>();
+    const busy = db.transaction().execute(async (tx) => {
+      await tx.selectFrom('sessions').select('id').where('id', '=', session.id).forUpdate().execute();
+      locked.resolve();
+      await free.promise;
+    });
+    await locked.promise;
+    await watched.look(1_000);
+    expect(await watched.workers()).toEqual(['gone', 'watcher']);
+    free.resolve();
+    await busy;
+    await watched.look(1_500);
+    expect(await watched.run()).toMatchObject({ status: 'queued', resume_count: 1 });
+    expect(await watched.workers()).toEqual(['watcher']);
+  });
+
+  it('takes nobody for dead for a whole lease after its own connection was lost', async () => {
+    await using watched = await startWatched();
+    const { db } = watched;
+    await lockIsFree(watched, 'gone');
+    await watched.look(0);
+    const before = (await readLockKeys(db)).get('watcher');
+    expect(await cutLockConnections(db, before)).toBe(1);
+    await eventually(async () => (await readLockKeys(db)).get('watcher') !== before, 'the watcher has another lock');
+    for (const nowMs of [1_000, 5_000, 60_000, LEASE_DURATION_MS]) await watched.look(nowMs);
+    expect(await watched.run()).toMatchObject({ status: 'running', lease_owner: 'gone' });
+    await watched.look(LEASE_DURATION_MS + 1_000);
+    await watched.look(LEASE_DURATION_MS + 2_000);
+    expect(await watched.run()).toMatchObject({ status: 'queued', resume_count: 1 });
+  });
+
+  it('sees the lock of a living worker as held, and of one that has ended nothing at all', async () => {
+    await using watched = await startWatched();
+    {
+      await using _second = await registerPresence({ ...watched.presence, workerId: 'second' });
+      const sights = await sightWorkers(watched.db);
+      expect(sights.filter((worker) => !worker.lockFree).map((worker) => worker.id)).toEqual(['watcher', 'second']);
+    }
+    expect(await watched.workers()).toEqual(['gone', 'watcher']);
+  });
+});
