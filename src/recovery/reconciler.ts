@@ -1,4 +1,10 @@
-import { SWEEP_BACKOFF_CAP_MS, SWEEP_INTERVAL_MS, SWEEP_LIMIT, UNCLAIMED_GRACE_MS } from '../domain/tunables.ts';
+import {
+  DEATH_CONFIRMED_AFTER_MS,
+  SWEEP_BACKOFF_CAP_MS,
+  SWEEP_INTERVAL_MS,
+  SWEEP_LIMIT,
+  UNCLAIMED_GRACE_MS,
+} from '../domain/tunables.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';
 import {
@@ -60,14 +66,27 @@ async function recoverExpiredLeases(deps: RecoveryDeps): Promise<void> {
 
 async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
   const unclaimed = await asOnlySweeper(deps.db, (tx) => findUnclaimed(tx, UNCLAIMED_GRACE_MS, SWEEP_LIMIT));
-  for (const run of unclaimed ?? []) await redeliver(deps, run);
+  for (const run of unclaimed ?? []) await redeliver(deps, run, run.runningLate);
 }
 
-/** A job that waits in the queue only needs patience; one that is missing is added; one that is stuck gets a new id. */
-async function redeliver(deps: RecoveryDeps, run: UnclaimedRun): Promise<void> {
+/**
+ * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, or ended a step
+ * without having added its next job. Nobody knows which, so that all work counts that has been due since before the death.
+ */
+export async function recoverJobsOfDead(deps: RecoveryDeps): Promise<void> {
+  for (const run of await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT)) {
+    await redeliver(deps, run, true);
+  }
+}
+
+/**
+ * A job that waits in the queue only needs patience; one that is missing is added; one that is stuck gets a new id.
+ * @param isLate whether a job that somebody has taken, without a claim so far, is taken to be stuck
+ */
+async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, isLate: boolean): Promise<void> {
   const { runId, kind, no, dispatch, sessionId } = run;
   const state = await deps.jobs.stateOf({ runId, kind, no, dispatch });
-  const stuck = state === 'active' && run.runningLate;
+  const stuck = state === 'active' && isLate;
   if (state === 'missing' || stuck) {
     const job = stuck ? await redispatch(deps.db, run) : { runId, kind, no, dispatch };
     if (job === null) return;

@@ -9,6 +9,7 @@ import {
 import { toSafeError } from '../runtime/log.ts';
 import { findRunsOfWorker, lockRunOfDeadWorker } from '../store/lost-work.ts';
 import { forgetDeadWorker, sightWorkers } from '../store/workers.ts';
+import { recoverJobsOfDead } from './reconciler.ts';
 import { type RecoveryDeps, takeBack } from './take-back.ts';
 
 export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseDurationMs: number }>;
@@ -62,6 +63,8 @@ async function bury(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
   for (const run of await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT)) {
     if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
   }
-  if (runs > 0) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
-  await forgetDeadWorker(deps.db, worker);
+  const forgotten = await forgetDeadWorker(deps.db, worker);
+  if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
+  // One of all who watch has removed it, and looks after its jobs.
+  if (forgotten) await recoverJobsOfDead(deps);
 }

@@ -72,11 +72,12 @@ export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
     where id = ${worker.id} and lock_key = ${worker.lockKey} and ${seenAt} = ${worker.seenAt} and ${lockFree})`;
 }
 
-/** Removes a dead worker that has nothing in hand any more. */
-export async function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<void> {
-  await sql`
+/** Removes a dead worker that has nothing in hand any more. False: it still has, or somebody else has removed it. */
+export async function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
+  const { numAffectedRows } = await sql`
     delete from workers where id = ${worker.id} and lock_key = ${worker.lockKey}
       and not exists (
         select 1 from runs
         where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${worker.id})`.execute(db);
+  return numAffectedRows === 1n;
 }

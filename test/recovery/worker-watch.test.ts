@@ -1,12 +1,15 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import type { JobPayload } from '../../src/domain/job.ts';
 import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
+import type { JobOutcome } from '../../src/queues/job-queue.ts';
 import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { findRunsOfWorker, lockRunOfDeadWorker } from '../../src/store/lost-work.ts';
 import { markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
+import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
@@ -14,9 +17,9 @@ import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
 const LEASE_DURATION_MS = 600_000;
 
 /** A service with a watcher whose looks the test takes itself, and a worker that has died with a run in hand. */
-async function startWatched() {
+async function startWatched(backend: Backend = 'postgres') {
   await using stack = new AsyncDisposableStack();
-  const service = stack.use(await startTestService({ backend: 'postgres' }));
+  const service = stack.use(await startTestService({ backend }));
   const { db, jobs, bus, log, databaseUrl: connectionString } = service.deps;
   const presence = { db, connectionString, log, heartbeatIntervalMs: LEASE_DURATION_MS };
   stack.use(await registerPresence({ ...presence, workerId: 'watcher' }));
@@ -51,6 +54,13 @@ async function claimFor(service: TestService, workerId: string): Promise<string>
   const claim = { job, claimId: newId(), workerId, leaseDurationMs: LEASE_DURATION_MS, messageId: newId() };
   expect(await claimRun(db, claim)).toMatchObject({ outcome: 'claimed' });
   return runId;
+}
+
+/** A message whose run is pending, and its job in the queue. */
+async function sendOne(service: TestService): Promise<JobPayload> {
+  const { job } = await service.send(await service.createSession(), 'Go');
+  if (job === null) throw new Error('a run was active');
+  return job;
 }
 
 async function registerAndDie(connectionString: string, id: string): Promise<void> {
@@ -150,4 +160,39 @@ describe('the watch over workers', () => {
     }
     expect(await watched.workers()).toEqual(['gone', 'watcher']);
   });
+
+  it.each(availableBackends())(
+    'gives a job to others that a dead worker took without a claim, on %s',
+    async (backend) => {
+      await using watched = await startWatched(backend);
+      const { db } = watched;
+      const { jobs } = watched.service.deps;
+      const taken = Promise.withResolvers<void>();
+      const end = Promise.withResolvers<JobOutcome>();
+      const stuck = await jobs.consume(
+        'step',
+        async () => {
+          taken.resolve();
+          return end.promise;
+        },
+        { concurrency: 1 },
+      );
+      await using stack = new AsyncDisposableStack();
+      stack.use(stuck);
+      stack.defer(() => end.resolve({ outcome: 'done' }));
+      const job = await sendOne(watched.service);
+      await taken.promise;
+      const dispatch = async () =>
+        (await db.selectFrom('runs').select('pending_dispatch').where('id', '=', job.runId).executeTakeFirstOrThrow())
+          .pending_dispatch;
+      const before = new Date(Date.now() - DEATH_CONFIRMED_AFTER_MS - 1_000);
+      await db.updateTable('runs').set({ pending_at: before }).where('id', '=', job.runId).execute();
+      await lockIsFree(watched, 'gone');
+      await watched.look(0);
+      expect(await dispatch()).toBe(job.dispatch);
+      await watched.look(DEATH_CONFIRMED_AFTER_MS);
+      expect(await dispatch()).toBe(job.dispatch + 1);
+      expect(await jobs.stateOf({ ...job, dispatch: job.dispatch + 1 })).toBe('waiting');
+    },
+  );
 });
