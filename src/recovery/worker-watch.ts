@@ -58,11 +58,18 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
   };
 }
 
+/** Half of the connections that a process has by default: its own runs go on meanwhile. */
+const TAKEN_BACK_AT_ONCE = 5;
+
 async function bury(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
+  const left = (await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT)).values();
   let runs = 0;
-  for (const run of await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT)) {
-    if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
-  }
+  const takeBackWhatIsLeft = async (): Promise<void> => {
+    for (const run of left) {
+      if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: TAKEN_BACK_AT_ONCE }, takeBackWhatIsLeft));
   const forgotten = await forgetDeadWorker(deps.db, worker);
   if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
   // One of all who watch has removed it, and looks after its jobs.
