@@ -1,9 +1,11 @@
 import { Redis } from 'ioredis';
 import { sql } from 'kysely';
 import { describe, expect, inject, it } from 'vitest';
+import { loadModels } from '../../src/agents/load-models.ts';
 import { MAX_RESUMES_PER_STEP } from '../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
+import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { runStep } from '../../src/step/run-step.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readStreamedParts } from '../../src/store/chunks.ts';
@@ -77,6 +79,19 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed' });
     expect(service.simulator.requests.length).toBe(0);
+  });
+
+  it('pays for the response of a dead worker that it finishes', async () => {
+    await using service = await startTestService({ backend });
+    const accepted = await acceptWithoutJob(service, await service.createSession());
+    const { fence, messageId } = await claim(service, accepted, 1);
+    const parts = [{ type: 'text', text: 'All of it.' }] as const;
+    const usage = { ...NO_USAGE, inputTokens: 1_000_000, outputTokens: 500_000, totalTokens: 1_500_000 };
+    await writeResponse(service.deps.db, fence, { messageId, parts, finishReason: 'stop', usage }, []);
+    const prices = { input: 2, cachedInput: null, cacheWrite: null, output: 8 };
+    const modelRegistry = loadModels(undefined, [{ provider: 'simulated', model: 'test', prices }]);
+    await using _worker = await startJobWorker({ ...service.deps, modelRegistry });
+    expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed', cost_usd: 6 });
   });
 
   it('lets a worker that lost its run write nothing more', async () => {
