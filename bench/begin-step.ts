@@ -26,7 +26,7 @@ export function createBeginStep(db: Db): BeginStep {
       endpoint: 'bench',
       providerOptions: () => ({}),
     }),
-    toolsOf: createToolCatalogue({ workspace: createWorkspaceTools({ root: '.' }) }),
+    toolsOf: createToolCatalogue({ sets: { workspace: createWorkspaceTools({ root: '.' }) } }),
     log: () => undefined,
   };
   return async (job, claimId, messageId) => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { contextPolicySchema } from '../domain/context/policy.ts';
 import { runLimitsSchema } from '../domain/run-limits.ts';
+import { toolLimitsSchema, toolSourceSchema } from './tool-sources.ts';
 
 const positive = z.number().int().positive();
 
@@ -12,8 +13,10 @@ export const agentSchema = z.strictObject({
   /** `provider/model`, for example `openai/gpt-5.4`; the provider `simulated` needs no key. */
   model: z.string().regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4'),
   instructions: z.string().default(''),
-  /** Names of tools and tool sets. */
-  tools: z.array(z.string()).default([]),
+  /** Where its tools come from, in the order in which the model is offered them. */
+  tools: z.array(toolSourceSchema).default([]),
+  /** What differs from the limits of its tools, by their names. */
+  toolLimits: toolLimitsSchema.default({}),
   limits: z.strictObject({ ...runLimitsSchema.shape, toolConcurrency: positive.max(64).optional() }).default({}),
   settings: z
     .strictObject({ temperature: z.number().min(0).max(2).optional(), maxOutputTokens: positive.optional() })

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse as parseYaml } from 'yaml';
+import type { z } from 'zod';
 import { summarizingAgent } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { type Agent, type AgentCatalogue, agentSchema } from './agent.ts';
@@ -63,6 +64,16 @@ function readAgent(file: string): Agent {
   }
   const parsed = agentSchema.safeParse(content);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || '(root)'}: ${issue.message}`);
+  const problems = parsed.error.issues.map((issue) => problemOf(issue));
   throw new BatonError('config_invalid', `${file}: ${problems.join('; ')}`, { cause: parsed.error });
 }
+
+/** Key and message. Of a key that may be several things, what is wrong with the one that came closest. */
+function problemOf(issue: z.core.$ZodIssue, above: readonly PropertyKey[] = []): string {
+  const path = [...above, ...issue.path];
+  const closest = issue.code === 'invalid_union' ? issue.errors.flat().toSorted(byDepth)[0] : undefined;
+  if (closest !== undefined && closest.path.length > 0) return problemOf(closest, path);
+  return `${path.join('.') || '(root)'}: ${issue.message}`;
+}
+
+const byDepth = (a: z.core.$ZodIssue, b: z.core.$ZodIssue): number => b.path.length - a.path.length;

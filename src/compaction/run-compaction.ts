@@ -1,4 +1,4 @@
-import { rulerOf } from '../context/ruler-of.ts';
+import { offeredTools, rulerOf } from '../context/ruler-of.ts';
 import { afterFailedCompaction, planAfterFailure } from '../domain/context/compaction-outcome.ts';
 import type { CompactionPlan, CompactPlan, TooLarge } from '../domain/context/compaction-plan.ts';
 import { exhausted, MAX_COMPACTIONS_WITHOUT_STEP } from '../domain/context/decide.ts';
@@ -51,7 +51,7 @@ export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: 
 
 async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {
   const resolved = deps.models(scope.agent.model);
-  const tools = deps.toolsOf(scope.agent.tools);
+  const tools = await offeredTools(deps, scope.agent, resolved);
   const { ruler } = await rulerOf(deps, scope.agent, resolved, tools);
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
   const measurement = ruler.measure(view, scope.contextState);

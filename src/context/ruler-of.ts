@@ -7,6 +7,7 @@ import { type Json, jsonSchema } from '../domain/message.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
 import { type ModelKey, readModel } from '../store/model-limits.ts';
+import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { Tool } from '../tools/tool.ts';
 
 export type RulerDeps = Readonly<{
@@ -35,6 +36,16 @@ export async function rulerOf(
     count,
   });
   return { ruler, prior };
+}
+
+/** The tools that the agent's model is offered: none where the model cannot call any. */
+export async function offeredTools(
+  deps: Pick<RulerDeps, 'modelRegistry'> & Readonly<{ toolsOf: ToolCatalogue }>,
+  agent: Agent,
+  resolved: ResolvedModel,
+): Promise<readonly Tool[]> {
+  const entry = findModel(agent.model, deps.modelRegistry) ?? undescribed(resolved);
+  return entry.tools ? deps.toolsOf(agent) : [];
 }
 
 /** The simulator stands in for a model of today where nobody says otherwise. */

@@ -1,4 +1,4 @@
-import { type RulerDeps, rulerOf } from '../context/ruler-of.ts';
+import { offeredTools, type RulerDeps, rulerOf } from '../context/ruler-of.ts';
 import { planAfterMaintenance } from '../domain/after-maintenance.ts';
 import { type PruneJobPlan, planPruneJob } from '../domain/context/prune-job.ts';
 import type { JobPayload } from '../domain/job.ts';
@@ -32,7 +32,8 @@ export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSigna
 
 async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {
   const { agent, contextState, runKind } = scope;
-  const { ruler } = await rulerOf(deps, agent, deps.models(agent.model), deps.toolsOf(agent.tools));
+  const resolved = deps.models(agent.model);
+  const { ruler } = await rulerOf(deps, agent, resolved, await offeredTools(deps, agent, resolved));
   return planPruneJob(ruler, contextState, view, runKind === 'task');
 }
 

@@ -3,6 +3,7 @@ import type { AgentCatalogue } from '../agents/agent.ts';
 import { loadAgents } from '../agents/load-agents.ts';
 import { loadModels } from '../agents/load-models.ts';
 import { createModels } from '../agents/providers.ts';
+import type { ToolLimits } from '../agents/tool-sources.ts';
 import type { ModelEntry, ModelOverride } from '../domain/context/model-registry.ts';
 import { BatonError } from '../domain/errors.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
@@ -16,8 +17,11 @@ import type { ModelPort } from '../step/model-port.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
 import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';
+import { checkAgentTools } from '../tools/check-agent-tools.ts';
+import { createModuleLoader } from '../tools/load-module.ts';
 import { createSessionTools } from '../tools/session-tools.ts';
 import type { Tool } from '../tools/tool.ts';
+import { workspaceLimitsOf } from '../tools/workspace/workspace-limits.ts';
 import { createWorkspaceTools } from '../tools/workspace/workspace-tools.ts';
 import type { Config } from './config.ts';
 import { createLog, type Log, toSafeError } from './log.ts';
@@ -71,7 +75,15 @@ export async function openDependencies(config: Config, options: DependencyOption
   await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(openQueues(config, databaseUrl, log));
-  const workspace = createWorkspaceTools({ root: config.workspaceDir });
+  const agents = options.agents ?? loadAgents(config.agentsDir, config.model);
+  const workspace = (limits: ToolLimits) =>
+    createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
+  const toolsOf = createToolCatalogue({
+    sets: { workspace, ...options.toolSets },
+    builtIn: createSessionTools(db),
+    loadModule: createModuleLoader(config.agentsDir, config.workspaceDir),
+  });
+  await checkAgentTools(agents, toolsOf);
   const dependencies = {
     config,
     databaseUrl,
@@ -79,10 +91,10 @@ export async function openDependencies(config: Config, options: DependencyOption
     jobs,
     bus,
     log,
-    agents: options.agents ?? loadAgents(config.agentsDir, config.model),
+    agents,
     models: createModels(config),
     modelRegistry: loadModels(config.modelsFile, options.modelOverrides),
-    toolsOf: createToolCatalogue({ workspace, ...options.toolSets }, createSessionTools(db)),
+    toolsOf,
     newId,
     workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,
   };

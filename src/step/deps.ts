@@ -1,6 +1,6 @@
 import type { ModelEntry } from '../domain/context/model-registry.ts';
 import type { JobDeps } from '../jobs/job-deps.ts';
-import type { Tool } from '../tools/tool.ts';
+import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { ModelPort } from './model-port.ts';
 import type { ModelTimeouts } from './watchdog.ts';
 
@@ -10,8 +10,7 @@ export type StepDeps = JobDeps &
     models: ModelPort;
     /** What is known of the models: limits, prices, media types. */
     modelRegistry: readonly ModelEntry[];
-    /** The tools of an agent by name. @throws BatonError `config_invalid` for a name that nothing provides */
-    toolsOf: (names: readonly string[]) => readonly Tool[];
+    toolsOf: ToolCatalogue;
     modelTimeouts: ModelTimeouts;
     /** Longest time of one compaction with all its model calls, where not the default. */
     compactionTimeoutMs?: number;

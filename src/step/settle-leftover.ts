@@ -30,7 +30,7 @@ export async function settleLeftover(
   messageId: string,
 ): Promise<'step-ended' | 'begin-again'> {
   const leftover = await readLeftover(deps.db, messageId);
-  const tools = new Map(deps.toolsOf(scope.agent.tools).map((tool) => [tool.name, tool]));
+  const tools = new Map((await deps.toolsOf(scope.agent)).map((tool) => [tool.name, tool]));
   const plan = planSettlement(leftover, (name) => {
     const tool = tools.get(name);
     return { idempotent: tool?.idempotent === true || tool?.readOnly === true };

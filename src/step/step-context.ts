@@ -1,4 +1,4 @@
-import { modelKey, rulerOf } from '../context/ruler-of.ts';
+import { modelKey, offeredTools, rulerOf } from '../context/ruler-of.ts';
 import { type ContextDecision, decideContext } from '../domain/context/decide.ts';
 import type { Measurement } from '../domain/context/measure.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
@@ -37,7 +37,7 @@ type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState'>;
 /** Measures the view of a step and decides whether it can be sent. */
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
   const resolved = deps.models(scope.agent.model);
-  const tools = deps.toolsOf(scope.agent.tools);
+  const tools = await offeredTools(deps, scope.agent, resolved);
   const [{ ruler, prior }, pausedMs] = await Promise.all([
     rulerOf(deps, scope.agent, resolved, tools),
     pauseLeftMs(deps.db, resolved),

@@ -9,6 +9,7 @@ import { keepHeadAndTail } from '../domain/truncate.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../domain/tunables.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { type CallMove, moveCall } from '../store/step-writes.ts';
+import { sanitizeOutput } from '../tools/sanitize-output.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
@@ -164,11 +165,11 @@ async function execute(
       runId: formatId('run', scope.runId),
       isShownWhole: (text) => limiter.isShownWhole(text, tool),
     });
-    outcome = { state: 'completed', output: toToolOutput(await untilGivenUp(work, signal)) };
+    outcome = { state: 'completed', output: sanitizeOutput(toToolOutput(await untilGivenUp(work, signal))) };
   } catch (error) {
     const timedOut = timeout.aborted && !scope.held.signal.aborted && !(error instanceof ToolGivenUp);
     const failure = timedOut ? new Error(`${tool.name} did not finish within its time.`) : error;
-    outcome = { state: 'error', output: toErrorOutput(failure) };
+    outcome = { state: 'error', output: sanitizeOutput(toErrorOutput(failure)) };
   }
   deps.log('debug', { event: 'tool_finished', ...logged, success: outcome.state === 'completed' });
   return outcome;

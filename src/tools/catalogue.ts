@@ -1,28 +1,106 @@
+import type { Agent } from '../agents/agent.ts';
+import { type ToolLimits, type ToolSource, toolSourceLabel } from '../agents/tool-sources.ts';
 import { BatonError } from '../domain/errors.ts';
+import type { LoadToolModule } from './load-module.ts';
 import type { Tool } from './tool.ts';
 
-/** Looks tools up by their own name or by the name of the set they belong to. */
-export type ToolCatalogue = (names: readonly string[]) => readonly Tool[];
+/** What decides which tools a session has. */
+type AgentTools = Pick<Agent, 'name' | 'tools' | 'toolLimits'>;
 
 /**
- * @param sets tools by the name of their set
- * @param builtIn tools that every agent with a tool has, whether it names them or not; no other tool takes their names
- * @returns a look-up that throws BatonError `config_invalid` for a name that nothing provides
+ * The tools of an agent, each name once; built once for the same definition.
+ * @throws BatonError `config_invalid` that names the key of the agent that cannot be served
  */
-export function createToolCatalogue(
-  sets: Readonly<Record<string, readonly Tool[]>>,
-  builtIn: readonly Tool[] = [],
-): ToolCatalogue {
-  const byName = new Map<string, readonly Tool[]>(Object.entries(sets));
-  for (const tool of builtIn) byName.set(tool.name, [tool]);
-  for (const tool of Object.values(sets).flat()) if (!byName.has(tool.name)) byName.set(tool.name, [tool]);
-  return (names) => {
-    const found = names.flatMap((name) => {
-      const tools = byName.get(name);
-      if (tools === undefined) throw new BatonError('config_invalid', `there is no tool or tool set named ${name}`);
-      return tools;
-    });
-    const all = found.length === 0 ? [] : [...found, ...builtIn];
-    return [...new Map(all.map((tool) => [tool.name, tool])).values()];
+export type ToolCatalogue = (agent: AgentTools) => Promise<readonly Tool[]>;
+
+/** Tools that belong together; where they have limits of their own, made for those of the agent. */
+type ToolSet = readonly Tool[] | ((limits: ToolLimits) => readonly Tool[]);
+
+type ToolCatalogueOptions = Readonly<{
+  /** By the name of the set. */
+  sets: Readonly<Record<string, ToolSet>>;
+  /** Tools that every agent with a tool has, whether it names them or not; no other tool takes their names. */
+  builtIn?: readonly Tool[];
+  loadModule?: LoadToolModule;
+}>;
+
+/** Definitions whose tools are kept: those of the agents, and of the sessions of their earlier versions. */
+const MAX_KEPT = 500;
+
+export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogue {
+  const kept = new Map<string, Promise<readonly Tool[]>>();
+  return (agent) => {
+    const key = JSON.stringify([agent.name, agent.tools, agent.toolLimits]);
+    const known = kept.get(key);
+    if (known !== undefined) return known;
+    const built = buildTools(options, agent);
+    kept.set(key, built);
+    // A module may be there when it is next asked for.
+    built.catch(() => kept.delete(key));
+    const oldest = kept.keys().next();
+    if (kept.size > MAX_KEPT && !oldest.done) kept.delete(oldest.value);
+    return built;
   };
+}
+
+async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Promise<readonly Tool[]> {
+  const { builtIn = [] } = options;
+  const named = namedTools(options, agent.toolLimits);
+  const tools = new Map<string, Tool>();
+  const add = (key: string, tool: Tool): void => {
+    const namesake = tools.get(tool.name) ?? builtIn.find(({ name }) => name === tool.name) ?? tool;
+    if (namesake !== tool) throw new BatonError('config_invalid', `${key}: there is another tool named ${tool.name}`);
+    tools.set(tool.name, tool);
+  };
+  for (const [index, source] of agent.tools.entries()) {
+    const key = keyOf(source, index);
+    for (const tool of await toolsOfSource(options, named, agent.name, source, key)) add(key, tool);
+  }
+  if (tools.size > 0) for (const tool of builtIn) tools.set(tool.name, tool);
+  return withLimits(tools, agent.toolLimits);
+}
+
+/** The key of a source as the errors name it: `tools.0`, `tools.1.module`. */
+function keyOf(source: ToolSource, index: number): string {
+  if (typeof source === 'string') return `tools.${index}`;
+  return `tools.${index}.${Object.keys(source)[0]}`;
+}
+
+async function toolsOfSource(
+  { loadModule }: ToolCatalogueOptions,
+  named: ReadonlyMap<string, readonly Tool[]>,
+  agentName: string,
+  source: ToolSource,
+  key: string,
+): Promise<readonly Tool[]> {
+  if (typeof source === 'string') {
+    const tools = named.get(source);
+    if (tools !== undefined) return tools;
+    throw new BatonError('config_invalid', `${key}: there is no tool or tool set named ${source}`);
+  }
+  if (source.module !== undefined && loadModule !== undefined) return loadModule(source.module, agentName, key);
+  throw new BatonError('config_invalid', `${key}: ${toolSourceLabel(source)} cannot be had here`);
+}
+
+/** Sets and tools by their names. A built-in tool stands for every tool of its name. */
+function namedTools({ sets, builtIn = [] }: ToolCatalogueOptions, limits: ToolLimits): Map<string, readonly Tool[]> {
+  const named = new Map<string, readonly Tool[]>(builtIn.map((tool) => [tool.name, [tool]]));
+  for (const [name, set] of Object.entries(sets)) {
+    const tools = typeof set === 'function' ? set(limits) : set;
+    const own = tools.map((tool) => named.get(tool.name)?.[0] ?? tool);
+    for (const tool of own) if (!named.has(tool.name)) named.set(tool.name, [tool]);
+    named.set(name, own);
+  }
+  return named;
+}
+
+function withLimits(tools: ReadonlyMap<string, Tool>, limits: ToolLimits): readonly Tool[] {
+  const unknown = Object.keys(limits).find((name) => !tools.has(name));
+  if (unknown !== undefined) {
+    throw new BatonError('config_invalid', `toolLimits.${unknown}: the agent has no tool of this name`);
+  }
+  return [...tools.values()].map((tool) => {
+    const maxOutputChars = limits[tool.name]?.maxOutputChars;
+    return maxOutputChars === undefined ? tool : { ...tool, maxOutputChars };
+  });
 }

@@ -36,4 +36,4 @@ export type Tool = Readonly<{
 }>;
 
 /** A JSON Schema (draft 2020-12) object, for tools whose schema is not written in zod. */
-type JsonSchema = Readonly<{ type: 'object' } & Record<string, unknown>>;
+export type JsonSchema = Readonly<{ type: 'object' } & Record<string, unknown>>;

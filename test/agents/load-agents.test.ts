@@ -33,11 +33,11 @@ function refusal(load: () => unknown): string {
 const WRITER = 'name: writer\nmodel: openai/gpt-5.4\n';
 
 describe('the agents of the repository', () => {
-  it('load, each with tools that exist', () => {
+  it('load, each with tools that exist', async () => {
     const agents = loadAgents(REPOSITORY_AGENTS);
     expect(agents.names()).toContain('workspace');
-    const toolsOf = createToolCatalogue({ workspace: createWorkspaceTools({ root: '.' }) });
-    for (const name of agents.names()) expect(toolsOf(agents.get(name).tools).length).toBeGreaterThan(0);
+    const toolsOf = createToolCatalogue({ sets: { workspace: createWorkspaceTools({ root: '.' }) } });
+    for (const name of agents.names()) expect((await toolsOf(agents.get(name))).length).toBeGreaterThan(0);
   });
 });
 
@@ -55,6 +55,7 @@ describe('a folder of agents', () => {
       model: 'openai/gpt-5.4',
       instructions: '',
       tools: [],
+      toolLimits: {},
       limits: {},
       settings: {},
       context: contextPolicySchema.parse({}),
@@ -74,6 +75,19 @@ describe('a folder of agents', () => {
     ['no model', 'name: writer\n', 'model: '],
     ['a name that is not one', 'name: The Writer\nmodel: openai/x\n', 'name: lower-case'],
     ['a tool that is not a name', `${WRITER}tools: [read, 3]\n`, 'tools.1: '],
+    ['a tool source that is none', `${WRITER}tools: [{ modul: ./a.ts }]\n`, 'tools.0: Unrecognized key: "modul"'],
+    ['a tool source that says nothing', `${WRITER}tools: [{}]\n`, 'tools.0: a tool is a name, or one of: module'],
+    ['a module that is no path', `${WRITER}tools: [read, { module: 3 }]\n`, 'tools.1.module: '],
+    [
+      'a tool limit out of range',
+      `${WRITER}toolLimits: { bash: { maxOutputChars: 1 } }\n`,
+      'toolLimits.bash.maxOutput',
+    ],
+    [
+      'a limit that the tool does not have',
+      `${WRITER}toolLimits: { bash: { maxLines: 5 } }\n`,
+      'toolLimits.bash.maxLines: bash has no such limit',
+    ],
     ['a limit out of range', `${WRITER}limits: { toolConcurrency: 65 }\n`, 'limits.toolConcurrency: '],
     ['a setting out of range', `${WRITER}settings: { temperature: 3 }\n`, 'settings.temperature: '],
     [
@@ -137,6 +151,8 @@ describe('the version of an agent', () => {
     { model: 'openai/y' },
     { instructions: 'Write.' },
     { tools: ['b', 'a'] },
+    { tools: ['a', { module: './b.ts' }] },
+    { toolLimits: { a: { maxOutputChars: 1_000 } } },
     { limits: { maxSteps: 1 } },
     { limits: { toolConcurrency: 1 } },
     { settings: { temperature: 0 } },

@@ -73,7 +73,7 @@ export async function testDeps(
     agents: catalogue,
     models: createModels({ simulatorUrl: 'http://127.0.0.1:9' }),
     modelRegistry: MODEL_REGISTRY,
-    toolsOf: () => [],
+    toolsOf: async () => [],
     log: (_level, event) => void noted.logged.push(event),
     readiness: async () => ({ ready: true, checks: { database: { ok: true } } }),
     newId,

@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentVersion } from '../../agents/agent.ts';
+import { toolSourceLabel } from '../../agents/tool-sources.ts';
 import { noQuery } from '../fields.ts';
 import type { BatonApp, HttpDeps } from '../http-deps.ts';
 import { jsonOf, REFUSED } from '../responses.ts';
@@ -29,7 +30,7 @@ export function registerAgentRoutes(app: BatonApp, { agents }: HttpDeps): void {
     const all = agents.names().map((name) => {
       const agent = agents.get(name);
       const { description = null, model, tools } = agent;
-      return { name, version: agentVersion(agent), description, model, tools };
+      return { name, version: agentVersion(agent), description, model, tools: tools.map(toolSourceLabel) };
     });
     return c.json({ agents: all }, 200);
   });

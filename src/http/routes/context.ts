@@ -1,6 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentSchema } from '../../agents/agent.ts';
-import { rulerOf } from '../../context/ruler-of.ts';
+import { offeredTools, rulerOf } from '../../context/ruler-of.ts';
 import { type Anchor, TOKEN_KINDS } from '../../domain/context/measure.ts';
 import { toMeter } from '../../domain/context/meter.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -106,7 +106,8 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     const context = await readContext(db, TENANT_ID, id);
     const agent = agentSchema.safeParse(context.agentSnapshot);
     if (!agent.success) throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read');
-    const { ruler } = await rulerOf(deps, agent.data, deps.models(agent.data.model), deps.toolsOf(agent.data.tools));
+    const resolved = deps.models(agent.data.model);
+    const { ruler } = await rulerOf(deps, agent.data, resolved, await offeredTools(deps, agent.data, resolved));
     const measurement = ruler.measure(context.view, context.contextState);
     const compactions = await listCompactions(db, id, LISTED_COMPACTIONS);
     return c.json(

@@ -1,3 +1,5 @@
+import type { ToolLimits } from '../../agents/tool-sources.ts';
+
 /** Bounds of one call of a workspace tool. Characters are UTF-16 code units. */
 export type WorkspaceLimits = Readonly<{
   /** Entries that one `list_files` returns. */
@@ -34,3 +36,16 @@ export const defaultWorkspaceLimits: WorkspaceLimits = {
 
 /** One directory that tools work in. `root` is absolute; it may itself be a symbolic link. */
 export type Workspace = Readonly<{ root: string; limits: WorkspaceLimits }>;
+
+/** Room for what `bash` says beside the output: what was cut out, and the exit code. */
+const BASH_NOTICE_CHARS = 200;
+
+/** The bounds that an agent's `toolLimits` put in place of the defaults: what is cut at the source is never read. */
+export function workspaceLimitsOf({ bash, read_file: readFile, grep }: ToolLimits): Partial<WorkspaceLimits> {
+  return {
+    ...(bash?.maxOutputChars !== undefined && { bashMaxOutputChars: bash.maxOutputChars - BASH_NOTICE_CHARS }),
+    ...(readFile?.maxLines !== undefined && { readMaxLines: readFile.maxLines }),
+    ...(readFile?.maxLineLength !== undefined && { readMaxLineChars: readFile.maxLineLength }),
+    ...(grep?.maxMatches !== undefined && { grepMaxMatches: grep.maxMatches }),
+  };
+}

@@ -1,0 +1,80 @@
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { z } from 'zod';
+import { BatonError } from '../domain/errors.ts';
+import type { ToolModuleContext } from './define-tool.ts';
+import type { Tool } from './tool.ts';
+
+/**
+ * The tools that a module exports: one, a list, or a function of the context that gives either, as its default export or
+ * under any names.
+ * @param key of the agent that names the module, for errors
+ * @throws BatonError `config_invalid` with the key
+ */
+export type LoadToolModule = (module: string, agent: string, key: string) => Promise<readonly Tool[]>;
+
+const isFunction = (value: unknown): boolean => typeof value === 'function';
+
+const isObjectSchema = (value: unknown): boolean =>
+  value instanceof z.ZodType || z.looseObject({ type: z.literal('object') }).safeParse(value).success;
+
+/** Providers take no other names. */
+const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+
+const toolSchema = z.looseObject({
+  name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
+  description: z.string().min(1),
+  inputSchema: z.custom<Tool['inputSchema']>(isObjectSchema, 'a zod schema, or a JSON Schema of type object'),
+  execute: z.custom<Tool['execute']>(isFunction, 'a function'),
+  idempotent: z.boolean().optional(),
+  readOnly: z.boolean().optional(),
+  timeoutMs: z.number().int().positive().optional(),
+  maxOutputChars: z.number().int().positive().optional(),
+});
+
+/**
+ * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart.
+ * @param folder that relative paths count from
+ */
+export function createModuleLoader(folder: string, workspaceDir: string): LoadToolModule {
+  return async (module, agent, key) => {
+    const file = path.resolve(folder, module);
+    const context: ToolModuleContext = { agent, workspaceDir: path.resolve(workspaceDir) };
+    const exported = await importModule(file, key);
+    const given = 'default' in exported ? [exported['default']] : Object.values(exported);
+    const tools: Tool[] = [];
+    for (const value of given) tools.push(...(await toTools(value, context, `${key}: ${file}`)));
+    if (tools.length === 0) throw new BatonError('config_invalid', `${key}: ${file} exports no tool`);
+    return tools;
+  };
+}
+
+async function importModule(file: string, key: string): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    return await import(pathToFileURL(file).href);
+  } catch (cause) {
+    const why = cause instanceof Error ? `: ${cause.message}` : '';
+    throw new BatonError('config_invalid', `${key}: ${file} cannot be loaded${why}`, { cause });
+  }
+}
+
+async function toTools(value: unknown, context: ToolModuleContext, where: string): Promise<Tool[]> {
+  const made: unknown = typeof value === 'function' ? await make(value, context, where) : value;
+  return (Array.isArray(made) ? made : [made]).map((tool: unknown) => {
+    const parsed = toolSchema.safeParse(tool);
+    // The tool itself: its functions may need the object that they are in.
+    if (parsed.success) return tool as Tool;
+    const [issue] = parsed.error.issues;
+    const problem = issue === undefined ? 'not a tool' : `${issue.path.join('.') || 'not a tool'}: ${issue.message}`;
+    throw new BatonError('config_invalid', `${where}: ${problem}`, { cause: parsed.error });
+  });
+}
+
+async function make(factory: unknown, context: ToolModuleContext, where: string): Promise<unknown> {
+  try {
+    return await (factory as (context: ToolModuleContext) => unknown)(context);
+  } catch (cause) {
+    const why = cause instanceof Error ? `: ${cause.message}` : '';
+    throw new BatonError('config_invalid', `${where}: its function failed${why}`, { cause });
+  }
+}

@@ -1,0 +1,138 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/runtime/config.ts';
+import { openDependencies } from '../../src/runtime/dependencies.ts';
+import { listMessages } from '../../src/store/messages.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { eventually } from '../support/eventually.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+import { startWorkerProcess } from '../support/worker-process.ts';
+
+const EXAMPLES = fileURLToPath(new URL('../../examples/agents', import.meta.url));
+
+async function callsOf(service: TestService, session: string) {
+  const messages = await listMessages(service.deps.db, session, 0, 100);
+  return messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
+}
+
+function folderOf(files: Readonly<Record<string, string>>) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'baton-sources-'));
+  for (const [name, content] of Object.entries(files)) writeFileSync(path.join(folder, name), content);
+  return { path: folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) };
+}
+
+async function post(url: string, body: unknown): Promise<Record<string, unknown>> {
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  expect(response.ok).toBe(true);
+  return (await response.json()) as Record<string, unknown>;
+}
+
+describe('the example agent with a tool of its own', () => {
+  it('is run by a process of the service: Node reads the TypeScript of the tool as it is', async () => {
+    await using service = await startTestService({
+      backend: 'postgres',
+      environment: { BATON_AGENTS_DIR: EXAMPLES, BATON_MODEL: 'simulated/test', BATON_PORT: '0' },
+    });
+    service.simulator.script('test', [
+      { toolCalls: [{ name: 'get_weather', input: { city: 'Lisbon' } }] },
+      { toolCalls: [{ name: 'get_weather', input: { town: 'Lisbon' } }] },
+      { text: 'Clear.' },
+    ]);
+    await using process = await startWorkerProcess('all', service.environment);
+    const session = await post(`${process.url}/v1/sessions`, { agent: 'weather' });
+    await post(`${process.url}/v1/sessions/${session['id']}/messages`, { content: 'How is it in Lisbon?' });
+    const answered = await eventually(
+      async () => service.simulator.requests[2]?.request ?? null,
+      'the third request is made',
+    );
+    const results = answered.messages.flatMap(({ toolResults }) => toolResults).map(({ output }) => output);
+    expect(JSON.parse(results[0] ?? '')).toEqual({ city: 'Lisbon', degrees: 17, unit: 'celsius', sky: 'clear' });
+    expect(results[1]).toContain('Invalid input');
+    const transcript = await (await fetch(`${process.url}/v1/sessions/${session['id']}/messages`)).text();
+    expect(transcript, 'the input is kept as the model wrote it').toContain('"input":{"city":"Lisbon"}');
+  });
+});
+
+describe('an agent whose tools cannot be had', () => {
+  it.each([
+    ['tools: [nothing]', 'agent clerk: tools.0: there is no tool or tool set named nothing'],
+    ['tools: [workspace, { module: ./gone.ts }]', /^agent clerk: tools\.1\.module: .*gone\.ts cannot be loaded/],
+    ['toolLimits: { grep: {} }', 'agent clerk: toolLimits.grep: the agent has no tool of this name'],
+  ])('stops the start, with agent and key: %s', async (tools, message) => {
+    await using service = await startTestService({ backend: 'postgres' });
+    using folder = folderOf({ 'clerk.yaml': `name: clerk\nmodel: simulated/test\n${tools}\n` });
+    const config = loadConfig({ ...service.environment, BATON_AGENTS_DIR: folder.path });
+    const opening = openDependencies(config, { migrate: false, log: () => undefined });
+    await expect(opening).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: typeof message === 'string' ? message : expect.stringMatching(message),
+    });
+  });
+});
+
+describe('a model that cannot call tools', () => {
+  it('is offered none', async () => {
+    using folder = folderOf({ 'models.yaml': '[{ provider: simulated, model: mute, tools: false }]' });
+    await using service = await startTestService({
+      backend: 'postgres',
+      environment: { BATON_MODELS_FILE: path.join(folder.path, 'models.yaml') },
+    });
+    for (const model of ['mute', 'test']) service.simulator.script(model, [{ text: 'Hello.' }]);
+    await service.startWorker();
+    for (const model of ['simulated/mute', 'simulated/test']) {
+      const { runId } = await service.send(await service.createSession({ model, tools: ['workspace'] }), 'Go');
+      expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
+    }
+    const offered = service.simulator.requests.map(({ model, request }) => [model, request?.tools.length]);
+    expect(offered).toEqual([
+      ['mute', 0],
+      ['test', 8],
+    ]);
+  });
+});
+
+describe('what any tool returns', () => {
+  const returns = (name: string, execute: Tool['execute']): Tool => ({
+    name,
+    description: name,
+    inputSchema: { type: 'object' },
+    execute,
+  });
+
+  it('is made storable before anybody is shown it, and kept within the agent’s limit', async () => {
+    await using service = await startTestService({
+      backend: 'postgres',
+      tools: [
+        returns('text', async () => 'a\u0000b\uD83D'),
+        returns('json', async () => ({ 'k\u0000': ['\uDE00'] })),
+        returns('failure', () => Promise.reject(new Error('bad \u0000'))),
+        returns('bytes', async () =>
+          Buffer.from([...Array(300).keys()])
+            .toString('latin1')
+            .replaceAll('a', '\u0000'),
+        ),
+        returns('long', async () => 'x'.repeat(5_000)),
+      ],
+    });
+    const names = ['text', 'json', 'failure', 'bytes', 'long'];
+    service.simulator.script('test', [{ toolCalls: names.map((name) => ({ name, input: {} })) }, { text: 'Done.' }]);
+    await service.startWorker();
+    const session = await service.createSession({ toolLimits: { long: { maxOutputChars: 1_000 } } });
+    const { runId } = await service.send(session, 'Go');
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
+    const outputs = (await callsOf(service, session)).map(({ output }) => output);
+    expect(outputs.slice(0, 4)).toEqual([
+      { type: 'text', value: 'a\uFFFDb\uFFFD' },
+      { type: 'json', value: { 'k\uFFFD': ['\uFFFD'] } },
+      { type: 'error-text', value: 'bad \uFFFD' },
+      { type: 'text', value: '[binary data, 300 characters, not shown]' },
+    ]);
+    const long = outputs[4]?.type === 'text' ? outputs[4].value : '';
+    expect(long.length).toBeLessThanOrEqual(1_000);
+    expect(long).toMatch(/of 5000 characters cut out: read them with read_tool_output, id out_/);
+  });
+});

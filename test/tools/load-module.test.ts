@@ -1,0 +1,72 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { createModuleLoader } from '../../src/tools/load-module.ts';
+
+/** Each content is a module of its own: Node keeps what it has once loaded. */
+function moduleOf(content: string) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'baton-modules-'));
+  writeFileSync(path.join(folder, 'tool.ts'), content);
+  const load = createModuleLoader(folder, '/srv/files');
+  return {
+    load: () => load('./tool.ts', 'clerk', 'tools.0.module'),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true }),
+  };
+}
+
+const TOOL = (name: string, more = '') =>
+  `{ name: '${name}', description: 'x', inputSchema: { type: 'object' }, execute: async (): Promise<string> => 'ok', ${more} }`;
+
+describe('a module', () => {
+  it.each([
+    ['one tool', `export default ${TOOL('a')};`, ['a']],
+    ['several', `export default [${TOOL('a')}, ${TOOL('b')}];`, ['a', 'b']],
+    ['tools under names', `export const a = ${TOOL('a')};\nexport const b = [${TOOL('b')}];`, ['a', 'b']],
+    [
+      'a function of its context',
+      `type Context = { agent: string; workspaceDir: string };
+       export default async ({ agent, workspaceDir }: Context) => [${TOOL('a', 'agent, workspaceDir')}];`,
+      ['a'],
+    ],
+  ])('exports %s', async (_what, content, names) => {
+    using module = moduleOf(content);
+    expect((await module.load()).map(({ name }) => name)).toEqual(names);
+  });
+
+  it('is told the agent and the workspace', async () => {
+    using module = moduleOf(`export default (context: object) => (${TOOL('a', '...context')});`);
+    expect(await module.load()).toMatchObject([{ agent: 'clerk', workspaceDir: '/srv/files' }]);
+  });
+
+  it.each([
+    ['exports nothing', 'export {};', 'exports no tool'],
+    ['exports something else', 'export default 3;', 'not a tool: '],
+    ['has a name that no provider takes', `export default ${TOOL('a b')};`, 'name: letters, digits'],
+    ['has no schema', `export default { ...${TOOL('a')}, inputSchema: undefined };`, 'inputSchema: a zod schema'],
+    ['has an array’s schema', `export default ${TOOL('a', "inputSchema: { type: 'array' }")};`, 'inputSchema: a zod'],
+    ['cannot be run', `export default ${TOOL('a', "execute: 'x'")};`, 'execute: a function'],
+    ['has a time that is none', `export default ${TOOL('a', 'timeoutMs: -1')};`, 'timeoutMs: '],
+    ['throws', `throw new Error('no such driver');`, 'cannot be loaded: no such driver'],
+    [
+      'has a function that throws',
+      `export default () => { throw new Error('no key'); };`,
+      'its function failed: no key',
+    ],
+  ])('that %s is refused with the key and the file', async (_what, content, problem) => {
+    using module = moduleOf(content);
+    await expect(module.load()).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringMatching(
+        new RegExp(`^tools\\.0\\.module: .*tool\\.ts.*${problem.replaceAll(/[().]/g, '.')}`),
+      ),
+    });
+  });
+
+  it('that is not there is refused as well', async () => {
+    const load = createModuleLoader('/nowhere', '.');
+    await expect(load('./a.ts', 'clerk', 'tools.3.module')).rejects.toThrow(
+      'tools.3.module: /nowhere/a.ts cannot be loaded',
+    );
+  });
+});
