@@ -59,8 +59,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       id uuid primary key,
       tenant_id text not null default 'default',
       name text not null,
-      key_sha256 bytea not null unique,
-      scopes text[] not null default '{}',
+      shown text not null,
+      key_sha256 bytea not null unique check (length(key_sha256) = 32),
+      scopes text[] not null check (scopes <@ array['read', 'write', 'admin', 'operator']),
       created_at timestamptz not null default clock_timestamp(),
       last_used_at timestamptz,
       revoked_at timestamptz

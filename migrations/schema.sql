@@ -6,13 +6,16 @@ create table api_keys (
   id uuid not null,
   tenant_id text default 'default'::text not null,
   name text not null,
+  shown text not null,
   key_sha256 bytea not null,
-  scopes text[] default '{}'::text[] not null,
+  scopes text[] not null,
   created_at timestamp with time zone default clock_timestamp() not null,
   last_used_at timestamp with time zone,
   revoked_at timestamp with time zone,
   constraint api_keys_pkey PRIMARY KEY (id),
-  constraint api_keys_key_sha256_key UNIQUE (key_sha256)
+  constraint api_keys_key_sha256_key UNIQUE (key_sha256),
+  constraint api_keys_key_sha256_check CHECK ((length(key_sha256) = 32)),
+  constraint api_keys_scopes_check CHECK ((scopes <@ ARRAY['read'::text, 'write'::text, 'admin'::text, 'operator'::text]))
 );
 
 create table blob_refs (

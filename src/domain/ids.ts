@@ -2,7 +2,7 @@
  * Ids are UUIDv7 in the database (RFC 9562 §5.7) and `<prefix>_<32 hex digits>` everywhere a person or program outside
  * sees them. Order never comes from ids: it comes from the sequences of the session.
  */
-export const ID_PREFIXES = { session: 'ses', run: 'run', message: 'msg', blob: 'blob' } as const;
+export const ID_PREFIXES = { session: 'ses', run: 'run', message: 'msg', blob: 'blob', key: 'key' } as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;
 

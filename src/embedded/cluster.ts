@@ -59,7 +59,8 @@ export async function openCluster(
   return await readCredentials(clusterDir);
 }
 
-async function readCredentials(clusterDir: string): Promise<Credentials> {
+/** @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_DATA_DIR` */
+export async function readCredentials(clusterDir: string): Promise<Credentials> {
   const path = join(clusterDir, CREDENTIALS);
   try {
     return credentialsSchema.parse(JSON.parse(await readFile(path, 'utf8')));

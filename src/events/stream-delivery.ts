@@ -56,8 +56,9 @@ function openMessageOf({ inFlight }: SessionSnapshot): Parameters<MessageProgres
 
 /** Every event after the reader's place that is committed, with what was missing of the text that they end. */
 export async function* deliverCommitted(reader: Reader): Items {
+  const { tenantId, sessionId } = reader.request;
   for (;;) {
-    const page = await readEvents(reader.db, reader.request.sessionId, reader.last, EVENT_PAGE_SIZE);
+    const page = await readEvents(reader.db, tenantId, sessionId, reader.last, EVENT_PAGE_SIZE);
     const first = page[0];
     if (first !== undefined && first.seq !== reader.last + 1) {
       yield* rejoin(reader);

@@ -2,6 +2,7 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
+import { createAuthentication } from './authenticate.ts';
 import { boundedBody } from './bounded-body.ts';
 import { createErrorHandler } from './error-handler.ts';
 import { hostGuard } from './host-guard.ts';
@@ -28,7 +29,8 @@ export function createApp(deps: HttpDeps): BatonApp {
   const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
-  app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors, hostGuard, boundedBody);
+  app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors);
+  app.use(hostGuard, createAuthentication(deps), boundedBody);
   registerSessionRoutes(app, deps);
   registerMessageRoutes(app, deps);
   registerQueueRoutes(app, deps);

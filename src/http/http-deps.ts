@@ -1,6 +1,8 @@
 import type { OpenAPIHono } from '@hono/zod-openapi';
+import type { Context } from 'hono';
 import type { RequestIdVariables } from 'hono/request-id';
 import type { AgentCatalogue } from '../agents/agent.ts';
+import type { Caller } from '../domain/access.ts';
 import type { ModelEntry } from '../domain/context/model-registry.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
@@ -34,10 +36,19 @@ export type ServerBindings = Readonly<{
   shutdown?: AbortSignal;
   /** Host names that requests may be addressed to; null: any. */
   allowedHosts?: readonly string[] | null;
+  /** Whether everybody may do everything as long as there is no API key. */
+  openWithoutKeys?: boolean;
+  /** Aborted when the response to this request is complete, or its connection is gone. */
+  closed?: AbortSignal;
 }>;
 
-export type HttpEnv = { Bindings: ServerBindings; Variables: RequestIdVariables };
+/** What is known of a request once it was let in. `revoked` is aborted when its key is; absent where none is required. */
+type AccessVariables = { caller: Caller; revoked?: AbortSignal };
+
+export type HttpEnv = { Bindings: ServerBindings; Variables: RequestIdVariables & AccessVariables };
 export type BatonApp = OpenAPIHono<HttpEnv>;
 
-/** The tenant of every request, as long as there are no API keys that name another. */
-export const TENANT_ID = 'default';
+/** The tenant whose data the request is about: every query is for this one alone. */
+export function tenantOf(c: Context<HttpEnv>): string {
+  return c.get('caller').tenantId;
+}

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { z } from '@hono/zod-openapi';
 import type { Db, Tx } from '../store/database.ts';
 import { answerOnce } from '../store/idempotency.ts';
-import { TENANT_ID } from './http-deps.ts';
 
 /** Header of requests that may be repeated. Printable ASCII, as any header. */
 export const idempotencyHeader = z.object({
@@ -16,7 +15,7 @@ export const idempotencyHeader = z.object({
 /** Says that the answer is the one that was given before. */
 export const REPLAYED = { 'idempotency-replayed': 'true' } as const;
 
-type Keyed = Readonly<{ route: string; key: string | undefined; request: unknown }>;
+type Keyed = Readonly<{ tenantId: string; route: string; key: string | undefined; request: unknown }>;
 
 /**
  * Does the work of a request, once per key where there is one.
@@ -25,13 +24,13 @@ type Keyed = Readonly<{ route: string; key: string | undefined; request: unknown
  */
 export async function workOnce<Body>(
   db: Db,
-  { route, key, request }: Keyed,
+  { tenantId, route, key, request }: Keyed,
   bodySchema: z.ZodType<Body>,
   work: (tx: Tx) => Promise<Body>,
 ): Promise<Readonly<{ body: Body; isReplay: boolean }>> {
   if (key === undefined) return { body: await db.transaction().execute(work), isReplay: false };
   const requestSha256 = createHash('sha256').update(JSON.stringify(request)).digest();
-  const keyed = { tenantId: TENANT_ID, route, key, requestSha256 };
+  const keyed = { tenantId, route, key, requestSha256 };
   const answer = await answerOnce(db, keyed, async (tx) => ({ status: 200, body: await work(tx) }));
   return { body: bodySchema.parse(answer.body), isReplay: answer.isReplay };
 }

@@ -2,7 +2,12 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { ErrorCode } from '../domain/errors.ts';
 
 /** Codes that only HTTP has; all others come from the domain. */
-type HttpOnlyCode = 'forbidden' | 'method_not_allowed' | 'not_acceptable' | 'unsupported_media_type';
+type HttpOnlyCode =
+  | 'forbidden'
+  | 'method_not_allowed'
+  | 'not_acceptable'
+  | 'unauthenticated'
+  | 'unsupported_media_type';
 export type ProblemCode = ErrorCode | HttpOnlyCode;
 
 type Kind = Readonly<{ status: ContentfulStatusCode; title: string }>;
@@ -41,6 +46,7 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   store_unavailable: { status: 503, title: 'Store unavailable' },
   timeout: { status: 504, title: 'Timeout' },
   transport: { status: 502, title: 'Connection to the model provider failed' },
+  unauthenticated: { status: 401, title: 'No valid API key' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
 };
 

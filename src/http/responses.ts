@@ -27,8 +27,15 @@ export const jsonOf = <Schema extends z.ZodType>(schema: Schema, description: st
   content: { 'application/json': { schema } },
 });
 
+/** What any route answers to somebody who may not use it. */
+export const DENIED = {
+  401: problem('There is no API key, or none that is valid.'),
+  403: problem('The API key lacks the scope that this needs.'),
+} as const;
+
 /** What any route may answer. */
 export const REFUSED = {
+  ...DENIED,
   400: problem('Something in the request is wrong; `errors` names the fields.'),
   500: problem('A defect of the server.'),
   503: problem('The database is away; try again.'),

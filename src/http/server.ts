@@ -12,6 +12,8 @@ export type HttpServerOptions = Readonly<{
   host: string;
   /** 0: any free one. */
   port: number;
+  /** There are API keys, and every request needs one: any address may be listened on. */
+  hasApiKeys?: boolean;
   /** Without API keys everybody who reaches the server may do everything; so another address must be asked for. */
   allowPublicBind?: boolean;
   /** Names besides the loopback ones that requests may be addressed to. On a public address and left out: any. */
@@ -25,23 +27,31 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const CLOSE_GRACE_MS = 5_000;
 const CLOSE_POLL_MS = 20;
 
+type FetchCallback = Parameters<typeof getRequestListener>[0];
+
 /**
  * Serves the app. Disposing it takes no more connections, ends event streams and waits, lets other responses in work
  * finish (at most 5 s) and closes every connection.
- * @throws BatonError `config_invalid` when the host is not loopback without `allowPublicBind`, or cannot be bound
+ * @throws BatonError `config_invalid` when the host is not loopback without keys or `allowPublicBind`, or cannot be bound
  */
 export async function startHttpServer(app: BatonApp, options: HttpServerOptions): Promise<HttpServer> {
   const loopback = isLoopback(options.host);
-  if (!loopback && options.allowPublicBind !== true) {
+  const openWithoutKeys = loopback || options.allowPublicBind === true;
+  if (!openWithoutKeys && options.hasApiKeys !== true) {
     throw new BatonError(
       'config_invalid',
-      `host ${options.host} is not a loopback address: without API keys the server listens on loopback only`,
+      `host ${options.host} is not a loopback address: without API keys the server listens on loopback only. Create one: npm run keys -- create --name NAME`,
     );
   }
   const shutdown = new AbortController();
   const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
-  const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts };
-  const listener = getRequestListener((request) => app.fetch(request, bindings), {
+  const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, openWithoutKeys };
+  const answer: FetchCallback = (request, { outgoing }) => {
+    const closed = new AbortController();
+    outgoing.once('close', () => closed.abort());
+    return app.fetch(request, { ...bindings, closed: closed.signal });
+  };
+  const listener = getRequestListener(answer, {
     overrideGlobalObjects: false,
     errorHandler: (error) => problemResponse(toServerProblem(error), '/'),
   });

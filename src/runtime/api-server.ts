@@ -2,13 +2,14 @@ import { sql } from 'kysely';
 import { createApp } from '../http/app.ts';
 import type { Readiness } from '../http/http-deps.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
+import { hasApiKeys } from '../store/api-keys.ts';
 import type { Dependencies } from './dependencies.ts';
 
-/** Serves the HTTP API until it is disposed. */
-export function startApi(deps: Dependencies): Promise<HttpServer> {
+/** Serves the HTTP API until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
+export async function startApi(deps: Dependencies): Promise<HttpServer> {
   const app = createApp({ ...deps, readiness: () => checkReadiness(deps) });
   const { host, port, allowPublicBind } = deps.config;
-  return startHttpServer(app, { host, port, allowPublicBind });
+  return startHttpServer(app, { host, port, allowPublicBind, hasApiKeys: await hasApiKeys(deps.db) });
 }
 
 /** Ready when Postgres and the queue answer: without the first nothing works, without the second work is only delayed. */

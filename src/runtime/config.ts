@@ -26,8 +26,8 @@ const configSchema = z.strictObject({
   redisUrl: url('redis', 'rediss').optional(),
   host: z.string().default('127.0.0.1'),
   /**
-   * Without API keys everybody who reaches the server may do everything, so it binds to loopback only. `true` lifts that:
-   * for a container whose port is published on loopback or behind a proxy that checks its callers.
+   * As long as there are no API keys everybody who reaches the server may do everything, so it binds to loopback only.
+   * `true` lifts that: for a container whose port is published on loopback or behind a proxy that checks its callers.
    */
   allowPublicBind: z.stringbool().or(z.boolean()).default(false),
   /** 0 picks a free one. */

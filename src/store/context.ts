@@ -51,11 +51,17 @@ const compactionRow = z.object({
 export type CompactionRecord = z.infer<typeof compactionRow>;
 
 /** The latest rounds of compaction of a session, the newest first. */
-export async function listCompactions(db: Db, sessionId: string, limit: number): Promise<CompactionRecord[]> {
+export async function listCompactions(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  limit: number,
+): Promise<CompactionRecord[]> {
   const { rows } = await sql`
     select round, strategy, reason, state, tokens_before as "tokensBefore", tokens_after as "tokensAfter", attempts,
       cost_usd as "costUsd", error, started_at as "startedAt", finished_at as "finishedAt"
-    from compactions where session_id = ${sessionId} order by round desc limit ${limit}`.execute(db);
+    from compactions
+    where session_id = ${sessionId} and tenant_id = ${tenantId} order by round desc limit ${limit}`.execute(db);
   return z.array(compactionRow).parse(rows);
 }
 

@@ -18,11 +18,18 @@ export async function appendEvents(
 }
 
 /** The session's events after `afterSeq`, in order. */
-export async function readEvents(db: Db, sessionId: string, afterSeq: number, limit: number): Promise<SessionEvent[]> {
+export async function readEvents(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  afterSeq: number,
+  limit: number,
+): Promise<SessionEvent[]> {
   const rows = await db
     .selectFrom('events')
     .select(['seq', 'type', 'run_id', 'created_at', 'data'])
     .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
     .where('seq', '>', afterSeq)
     .orderBy('seq')
     .limit(limit)

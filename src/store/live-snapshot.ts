@@ -33,7 +33,7 @@ export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: stri
   const transaction = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
   return transaction.execute(async (tx) => {
     const session = await findSession(tx, tenantId, sessionId);
-    const waiting = await listWaiting(tx, sessionId);
+    const waiting = await listWaiting(tx, tenantId, sessionId);
     const inFlight = session.active_run_id === null ? null : await readOpenMessage(tx, session.active_run_id);
     return {
       sessionId,

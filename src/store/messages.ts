@@ -68,6 +68,7 @@ export type TranscriptMessage = Readonly<{
 /** The transcript after `afterSeq`, in order; what was superseded by a later attempt is left out. */
 export async function listMessages(
   db: Db,
+  tenantId: string,
   sessionId: string,
   afterSeq: number,
   limit: number,
@@ -88,6 +89,7 @@ export async function listMessages(
       'created_at',
     ])
     .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
     .where('seq', '>', afterSeq)
     .where('superseded', '=', false)
     .orderBy('seq')

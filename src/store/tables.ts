@@ -209,8 +209,9 @@ type ApiKeysTable = {
   id: string;
   tenant_id: Generated<string>;
   name: string;
+  shown: string;
   key_sha256: Buffer;
-  scopes: Generated<string[]>;
+  scopes: string[];
   created_at: DefaultTime;
   last_used_at: Time | null;
   revoked_at: Time | null;

@@ -21,11 +21,12 @@ export type WaitingMessage = Readonly<{
 }>;
 
 /** What waits in a session's inbox, in order: also what a cancelled or failed run left behind. */
-export async function listWaiting(db: Db, sessionId: string): Promise<WaitingMessage[]> {
+export async function listWaiting(db: Db, tenantId: string, sessionId: string): Promise<WaitingMessage[]> {
   return db
     .selectFrom('inbox')
     .select(['id', 'seq', 'delivery', 'content', 'enqueued_at as enqueuedAt'])
     .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
     .where('consumed_message_seq', 'is', null)
     .orderBy('seq')
     .execute();

@@ -75,7 +75,9 @@ describe.each(availableBackends())('a session with a model of Anthropic’s on %
     const session = await createSession(service);
     const { runId } = await service.send(session, 'What does it say?');
     await service.ended(runId);
-    const steps = (await listMessages(service.deps.db, session, 0, 10)).filter(({ role }) => role === 'assistant');
+    const steps = (await listMessages(service.deps.db, 'default', session, 0, 10)).filter(
+      ({ role }) => role === 'assistant',
+    );
     expect(steps.map(({ usage }) => usage)).toMatchObject(
       service.simulator.requests.map(({ promptTokens, cachedTokens, cacheWriteTokens, usage }) => ({
         inputTokens: promptTokens,

@@ -41,7 +41,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const next = await service.send(session, 'Go on');
     expect(next.runId).not.toBe(runId);
     expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
-    const texts = (await listMessages(service.deps.db, session, 0, 10)).map((message) => message.role);
+    const texts = (await listMessages(service.deps.db, 'default', session, 0, 10)).map((message) => message.role);
     expect(texts).toEqual(['user', 'assistant']);
     expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
   });
@@ -54,7 +54,8 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const session = await service.createSession();
     const { runId } = await service.send(session, 'Go');
     await eventually(
-      async () => (await readEvents(service.deps.db, session, 0, 100)).some(({ type }) => type === 'step:retrying'),
+      async () =>
+        (await readEvents(service.deps.db, 'default', session, 0, 100)).some(({ type }) => type === 'step:retrying'),
       'the run waits',
     );
     expect(await cancel(service, runId)).toMatchObject({ status: 'cancelled', notify: false });
@@ -77,7 +78,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const aborted = await service.simulator.waitForRequest((request) => request.outcome === 'aborted-by-client');
     expect(aborted.outcome).toBe('aborted-by-client');
-    const [, partial] = await listMessages(service.deps.db, session, 0, 10);
+    const [, partial] = await listMessages(service.deps.db, 'default', session, 0, 10);
     expect(partial).toMatchObject({ finishReason: 'aborted' });
     expect(partial?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Half of it, ' });
     const next = await service.send(session, 'Again');
@@ -107,12 +108,12 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     await cancel(service, runId);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     expect(ran).toEqual([]);
-    const [, answer] = await listMessages(service.deps.db, session, 0, 10);
+    const [, answer] = await listMessages(service.deps.db, 'default', session, 0, 10);
     expect(answer?.parts.filter((part) => part.type === 'tool')).toMatchObject([
       { toolName: 'wait', state: 'completed', output: { value: 'the effect' } },
       { toolName: 'after', state: 'error', output: { value: expect.stringContaining('Cancelled') } },
     ]);
-    const events = await readEvents(service.deps.db, session, 0, 100);
+    const events = await readEvents(service.deps.db, 'default', session, 0, 100);
     expect(events.find((event) => event.type === 'run:cancelled')?.data).toMatchObject({ stillRan: ['wait'] });
     const next = await service.send(session, 'Again');
     expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
@@ -144,7 +145,9 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const next = await service.send(session, 'Three');
     await service.ended(next.runId);
-    const users = (await listMessages(service.deps.db, session, 0, 10)).filter((message) => message.role === 'user');
+    const users = (await listMessages(service.deps.db, 'default', session, 0, 10)).filter(
+      (message) => message.role === 'user',
+    );
     expect(users.map((message) => message.parts)).toMatchObject([
       [{ text: 'One' }],
       [{ text: 'First: Two' }, { text: 'Also: Three' }],

@@ -8,7 +8,7 @@ import { createTestDatabase } from '../support/postgres.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const retries = async ({ deps }: TestService, session: string) =>
-  (await readEvents(deps.db, session, 0, 100)).filter(({ type }) => type === 'step:retrying');
+  (await readEvents(deps.db, 'default', session, 0, 100)).filter(({ type }) => type === 'step:retrying');
 
 describe.each(availableBackends())('a provider that asks one session to wait, on %s', (backend) => {
   it('is asked by no other one meanwhile: they wait without an attempt, and can be cancelled', async () => {

@@ -20,42 +20,61 @@ async function startedUrl(child: ChildProcess): Promise<string> {
   throw new Error('the service did not start');
 }
 
-it('works when the three commands of the README are pasted: create, send, follow', async () => {
+type Pasted = Readonly<{ readme: string; run: (script: string) => Promise<string> }>;
+
+/** Starts what the README starts, on nothing but a new folder, and ends it after the work. */
+async function withService(work: (pasted: Pasted) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(path.join(tmpdir(), 'baton-readme-'));
   await writeFile(path.join(folder, 'notes.txt'), 'some errors are noted here\n');
+  const environment = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    BATON_DATA_DIR: path.join(folder, 'data'),
+    BATON_WORKSPACE_DIR: folder,
+  };
   const child = spawn(process.execPath, ['src/cli/start.ts'], {
     cwd: ROOT,
-    env: {
-      PATH: process.env['PATH'],
-      HOME: process.env['HOME'],
-      BATON_PORT: '0',
-      BATON_DATA_DIR: path.join(folder, 'data'),
-      BATON_WORKSPACE_DIR: folder,
-    },
+    env: { ...environment, BATON_PORT: '0' },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const exited = once(child, 'exit');
   try {
     const url = await startedUrl(child);
-    const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');
-    const block = /```sh\n(SESSION=[\s\S]*?)```/.exec(readme)?.[1] ?? '';
-    expect(block.match(/curl/g)?.length).toBe(3);
-    const script = block.replaceAll('localhost:4400', url.replace('http://', ''));
-    const untilCompleted = `set -o pipefail\n${script.trimEnd()} | sed '/^event: run:completed/q'`;
-    const { stdout } = await promisify(execFile)('bash', ['-c', untilCompleted], { maxBuffer: 10_000_000 }).catch(
+    const run = async (block: string): Promise<string> => {
+      const script = `set -o pipefail\n${block.replaceAll('localhost:4400', url.replace('http://', ''))}`;
+      const options = { cwd: ROOT, env: environment, maxBuffer: 10_000_000 };
       // curl ends with a write error once sed has seen enough.
-      (error: { stdout: string }) => error,
-    );
-    expect(stdout).toContain('"queued":false');
-    expect(stdout).toContain('event: llm:tool-result');
-    expect(stdout).toContain('event: run:completed');
+      const { stdout } = await promisify(execFile)('bash', ['-c', script], options).catch(
+        (error: { stdout: string }) => error,
+      );
+      return stdout;
+    };
+    await work({ readme: await readFile(path.join(ROOT, 'README.md'), 'utf8'), run });
   } finally {
     child.kill('SIGINT');
     await exited;
     await rm(folder, { recursive: true, force: true });
   }
   expect(child.exitCode).toBe(0);
-});
+}
+
+it('works when the three commands of the README are pasted: create, send, follow', () =>
+  withService(async ({ readme, run }) => {
+    const block = /```sh\n(SESSION=[\s\S]*?)```/.exec(readme)?.[1] ?? '';
+    expect(block.match(/curl/g)?.length).toBe(3);
+    const stdout = await run(`${block.trimEnd()} | sed '/^event: run:completed/q'`);
+    expect(stdout).toContain('"queued":false');
+    expect(stdout).toContain('event: llm:tool-result');
+    expect(stdout).toContain('event: run:completed');
+  }));
+
+it('asks for a key once the commands under Access are pasted, beside the service that has the database', () =>
+  withService(async ({ readme, run }) => {
+    const block = /```sh\n(KEY=[\s\S]*?)```/.exec(readme)?.[1] ?? '';
+    const stdout = await run(block);
+    expect(stdout).toMatch(/^{"sessions":\[\],"nextCursor":null}key_[0-9a-f]{32} {2}baton_[\w-]{4}… /);
+    expect(stdout).toContain('"code":"unauthenticated"');
+  }));
 
 it('names only settings that exist, and every setting', async () => {
   const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');

@@ -63,9 +63,11 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await appendChunks(service.deps.db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Ans' }]);
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed', step_count: 1 });
-    const messages = await listMessages(service.deps.db, session, 0, 100);
+    const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
     expect(messages.map((message) => message.role)).toEqual(['user', 'assistant']);
-    expect((await readEvents(service.deps.db, session, 0, 100)).map((event) => event.type)).toContain('step:reset');
+    expect((await readEvents(service.deps.db, 'default', session, 0, 100)).map((event) => event.type)).toContain(
+      'step:reset',
+    );
   });
 
   it('finishes a whole response of a dead worker without asking the model again', async () => {
@@ -103,7 +105,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const other = await claim(service, accepted, 60_000).catch((error: Error) => error.message);
     expect(other).toMatchObject({ fence: { epoch: zombie.fence.epoch + 1 } });
     const { fence, messageId } = zombie;
-    const before = await readEvents(db, session, 0, 100);
+    const before = await readEvents(db, 'default', session, 0, 100);
     expect(await appendChunks(db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'x' }])).toBe(
       false,
     );
@@ -127,7 +129,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
         next,
       }),
     ).toBe(null);
-    expect(await readEvents(db, session, 0, 100)).toEqual(before);
+    expect(await readEvents(db, 'default', session, 0, 100)).toEqual(before);
   });
 
   it('claims a run once: of two workers with the same job one gets it, and a repeated claim gets the same answer', async () => {
@@ -184,7 +186,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await db.updateTable('runs').set({ resume_count: MAX_RESUMES_PER_STEP }).where('id', '=', accepted.runId).execute();
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'failed' });
-    const [, answer] = await listMessages(db, session, 0, 10);
+    const [, answer] = await listMessages(db, 'default', session, 0, 10);
     expect(answer?.parts).toMatchObject([
       { state: 'error', output: { value: expect.stringContaining('unknown') } },
       { state: 'error', output: { value: expect.stringContaining('Not run') } },
@@ -200,7 +202,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await writeResponse(service.deps.db, fence, { messageId, parts: [call('a')], finishReason: 'length' }, []);
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed' });
-    const [, answer] = await listMessages(service.deps.db, session, 0, 10);
+    const [, answer] = await listMessages(service.deps.db, 'default', session, 0, 10);
     expect(answer?.parts).toMatchObject([{ state: 'error', output: { value: expect.stringContaining('Not run') } }]);
   });
 
@@ -223,11 +225,11 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await requestCancel(db, 'default', accepted.runId);
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'cancelled' });
-    const messages = await listMessages(db, session, 0, 10);
+    const messages = await listMessages(db, 'default', session, 0, 10);
     expect(messages.map((message) => message.role)).toEqual(['user', 'assistant']);
     expect(messages[1]).toMatchObject({ finishReason: 'aborted' });
     expect(messages[1]?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Half of it' });
-    expect((await listWaiting(db, session)).map((message) => message.id)).toEqual([waiting.messageId]);
+    expect((await listWaiting(db, 'default', session)).map((message) => message.id)).toEqual([waiting.messageId]);
   });
 
   it('refuses a message id that the transcript has already', async () => {
@@ -237,7 +239,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const { db, newId } = service.deps;
     const session = await service.createSession();
     await service.ended((await service.send(session, 'Go')).runId);
-    const [, answer] = await listMessages(db, session, 0, 10);
+    const [, answer] = await listMessages(db, 'default', session, 0, 10);
     const content = [{ type: 'text', text: 'Again' }] as const;
     const taken = { tenantId: 'default', sessionId: session, messageId: answer?.id ?? '', content };
     await expect(acceptMessage(db, { ...taken, runId: newId() })).rejects.toMatchObject({

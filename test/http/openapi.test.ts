@@ -10,6 +10,7 @@ const mediaTypes = z.record(z.string().regex(/^[\w.+-]+\/[\w.+-]+$/), z.strictOb
 const operation = z.strictObject({
   tags: z.array(z.string()).min(1),
   summary: z.string().min(1),
+  security: z.tuple([]).optional(),
   description: z.string().optional(),
   parameters: z
     .array(
@@ -31,7 +32,20 @@ const operation = z.strictObject({
 const documentSchema = z.strictObject({
   openapi: z.literal('3.1.0'),
   info: z.strictObject({ title: z.string(), version: z.string(), description: z.string() }),
-  components: z.strictObject({ schemas: z.record(z.string(), z.looseObject({})), parameters: z.strictObject({}) }),
+  components: z.strictObject({
+    schemas: z.record(z.string(), z.looseObject({})),
+    parameters: z.strictObject({}),
+    securitySchemes: z.strictObject({
+      bearer: z.strictObject({ type: z.literal('http'), scheme: z.literal('bearer'), description: z.string() }),
+      header: z.strictObject({
+        type: z.literal('apiKey'),
+        in: z.literal('header'),
+        name: z.literal('x-api-key'),
+        description: z.string(),
+      }),
+    }),
+  }),
+  security: z.tuple([z.strictObject({ bearer: z.tuple([]) }), z.strictObject({ header: z.tuple([]) })]),
   webhooks: z.strictObject({}),
   paths: z.record(z.string().startsWith('/'), z.partialRecord(z.enum(['get', 'post', 'patch', 'delete']), operation)),
 });
@@ -125,7 +139,9 @@ describe('the OpenAPI document', () => {
     const { paths } = await readDocument();
     for (const [path, item] of Object.entries(paths).filter(([route]) => route.startsWith('/v1/'))) {
       for (const [method, { responses }] of Object.entries(item)) {
-        expect(Object.keys(responses), `${method} ${path}`).toEqual(expect.arrayContaining(['400', '500', '503']));
+        expect(Object.keys(responses), `${method} ${path}`).toEqual(
+          expect.arrayContaining(['400', '401', '403', '500', '503']),
+        );
       }
     }
   });

@@ -51,7 +51,7 @@ type Noted = Pick<TestApi, 'db' | 'added' | 'announced' | 'cancelled' | 'logged'
 /** What the API needs, with a database and a live bus of its own, and notes of what it does with queue, bus and log. */
 export async function testDeps(
   overrides: Partial<HttpDeps> = {},
-): Promise<AsyncDisposable & Noted & { deps: HttpDeps }> {
+): Promise<AsyncDisposable & Noted & { deps: HttpDeps; connectionString: string }> {
   await using stack = new AsyncDisposableStack();
   const { db, connectionString } = stack.use(await createTestDatabase());
   const bus = stack.use(await createPostgresBus({ connectionString }));
@@ -80,13 +80,13 @@ export async function testDeps(
     ...overrides,
   };
   const resources = stack.move();
-  return { ...noted, deps, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+  return { ...noted, deps, connectionString, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
 /** The whole API on a free port. */
 export async function startTestApi(overrides: Partial<HttpDeps> = {}): Promise<TestApi> {
   await using stack = new AsyncDisposableStack();
-  const { deps, ...noted } = stack.use(await testDeps(overrides));
+  const { deps, connectionString: _, ...noted } = stack.use(await testDeps(overrides));
   const { url } = stack.use(await startHttpServer(createApp(deps), { host: '127.0.0.1', port: 0 }));
   const resources = stack.move();
   const call: TestApi['call'] = (method, path, body, headers) => callApi(url, method, path, body, headers);

@@ -14,7 +14,7 @@ function tool(name: string, execute: Tool['execute'], traits: Partial<Tool> = {}
 }
 
 async function transcript(service: TestService, sessionId: string) {
-  return listMessages(service.deps.db, sessionId, 0, 1_000);
+  return listMessages(service.deps.db, 'default', sessionId, 0, 1_000);
 }
 
 function callsOf(parts: readonly Part[]) {
@@ -22,7 +22,7 @@ function callsOf(parts: readonly Part[]) {
 }
 
 async function eventTypes(service: TestService, sessionId: string): Promise<string[]> {
-  return (await readEvents(service.deps.db, sessionId, 0, 1_000)).map((event) => event.type);
+  return (await readEvents(service.deps.db, 'default', sessionId, 0, 1_000)).map((event) => event.type);
 }
 
 describe.each(availableBackends())('a run on %s', (backend) => {
@@ -185,7 +185,7 @@ describe.each(availableBackends())('a run on %s', (backend) => {
     await service.startWorker();
     const session = await service.createSession();
     await service.ended((await service.send(session, 'Go')).runId);
-    const events = await readEvents(service.deps.db, session, 0, 1_000);
+    const events = await readEvents(service.deps.db, 'default', session, 0, 1_000);
     expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
     expect(await eventTypes(service, session)).toEqual([
       'run:queued',
@@ -278,9 +278,9 @@ describe.each(availableBackends())('a run on %s', (backend) => {
     const session = await service.createSession();
     const run = await service.ended((await service.send(session, 'Go')).runId);
     expect(run).toMatchObject({ status: 'failed', error: { code: 'auth' } });
-    expect(JSON.stringify([run, service.logged, await readEvents(service.deps.db, session, 0, 100)])).not.toContain(
-      'secret prompt',
-    );
+    expect(
+      JSON.stringify([run, service.logged, await readEvents(service.deps.db, 'default', session, 0, 100)]),
+    ).not.toContain('secret prompt');
   });
 
   it('settles calls that a cut-off response asked for without running them, and goes on', async () => {

@@ -35,9 +35,10 @@ async function openSession() {
     scope,
     send: (text: string, more: Send = {}) =>
       acceptMessage(db, { ...scope, messageId: newId(), content: [{ type: 'text', text }], runId: newId(), ...more }),
-    waiting: async () => (await listWaiting(db, sessionId)).map(({ content, delivery }) => [textOf(content), delivery]),
+    waiting: async () =>
+      (await listWaiting(db, 'default', sessionId)).map(({ content, delivery }) => [textOf(content), delivery]),
     users: () => userTexts(db, sessionId),
-    events: async () => (await readEvents(db, sessionId, 0, 1_000)).map(({ type }) => type),
+    events: async () => (await readEvents(db, 'default', sessionId, 0, 1_000)).map(({ type }) => type),
     [Symbol.asyncDispose]: () => database[Symbol.asyncDispose](),
   };
 }
@@ -46,7 +47,7 @@ const textOf = (content: readonly unknown[]): string =>
   content.map((part) => (part as { text: string }).text).join('|');
 
 async function userTexts(db: Db, sessionId: string): Promise<string[]> {
-  const messages = await listMessages(db, sessionId, 0, 100);
+  const messages = await listMessages(db, 'default', sessionId, 0, 100);
   return messages.filter(({ role }) => role === 'user').map(({ parts }) => textOf(parts));
 }
 
@@ -62,9 +63,9 @@ describe('messages that wait together', () => {
     for (const text of texts) accepted.push(await session.send(text));
     await claimJob(session.db, accepted[0]?.job ?? undefined);
     expect(await session.users()).toEqual([expected]);
-    const [message] = await listMessages(session.db, session.sessionId, 0, 1);
+    const [message] = await listMessages(session.db, 'default', session.sessionId, 0, 1);
     expect(message?.id).toBe(accepted[0]?.messageId);
-    const dequeued = (await readEvents(session.db, session.sessionId, 0, 100)).find(
+    const dequeued = (await readEvents(session.db, 'default', session.sessionId, 0, 100)).find(
       ({ type }) => type === 'message:dequeued',
     );
     expect(dequeued?.data).toMatchObject({ count: texts.length, coalesced: texts.length > 1 });
@@ -78,7 +79,7 @@ describe('messages that wait together', () => {
     });
     await session.send('', { content: [file('b.png'), { type: 'text', text: 'this' }] });
     await claimJob(session.db, first.job ?? undefined);
-    const [message] = await listMessages(session.db, session.sessionId, 0, 1);
+    const [message] = await listMessages(session.db, 'default', session.sessionId, 0, 1);
     expect(message?.parts).toMatchObject([
       { type: 'text', text: 'First: Look:' },
       file('a.png'),

@@ -36,7 +36,7 @@ describe('the inbox of a session', () => {
         job: null,
       });
     }
-    expect((await listWaiting(db, session)).map(({ id }) => id)).toEqual(
+    expect((await listWaiting(db, 'default', session)).map(({ id }) => id)).toEqual(
       [first, ...later].map(({ messageId }) => messageId),
     );
   });
@@ -49,8 +49,8 @@ describe('the inbox of a session', () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => acceptMessage(db, { ...sent, runId: newId() })));
     expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
     expect(answers.filter(({ job }) => job !== null).length).toBe(1);
-    expect((await listWaiting(db, session)).length).toBe(1);
-    expect((await readEvents(db, session, 0, 100)).map(({ type }) => type)).toEqual(['run:queued']);
+    expect((await listWaiting(db, 'default', session)).length).toBe(1);
+    expect((await readEvents(db, 'default', session, 0, 100)).map(({ type }) => type)).toEqual(['run:queued']);
   });
 
   it('gives messages that are sent at once one run and places of their own', async () => {
@@ -62,7 +62,9 @@ describe('the inbox of a session', () => {
     expect(answers.filter(({ job }) => job !== null).length).toBe(1);
     const places = answers.filter(({ queued }) => queued).map(({ position }) => position);
     expect(places.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 11 }, (_, index) => index + 2));
-    expect((await listWaiting(db, session)).map(({ seq }) => seq)).toEqual(answers.map((_, index) => index + 1));
+    expect((await listWaiting(db, 'default', session)).map(({ seq }) => seq)).toEqual(
+      answers.map((_, index) => index + 1),
+    );
   });
 
   it('refuses an id that another session has, a closed session, and one of another tenant, storing nothing', async () => {
@@ -82,9 +84,13 @@ describe('the inbox of a session', () => {
     expect(await refused(message(closed))).toBe('session_closed');
     expect(await refused(message(foreign))).toBe('not_found');
     expect(await refused(message(newId()))).toBe('not_found');
-    for (const untouched of [other, closed, foreign]) {
-      expect(await listWaiting(db, untouched)).toEqual([]);
-      expect(await readEvents(db, untouched, 0, 10)).toEqual([]);
+    for (const [tenantId, untouched] of [
+      ['default', other],
+      ['default', closed],
+      ['someone-else', foreign],
+    ] as const) {
+      expect(await listWaiting(db, tenantId, untouched)).toEqual([]);
+      expect(await readEvents(db, tenantId, untouched, 0, 10)).toEqual([]);
     }
   });
 });

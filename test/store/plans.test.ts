@@ -97,8 +97,12 @@ describe('a page of a list reads only its own entries of an index', () => {
       (db: Db) => listRuns(db, { tenantId, limit, sessionId: sessionId(OLD_SESSION.n), after }),
       'runs_of_session',
     ],
-    ['events after a number', (db: Db) => readEvents(db, sessionId(OLD_SESSION.n), 9_000, limit), 'events_pkey'],
-    ['waiting messages', (db: Db) => listWaiting(db, sessionId(DUE.from)), 'inbox_waiting'],
+    [
+      'events after a number',
+      (db: Db) => readEvents(db, tenantId, sessionId(OLD_SESSION.n), 9_000, limit),
+      'events_pkey',
+    ],
+    ['waiting messages', (db: Db) => listWaiting(db, tenantId, sessionId(DUE.from)), 'inbox_waiting'],
   ])('%s', async (_name, read, index) => {
     const { access, result } = await watched.watch(read);
     expect(result.length).toBeGreaterThan(0);
@@ -106,7 +110,9 @@ describe('a page of a list reads only its own entries of an index', () => {
   });
 
   it('messages after a number, with their parts', async () => {
-    const { access, result } = await watched.watch((db) => listMessages(db, sessionId(OLD_SESSION.n), 2_500, limit));
+    const { access, result } = await watched.watch((db) =>
+      listMessages(db, tenantId, sessionId(OLD_SESSION.n), 2_500, limit),
+    );
     expect(result).toHaveLength(limit);
     expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey'], 3 * limit);
   });

@@ -89,7 +89,7 @@ describe('two workers and a job', () => {
       () => claimOf(session.db, job),
     );
     expect(claims.map(({ outcome }) => outcome)).toEqual(['claimed', 'held']);
-    expect((await listMessages(session.db, session.sessionId, 0, 10)).map(({ role }) => role)).toEqual([
+    expect((await listMessages(session.db, 'default', session.sessionId, 0, 10)).map(({ role }) => role)).toEqual([
       'user',
       'assistant',
     ]);
@@ -104,7 +104,7 @@ describe('two workers and a job', () => {
     const [lost, again] = [await claimRun(session.db, input), await claimRun(session.db, input)];
     expect(again).toMatchObject({ outcome: 'claimed', epoch: lost.outcome === 'claimed' ? lost.epoch : 0 });
     expect(await renewLeases(session.db, [{ runId: job.runId, claimId }], 30_000)).toMatchObject([{ claimId }]);
-    expect(await listMessages(session.db, session.sessionId, 0, 10)).toHaveLength(2);
+    expect(await listMessages(session.db, 'default', session.sessionId, 0, 10)).toHaveLength(2);
   });
 
   it('zombie part write vs. settlement: after the take-over nothing of the old worker is written', async () => {
@@ -158,7 +158,7 @@ describe('the end of a run and a message', () => {
       const sent = results.find((result) => 'queued' in result);
       expect(jobs[0]).toMatchObject({ runId: sent?.runId, kind: 'step', no: 1 });
       await claimJob(session.db, jobs[0]);
-      expect(await listWaiting(session.db, session.sessionId)).toEqual([]);
+      expect(await listWaiting(session.db, 'default', session.sessionId)).toEqual([]);
     }
   });
 
@@ -173,7 +173,7 @@ describe('the end of a run and a message', () => {
         ? session.inOrder<unknown, unknown>(cancel, finish)
         : session.inOrder<unknown, unknown>(finish, cancel));
       expect(await findRun(session.db, 'default', runId)).toMatchObject({ status: 'completed' });
-      const ends = (await readEvents(session.db, session.sessionId, 0, 100)).filter(
+      const ends = (await readEvents(session.db, 'default', session.sessionId, 0, 100)).filter(
         ({ type }) => type === 'run:completed',
       );
       expect(ends).toMatchObject([{ data: isFirst ? { lateCancel: true } : { finishReason: 'stop' } }]);

@@ -4,7 +4,7 @@ import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { type CancelOutcome, requestCancel, requestSessionCancel } from '../../store/cancels.ts';
 import { idParams, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 import { runBody, toRunBody } from '../run-body.ts';
@@ -77,7 +77,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id } = c.req.valid('param');
     const sessionId = formatId('session', id);
     const { queue = 'keep' } = c.req.valid('json') ?? {};
-    const { outcome, eventSeq } = await requestSessionCancel(db, TENANT_ID, id, queue === 'clear');
+    const { outcome, eventSeq } = await requestSessionCancel(db, tenantOf(c), id, queue === 'clear');
     deps.bus.announce(id, eventSeq);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
     tell(deps, outcome);
@@ -88,8 +88,8 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(cancelRun, async (c) => {
     const runId = c.req.valid('param').id;
     const { wait = 0 } = c.req.valid('query');
-    tell(deps, await requestCancel(db, TENANT_ID, runId));
-    const run = await waitForRun(deps, { tenantId: TENANT_ID, runId, timeoutMs: wait, signal: untilGone(c) });
+    tell(deps, await requestCancel(db, tenantOf(c), runId));
+    const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json(toRunBody(run), isTerminalRun(run.status) ? 200 : 202);
   });
 }

@@ -9,7 +9,7 @@ import type { PendingKind } from '../../domain/run.ts';
 import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
 import { dispatchJob } from '../dispatch.ts';
 import { idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
 
 const tags = ['context'];
@@ -103,13 +103,13 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(getContext, async (c) => {
     const { id } = c.req.valid('param');
-    const context = await readContext(db, TENANT_ID, id);
+    const context = await readContext(db, tenantOf(c), id);
     const agent = agentSchema.safeParse(context.agentSnapshot);
     if (!agent.success) throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read');
     const resolved = deps.models(agent.data.model);
     const { ruler } = await rulerOf(deps, agent.data, resolved, await offeredTools(deps, agent.data, resolved));
     const measurement = ruler.measure(context.view, context.contextState);
-    const compactions = await listCompactions(db, id, LISTED_COMPACTIONS);
+    const compactions = await listCompactions(db, tenantOf(c), id, LISTED_COMPACTIONS);
     return c.json(
       {
         model: agent.data.model,
@@ -127,12 +127,13 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     );
   });
 
-  const ask = async (id: string, kind: Exclude<PendingKind, 'step'>): Promise<z.infer<typeof maintenanceBody>> => {
-    const asked = await requestMaintenance(db, { tenantId: TENANT_ID, sessionId: id, kind, runId: deps.newId() });
+  type Kind = Exclude<PendingKind, 'step'>;
+  const ask = async (tenantId: string, id: string, kind: Kind): Promise<z.infer<typeof maintenanceBody>> => {
+    const asked = await requestMaintenance(db, { tenantId, sessionId: id, kind, runId: deps.newId() });
     deps.bus.announce(id, asked.eventSeq);
     if (asked.job !== null) await dispatchJob(deps, asked.job);
     return { sessionId: formatId('session', id), runId: formatId('run', asked.runId), queued: asked.queued };
   };
-  app.openapi(compact, async (c) => c.json(await ask(c.req.valid('param').id, 'compaction'), 202));
-  app.openapi(prune, async (c) => c.json(await ask(c.req.valid('param').id, 'prune'), 202));
+  app.openapi(compact, async (c) => c.json(await ask(tenantOf(c), c.req.valid('param').id, 'compaction'), 202));
+  app.openapi(prune, async (c) => c.json(await ask(tenantOf(c), c.req.valid('param').id, 'prune'), 202));
 }

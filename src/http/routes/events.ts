@@ -8,7 +8,7 @@ import { toSafeError } from '../../runtime/log.ts';
 import { readEvents } from '../../store/events.ts';
 import { findSession } from '../../store/sessions.ts';
 import { afterField, idParams, limitField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, type HttpEnv, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
 import { wantedEventFormat } from '../media-type.ts';
 import { untilGone } from '../request-signal.ts';
 import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
@@ -61,9 +61,9 @@ export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
     const { after, limit } = c.req.valid('query');
     // A browser that reconnects repeats the old URL and tells the newer place in the header.
     const afterSeq = c.req.valid('header')['last-event-id'] ?? after ?? null;
-    await findSession(deps.db, TENANT_ID, sessionId);
+    await findSession(deps.db, tenantOf(c), sessionId);
     if (format === 'text/event-stream') return stream(c, deps, sessionId, afterSeq);
-    const events = await readEvents(deps.db, sessionId, afterSeq ?? 0, limit);
+    const events = await readEvents(deps.db, tenantOf(c), sessionId, afterSeq ?? 0, limit);
     const next = events.at(-1)?.seq ?? afterSeq ?? 0;
     return c.json({ events: events.map(toPublicEvent), next }, 200);
   });
@@ -73,7 +73,7 @@ function stream(c: Context<HttpEnv>, { db, bus, log }: HttpDeps, sessionId: stri
   const signal = untilGone(c);
   const onError = (error: unknown): void =>
     log('warn', { event: 'database_connection_lost', error: toSafeError(error) });
-  const items = openEventStream({ db, bus, onError }, { tenantId: TENANT_ID, sessionId, afterSeq, signal });
+  const items = openEventStream({ db, bus, onError }, { tenantId: tenantOf(c), sessionId, afterSeq, signal });
   const response = sseResponse(items, { signal });
   if (c.req.method !== 'HEAD') return response;
   // Nobody reads the body of an answer to HEAD, so nobody would ever end the stream.

@@ -13,6 +13,7 @@ const livez = createRoute({
   method: 'get',
   path: '/livez',
   tags: ['health'],
+  security: [],
   summary: 'The process answers',
   responses: { 200: jsonOf(z.object({ status: z.literal('ok') }), 'It does.') },
 });
@@ -21,6 +22,7 @@ const readyz = createRoute({
   method: 'get',
   path: '/readyz',
   tags: ['health'],
+  security: [],
   summary: 'Everything that requests need answers',
   responses: {
     200: jsonOf(readinessBody, 'Send requests.'),

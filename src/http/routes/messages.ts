@@ -8,7 +8,7 @@ import { findSession } from '../../store/sessions.ts';
 import { contentField, toParts } from '../content-field.ts';
 import { dispatchJob } from '../dispatch.ts';
 import { afterField, idField, idParams, limitField, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { messageBody, toMessageBody } from '../message-body.ts';
@@ -95,9 +95,10 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionId = c.req.valid('param').id;
     const key = c.req.valid('header')['idempotency-key'];
     const request = { sessionId, content, id, delivery, limits };
+    const keyed = { tenantId: tenantOf(c), route: `POST ${SEND}`, key, request };
     let accepted: AcceptedMessage | undefined;
-    const { body, isReplay } = await workOnce(db, { route: `POST ${SEND}`, key, request }, acceptedBody, async (tx) => {
-      const ids = { tenantId: TENANT_ID, sessionId, messageId: id ?? newId(), runId: newId() };
+    const { body, isReplay } = await workOnce(db, keyed, acceptedBody, async (tx) => {
+      const ids = { tenantId: tenantOf(c), sessionId, messageId: id ?? newId(), runId: newId() };
       accepted = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits });
       return toAcceptedBody(accepted);
     });
@@ -112,8 +113,8 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(list, async (c) => {
     const sessionId = c.req.valid('param').id;
     const { after = 0, limit } = c.req.valid('query');
-    await findSession(db, TENANT_ID, sessionId);
-    const messages = await listMessages(db, sessionId, after, limit + 1);
+    await findSession(db, tenantOf(c), sessionId);
+    const messages = await listMessages(db, tenantOf(c), sessionId, after, limit + 1);
     const page = messages.slice(0, limit);
     const next = messages.length > limit ? (page.at(-1)?.seq ?? null) : null;
     return c.json({ messages: page.map(toMessageBody), next }, 200);

@@ -6,7 +6,7 @@ import { changeWaiting, listWaiting, type Removal, removeWaiting, type WaitingMe
 import { contentField, toParts } from '../content-field.ts';
 import { dispatchJob } from '../dispatch.ts';
 import { idField, idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
 
 const tags = ['queue'];
@@ -91,39 +91,40 @@ const clear = createRoute({
 /** What waits in front of a session's transcript. */
 export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, bus, newId } = deps;
-  const removeAndTell = async (sessionId: string, messageId: string | null): Promise<Removal> => {
-    const removal = await removeWaiting(db, { tenantId: TENANT_ID, sessionId, messageId });
+  const removeAndTell = async (tenantId: string, sessionId: string, messageId: string | null): Promise<Removal> => {
+    const removal = await removeWaiting(db, { tenantId, sessionId, messageId });
     bus.announce(sessionId, removal.eventSeq);
     if (removal.job !== null) await dispatchJob(deps, removal.job);
     return removal;
   };
-  const readQueue = async (sessionId: string): Promise<z.infer<typeof queueBody>> => ({
-    messages: (await listWaiting(db, sessionId)).map(toWaitingBody),
+  const readQueue = async (tenantId: string, sessionId: string): Promise<z.infer<typeof queueBody>> => ({
+    messages: (await listWaiting(db, tenantId, sessionId)).map(toWaitingBody),
   });
 
   app.openapi(list, async (c) => {
     const { id } = c.req.valid('param');
-    await findSession(db, TENANT_ID, id);
-    return c.json(await readQueue(id), 200);
+    await findSession(db, tenantOf(c), id);
+    return c.json(await readQueue(tenantOf(c), id), 200);
   });
 
   app.openapi(change, async (c) => {
     const { id, messageId } = c.req.valid('param');
     const { content, delivery } = c.req.valid('json');
     const changed = { content: content === undefined ? undefined : toParts(content), delivery };
-    bus.announce(id, await changeWaiting(db, { tenantId: TENANT_ID, sessionId: id, messageId }, changed, newId()));
-    return c.json(await readQueue(id), 200);
+    const ref = { tenantId: tenantOf(c), sessionId: id, messageId };
+    bus.announce(id, await changeWaiting(db, ref, changed, newId()));
+    return c.json(await readQueue(tenantOf(c), id), 200);
   });
 
   app.openapi(remove, async (c) => {
     const { id, messageId } = c.req.valid('param');
-    await removeAndTell(id, messageId);
+    await removeAndTell(tenantOf(c), id, messageId);
     return c.body(null, 204);
   });
 
   app.openapi(clear, async (c) => {
     const { id } = c.req.valid('param');
-    const { ids } = await removeAndTell(id, null);
+    const { ids } = await removeAndTell(tenantOf(c), id, null);
     return c.json({ removed: ids.map((removed) => formatId('message', removed)) }, 200);
   });
 }

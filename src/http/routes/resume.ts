@@ -4,7 +4,7 @@ import { RUN_STATUSES } from '../../domain/run.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { dispatchJob } from '../dispatch.ts';
 import { idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
@@ -43,10 +43,10 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id: sessionId } = c.req.valid('param');
     const { limits = {} } = c.req.valid('json') ?? {};
     const key = c.req.valid('header')['idempotency-key'];
-    const keyed = { route: `POST ${RESUME}`, key, request: { sessionId, limits } };
+    const keyed = { tenantId: tenantOf(c), route: `POST ${RESUME}`, key, request: { sessionId, limits } };
     let resumed: ResumedSession | undefined;
     const { body, isReplay } = await workOnce(deps.db, keyed, resumedBody, async (tx) => {
-      resumed = await resumeSession(tx, { tenantId: TENANT_ID, sessionId, runId: deps.newId(), limits });
+      resumed = await resumeSession(tx, { tenantId: tenantOf(c), sessionId, runId: deps.newId(), limits });
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
     });
     if (resumed !== undefined) {

@@ -4,7 +4,7 @@ import { waitForRun } from '../../events/wait-for-run.ts';
 import { findRun, listRuns } from '../../store/runs.ts';
 import { cursorField, nextCursor } from '../cursor.ts';
 import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
 import { jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from '../responses.ts';
 import { runBody, toRunBody } from '../run-body.ts';
@@ -66,7 +66,7 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(list, async (c) => {
     const { cursor, limit, status, sessionId } = c.req.valid('query');
     const rows = await listRuns(db, {
-      tenantId: TENANT_ID,
+      tenantId: tenantOf(c),
       limit: limit + 1,
       ...(status === undefined ? {} : { status }),
       ...(sessionId === undefined ? {} : { sessionId }),
@@ -76,12 +76,12 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
     return c.json({ runs, nextCursor: nextCursor('runs', rows, limit) }, 200);
   });
 
-  app.openapi(get, async (c) => c.json(toRunBody(await findRun(db, TENANT_ID, c.req.valid('param').id)), 200));
+  app.openapi(get, async (c) => c.json(toRunBody(await findRun(db, tenantOf(c), c.req.valid('param').id)), 200));
 
   app.openapi(wait, async (c) => {
     const runId = c.req.valid('param').id;
     const { timeoutMs = DEFAULT_WAIT_MS } = c.req.valid('query');
-    const run = await waitForRun(deps, { tenantId: TENANT_ID, runId, timeoutMs, signal: untilGone(c) });
+    const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs, signal: untilGone(c) });
     return c.json(toRunBody(run), 200);
   });
 }

@@ -14,7 +14,7 @@ import {
   textField,
   titleField,
 } from '../fields.ts';
-import { type BatonApp, type HttpDeps, TENANT_ID } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
@@ -128,11 +128,11 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, newId }: Http
     const body = c.req.valid('json');
     const agent = agents.get(body.agent);
     const key = c.req.valid('header')['idempotency-key'];
-    const keyed = { route: 'POST /v1/sessions', key, request: body };
+    const keyed = { tenantId: tenantOf(c), route: 'POST /v1/sessions', key, request: body };
     const { body: session, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
       const row = await insertSession(tx, {
         id: body.id ?? newId(),
-        tenantId: TENANT_ID,
+        tenantId: tenantOf(c),
         agentName: agent.name,
         agentVersion: agentVersion(agent),
         agentSnapshot: agent,
@@ -148,7 +148,7 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, newId }: Http
     const { cursor, limit, status, ...filters } = c.req.valid('query');
     const metadata = Object.entries(filters).map(([key, value]) => [key.slice(METADATA_PREFIX.length), value] as const);
     const rows = await listSessions(db, {
-      tenantId: TENANT_ID,
+      tenantId: tenantOf(c),
       limit: limit + 1,
       ...(status === undefined ? {} : { status }),
       ...(metadata.length === 0 ? {} : { metadata: Object.fromEntries(metadata) }),
@@ -159,12 +159,12 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, newId }: Http
   });
 
   app.openapi(get, async (c) => {
-    return c.json(toSessionBody(await findSession(db, TENANT_ID, c.req.valid('param').id)), 200);
+    return c.json(toSessionBody(await findSession(db, tenantOf(c), c.req.valid('param').id)), 200);
   });
 
   app.openapi(patch, async (c) => {
     const { title, metadata } = c.req.valid('json');
-    const row = await updateSession(db, TENANT_ID, c.req.valid('param').id, {
+    const row = await updateSession(db, tenantOf(c), c.req.valid('param').id, {
       ...(title === undefined ? {} : { title }),
       ...(metadata === undefined ? {} : { metadata }),
     });
@@ -172,7 +172,7 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, newId }: Http
   });
 
   app.openapi(remove, async (c) => {
-    await deleteSession(db, TENANT_ID, c.req.valid('param').id);
+    await deleteSession(db, tenantOf(c), c.req.valid('param').id);
     return c.body(null, 204);
   });
 }

@@ -1,0 +1,86 @@
+import { parseArgs } from 'node:util';
+import { z } from 'zod';
+import { DEFAULT_TENANT_ID, SCOPES } from '../domain/access.ts';
+import { formatId, parseId } from '../domain/ids.ts';
+import { loadConfig } from '../runtime/config.ts';
+import { newId } from '../runtime/new-id.ts';
+import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../store/api-keys.ts';
+import type { Db } from '../store/database.ts';
+import { openCommandDatabase } from './command-database.ts';
+
+const USAGE = `npm run keys -- create --name NAME [--tenant TENANT] [--scopes read,write]
+npm run keys -- list
+npm run keys -- revoke ID
+
+Scopes: ${SCOPES.join(', ')}; read,write by default. Tenant: "${DEFAULT_TENANT_ID}" by default.
+As soon as there is a key, every request needs one.`;
+
+const commandSchema = z.discriminatedUnion('command', [
+  z.strictObject({
+    command: z.literal('create'),
+    name: z.string().min(1).max(200),
+    tenant: z
+      .string()
+      .regex(/^[\w.:-]{1,64}$/, { error: '1 to 64 letters, digits and _ . : -' })
+      .default(DEFAULT_TENANT_ID),
+    scopes: z
+      .string()
+      .default('read,write')
+      .transform((list) => [...new Set(list.split(','))])
+      .pipe(z.array(z.enum(SCOPES)).min(1)),
+  }),
+  z.strictObject({ command: z.literal('list') }),
+  z.strictObject({ command: z.literal('revoke'), id: z.string() }),
+]);
+type Command = z.infer<typeof commandSchema>;
+
+function readCommand(args: readonly string[]): Command {
+  const option = { type: 'string' } as const;
+  const options = { name: option, tenant: option, scopes: option };
+  const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true });
+  const [command, id, ...rest] = positionals;
+  if (rest.length > 0) throw new Error(`unknown argument ${rest[0]}`);
+  const parsed = commandSchema.safeParse({ command, ...(id !== undefined && { id }), ...values });
+  if (parsed.success) return parsed.data;
+  throw new Error(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '));
+}
+
+async function perform(db: Db, command: Command): Promise<string> {
+  switch (command.command) {
+    case 'create': {
+      const { name, tenant: tenantId, scopes } = command;
+      const id = newId();
+      const secret = await db.transaction().execute((tx) => createApiKey(tx, { id, tenantId, name, scopes }));
+      return `${formatId('key', id)} for tenant ${tenantId}, ${scopes.join(', ')}. The key is shown this once:\n${secret}`;
+    }
+    case 'list': {
+      const keys = await listApiKeys(db);
+      return keys.length === 0 ? 'There are no keys.' : keys.map(describe).join('\n');
+    }
+    case 'revoke': {
+      const id = parseId('key', command.id);
+      if (id === null) throw new Error(`${command.id} is not the id of a key: see "npm run keys -- list"`);
+      await db.transaction().execute((tx) => revokeApiKey(tx, id));
+      return `${command.id} is revoked.`;
+    }
+  }
+}
+
+function describe({ id, tenantId, name, shown, scopes, lastUsedAt, revokedAt }: ApiKey): string {
+  const used = lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString().slice(0, 16)}Z`;
+  const state = revokedAt === null ? used : `revoked ${revokedAt.toISOString().slice(0, 16)}Z`;
+  return [formatId('key', id), `${shown}…`, tenantId, scopes.join(','), state, name].join('  ');
+}
+
+try {
+  if (process.argv.includes('--help')) {
+    console.log(USAGE);
+  } else {
+    const command = readCommand(process.argv.slice(2));
+    await using stack = new AsyncDisposableStack();
+    console.log(await perform(await openCommandDatabase(loadConfig(process.env), stack), command));
+  }
+} catch (error) {
+  console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,64 @@
+import type { Context, MiddlewareHandler } from 'hono';
+import { ANYBODY, type Caller, isBrowserPath, isOpenPath, readCredentials, requiredScope } from '../domain/access.ts';
+import { toSafeError } from '../runtime/log.ts';
+import { findCaller, hasApiKeys } from '../store/api-keys.ts';
+import type { HttpDeps, HttpEnv } from './http-deps.ts';
+import { createKeyWatch } from './key-watch.ts';
+import { ProblemError } from './problem.ts';
+
+/**
+ * Asks every request who it is, before anything else is done for it: routes that are added later are asked likewise. As
+ * long as there has never been a key, everybody is the default tenant, where the server allows that at all.
+ * @throws ProblemError `unauthenticated` (no key, or none that is valid); `forbidden` (its scopes are not enough)
+ */
+export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>): MiddlewareHandler<HttpEnv> {
+  let keysExist = false;
+  const isOpen = async (c: Context<HttpEnv>): Promise<boolean> => {
+    // Keys are never removed, so the first one is asked for only once.
+    keysExist ||= await hasApiKeys(db);
+    return !keysExist && c.env?.openWithoutKeys === true;
+  };
+  const identify = async (c: Context<HttpEnv>): Promise<Caller> => {
+    const { path, method } = c.req;
+    const authorization = c.req.header('authorization');
+    const credentials = readCredentials({ path, authorization, apiKey: c.req.header('x-api-key') });
+    if (credentials === null) throw unauthenticated(path, 'This needs an API key: Authorization: Bearer baton_…');
+    const caller = await findCaller(db, credentials.secret);
+    if (caller === null) throw unauthenticated(path, 'The API key is unknown or was revoked');
+    const scope = requiredScope(method, path);
+    if (!caller.scopes.includes(scope)) throw new ProblemError('forbidden', `The API key lacks the scope ${scope}`);
+    if (credentials.byBrowser && isFromElsewhere(c)) {
+      throw new ProblemError('forbidden', 'Requests of pages of another origin are refused');
+    }
+    return caller;
+  };
+  const watch = createKeyWatch(db, {
+    onError: (error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
+  });
+
+  return async (c, next) => {
+    if (isOpenPath(c.req.path)) return next();
+    const caller = (await isOpen(c)) ? ANYBODY : await identify(c);
+    c.set('caller', caller);
+    if (caller.keyId === null) return next();
+    const hold = watch.hold(caller.keyId);
+    c.set('revoked', hold.revoked);
+    const { closed } = c.env ?? {};
+    closed?.addEventListener('abort', () => hold[Symbol.dispose](), { once: true });
+    await next();
+    if (closed === undefined || closed.aborted) hold[Symbol.dispose]();
+  };
+}
+
+function unauthenticated(path: string, detail: string): ProblemError {
+  const challenge = isBrowserPath(path) ? 'Basic realm="baton", charset="UTF-8"' : 'Bearer realm="baton"';
+  return new ProblemError('unauthenticated', detail, { headers: { 'www-authenticate': challenge } });
+}
+
+/** A browser sends a password that it knows also with what a page of another origin makes it send. */
+function isFromElsewhere(c: Context<HttpEnv>): boolean {
+  const origin = c.req.header('origin');
+  if (origin !== undefined) return !URL.canParse(origin) || new URL(origin).host !== c.req.header('host');
+  const site = c.req.header('sec-fetch-site');
+  return site !== undefined && site !== 'same-origin' && site !== 'none';
+}

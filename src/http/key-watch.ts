@@ -1,0 +1,62 @@
+import { findRevokedKeys } from '../store/api-keys.ts';
+import type { Db } from '../store/database.ts';
+
+/** How late at worst a response that goes on for long learns that its key was revoked. */
+const CHECK_INTERVAL_MS = 2_000;
+
+export type KeyWatch = Readonly<{
+  /** Watches a key until the returned hold is disposed. Its signal is aborted when the key is revoked. */
+  hold: (keyId: string) => Disposable & Readonly<{ revoked: AbortSignal }>;
+}>;
+
+type Entry = { readonly controller: AbortController; holds: number };
+
+/**
+ * Looks in one query after the keys of all requests in work, as long as there are any. A check that fails is repeated:
+ * a database that is away for a moment ends nobody's stream.
+ */
+export function createKeyWatch(
+  db: Db,
+  options: Readonly<{ onError?: (error: unknown) => void; checkIntervalMs?: number }> = {},
+): KeyWatch {
+  const entries = new Map<string, Entry>();
+  let isScheduled = false;
+  const schedule = (): void => {
+    if (isScheduled || entries.size === 0) return;
+    isScheduled = true;
+    setTimeout(() => {
+      void check(db, entries)
+        .catch((error: unknown) => options.onError?.(error))
+        .finally(() => {
+          isScheduled = false;
+          schedule();
+        });
+    }, options.checkIntervalMs ?? CHECK_INTERVAL_MS).unref();
+  };
+  return {
+    hold(keyId) {
+      const entry = entries.get(keyId) ?? { controller: new AbortController(), holds: 0 };
+      entries.set(keyId, entry);
+      entry.holds++;
+      schedule();
+      let held = true;
+      return {
+        revoked: entry.controller.signal,
+        [Symbol.dispose]() {
+          if (!held) return;
+          held = false;
+          entry.holds--;
+          if (entry.holds === 0 && entries.get(keyId) === entry) entries.delete(keyId);
+        },
+      };
+    },
+  };
+}
+
+async function check(db: Db, entries: Map<string, Entry>): Promise<void> {
+  if (entries.size === 0) return;
+  for (const keyId of await findRevokedKeys(db, [...entries.keys()])) {
+    entries.get(keyId)?.controller.abort();
+    entries.delete(keyId);
+  }
+}

@@ -1,0 +1,122 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { sql } from 'kysely';
+import { type Caller, KEY_PREFIX, SCOPES, type Scope } from '../domain/access.ts';
+import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
+import type { Db, Tx } from './database.ts';
+
+const SECRET_BYTES = 32;
+/** Enough to tell keys apart in a list; what remains secret is far more than anybody can guess. */
+const SHOWN_CHARS = KEY_PREFIX.length + 4;
+
+export type ApiKey = Readonly<{
+  id: string;
+  tenantId: string;
+  name: string;
+  /** How the secret begins. */
+  shown: string;
+  scopes: readonly Scope[];
+  createdAt: Date;
+  /** To the minute. */
+  lastUsedAt: Date | null;
+  revokedAt: Date | null;
+}>;
+
+/** Fast hashing is enough for a secret of 256 random bits: there is nothing to guess it from. */
+const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
+
+/** Creates a key. Its secret is in the answer and nowhere else: the database has its hash. */
+export async function createApiKey(
+  tx: Tx,
+  key: Readonly<{ id: string; tenantId: string; name: string; scopes: readonly Scope[] }>,
+): Promise<string> {
+  const secret = KEY_PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
+  await tx
+    .insertInto('api_keys')
+    .values({
+      id: key.id,
+      tenant_id: key.tenantId,
+      name: key.name,
+      shown: secret.slice(0, SHOWN_CHARS),
+      key_sha256: hashOf(secret),
+      scopes: [...key.scopes],
+    })
+    .execute();
+  return secret;
+}
+
+/** All keys, the oldest first, the revoked ones included. */
+export async function listApiKeys(db: Db): Promise<ApiKey[]> {
+  const rows = await db.selectFrom('api_keys').selectAll().orderBy('created_at').orderBy('id').execute();
+  return rows.map((row) => ({
+    id: row.id,
+    tenantId: row.tenant_id,
+    name: row.name,
+    shown: row.shown,
+    scopes: toScopes(row.scopes),
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at,
+    revokedAt: row.revoked_at,
+  }));
+}
+
+/**
+ * Revokes a key: its next request is refused. It stays in the list, and keys stay required.
+ * @returns the tenant of the key
+ * @throws BatonError `not_found`; `conflict` when it was revoked before
+ */
+export async function revokeApiKey(tx: Tx, id: string): Promise<string> {
+  const revoked = await tx
+    .updateTable('api_keys')
+    .set({ revoked_at: sql`clock_timestamp()` })
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .returning('tenant_id')
+    .executeTakeFirst();
+  if (revoked !== undefined) return revoked.tenant_id;
+  const known = await tx.selectFrom('api_keys').select('id').where('id', '=', id).executeTakeFirst();
+  const name = `key ${formatId('key', id)}`;
+  if (known === undefined) throw new BatonError('not_found', `${name} does not exist`);
+  throw new BatonError('conflict', `${name} was revoked already`);
+}
+
+/** Whether there has ever been a key: then every request needs one, also when all of them are revoked. */
+export async function hasApiKeys(db: Db): Promise<boolean> {
+  const { rows } = await sql<{ exists: boolean }>`select exists (select 1 from api_keys)`.execute(db);
+  return rows[0]?.exists === true;
+}
+
+type KeyRow = Readonly<{ id: string; tenantId: string; scopes: string[]; sha256: Buffer }>;
+
+/**
+ * Whose secret this is; null: nobody's, or the key was revoked. Notes the use at most once a minute, and waits for
+ * nobody who notes it at the same time.
+ */
+export async function findCaller(db: Db, secret: string): Promise<Caller | null> {
+  const sha256 = hashOf(secret);
+  const { rows } = await sql<KeyRow>`
+    with used as (
+      update api_keys set last_used_at = clock_timestamp() where id in (
+        select id from api_keys
+        where key_sha256 = ${sha256} and revoked_at is null
+          and coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)
+        for no key update skip locked)
+    )
+    select id, tenant_id as "tenantId", scopes, key_sha256 as sha256 from api_keys
+    where key_sha256 = ${sha256} and revoked_at is null`.execute(db);
+  const [row] = rows;
+  // The index compares hashes, of which nobody can choose the first bytes; the last word has a comparison without a clock.
+  if (row === undefined || !timingSafeEqual(row.sha256, sha256)) return null;
+  return { keyId: row.id, tenantId: row.tenantId, scopes: toScopes(row.scopes) };
+}
+
+/** Those of the keys that are not valid any more. */
+export async function findRevokedKeys(db: Db, ids: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from unnest(${[...ids]}::uuid[]) as asked (id)
+    where not exists (select 1 from api_keys where api_keys.id = asked.id and revoked_at is null)`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** A scope that this version does not know grants nothing. */
+const toScopes = (stored: readonly string[]): Scope[] => SCOPES.filter((scope) => stored.includes(scope));

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { createApp } from '../../src/http/app.ts';
+import { startHttpServer } from '../../src/http/server.ts';
+import { listApiKeys } from '../../src/store/api-keys.ts';
+import { runNode } from '../deploy/process.ts';
+import { testDeps } from '../http/test-api.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+
+const keys = (databaseUrl: string, ...args: string[]) =>
+  runNode(['src/cli/keys.ts', ...args], { cwd: process.cwd(), environment: { DATABASE_URL: databaseUrl } }).ended;
+
+describe('npm run keys', () => {
+  it('creates a key that works, shows its secret once, lists it and revokes it', async () => {
+    await using api = await testDeps();
+    const created = await keys(api.connectionString, 'create', '--name', 'ci', '--tenant', 'acme', '--scopes', 'read');
+    expect(created.code).toBe(0);
+    const [secret] = /baton_[\w-]{43}/.exec(created.output) ?? [];
+    const [id] = /key_[0-9a-f]{32}/.exec(created.output) ?? [];
+    await using server = await startHttpServer(createApp(api.deps), { host: '127.0.0.1', port: 0 });
+    const ask = async () =>
+      (await fetch(`${server.url}/v1/sessions`, { headers: { authorization: `Bearer ${secret}` } })).status;
+    expect(await ask()).toBe(200);
+    const listed = await keys(api.connectionString, 'list');
+    expect(listed.output).toMatch(new RegExp(`^${id}  ${secret?.slice(0, 10)}…  acme  read  used .*Z  ci\n$`));
+    expect(listed.output).not.toContain(secret);
+    expect(await keys(api.connectionString, 'revoke', id ?? '')).toMatchObject({ code: 0 });
+    expect(await ask()).toBe(401);
+    expect((await keys(api.connectionString, 'list')).output).toContain('revoked');
+  });
+
+  it.each([
+    [['create'], /name/],
+    [['create', '--name', 'x', '--scopes', 'read,everything'], /scopes/],
+    [['create', '--name', 'x', '--tenant', 'a b'], /tenant/],
+    [['list', '--name', 'x'], /name/],
+    [['revoke', 'ses_1'], /ses_1 is not the id of a key/],
+    [['revoke', `key_${'0'.repeat(32)}`], /does not exist/],
+    [['destroy'], /command/],
+    [['create', 'a', 'b'], /unknown argument b/],
+    [['list', '--all'], /--all/],
+  ])('refuses %j, says why and changes nothing', async (args, reason) => {
+    await using database = await createTestDatabase();
+    const { code, output } = await keys(database.connectionString, ...args);
+    expect(code).toBe(1);
+    expect(output).toMatch(reason);
+    expect(output).toContain('npm run keys -- create');
+    expect(await listApiKeys(database.db)).toEqual([]);
+  });
+});

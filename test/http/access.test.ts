@@ -1,0 +1,208 @@
+import { describe, expect, test } from 'vitest';
+import { SCOPES } from '../../src/domain/access.ts';
+import { formatId } from '../../src/domain/ids.ts';
+import { createApp } from '../../src/http/app.ts';
+import { startHttpServer } from '../../src/http/server.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { findCaller, listApiKeys, revokeApiKey } from '../../src/store/api-keys.ts';
+import type { Db } from '../../src/store/database.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestKey } from '../support/keys.ts';
+import { type DocumentedRoute, readRoutes } from './documented-routes.ts';
+import { startTestApi, type TestApi, testDeps } from './test-api.ts';
+
+const revoke = (db: Db, id: string) => db.transaction().execute((tx) => revokeApiKey(tx, id));
+const basic = (secret: string) => `Basic ${Buffer.from(`anybody:${secret}`).toString('base64')}`;
+
+/** Paths that no document lists: façades, pages and numbers, there or not, and what nobody has heard of. */
+const UNLISTED = ['/metrics', '/admin', '/admin/queues', '/v1/chat/completions', '/api/chat', '/nowhere', '/livez/x'];
+
+async function routesOf(api: TestApi, headers: Record<string, string>): Promise<DocumentedRoute[]> {
+  const { status, body } = await api.call('GET', '/openapi.json', undefined, headers);
+  expect(status).toBe(200);
+  return readRoutes(body);
+}
+
+const anyPath = ({ path }: DocumentedRoute): string =>
+  path.replaceAll(/\{\w+\}/g, () => formatId(path.startsWith('/v1/runs') ? 'run' : 'session', newId()));
+
+describe('without any key', () => {
+  test('everybody on loopback is the default tenant, whatever key a client sends along', async () => {
+    await using api = await startTestApi();
+    await api.createSession();
+    const { status } = await api.call('GET', '/v1/sessions', undefined, { authorization: 'Bearer sk-anything' });
+    expect(status).toBe(200);
+    expect(await api.db.selectFrom('sessions').select('tenant_id').execute()).toEqual([{ tenant_id: 'default' }]);
+  });
+
+  test('a public address is refused, unless that is asked for; with a key it is not', async () => {
+    await using api = await testDeps();
+    const start = (options: object) =>
+      startHttpServer(createApp(api.deps), { host: '0.0.0.0', port: 0, allowedHosts: [], ...options });
+    await expect(start({})).rejects.toMatchObject({ code: 'config_invalid' });
+    await using open = await start({ allowPublicBind: true });
+    expect((await fetch(`${open.url.replace('0.0.0.0', '127.0.0.1')}/v1/sessions`)).status).toBe(200);
+    const key = await createTestKey(api.db);
+    await using closed = await start({ hasApiKeys: true });
+    const url = `${closed.url.replace('0.0.0.0', '127.0.0.1')}/v1/sessions`;
+    expect((await fetch(url)).status).toBe(401);
+    expect((await fetch(url, { headers: key.headers })).status).toBe(200);
+  });
+
+  test('a server that nobody without a key may use stays closed when the keys are gone', async () => {
+    await using api = await testDeps();
+    await using server = await startHttpServer(createApp(api.deps), {
+      host: '0.0.0.0',
+      port: 0,
+      allowedHosts: [],
+      hasApiKeys: true,
+    });
+    expect((await fetch(`${server.url.replace('0.0.0.0', '127.0.0.1')}/v1/sessions`)).status).toBe(401);
+  });
+});
+
+describe('as soon as there is a key', () => {
+  test('every route asks for one, those that nobody knows included; only the probes answer without', async () => {
+    await using api = await startTestApi();
+    await api.createSession();
+    const key = await createTestKey(api.db, 'default', SCOPES);
+    const routes = await routesOf(api, key.headers);
+    const listed = routes.map((route) => ({ ...route, path: anyPath(route) }));
+    const unlisted = UNLISTED.flatMap((path) =>
+      ['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS'].map((method) => ({ method, path, isOpen: false })),
+    );
+    for (const { method, path, isOpen } of [...listed, ...unlisted]) {
+      const { status, headers, body } = await api.call(method, path);
+      const name = `${method} ${path}`;
+      if (isOpen) {
+        expect(status, name).toBe(200);
+        continue;
+      }
+      expect(status, name).toBe(401);
+      expect(body, name).toMatchObject({ code: 'unauthenticated', status: 401 });
+      expect(headers.get('content-type'), name).toBe('application/problem+json');
+      expect(headers.get('www-authenticate'), name).toMatch(path.startsWith('/admin') ? /^Basic / : /^Bearer /);
+    }
+    expect(listed.filter(({ isOpen }) => isOpen).map(({ path }) => path)).toEqual(['/livez', '/readyz']);
+  });
+
+  test.each([
+    ['no key at all', {}],
+    ['something else', { authorization: 'Bearer nonsense' }],
+    ['half a key', { authorization: 'Bearer baton_' }],
+    ['another way', { authorization: 'Digest baton_x' }],
+    ['a password where there is no page', { authorization: basic('baton_x') }],
+    ['an empty header', { 'x-api-key': '' }],
+  ])('%s is refused', async (_name, headers) => {
+    await using api = await startTestApi();
+    await createTestKey(api.db);
+    expect((await api.call('GET', '/v1/sessions', undefined, headers)).status).toBe(401);
+  });
+
+  test('a key is taken from either header, and what it may do is what its scopes say', async () => {
+    await using api = await startTestApi();
+    const reader = await createTestKey(api.db, 'default', ['read']);
+    const writer = await createTestKey(api.db, 'default', ['write']);
+    const operator = await createTestKey(api.db, 'default', ['operator']);
+    const routes = (await routesOf(api, reader.headers)).filter(({ path }) => path.startsWith('/v1/'));
+    expect((await api.call('GET', '/v1/sessions', undefined, { 'x-api-key': reader.secret })).status).toBe(200);
+    const lacking = async (key: typeof reader, method: string, path: string) => {
+      const { status, body } = await api.call(method, path, undefined, key.headers);
+      return status === 403 ? body['detail'] : status;
+    };
+    for (const route of routes.filter(({ path }) => path !== '/v1/audit')) {
+      const [allowed, refused, scope] = route.method === 'GET' ? [reader, writer, 'read'] : [writer, reader, 'write'];
+      const name = `${route.method} ${route.path}`;
+      expect(await lacking(refused, route.method, anyPath(route)), name).toBe(`The API key lacks the scope ${scope}`);
+      expect(await lacking(operator, route.method, anyPath(route)), name).toBe(`The API key lacks the scope ${scope}`);
+      // A wait of half a minute for a run of nobody would be a defect of its own.
+      expect(await lacking(allowed, route.method, anyPath(route)), name).not.toEqual(expect.any(String));
+    }
+    for (const path of ['/metrics', '/admin/queues']) {
+      expect(await lacking(reader, 'GET', path)).toBe('The API key lacks the scope operator');
+      expect(await lacking(operator, 'GET', path)).not.toBe(401);
+    }
+  });
+
+  test('a page asks a browser for a key, and takes nothing from pages of others', async () => {
+    await using api = await startTestApi();
+    const { secret } = await createTestKey(api.db, 'default', ['operator']);
+    const ask = async (headers: Record<string, string>) =>
+      (await api.call('POST', '/admin/queues/x', undefined, { authorization: basic(secret), ...headers })).status;
+    const { host } = new URL(api.url);
+    expect(await ask({})).not.toBe(401);
+    expect([403, 401]).not.toContain(await ask({ origin: `http://${host}` }));
+    // Loopback origins are let in by the guard of hosts, but are another origin all the same.
+    expect(await ask({ origin: 'http://localhost:1' })).toBe(403);
+    expect(await ask({ 'sec-fetch-site': 'same-site' })).toBe(403);
+  });
+
+  test('one that is revoked is refused by the next request, and the last one opens nothing when it goes', async () => {
+    await using api = await startTestApi();
+    const key = await createTestKey(api.db);
+    expect((await api.call('GET', '/v1/sessions', undefined, key.headers)).status).toBe(200);
+    await revoke(api.db, key.id);
+    expect((await api.call('GET', '/v1/sessions', undefined, key.headers)).status).toBe(401);
+    expect((await api.call('GET', '/v1/sessions')).status).toBe(401);
+    await expect(revoke(api.db, key.id)).rejects.toMatchObject({ code: 'conflict' });
+    await expect(revoke(api.db, newId())).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  test('a revoked one ends the streams and waits that it opened, and those of no other', async () => {
+    await using api = await startTestApi();
+    const [gone, waiting, kept] = await Promise.all([1, 2, 3].map(() => createTestKey(api.db)));
+    if (gone === undefined || waiting === undefined || kept === undefined) throw new Error('no keys');
+    const created = await api.call('POST', '/v1/sessions', { agent: 'coder' }, kept.headers);
+    const sessionId = String(created.body['id']);
+    const sent = await api.call('POST', `/v1/sessions/${sessionId}/messages`, { content: 'x' }, kept.headers);
+    const open = async (headers: Record<string, string>) => {
+      const response = await fetch(`${api.url}/v1/sessions/${sessionId}/events`, { headers });
+      const reader = response.body?.getReader();
+      if (reader === undefined) throw new Error('no stream');
+      const state = { ended: false };
+      const drain = async (): Promise<void> => {
+        while (!(await reader.read()).done);
+        state.ended = true;
+      };
+      void drain().catch(() => undefined);
+      return { state, close: () => reader.cancel() };
+    };
+    const [first, second] = [await open(gone.headers), await open(kept.headers)];
+    const wait = api.call('GET', `/v1/runs/${sent.body['runId']}/wait?timeoutMs=300000`, undefined, waiting.headers);
+    const isUsed = async () =>
+      (await listApiKeys(api.db)).some((key) => key.id === waiting.id && key.lastUsedAt !== null);
+    await eventually(isUsed, 'the wait was let in');
+    await revoke(api.db, gone.id);
+    await revoke(api.db, waiting.id);
+    await eventually(async () => first.state.ended, 'the stream of the revoked key ends');
+    expect((await wait).body).toMatchObject({ status: 'queued' });
+    expect(second.state.ended).toBe(false);
+    await second.close();
+  });
+});
+
+describe('a stored key', () => {
+  test('is a hash: nothing in the database is the secret', async () => {
+    await using api = await testDeps();
+    const { secret } = await createTestKey(api.db);
+    expect(secret).toMatch(/^baton_[\w-]{43}$/);
+    const rows = JSON.stringify(await api.db.selectFrom('api_keys').selectAll().execute());
+    expect(rows).not.toContain(secret.slice(12));
+    expect((await listApiKeys(api.db))[0]).toMatchObject({ shown: secret.slice(0, 10), lastUsedAt: null });
+  });
+
+  test('remembers its use to the minute, and is not written by every request', async () => {
+    await using api = await testDeps();
+    const { id, secret } = await createTestKey(api.db);
+    const lastUsed = async () => (await listApiKeys(api.db))[0]?.lastUsedAt ?? null;
+    await Promise.all(Array.from({ length: 10 }, () => findCaller(api.db, secret)));
+    const first = await lastUsed();
+    expect(first).not.toBeNull();
+    await findCaller(api.db, secret);
+    expect(await lastUsed()).toEqual(first);
+    const earlier = new Date((first?.getTime() ?? 0) - 61_000);
+    await api.db.updateTable('api_keys').set({ last_used_at: earlier }).where('id', '=', id).execute();
+    await findCaller(api.db, secret);
+    expect((await lastUsed())?.getTime()).toBeGreaterThanOrEqual(first?.getTime() ?? 0);
+  });
+});

@@ -1,0 +1,18 @@
+import type { Scope } from '../../src/domain/access.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { createApiKey } from '../../src/store/api-keys.ts';
+import type { Db } from '../../src/store/database.ts';
+
+export type TestKey = Readonly<{ id: string; secret: string; headers: Record<string, string> }>;
+
+/** A key for a tenant; `read` and `write` unless told otherwise. */
+export async function createTestKey(
+  db: Db,
+  tenantId = 'default',
+  scopes: readonly Scope[] = ['read', 'write'],
+): Promise<TestKey> {
+  const id = newId();
+  const key = { id, tenantId, name: `for ${tenantId}`, scopes };
+  const secret = await db.transaction().execute((tx) => createApiKey(tx, key));
+  return { id, secret, headers: { authorization: `Bearer ${secret}` } };
+}
