@@ -67,6 +67,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       revoked_at timestamptz
     )`.execute(db);
 
+  // What was done by whom. Only added to; retention removes what is old.
+  await sql`create sequence audit_log_seq`.execute(db);
+  await sql`
+    create table audit_log (
+      seq bigint primary key default nextval('audit_log_seq'),
+      tenant_id text not null default 'default',
+      key_id uuid,
+      action text not null,
+      target text not null,
+      created_at timestamptz not null default clock_timestamp()
+    )`.execute(db);
+  await sql`create index audit_log_listed on audit_log (tenant_id, seq desc)`.execute(db);
+
   await sql`create sequence worker_lock_keys`.execute(db);
   await sql`
     create table workers (
@@ -105,6 +118,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'provider_pauses',
     'model_limits',
     'workers',
+    'audit_log',
     'api_keys',
     'idempotency_keys',
     'compactions',
@@ -112,5 +126,6 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   ]) {
     await sql`drop table ${sql.table(table)}`.execute(db);
   }
+  await sql`drop sequence audit_log_seq`.execute(db);
   await sql`drop sequence worker_lock_keys`.execute(db);
 }

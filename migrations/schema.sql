@@ -1,5 +1,6 @@
 -- The schema after all migrations. Written by "npm run schema:dump"; change it by a migration, never here.
 
+create sequence audit_log_seq;
 create sequence worker_lock_keys;
 
 create table api_keys (
@@ -16,6 +17,16 @@ create table api_keys (
   constraint api_keys_key_sha256_key UNIQUE (key_sha256),
   constraint api_keys_key_sha256_check CHECK ((length(key_sha256) = 32)),
   constraint api_keys_scopes_check CHECK ((scopes <@ ARRAY['read'::text, 'write'::text, 'admin'::text, 'operator'::text]))
+);
+
+create table audit_log (
+  seq bigint default nextval('audit_log_seq'::regclass) not null,
+  tenant_id text default 'default'::text not null,
+  key_id uuid,
+  action text not null,
+  target text not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  constraint audit_log_pkey PRIMARY KEY (seq)
 );
 
 create table blob_refs (
@@ -275,6 +286,7 @@ create table workers (
   constraint workers_lock_key_key UNIQUE (lock_key)
 );
 
+CREATE INDEX audit_log_listed ON public.audit_log USING btree (tenant_id, seq DESC);
 CREATE INDEX blob_refs_of_session ON public.blob_refs USING btree (session_id);
 CREATE INDEX compactions_of_run ON public.compactions USING btree (run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX compactions_running ON public.compactions USING btree (session_id) WHERE (state = 'running'::text);

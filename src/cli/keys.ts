@@ -5,6 +5,7 @@ import { formatId, parseId } from '../domain/ids.ts';
 import { loadConfig } from '../runtime/config.ts';
 import { newId } from '../runtime/new-id.ts';
 import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../store/api-keys.ts';
+import { appendAudit } from '../store/audit.ts';
 import type { Db } from '../store/database.ts';
 import { openCommandDatabase } from './command-database.ts';
 
@@ -50,7 +51,10 @@ async function perform(db: Db, command: Command): Promise<string> {
     case 'create': {
       const { name, tenant: tenantId, scopes } = command;
       const id = newId();
-      const secret = await db.transaction().execute((tx) => createApiKey(tx, { id, tenantId, name, scopes }));
+      const secret = await db.transaction().execute(async (tx) => {
+        await appendAudit(tx, { tenantId, keyId: null, action: 'key:create', target: formatId('key', id) });
+        return createApiKey(tx, { id, tenantId, name, scopes });
+      });
       return `${formatId('key', id)} for tenant ${tenantId}, ${scopes.join(', ')}. The key is shown this once:\n${secret}`;
     }
     case 'list': {
@@ -60,7 +64,10 @@ async function perform(db: Db, command: Command): Promise<string> {
     case 'revoke': {
       const id = parseId('key', command.id);
       if (id === null) throw new Error(`${command.id} is not the id of a key: see "npm run keys -- list"`);
-      await db.transaction().execute((tx) => revokeApiKey(tx, id));
+      await db.transaction().execute(async (tx) => {
+        const tenantId = await revokeApiKey(tx, id);
+        await appendAudit(tx, { tenantId, keyId: null, action: 'key:revoke', target: command.id });
+      });
       return `${command.id} is revoked.`;
     }
   }

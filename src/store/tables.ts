@@ -217,6 +217,15 @@ type ApiKeysTable = {
   revoked_at: Time | null;
 };
 
+type AuditLogTable = {
+  seq: Generated<number>;
+  tenant_id: string;
+  key_id: string | null;
+  action: string;
+  target: string;
+  created_at: DefaultTime;
+};
+
 type WorkersTable = {
   id: string;
   host: string;
@@ -250,6 +259,7 @@ export type Tables = {
   blob_refs: BlobRefsTable;
   idempotency_keys: IdempotencyKeysTable;
   api_keys: ApiKeysTable;
+  audit_log: AuditLogTable;
   workers: WorkersTable;
   model_limits: ModelLimitsTable;
 };

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createApp } from '../../src/http/app.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { listApiKeys } from '../../src/store/api-keys.ts';
+import { listAudit } from '../../src/store/audit.ts';
 import { runNode } from '../deploy/process.ts';
 import { testDeps } from '../http/test-api.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -26,6 +27,10 @@ describe('npm run keys', () => {
     expect(await keys(api.connectionString, 'revoke', id ?? '')).toMatchObject({ code: 0 });
     expect(await ask()).toBe(401);
     expect((await keys(api.connectionString, 'list')).output).toContain('revoked');
+    expect(await listAudit(api.db, { tenantId: 'acme', limit: 10 })).toMatchObject([
+      { action: 'key:revoke', target: id, keyId: null },
+      { action: 'key:create', target: id, keyId: null },
+    ]);
   });
 
   it.each([

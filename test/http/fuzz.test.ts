@@ -15,6 +15,7 @@ const PATHS = [
   '/openapi.json',
   '/readyz',
   '/v1/agents',
+  '/v1/audit',
   '/v1/runs',
   '/v1/runs/{id}',
   '/v1/runs/{id}/cancel',
@@ -43,7 +44,18 @@ const FIELDS = [
   'text',
   '__proto__',
 ];
-const PARAMETERS = ['cursor', 'limit', 'after', 'status', 'sessionId', 'timeoutMs', 'wait', 'metadata.k', 'x'];
+const PARAMETERS = [
+  'before',
+  'cursor',
+  'limit',
+  'after',
+  'status',
+  'sessionId',
+  'timeoutMs',
+  'wait',
+  'metadata.k',
+  'x',
+];
 const field = fc.oneof(fc.constantFrom(...FIELDS), anyText);
 const value = fc.oneof(
   fc.constantFrom<unknown>(

@@ -57,6 +57,7 @@ const ROUTES = [
   'GET /openapi.json',
   'GET /readyz',
   'GET /v1/agents',
+  'GET /v1/audit',
   'GET /v1/runs',
   'POST /v1/runs/{id}/cancel',
   'GET /v1/runs/{id}',

@@ -1,0 +1,50 @@
+import { AUDITED_ACTIONS, type AuditedAction } from '../domain/audit.ts';
+import type { Db, Tx } from './database.ts';
+import { toText } from './json.ts';
+
+export type NewAuditEntry = Readonly<{
+  tenantId: string;
+  /** Null: on the command line, or before there were keys. */
+  keyId: string | null;
+  action: AuditedAction;
+  /** The path of the request, or the id of what was changed. */
+  target: string;
+}>;
+
+export type AuditEntry = NewAuditEntry & Readonly<{ seq: number; createdAt: Date }>;
+
+const MAX_TARGET_CHARS = 500;
+
+/** Adds an entry. There is no function that changes one, and only retention removes any. */
+export async function appendAudit(db: Db | Tx, entry: NewAuditEntry): Promise<void> {
+  await db
+    .insertInto('audit_log')
+    .values({
+      tenant_id: entry.tenantId,
+      key_id: entry.keyId,
+      action: entry.action,
+      target: toText(entry.target.slice(0, MAX_TARGET_CHARS)),
+    })
+    .execute();
+}
+
+/** The tenant's entries before this number, the newest first. */
+export async function listAudit(
+  db: Db,
+  filter: Readonly<{ tenantId: string; limit: number; before?: number }>,
+): Promise<AuditEntry[]> {
+  const rows = await db
+    .selectFrom('audit_log')
+    .selectAll()
+    .where('tenant_id', '=', filter.tenantId)
+    .where('seq', '<', filter.before ?? Number.MAX_SAFE_INTEGER)
+    .orderBy('seq', 'desc')
+    .limit(filter.limit)
+    .execute();
+  return rows.flatMap((row) => {
+    const action = AUDITED_ACTIONS.find((known) => known === row.action);
+    if (action === undefined) return [];
+    const { seq, tenant_id: tenantId, key_id: keyId, target, created_at: createdAt } = row;
+    return [{ seq, tenantId, keyId, action, target, createdAt }];
+  });
+}

@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest';
+import { SCOPES } from '../../src/domain/access.ts';
+import { formatId } from '../../src/domain/ids.ts';
+import { appendAudit, listAudit } from '../../src/store/audit.ts';
+import { createTestKey } from '../support/keys.ts';
+import { startTestApi, testDeps } from './test-api.ts';
+
+describe('the audit log', () => {
+  test('says which key cancelled, removed, cleared and deleted what, and nothing of what was said', async () => {
+    await using api = await startTestApi();
+    const key = await createTestKey(api.db, 'acme', SCOPES);
+    const call = (method: string, path: string, body?: object) => api.call(method, path, body, key.headers);
+    const created = await call('POST', '/v1/sessions', { agent: 'coder', title: 'a secret title' });
+    const session = `/v1/sessions/${created.body['id']}`;
+    const send = async () => (await call('POST', `${session}/messages`, { content: 'a secret text' })).body;
+    const { runId } = await send();
+    const waiting = [await send(), await send()].map((message) => String(message['messageId']));
+    const acts: [string, string, string][] = [
+      ['DELETE', `${session}/queue/${waiting[0]}`, 'message:remove'],
+      ['DELETE', `${session}/queue`, 'queue:clear'],
+      ['POST', `/v1/runs/${runId}/cancel`, 'run:cancel'],
+      ['POST', `${session}/cancel`, 'session:cancel'],
+      ['DELETE', session, 'session:delete'],
+    ];
+    for (const [method, path] of acts) expect((await call(method, path)).status, path).toBeLessThan(300);
+    const { status, body, text } = await call('GET', '/v1/audit');
+    expect(status).toBe(200);
+    const keyId = formatId('key', key.id);
+    expect(body['entries']).toMatchObject(acts.map(([, target, action]) => ({ action, target, keyId })).toReversed());
+    expect(text).not.toContain('secret');
+    expect(text).not.toContain(key.secret.slice(10));
+  });
+
+  test('has no entry of what was refused, looked at or only sent', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    await api.send(session, 'hello');
+    await api.call('GET', `/v1/sessions/${session}/queue`);
+    expect((await api.call('DELETE', `/v1/sessions/${session}`)).status).toBe(409);
+    expect((await api.call('POST', `/v1/runs/run_${'0'.repeat(32)}/cancel`)).status).toBe(404);
+    expect((await api.call('GET', '/v1/audit')).body).toEqual({ entries: [], next: null });
+  });
+
+  test('is read page by page, by keys with the scope admin alone, each for its tenant', async () => {
+    await using api = await startTestApi();
+    const [admin, other] = [await createTestKey(api.db, 'a', SCOPES), await createTestKey(api.db, 'b', SCOPES)];
+    const reader = await createTestKey(api.db, 'a', ['read', 'write', 'operator']);
+    const created = await api.call('POST', '/v1/sessions', { agent: 'coder' }, admin.headers);
+    for (let n = 0; n < 5; n++) {
+      await api.call('POST', `/v1/sessions/${created.body['id']}/cancel`, undefined, admin.headers);
+    }
+    const page = async (query: string, { headers } = admin) =>
+      (await api.call('GET', `/v1/audit?${query}`, undefined, headers)).body as {
+        entries: { seq: number }[];
+        next: number | null;
+      };
+    const first = await page('limit=3');
+    const second = await page(`limit=3&before=${first.next}`);
+    expect([first.entries.length, second.entries.length, second.next]).toEqual([3, 2, null]);
+    const seqs = [...first.entries, ...second.entries].map(({ seq }) => seq);
+    expect(seqs).toEqual(seqs.toSorted((a, b) => b - a));
+    expect((await page('', other)).entries).toEqual([]);
+    expect((await api.call('GET', '/v1/audit', undefined, reader.headers)).status).toBe(403);
+  });
+
+  test('is written before the answer is given: without it there is none', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    await api.db.schema.alterTable('audit_log').renameTo('audit_log_away').execute();
+    expect((await api.call('POST', `/v1/sessions/${session}/cancel`)).status).toBe(500);
+    await api.db.schema.alterTable('audit_log_away').renameTo('audit_log').execute();
+    expect((await api.call('POST', `/v1/sessions/${session}/cancel`)).status).toBe(200);
+    expect(await listAudit(api.db, { tenantId: 'default', limit: 10 })).toHaveLength(1);
+  });
+
+  test('keeps a page’s request whatever its path says', async () => {
+    await using api = await testDeps();
+    const target = `/admin/\u0000\ud800${'x'.repeat(1_000)}`;
+    await appendAudit(api.db, { tenantId: 'default', keyId: null, action: 'admin:request', target });
+    expect((await listAudit(api.db, { tenantId: 'default', limit: 1 }))[0]?.target).toMatch(
+      /^\/admin\/\ufffd\ufffdx+$/,
+    );
+  });
+});
