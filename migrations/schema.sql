@@ -505,7 +505,8 @@ AS $function$
           'maxSteps', v_run.max_steps, 'budget', json_build_object(
             'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
             'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
-          'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count, 'traceparent', v_run.traceparent));
+          'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count,
+          'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_close_compaction(p_session uuid, p_run uuid, p_close jsonb)

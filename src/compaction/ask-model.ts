@@ -4,11 +4,14 @@ import { costOf } from '../domain/context/cost.ts';
 import type { ModelEntry } from '../domain/context/model-registry.ts';
 import { BatonError } from '../domain/errors.ts';
 import { FINISH_REASONS, type FinishReason } from '../domain/message.ts';
+import type { Usage } from '../domain/usage.ts';
+import { logModelCall } from '../step/log-model-call.ts';
 import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import type { ModelPrompt } from '../step/model-prompt.ts';
 import { toUsage } from '../step/response-parts.ts';
-import { createWatchdog } from '../step/watchdog.ts';
+import { comesFromModel } from '../step/stream-processor.ts';
+import { createWatchdog, type Watchdog } from '../step/watchdog.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';
 
@@ -42,6 +45,25 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
   if (spent.calls >= MAX_MODEL_CALLS) return { kind: 'stopped', reason: 'calls_used_up' };
   spent.calls++;
   using watchdog = createWatchdog(deps.modelTimeouts);
+  const { answer, usage } = await ask(work, request, watchdog);
+  const { resolved, entry } = request;
+  if (usage !== null) spend(spent, usage, costOf(usage, entry));
+  logModelCall(deps.log, scope, {
+    purpose: 'compaction',
+    model: `${resolved.provider}/${resolved.modelId}`,
+    entry,
+    usage,
+    firstChunkMs: watchdog.firstChunkMs(),
+    durationMs: watchdog.elapsedMs(),
+  });
+  return answer;
+}
+
+type Asked = Readonly<{ answer: ModelAnswer; usage: Usage | null }>;
+
+async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchdog): Promise<Asked> {
+  const { scope, signal } = work;
+  const unanswered = (answer: ModelAnswer): Asked => ({ answer, usage: null });
   try {
     const { resolved, prompt, tools, maxOutputTokens } = request;
     const failure: { error: unknown } = { error: null };
@@ -59,36 +81,36 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
       },
     });
     for await (const part of result.stream) {
-      // The SDK's own start marks say nothing of the model.
-      if (part.type !== 'start' && part.type !== 'start-step') watchdog.heard();
+      if (comesFromModel(part)) watchdog.heard();
       if (part.type === 'error') failure.error ??= part.error;
     }
-    if (signal.aborted) return stopped(work);
-    if (watchdog.signal.aborted) return { kind: 'failed', failure: toModelFailure(watchdog.signal.reason) };
-    if (failure.error !== null) return { kind: 'failed', failure: toModelFailure(failure.error) };
+    if (signal.aborted) return unanswered(stopped(work));
+    if (watchdog.signal.aborted) return unanswered(failed(watchdog.signal.reason));
+    if (failure.error !== null) return unanswered(failed(failure.error));
     const [text, finishReason, toolCalls, sdkUsage] = await Promise.all([
       result.text,
       result.finishReason,
       result.toolCalls,
       result.usage,
     ]);
-    if (BROKEN_OFF.includes(finishReason)) {
-      return { kind: 'failed', failure: toModelFailure(new Error('the answer broke off')) };
-    }
+    if (BROKEN_OFF.includes(finishReason)) return unanswered(failed(new Error('the answer broke off')));
     const usage = toUsage(sdkUsage);
-    spend(spent, usage, costOf(usage, request.entry));
-    return {
+    const answer: ModelAnswer = {
       kind: 'answered',
       text,
       finishReason: FINISH_REASONS.find((known) => known === finishReason) ?? 'other',
       toolCalls: toolCalls.length,
       outputTokens: Math.max(0, usage.outputTokens - usage.reasoningTokens),
     };
+    return { answer, usage };
   } catch (error) {
-    if (signal.aborted) return stopped(work);
-    const cause = watchdog.signal.aborted ? watchdog.signal.reason : error;
-    return { kind: 'failed', failure: toModelFailure(cause) };
+    if (signal.aborted) return unanswered(stopped(work));
+    return unanswered(failed(watchdog.signal.aborted ? watchdog.signal.reason : error));
   }
+}
+
+function failed(error: unknown): ModelAnswer {
+  return { kind: 'failed', failure: toModelFailure(error) };
 }
 
 function stopped({ scope }: CompactionWork): ModelAnswer {

@@ -5,7 +5,7 @@ import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import { exhaustedPlan } from '../domain/next-step.ts';
 import { NO_USAGE } from '../domain/usage.ts';
-import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
 import { findOpenCompaction, roundLeftOpen } from '../store/compactions.ts';
 import { type CompactionEnd, finishMaintenance, type NewMark } from '../store/maintenance.ts';
@@ -59,6 +59,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     ...logFields(scope),
     outcome,
     calls: attempts,
+    durationMs: durationMs(scope),
     ...(strategy !== undefined && { strategy }),
     ...(compaction !== null && 'error' in compaction && { code: compaction.error.code }),
   });
@@ -77,8 +78,9 @@ export function failedRound(
   state: 'rejected' | 'failed',
   spent: Spent,
   error: ErrorRecord,
+  strategy: string,
   tokensAfter?: number,
 ): CompactionEnd {
   const { calls: attempts, usage, costUsd } = spent;
-  return { id, state, attempts, usage, costUsd, error, ...(tokensAfter !== undefined && { tokensAfter }) };
+  return { id, state, attempts, usage, costUsd, error, strategy, ...(tokensAfter !== undefined && { tokensAfter }) };
 }

@@ -135,7 +135,7 @@ async function afterFailure(
   const ending = {
     contextState: failedState(setting),
     events: [{ type: 'compaction:failed', data: { error, attempts: work.spent.calls } }],
-    compaction: failedRound(id, state, work.spent, error, tokensAfter),
+    compaction: failedRound(id, state, work.spent, error, strategy.name, tokensAfter),
   } as const;
   if (after === 'proceed') return endCompaction(setting.deps, scope, ending);
   const record = exhaustedRecord(setting, `${error.message.replace(/\.$/, '')}. Without a compaction it is larger`);

@@ -34,6 +34,8 @@ export type SseOptions = Readonly<{
   maxBufferedBytes?: number;
   /** How long the reader may leave a full buffer as it is before it is dropped. */
   stallLimitMs?: number;
+  /** Told once when the stream has ended, for whatever reason. */
+  onEnd?: () => void;
 }>;
 
 /**
@@ -47,7 +49,7 @@ export function sseResponse(stream: AsyncIterable<StreamItem>, options: SseOptio
   const room = createRoom(options.stallLimitMs ?? STALL_LIMIT_MS, signal);
   const body = new ReadableStream<Uint8Array>(
     {
-      start: (controller) => void pump(stream, { controller, room, signal }),
+      start: (controller) => void pump(stream, { controller, room, signal }).finally(options.onEnd),
       pull: room.made,
       cancel: () => cancelled.abort(),
     },

@@ -8,6 +8,7 @@ import { boundedBody } from './bounded-body.ts';
 import { createErrorHandler } from './error-handler.ts';
 import { hostGuard } from './host-guard.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from './http-deps.ts';
+import { measured } from './measured.ts';
 import { createNotFoundHandler } from './not-found.ts';
 import { registerAgentRoutes } from './routes/agents.ts';
 import { registerAuditRoutes } from './routes/audit.ts';
@@ -17,6 +18,7 @@ import { registerDocsRoutes } from './routes/docs.ts';
 import { registerEventRoutes } from './routes/events.ts';
 import { registerHealthRoutes } from './routes/health.ts';
 import { registerMessageRoutes } from './routes/messages.ts';
+import { registerMetricsRoute } from './routes/metrics.ts';
 import { registerQueueRoutes } from './routes/queue.ts';
 import { registerResumeRoutes } from './routes/resume.ts';
 import { registerRunRoutes } from './routes/runs.ts';
@@ -31,6 +33,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
+  app.use(measured(deps.metrics.http));
   app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors);
   app.use(hostGuard, createAuthentication(deps), createAuditTrail(deps.db), boundedBody);
   registerSessionRoutes(app, deps);
@@ -44,6 +47,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerAgentRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerHealthRoutes(app, deps);
+  registerMetricsRoute(app, deps);
   registerDocsRoutes(app);
   return app;
 }

@@ -5,16 +5,13 @@ import type { AgentCatalogue } from '../agents/agent.ts';
 import type { Caller } from '../domain/access.ts';
 import type { ModelEntry } from '../domain/context/model-registry.ts';
 import type { LiveBus } from '../events/live-bus.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
+import type { Readiness } from '../runtime/health.ts';
 import type { Log } from '../runtime/log.ts';
 import type { ModelPort } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
-
-export type Readiness = Readonly<{
-  ready: boolean;
-  checks: Readonly<Record<string, Readonly<{ ok: boolean; message?: string }>>>;
-}>;
 
 export type HttpDeps = Readonly<{
   db: Db;
@@ -26,6 +23,7 @@ export type HttpDeps = Readonly<{
   toolsOf: ToolCatalogue;
   log: Log;
   readiness: () => Promise<Readiness>;
+  metrics: Pick<Metrics, 'http' | 'text'>;
   /** A fresh UUIDv7. */
   newId: () => string;
 }>;

@@ -44,9 +44,9 @@ export async function runClaimed(
   held.granted();
   const agent = agentSchema.safeParse(claim.session.agentSnapshot);
   const scope = toScope(job, claim, held, agent.data ?? UNREADABLE_AGENT);
-  const { resumeCount } = claim.run;
+  const { resumeCount, waitedMs } = claim.run;
   const leftovers = claim.leftoverMessageId !== null;
-  deps.log('debug', { event: 'job_claimed', kind: job.kind, ...logFields(scope), leftovers, resumeCount });
+  deps.log('debug', { event: 'job_claimed', kind: job.kind, ...logFields(scope), leftovers, resumeCount, waitedMs });
   deps.bus.announce(scope.sessionId, claim.eventSeq);
   try {
     if (scope.agent === UNREADABLE_AGENT) {
@@ -87,7 +87,10 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   const record = toErrorRecord(error);
   deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
   const seq = await failClaimedRun(deps.db, scope.fence, scope.sessionId, record);
-  if (seq !== null) deps.bus.announce(scope.sessionId, seq);
+  if (seq === null) return;
+  deps.bus.announce(scope.sessionId, seq);
+  const { runId, sessionId } = scope;
+  deps.log('info', { event: 'run_ended', runId, sessionId, status: 'failed', reason: record.code });
 }
 
 async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
@@ -114,6 +117,7 @@ function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Age
     stepsBefore: claim.run.stepCount,
     maxSteps: claim.run.maxSteps ?? DEFAULT_MAX_STEPS,
     budget: claim.run.budget,
+    claimedAtMs: performance.now(),
     deadlineAtMs: performance.now() + (claim.run.timeLeftMs ?? Number.POSITIVE_INFINITY),
     agent,
     fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },

@@ -17,6 +17,8 @@ export type JobScope = Readonly<{
   stepsBefore: number;
   maxSteps: number;
   budget: Budget;
+  /** By the clock of `performance.now()`. */
+  claimedAtMs: number;
   /** Of the run, by the clock of `performance.now()`; infinite where it has none. */
   deadlineAtMs: number;
   agent: Agent;
@@ -31,6 +33,11 @@ export type JobScope = Readonly<{
 /** A pause in milliseconds, cut off at the run's deadline: nobody waits for what comes after it. */
 export function beforeDeadline({ deadlineAtMs }: Pick<JobScope, 'deadlineAtMs'>, delayMs: number): number {
   return Math.min(delayMs, Math.max(0, Math.ceil(deadlineAtMs - performance.now()) + 1));
+}
+
+/** How long the job has been in hand. */
+export function durationMs({ claimedAtMs }: Pick<JobScope, 'claimedAtMs'>): number {
+  return Math.round(performance.now() - claimedAtMs);
 }
 
 export type LoggedScope = Pick<JobScope, 'sessionId' | 'runId' | 'stepNo' | 'attempt'>;

@@ -1,5 +1,5 @@
 import type { JobPayload } from '../domain/job.ts';
-import type { NextPlan } from '../domain/next-step.ts';
+import type { Branch, NextPlan } from '../domain/next-step.ts';
 import { toSafeError } from '../runtime/log.ts';
 import type { FinishedWork } from '../store/finished-work.ts';
 import type { JobDeps } from './job-deps.ts';
@@ -22,9 +22,15 @@ export async function passOn(
   }
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
+  if ('status' in branch) logEnd(deps, scope, branch);
   const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
   await enqueue(deps, finished.jobs, delayMs);
   return true;
+}
+
+function logEnd(deps: JobDeps, { runId, sessionId }: JobScope, branch: Extract<Branch, { status: string }>): void {
+  const { status, reason = branch.error?.code } = branch;
+  deps.log('info', { event: 'run_ended', runId, sessionId, status, ...(reason !== undefined && { reason }) });
 }
 
 /** Adds jobs; a queue that is away costs a moment, not the work: the reconciler adds what is missing. */

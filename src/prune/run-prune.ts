@@ -6,7 +6,7 @@ import type { ViewMessage } from '../domain/message.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { runClaimed } from '../jobs/claimed-job.ts';
 import type { JobDeps } from '../jobs/job-deps.ts';
-import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import type { StepDeps } from '../step/deps.ts';
@@ -61,6 +61,6 @@ async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): P
     nextRunId: deps.newId(),
   });
   if (!(await passOn(deps, scope, finished, next))) return;
-  const { savedTokens } = plan;
-  deps.log('info', { event: 'prune_finished', ...logFields(scope), prunedCount: plan.marks.length, savedTokens });
+  const measured = { prunedCount: plan.marks.length, savedTokens: plan.savedTokens, durationMs: durationMs(scope) };
+  deps.log('info', { event: 'prune_finished', ...logFields(scope), ...measured });
 }

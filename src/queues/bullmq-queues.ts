@@ -15,7 +15,14 @@ import { BatonError } from '../domain/errors.ts';
 import { type JobPayload, jobIdOf, jobPayloadSchema, QUEUE_NAMES } from '../domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
-import type { JobConsumer, JobHandler, JobQueues, JobState } from './job-queue.ts';
+import {
+  JOB_COUNT_STATES,
+  type JobConsumer,
+  type JobCounts,
+  type JobHandler,
+  type JobQueues,
+  type JobState,
+} from './job-queue.ts';
 import { QUEUE_SCHEMA } from './migrate.ts';
 
 export type QueueOptions = Readonly<
@@ -108,6 +115,13 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       consumers.add(consumer);
       return consumer;
     },
+    async counts() {
+      const [step, compaction, prune] = await Promise.all(
+        (['step', 'compaction', 'prune'] as const).map((kind) => answered(countJobs(queueOf(kind)))),
+      );
+      if (step === undefined || compaction === undefined || prune === undefined) throw new Error('a queue is missing');
+      return { step, compaction, prune };
+    },
     async ping() {
       await answered(queueOf('step').getWaitingCount());
     },
@@ -170,6 +184,7 @@ async function startConsumer<Connection>(
   return {
     pause: () => worker.pause(true),
     activeCount: () => active,
+    isTaking: () => worker.isRunning() && !worker.isPaused(),
     [Symbol.asyncDispose]: () => worker.close(),
   };
 }
@@ -195,6 +210,11 @@ async function processJob(
     await job.moveToDelayed(Date.now() + outcome.delayMs, token);
     throw new DelayedError();
   }
+}
+
+async function countJobs(queue: Queue<JobPayload>): Promise<JobCounts> {
+  const { waiting = 0, delayed = 0, active = 0, failed = 0 } = await queue.getJobCounts(...JOB_COUNT_STATES);
+  return { waiting, delayed, active, failed };
 }
 
 function toJobState(state: string): JobState {

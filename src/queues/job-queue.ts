@@ -10,6 +10,10 @@ export type JobState = 'waiting' | 'active' | 'missing';
  */
 export type JobOutcome = Readonly<{ outcome: 'done' } | { outcome: 'later'; delayMs: number }>;
 
+/** The states by which the jobs of a queue are counted. */
+export const JOB_COUNT_STATES = ['waiting', 'delayed', 'active', 'failed'] as const;
+export type JobCounts = Readonly<Record<(typeof JOB_COUNT_STATES)[number], number>>;
+
 /** `signal` is aborted when the queue knows that the job is no longer this worker's. */
 export type JobHandler = (job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
 
@@ -19,6 +23,8 @@ export type JobConsumer = AsyncDisposable &
     pause: () => Promise<void>;
     /** Jobs in hand. */
     activeCount: () => number;
+    /** Whether it takes jobs: not after a pause, nor when its connection has ended it. */
+    isTaking: () => boolean;
   }>;
 
 /** Delivery of jobs. It owns no truth: what it loses is added again from the run rows. */
@@ -35,6 +41,8 @@ export type JobQueues = AsyncDisposable &
       handler: JobHandler,
       options: Readonly<{ concurrency: number }>,
     ) => Promise<JobConsumer>;
+    /** How many jobs each queue has. */
+    counts: () => Promise<Readonly<Record<PendingKind, JobCounts>>>;
     /** Resolves when the queue answers. */
     ping: () => Promise<void>;
   }>;

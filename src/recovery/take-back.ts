@@ -25,6 +25,7 @@ export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: R
   if (taken.kind === 'given-up') {
     deps.bus.announce(sessionId, taken.eventSeq);
     deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
+    deps.log('info', { event: 'run_ended', runId, sessionId, status: 'failed', reason: 'resume_limit' });
   } else {
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
     if (taken.job !== null) await enqueue(deps, [taken.job]);

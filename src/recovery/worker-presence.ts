@@ -20,15 +20,22 @@ export type PresenceOptions = Readonly<{
   log: Log;
 }>;
 
+export type WorkerPresence = AsyncDisposable &
+  Readonly<{
+    /** Since the lock was lost; 0 while it is held. */
+    lostForMs: () => number;
+  }>;
+
 /**
  * Makes the death of this worker known within milliseconds: a connection of its own holds a lock, which Postgres frees
  * when the process dies. While only that connection is gone, the worker says over the pool that it lives, until it holds
  * another lock. Disposed after the last run was let go of, it leaves nothing behind.
  * @throws when the first connection fails
  */
-export async function registerPresence(options: PresenceOptions): Promise<AsyncDisposable> {
+export async function registerPresence(options: PresenceOptions): Promise<WorkerPresence> {
   const { db, connectionString, workerId, log } = options;
   const signs = createSignsOfLife(options);
+  let lostAtMs: number | null = null;
   const worker = { id: workerId, host: hostname(), pid: process.pid };
   const connection = await openSteadyConnection({
     connectionString,
@@ -36,16 +43,21 @@ export async function registerPresence(options: PresenceOptions): Promise<AsyncD
     pingIntervalMs: LIVENESS_PING_INTERVAL_MS,
     prepare: (client) => registerWorker(client, worker),
     onDown: () => {
+      lostAtMs = performance.now();
       log('warn', { event: 'worker_lock_lost', workerId });
       signs.give();
     },
-    onUpAgain: () => log('info', { event: 'worker_lock_regained', workerId }),
+    onUpAgain: () => {
+      lostAtMs = null;
+      log('info', { event: 'worker_lock_regained', workerId });
+    },
     onError: (error) => log('warn', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
   });
   const timer = setInterval(() => {
     if (!connection.isUp() || signs.lastMs() + options.heartbeatIntervalMs <= performance.now()) signs.give();
   }, SIGN_OF_LIFE_INTERVAL_MS).unref();
   return {
+    lostForMs: () => (lostAtMs === null ? 0 : performance.now() - lostAtMs),
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
       await connection[Symbol.asyncDispose]();

@@ -58,6 +58,8 @@ const configSchema = z.strictObject({
   idleChunkTimeoutMs: wholeNumber(100, 3_600_000).default(IDLE_CHUNK_TIMEOUT_MS),
   /** Time that running steps get on SIGTERM before they are handed back. */
   shutdownGraceMs: wholeNumber(0, 3_600_000).default(10_000),
+  /** Where `/livez`, `/readyz` and `/metrics` are served, besides the API if there is one. Without it they are not. */
+  metricsPort: wholeNumber(0, 65_535).optional(),
   logLevel: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   openaiApiKey: z.string().min(1).optional(),
   openaiBaseUrl: url('http', 'https').optional(),
@@ -96,6 +98,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   firstChunkTimeoutMs: 'BATON_FIRST_CHUNK_TIMEOUT_MS',
   idleChunkTimeoutMs: 'BATON_IDLE_CHUNK_TIMEOUT_MS',
   shutdownGraceMs: 'BATON_SHUTDOWN_GRACE_MS',
+  metricsPort: 'BATON_METRICS_PORT',
   logLevel: 'BATON_LOG_LEVEL',
   openaiApiKey: 'OPENAI_API_KEY',
   openaiBaseUrl: 'OPENAI_BASE_URL',

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { sql } from 'kysely';
 import type { AgentCatalogue } from '../agents/agent.ts';
 import { loadAgents } from '../agents/load-agents.ts';
 import { loadModels } from '../agents/load-models.ts';
@@ -10,6 +11,7 @@ import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { createPostgresBus } from '../events/postgres-bus.ts';
 import { createRedisBus } from '../events/redis-bus.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { createJobQueues } from '../queues/bullmq-queues.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
@@ -24,6 +26,8 @@ import type { Tool } from '../tools/tool.ts';
 import { workspaceLimitsOf } from '../tools/workspace/workspace-limits.ts';
 import { createWorkspaceTools } from '../tools/workspace/workspace-tools.ts';
 import type { Config } from './config.ts';
+import { watchEventLoop } from './event-loop-watch.ts';
+import { createHealth, type Health } from './health.ts';
 import { createLog, type Log, toSafeError } from './log.ts';
 import { newId } from './new-id.ts';
 
@@ -36,6 +40,8 @@ export type Dependencies = AsyncDisposable &
     jobs: JobQueues;
     bus: LiveBus;
     log: Log;
+    metrics: Metrics;
+    health: Health;
     agents: AgentCatalogue;
     models: ModelPort;
     /** What is known of the models: limits, prices, media types. */
@@ -64,7 +70,8 @@ export type DependencyOptions = Readonly<{
  */
 export async function openDependencies(config: Config, options: DependencyOptions): Promise<Dependencies> {
   await using stack = new AsyncDisposableStack();
-  const log = options.log ?? createLog({ level: config.logLevel });
+  const metrics = createMetrics();
+  const log = metrics.counting(options.log ?? createLog({ level: config.logLevel }));
   const databaseUrl = config.databaseUrl ?? (await startEmbedded(config, log, stack));
   const db = openDatabase({
     connectionString: databaseUrl,
@@ -75,6 +82,7 @@ export async function openDependencies(config: Config, options: DependencyOption
   await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(openQueues(config, databaseUrl, log));
+  const health = openHealth(db, jobs, stack);
   const agents = options.agents ?? loadAgents(config.agentsDir, config.model);
   const workspace = (limits: ToolLimits) =>
     createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
@@ -91,6 +99,8 @@ export async function openDependencies(config: Config, options: DependencyOption
     jobs,
     bus,
     log,
+    metrics,
+    health,
     agents,
     models: createModels(config),
     modelRegistry: loadModels(config.modelsFile, options.modelOverrides),
@@ -100,6 +110,18 @@ export async function openDependencies(config: Config, options: DependencyOption
   };
   const owned = stack.move();
   return { ...dependencies, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Without Postgres nothing works, without the queue work is only delayed; a stuck loop answers nobody. */
+function openHealth(db: Db, jobs: JobQueues, stack: AsyncDisposableStack): Health {
+  const health = createHealth();
+  const loop = stack.use(watchEventLoop());
+  health.add('postgres', () => sql`select 1`.execute(db));
+  health.add('queue', () => jobs.ping());
+  health.add('event_loop', () => {
+    if (loop.wasStuck()) throw new Error('the event loop was stuck a moment ago');
+  });
+  return health;
 }
 
 async function startEmbedded(config: Config, log: Log, stack: AsyncDisposableStack): Promise<string> {

@@ -39,7 +39,9 @@ export async function startJobWorker(
   // One process may have several workers, and each has to be told apart from the others.
   const workerId = `${deps.workerId}-${deps.newId().slice(-6)}`;
   await using stack = new AsyncDisposableStack();
-  stack.use(await registerPresence({ db, connectionString: deps.databaseUrl, workerId, heartbeatIntervalMs, log }));
+  const presence = stack.use(
+    await registerPresence({ db, connectionString: deps.databaseUrl, workerId, heartbeatIntervalMs, log }),
+  );
   const claims = stack.use(await createClaimKeeper({ db, bus, log, leaseDurationMs, heartbeatIntervalMs }));
   const modelTimeouts = { firstChunkMs: config.firstChunkTimeoutMs, idleChunkMs: config.idleChunkTimeoutMs };
   const workDeps: CompactionDeps = { ...deps, workerId, claims, modelTimeouts, random: Math.random };
@@ -61,7 +63,18 @@ export async function startJobWorker(
       clearTimeout(grace);
     }
   });
-  await Promise.all(consumers);
+  const taking = await Promise.all(consumers);
+  stack.use(deps.health.add('worker_lock', () => refuseLongLoss(presence.lostForMs(), leaseDurationMs)));
+  stack.use(
+    deps.health.add('consumers', () => {
+      if (!taking.every((consumer) => consumer.isTaking())) throw new Error('no jobs are taken');
+    }),
+  );
   const owned = stack.move();
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** A moment without the lock is nothing: the worker says that it lives, and takes another one. */
+function refuseLongLoss(lostForMs: number, leaseDurationMs: number): void {
+  if (lostForMs > leaseDurationMs) throw new Error('the lock that shows that this worker lives is gone');
 }

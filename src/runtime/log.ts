@@ -1,25 +1,73 @@
 import { type LoggerOptions, pino } from 'pino';
 import type { ErrorCode } from '../domain/errors.ts';
+import type { PendingKind, RunStatus } from '../domain/run.ts';
+import type { Usage } from '../domain/usage.ts';
 
 type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: number }>;
 
-export type RecoveryReason = 'lease_expired' | 'worker_dead' | 'job_lost';
+/** `broken`: it failed, was stopped, or broke off. */
+type ModelCallOutcome = 'answered' | 'broken';
+
+export const RECOVERY_REASONS = ['lease_expired', 'worker_dead', 'job_lost'] as const;
+export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
 
 /**
  * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys.
  */
 export type LogEvent =
-  | Readonly<{ event: 'process_started'; role: string; workerId: string; backend: string; url?: string }>
+  | Readonly<{
+      event: 'process_started';
+      role: string;
+      workerId: string;
+      backend: string;
+      url?: string;
+      monitorUrl?: string;
+    }>
   | Readonly<{ event: 'process_stopping'; signal: string }>
   | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
   | Readonly<{ event: 'migrations_applied'; names: readonly string[] }>
-  | (Readonly<{ event: 'job_claimed'; kind: string; leftovers: boolean; resumeCount: number }> & Step)
+  /** `waitedMs`: since the work was due. */
+  | (Readonly<{
+      event: 'job_claimed';
+      kind: PendingKind;
+      leftovers: boolean;
+      resumeCount: number;
+      waitedMs: number;
+    }> &
+      Step)
   /** A request for a step is about to be sent, and is taken to have that many tokens. */
   | (Readonly<{ event: 'context_measured'; tokens: number; isAnchored: boolean }> & Step)
-  | (Readonly<{ event: 'compaction_finished'; outcome: string; calls: number; strategy?: string; code?: ErrorCode }> &
+  /** A model was asked and has answered, or not. Without `firstChunkMs` nothing came at all. */
+  | (Readonly<{
+      event: 'model_called';
+      purpose: 'step' | 'compaction';
+      model: string;
+      outcome: ModelCallOutcome;
+      firstChunkMs?: number;
+      durationMs: number;
+      usage: Usage;
+      costUsd: number;
+    }> &
       Step)
-  | (Readonly<{ event: 'step_finished'; branch: string; finishReason: string; toolCalls: number }> & Step)
-  | (Readonly<{ event: 'prune_finished'; prunedCount: number; savedTokens: number }> & Step)
+  | (Readonly<{
+      event: 'compaction_finished';
+      outcome: string;
+      calls: number;
+      strategy?: string;
+      code?: ErrorCode;
+      durationMs: number;
+    }> &
+      Step)
+  | (Readonly<{
+      event: 'step_finished';
+      branch: string;
+      finishReason: string;
+      toolCalls: number;
+      durationMs: number;
+    }> &
+      Step)
+  | (Readonly<{ event: 'prune_finished'; prunedCount: number; savedTokens: number; durationMs: number }> & Step)
+  | Readonly<{ event: 'run_ended'; runId: string; sessionId: string; status: RunStatus; reason?: string }>
   | (Readonly<{ event: 'step_failed'; code: ErrorCode; retryInMs?: number; error: SafeError }> & Step)
   | (Readonly<{ event: 'step_fenced' }> & Step)
   /** A heartbeat came back without this run: another worker has it, its step is stopped. */
@@ -27,7 +75,7 @@ export type LogEvent =
   | (Readonly<{ event: 'step_handed_back' }> & Step)
   | (Readonly<{ event: 'step_cancelled' }> & Step)
   | (Readonly<{ event: 'tool_started'; tool: string; callKey: string }> & Step)
-  | (Readonly<{ event: 'tool_finished'; tool: string; callKey: string; success: boolean }> & Step)
+  | (Readonly<{ event: 'tool_finished'; tool: string; callKey: string; success: boolean; durationMs: number }> & Step)
   | (Readonly<{ event: 'tool_outcome_unknown'; tool: string; callKey: string; repeated: boolean }> & Step)
   | Readonly<{ event: 'job_ignored'; runId: string; reason: string }>
   | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
@@ -47,6 +95,7 @@ export type LogEvent =
   | Readonly<{ event: 'bus_error'; error: SafeError }>
   | Readonly<{ event: 'database_connection_lost'; error: SafeError }>
   | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
+  | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>;
 
 /** What may be said of an error in a log: providers put the whole prompt into theirs. */

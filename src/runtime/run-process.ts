@@ -1,6 +1,8 @@
+import { startMonitor } from './api-server.ts';
 import { loadConfig } from './config.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
 import { createLog, toSafeError } from './log.ts';
+import { createProcessMetrics } from './process-metrics.ts';
 
 /** What a process does: it starts its parts onto the stack and returns the URL it serves, if it serves one. */
 export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<string | undefined>;
@@ -20,8 +22,9 @@ export async function runProcess(
     await using stack = new AsyncDisposableStack();
     const deps = stack.use(await openDependencies(config, options));
     const url = await role(deps, stack);
+    const monitorUrl = await monitor(deps, stack);
     const { log, workerId } = deps;
-    const served = url === undefined ? {} : { url };
+    const served = { ...(url !== undefined && { url }), ...(monitorUrl !== undefined && { monitorUrl }) };
     log('info', { event: 'process_started', role: name, workerId, backend: deps.jobs.backend, ...served });
     const signal = await stopped;
     log('info', { event: 'process_stopping', signal });
@@ -29,6 +32,12 @@ export async function runProcess(
     createLog({ level: 'info' })('error', { event: 'process_failed', role: name, error: toSafeError(error) });
     process.exitCode = 1;
   }
+}
+
+async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise<string | undefined> {
+  stack.use(deps.metrics.add(createProcessMetrics()));
+  const { metricsPort } = deps.config;
+  return metricsPort === undefined ? undefined : stack.use(await startMonitor(deps, metricsPort)).url;
 }
 
 /** npm passes a terminal's Ctrl-C on, so that one key press can come twice. */

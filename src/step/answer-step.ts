@@ -11,6 +11,7 @@ import { callModel, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endWholeAnswer } from './end-answer.ts';
 import { endAtLimit, endPostponed, endUnasked } from './end-unasked.ts';
+import { logModelCall } from './log-model-call.ts';
 import { isOpenCall } from './partial-answer.ts';
 import { createTextPreview, previewThinking } from './previews.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
@@ -61,6 +62,17 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
     },
     runCall: (call) => runner.run(call),
   });
+  const { usage = null } = result.response ?? {};
+  const { firstChunkMs, durationMs } = result;
+  const called = {
+    purpose: 'step',
+    model: scope.agent.model,
+    entry: ruler.entry,
+    usage,
+    firstChunkMs,
+    durationMs,
+  } as const;
+  logModelCall(deps.log, scope, called);
   await text.close();
   // A response that could not be written rejects here: none of its tools has started, the recovery takes over.
   await writing.promise;

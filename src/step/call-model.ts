@@ -42,6 +42,10 @@ export type ModelCallResult = Readonly<{
   partial: readonly Part[];
   /** The provider's own word for the finish reason. */
   rawFinishReason: string | null;
+  /** Until the model showed the first sign of an answer; null: it never did. */
+  firstChunkMs: number | null;
+  /** Until the end of the answer, without its tools. */
+  durationMs: number;
 }>;
 
 /**
@@ -61,9 +65,10 @@ export async function callModel(
   const processor = createStreamProcessor(hooks.onText, watchdog.heard, hooks.onToolInput);
   const durable = Promise.withResolvers<readonly Part[]>();
   durable.promise.catch(() => undefined);
-  const answer: { response: ModelResponse | null } = { response: null };
+  const answer: { response: ModelResponse | null; durationMs: number | null } = { response: null, durationMs: null };
   const onEnd = async (event: LanguageModelCallEndEvent<ToolSet>): Promise<void> => {
     watchdog.rest();
+    answer.durationMs = watchdog.elapsedMs();
     if (brokeOff(event)) return;
     try {
       const response = {
@@ -102,6 +107,8 @@ export async function callModel(
     response: answer.response,
     partial: processor.partial(),
     rawFinishReason: processor.rawFinishReason(),
+    firstChunkMs: watchdog.firstChunkMs(),
+    durationMs: answer.durationMs ?? watchdog.elapsedMs(),
   };
 }
 

@@ -4,7 +4,7 @@ import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import { planNext, type StepOutcome } from '../domain/next-step.ts';
 import type { Usage } from '../domain/usage.ts';
-import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
 import { finishStep, type ResponseWrite } from '../store/step-writes.ts';
 import type { StepDeps } from './deps.ts';
@@ -58,7 +58,8 @@ export async function endStep(
   });
   if (!(await passOn(deps, scope, finished, next)) || finished === null) return 'fenced';
   const { branch } = finished;
-  deps.log('info', { event: 'step_finished', ...logFields(scope), branch, finishReason, toolCalls });
+  const measured = { finishReason, toolCalls, durationMs: durationMs(scope) };
+  deps.log('info', { event: 'step_finished', ...logFields(scope), branch, ...measured });
   return 'status' in next[branch] ? 'run-ended' : 'run-goes-on';
 }
 

@@ -117,8 +117,7 @@ export function createStreamProcessor(
     async read(stream) {
       try {
         for await (const part of stream) {
-          // The SDK's own start marks say nothing of the model.
-          if (part.type !== 'start' && part.type !== 'start-step') onSign();
+          if (comesFromModel(part)) onSign();
           observe(part);
         }
       } catch (error) {
@@ -130,6 +129,11 @@ export function createStreamProcessor(
     partial: () => parts.filter((part) => !(isText(part) && part.text === '')),
     rawFinishReason: () => rawFinishReason,
   };
+}
+
+/** The SDK's own marks of a start and of an end that went wrong say nothing of the model. */
+export function comesFromModel({ type }: TextStreamPart<ToolSet>): boolean {
+  return type !== 'start' && type !== 'start-step' && type !== 'error' && type !== 'abort';
 }
 
 function isText(part: Part): part is Extract<Part, { type: 'text' | 'reasoning' }> {

@@ -155,6 +155,7 @@ async function execute(
   deps.log('debug', { event: 'tool_started', ...logged });
   const timeout = AbortSignal.timeout(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);
   const signal = AbortSignal.any([scope.held.signal, timeout]);
+  const startedAtMs = performance.now();
   let outcome: Outcome;
   try {
     const work = tool.execute(call.part.input, {
@@ -171,7 +172,13 @@ async function execute(
     const failure = timedOut ? new Error(`${tool.name} did not finish within its time.`) : error;
     outcome = { state: 'error', output: sanitizeOutput(toErrorOutput(failure)) };
   }
-  deps.log('debug', { event: 'tool_finished', ...logged, success: outcome.state === 'completed' });
+  const success = outcome.state === 'completed';
+  deps.log('debug', {
+    event: 'tool_finished',
+    ...logged,
+    success,
+    durationMs: Math.round(performance.now() - startedAtMs),
+  });
   return outcome;
 }
 

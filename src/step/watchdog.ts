@@ -14,11 +14,18 @@ export type Watchdog = Disposable &
     heard: () => void;
     /** The answer is whole: what follows are tools, which have limits of their own. */
     rest: () => void;
+    /** From the beginning to the first sign; null while there was none. */
+    firstChunkMs: () => number | null;
+    /** Since the beginning. */
+    elapsedMs: () => number;
   }>;
 
 /** Watches over one model call: a stream that stalls would otherwise hold its run for ever. */
 export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
   const controller = new AbortController();
+  const startedAtMs = performance.now();
+  const elapsedMs = (): number => performance.now() - startedAtMs;
+  let firstChunkMs: number | null = null;
   let resting = false;
   const expire = (): void => controller.abort(new DOMException('the model was silent for too long', 'TimeoutError'));
   let timer = setTimeout(expire, timeouts.firstChunkMs);
@@ -29,11 +36,14 @@ export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
   return {
     signal: controller.signal,
     heard() {
+      firstChunkMs ??= elapsedMs();
       if (resting) return;
       clearTimeout(timer);
       timer = setTimeout(expire, timeouts.idleChunkMs);
     },
     rest,
+    firstChunkMs: () => firstChunkMs,
+    elapsedMs,
     [Symbol.dispose]: rest,
   };
 }

@@ -17,6 +17,8 @@ export type CancelOutcome = Readonly<{
   eventSeq: number;
   /** A worker has the run and must be told. */
   notify: boolean;
+  /** This request ended the run: nobody had it. */
+  hasEnded: boolean;
 }>;
 
 /**
@@ -72,7 +74,7 @@ async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Pr
   const eventSeq = await appendEvents(tx, session.id, runId, [
     { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
   ]);
-  return { runId, status: 'cancelled', sessionId: session.id, eventSeq, notify: false };
+  return { runId, status: 'cancelled', sessionId: session.id, eventSeq, notify: false, hasEnded: true };
 }
 
 /** The same for whoever has the session's lock. */
@@ -86,10 +88,10 @@ export async function cancelLocked(
   if (run === undefined) throw new BatonError('not_found', `run ${formatId('run', runId)} does not exist`);
   if (isTerminalRun(run.status) || run.cancel_requested_at !== null) {
     const notify = run.status === 'cancelling';
-    return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify };
+    return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify, hasEnded: false };
   }
   if (run.claim_id === null && !(await hasLeftovers(tx, runId, run.pending_no))) {
-    return { ...(await cancelNow(tx, sessionId, runId)), runId, sessionId, notify: false };
+    return { ...(await cancelNow(tx, sessionId, runId)), runId, sessionId, notify: false, hasEnded: true };
   }
   await tx
     .updateTable('runs')
@@ -99,7 +101,7 @@ export async function cancelLocked(
   const eventSeq = await appendEvents(tx, sessionId, runId, [
     { type: 'run:cancelling', data: { runId: formatId('run', runId) } },
   ]);
-  return { runId, status: 'cancelling', sessionId, eventSeq, notify: true };
+  return { runId, status: 'cancelling', sessionId, eventSeq, notify: true, hasEnded: false };
 }
 
 async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ status: RunStatus; eventSeq: number }> {

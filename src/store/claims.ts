@@ -61,6 +61,8 @@ const claimedSchema = z.object({
     /** Until the run's deadline; null where it has none. */
     timeLeftMs: z.number().nullable(),
     resumeCount: z.number().int(),
+    /** Since the work was due. */
+    waitedMs: z.number(),
     traceparent: z.string().nullable(),
   }),
 });

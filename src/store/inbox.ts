@@ -6,7 +6,7 @@ import type { UserPart } from '../domain/message.ts';
 import type { RunStatus } from '../domain/run.ts';
 import type { RunLimits } from '../domain/run-limits.ts';
 import type { Delivery } from '../domain/session.ts';
-import { cancelLocked } from './cancels.ts';
+import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
@@ -39,8 +39,8 @@ export type AcceptedMessage = Readonly<{
   eventSeq: number;
   /** The job to enqueue, when a run was started. */
   job: JobPayload | null;
-  /** The run whose worker must be told of its cancel. */
-  cancelledRunId: string | null;
+  /** What became of the run that it interrupts. */
+  cancelled: CancelOutcome | null;
 }>;
 
 /**
@@ -76,9 +76,9 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
   // The message after the cancel: what comes later than a cancel is not parked by it.
   const cancelled = place === 'interrupt' ? await cancelLocked(tx, session.id, session.event_seq, active.id) : null;
   const current = { ...session, event_seq: cancelled?.eventSeq ?? session.event_seq };
-  if (cancelled?.status === 'cancelled') return startWith(tx, current, stored);
+  if (cancelled?.status === 'cancelled') return { ...(await startWith(tx, current, stored)), cancelled };
   const accepted = await enqueue(tx, current, stored, null, active);
-  return { ...accepted, cancelledRunId: cancelled?.notify === true ? cancelled.runId : null };
+  return { ...accepted, cancelled };
 }
 
 type StoredMessage = NewInboxMessage & Readonly<{ delivery: Delivery }>;
@@ -89,7 +89,7 @@ async function startWith(tx: Tx, session: LockedSession, message: StoredMessage)
   await insertInboxRow(tx, message, session.inbox_seq + 1, null);
   const { job, eventSeq } = await startRun(tx, { sessionId: session.id, runId });
   const { messageId } = message;
-  return { messageId, runId, queued: false, position: 0, status: 'queued', eventSeq, job, cancelledRunId: null };
+  return { messageId, runId, queued: false, position: 0, status: 'queued', eventSeq, job, cancelled: null };
 }
 
 /** @param runId that takes it up: the active one, or null for the one that is to follow */
@@ -104,7 +104,7 @@ async function enqueue(
   await insertInboxRow(tx, message, session.inbox_seq + 1, runId);
   const promised = runId ?? (await promiseRun(tx, session, message.runId));
   const status = runId === null ? 'queued' : active.status;
-  const accepted = { messageId, runId: promised, status, job: null, cancelledRunId: null };
+  const accepted = { messageId, runId: promised, status, job: null, cancelled: null };
   if (active.kind === 'maintenance') return { ...accepted, queued: false, position: 0, eventSeq: session.event_seq };
   const position = await countWaiting(tx, session.id, session.inbox_seq + 1);
   const eventSeq = await appendEvents(tx, session.id, active.id, [
@@ -166,7 +166,7 @@ async function replayAccepted(
   const position = isWaiting ? await countWaiting(tx, sessionId, known.seq) : 0;
   const status = known.run_id === null ? 'queued' : (await stateOf(tx, known.run_id)).status;
   const eventSeq = session.event_seq;
-  return { messageId, runId, queued: isWaiting, position, status, eventSeq, job: null, cancelledRunId: null };
+  return { messageId, runId, queued: isWaiting, position, status, eventSeq, job: null, cancelled: null };
 }
 
 /** A message waits behind a run that is at work; the first one of a run does not wait behind that. */

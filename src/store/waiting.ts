@@ -3,7 +3,7 @@ import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { UserPart } from '../domain/message.ts';
 import type { Delivery } from '../domain/session.ts';
-import { cancelLocked } from './cancels.ts';
+import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import type { Db, Tx } from './database.ts';
 import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
@@ -89,6 +89,8 @@ export type Removal = Readonly<{
   eventSeq: number;
   /** Of the run that follows a cancelled one at once. */
   job: JobPayload | null;
+  /** The run that began with nothing but what was removed. */
+  cancelled: CancelOutcome | null;
 }>;
 
 /**
@@ -104,18 +106,20 @@ export async function removeWaiting(
     const session = await lockSession(tx, ref.tenantId, ref.sessionId);
     if (messageId !== null) await waitingItem(tx, { ...ref, messageId });
     const removal = await dropWaiting(tx, session, messageId);
-    if (removal === null) return { ids: [], eventSeq: session.event_seq, job: null };
+    if (removal === null) return { ids: [], eventSeq: session.event_seq, job: null, cancelled: null };
     const { dropped, eventSeq } = removal;
     const ids = dropped.map(({ id }) => id);
     const runId = session.active_run_id;
     if (runId === null || (await hasBegun(tx, runId)) || !(await wasStartedBy(tx, runId, dropped))) {
-      return { ids, eventSeq, job: null };
+      return { ids, eventSeq, job: null, cancelled: null };
     }
     const cancelled = await cancelLocked(tx, session.id, eventSeq, runId);
     const { next_run_id: next } = await lockSession(tx, ref.tenantId, ref.sessionId);
-    if (next === null || cancelled.status !== 'cancelled') return { ids, eventSeq: cancelled.eventSeq, job: null };
+    if (next === null || cancelled.status !== 'cancelled') {
+      return { ids, eventSeq: cancelled.eventSeq, job: null, cancelled };
+    }
     // What waited for the end of that run waits no longer.
-    return { ids, ...(await startRun(tx, { sessionId: session.id, runId: next })) };
+    return { ids, ...(await startRun(tx, { sessionId: session.id, runId: next })), cancelled };
   });
 }
 

@@ -17,7 +17,7 @@ async function send(
 ) {
   const ids = { tenantId: 'default', sessionId, messageId: deps.newId(), runId: deps.newId() };
   const accepted = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text }], ...more });
-  if (accepted.cancelledRunId !== null) deps.bus.requestCancel(accepted.cancelledRunId);
+  if (accepted.cancelled?.notify === true) deps.bus.requestCancel(accepted.cancelled.runId);
   if (accepted.job !== null) await deps.jobs.add([accepted.job]);
   return accepted;
 }

@@ -114,6 +114,7 @@ describe('sending a message', () => {
         add: away,
         stateOf: away,
         consume: away,
+        counts: away,
         ping: away,
         [Symbol.asyncDispose]: async () => undefined,
       },

@@ -54,6 +54,7 @@ const ROUTES = [
   'GET /',
   'GET /docs',
   'GET /livez',
+  'GET /metrics',
   'GET /openapi.json',
   'GET /readyz',
   'GET /v1/agents',

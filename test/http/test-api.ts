@@ -7,6 +7,7 @@ import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { HttpDeps } from '../../src/http/http-deps.ts';
 import { startHttpServer } from '../../src/http/server.ts';
+import { createMetrics } from '../../src/metrics/metrics.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
 import type { LogEvent } from '../../src/runtime/log.ts';
 import { newId } from '../../src/runtime/new-id.ts';
@@ -75,6 +76,7 @@ export async function testDeps(
     modelRegistry: MODEL_REGISTRY,
     toolsOf: async () => [],
     log: (_level, event) => void noted.logged.push(event),
+    metrics: createMetrics(),
     readiness: async () => ({ ready: true, checks: { database: { ok: true } } }),
     newId,
     ...overrides,
@@ -134,6 +136,7 @@ function notingQueues(added: JobPayload[]): JobQueues {
     backend: 'postgres',
     add: async (jobs) => void added.push(...jobs),
     stateOf: unused,
+    counts: unused,
     consume: unused,
     ping: async () => undefined,
     [Symbol.asyncDispose]: async () => undefined,

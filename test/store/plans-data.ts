@@ -9,7 +9,7 @@ export const LEASED = { from: 101, upto: 200 };
 export const DUE = { from: 201, upto: 300 };
 export const DELAYED = { from: 301, upto: 400 };
 export const EXPIRED = { from: 401, upto: 420 };
-const WAITING = { from: 421, upto: 500 };
+export const WAITING = { from: 421, upto: 500 };
 /** Who has the leased and the expired runs: `worker-0` and so on, in turn. */
 export const WORKERS = 8;
 export const CHUNKS_PER_MESSAGE = 50;

@@ -27,6 +27,7 @@ import {
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
+import { countActiveRuns } from '../../src/store/state-counts.ts';
 import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
 import { forgetDeadWorker, sightWorkers } from '../../src/store/workers.ts';
@@ -44,6 +45,7 @@ import {
   runId,
   SESSION_COUNT,
   sessionId,
+  WAITING,
   WORKERS,
 } from './plans-data.ts';
 
@@ -198,6 +200,16 @@ describe('the search for lost work never looks at runs that have ended', () => {
     const { access, result } = await watched.watch((db) => renewLeases(db, claims, 30_000));
     expect(result).toHaveLength(limit);
     expectAccess(access, ['runs_pkey'], limit);
+  });
+});
+
+describe('the counts for metrics', () => {
+  it('look at the runs that have not ended, and at no others', async () => {
+    const { access, result } = await watched.watch(countActiveRuns);
+    const active = WAITING.upto - LEASED.from + 1;
+    expect(result.reduce((sum, { count }) => sum + count, 0)).toBe(active);
+    // What other tests have changed is there twice until the next vacuum.
+    expectAccess(access, ['runs_one_active_per_session'], 2 * active);
   });
 });
 

@@ -2,12 +2,13 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
-import { type CancelOutcome, requestCancel, requestSessionCancel } from '../../store/cancels.ts';
+import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
 import { idParams, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 import { runBody, toRunBody } from '../run-body.ts';
+import { tellCancelled } from '../tell-cancelled.ts';
 
 const tags = ['cancel'];
 
@@ -80,7 +81,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const { outcome, eventSeq } = await requestSessionCancel(db, tenantOf(c), id, queue === 'clear');
     deps.bus.announce(id, eventSeq);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
-    tell(deps, outcome);
+    tellCancelled(deps, outcome);
     const { runId, status } = outcome;
     return c.json({ sessionId, runId: formatId('run', runId), status }, isTerminalRun(status) ? 200 : 202);
   });
@@ -88,14 +89,8 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(cancelRun, async (c) => {
     const runId = c.req.valid('param').id;
     const { wait = 0 } = c.req.valid('query');
-    tell(deps, await requestCancel(db, tenantOf(c), runId));
+    tellCancelled(deps, await requestCancel(db, tenantOf(c), runId));
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json(toRunBody(run), isTerminalRun(run.status) ? 200 : 202);
   });
-}
-
-/** After the commit: readers are told of the events, the worker that has the run of the request. */
-function tell({ bus }: HttpDeps, outcome: CancelOutcome): void {
-  bus.announce(outcome.sessionId, outcome.eventSeq);
-  if (outcome.notify) bus.requestCancel(outcome.runId);
 }

@@ -42,6 +42,7 @@ const LINKS = {
   runs: '/v1/runs',
   live: '/livez',
   ready: '/readyz',
+  metrics: '/metrics',
 };
 
 const INFO = {

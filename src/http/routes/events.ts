@@ -69,12 +69,18 @@ export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-function stream(c: Context<HttpEnv>, { db, bus, log }: HttpDeps, sessionId: string, afterSeq: number | null): Response {
+function stream(
+  c: Context<HttpEnv>,
+  { db, bus, log, metrics }: HttpDeps,
+  sessionId: string,
+  afterSeq: number | null,
+): Response {
   const signal = untilGone(c);
   const onError = (error: unknown): void =>
     log('warn', { event: 'database_connection_lost', error: toSafeError(error) });
   const items = openEventStream({ db, bus, onError }, { tenantId: tenantOf(c), sessionId, afterSeq, signal });
-  const response = sseResponse(items, { signal });
+  const reader = metrics.http.readerJoined();
+  const response = sseResponse(items, { signal, onEnd: () => reader[Symbol.dispose]() });
   if (c.req.method !== 'HEAD') return response;
   // Nobody reads the body of an answer to HEAD, so nobody would ever end the stream.
   void response.body?.cancel();

@@ -31,7 +31,7 @@ const readyz = createRoute({
 });
 
 /** For load balancers and supervisors. */
-export function registerHealthRoutes(app: BatonApp, { readiness }: HttpDeps): void {
+export function registerHealthRoutes(app: BatonApp, { readiness }: Pick<HttpDeps, 'readiness'>): void {
   app.openapi(livez, (c) => c.json({ status: 'ok' as const }, 200));
 
   app.openapi(readyz, async (c) => {

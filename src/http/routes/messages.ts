@@ -13,6 +13,7 @@ import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { messageBody, toMessageBody } from '../message-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { tellCancelled } from '../tell-cancelled.ts';
 
 const tags = ['messages'];
 const acceptedBody = z
@@ -104,7 +105,7 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     });
     if (accepted !== undefined) {
       bus.announce(sessionId, accepted.eventSeq);
-      if (accepted.cancelledRunId !== null) bus.requestCancel(accepted.cancelledRunId);
+      if (accepted.cancelled !== null) tellCancelled(deps, accepted.cancelled);
       if (accepted.job !== null) await dispatchJob(deps, accepted.job);
     }
     return c.json(body, 202, isReplay ? REPLAYED : {});

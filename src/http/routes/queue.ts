@@ -8,6 +8,7 @@ import { dispatchJob } from '../dispatch.ts';
 import { idField, idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+import { tellCancelled } from '../tell-cancelled.ts';
 
 const tags = ['queue'];
 
@@ -93,6 +94,7 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, bus, newId } = deps;
   const removeAndTell = async (tenantId: string, sessionId: string, messageId: string | null): Promise<Removal> => {
     const removal = await removeWaiting(db, { tenantId, sessionId, messageId });
+    if (removal.cancelled !== null) tellCancelled(deps, removal.cancelled);
     bus.announce(sessionId, removal.eventSeq);
     if (removal.job !== null) await dispatchJob(deps, removal.job);
     return removal;

@@ -1,0 +1,18 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import type { BatonApp, HttpDeps } from '../http-deps.ts';
+
+const metrics = createRoute({
+  method: 'get',
+  path: '/metrics',
+  tags: ['health'],
+  summary: 'What this process counts and measures, for Prometheus',
+  responses: { 200: { description: 'The text format.', content: { 'text/plain': { schema: z.string() } } } },
+});
+
+/** https://prometheus.io/docs/instrumenting/exposition_formats/ */
+const TEXT_FORMAT = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' };
+
+/** For Prometheus. */
+export function registerMetricsRoute(app: BatonApp, { metrics: source }: Pick<HttpDeps, 'metrics'>): void {
+  app.openapi(metrics, async (c) => c.text(await source.text(), 200, TEXT_FORMAT));
+}

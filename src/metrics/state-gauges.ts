@@ -1,0 +1,117 @@
+import { Gauge, Registry } from 'prom-client';
+import { ACTIVE_RUN_STATUSES, PENDING_KINDS } from '../domain/run.ts';
+import { SESSION_STATUSES } from '../domain/session.ts';
+import { JOB_COUNT_STATES, type JobQueues } from '../queues/job-queue.ts';
+import { type Log, toSafeError } from '../runtime/log.ts';
+import { within } from '../runtime/within.ts';
+import type { Db } from '../store/database.ts';
+import { countActiveRuns, countSessions } from '../store/state-counts.ts';
+import { sightWorkers } from '../store/workers.ts';
+import type { MetricsSource } from './metrics.ts';
+
+/** Several who scrape, or one who is impatient, cost the database one look a second. */
+const FRESH_FOR_MS = 1_000;
+
+/** Sessions may be millions, and how many of them rest changes slowly. */
+const SESSIONS_FRESH_FOR_MS = 60_000;
+
+const PATIENCE_MS = 2_000;
+
+type StateDeps = Readonly<{ db: Db; jobs: Pick<JobQueues, 'counts'>; log: Log }>;
+type Labelled = readonly [labels: Record<string, string>, value: number];
+
+/**
+ * What database and queue say of the whole service, read when somebody asks. The same from every process that shows it:
+ * take the maximum, not the sum. What cannot be read is left out rather than shown as it was.
+ */
+export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
+  const registry = new Registry();
+  const gauge = (name: string, help: string, labelNames: readonly string[]) => {
+    const made = new Gauge({ name, help, labelNames: [...labelNames], registers: [registry] });
+    const show = (values: readonly Labelled[]): void => {
+      made.reset();
+      // Without labels it would go on with a 0 that nobody has counted.
+      if (labelNames.length === 0) made.remove();
+      for (const [labels, value] of values) made.set(labels, value);
+    };
+    show([]);
+    return show;
+  };
+  const runs = gauge('baton_runs', 'Runs that have not ended, by status.', ['status']);
+  const oldest = gauge(
+    'baton_oldest_due_job_age_seconds',
+    'Since the oldest work that nobody has claimed was due, by kind; 0 where none is due.',
+    ['kind'],
+  );
+  const queued = gauge('baton_queue_jobs', 'Jobs in the queues, by kind and state.', ['kind', 'state']);
+  const sessions = gauge('baton_sessions', 'Sessions by status; up to a minute old.', ['status']);
+  const workers = gauge('baton_workers_alive', 'Workers that hold their lock.', []);
+
+  const sources = [
+    source('database', FRESH_FOR_MS, log, [runs, oldest], async () => {
+      const counts = await countActiveRuns(db);
+      runs(ACTIVE_RUN_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
+      oldest(
+        PENDING_KINDS.map((kind) => {
+          const waits = counts.map((row) => (row.kind === kind ? (row.oldestDueMs ?? 0) : 0));
+          return [{ kind }, Math.max(0, ...waits) / 1000];
+        }),
+      );
+    }),
+    source('database', FRESH_FOR_MS, log, [workers], async () => {
+      const sighted = await sightWorkers(db);
+      workers([[{}, sighted.filter(({ lockFree }) => !lockFree).length]]);
+    }),
+    source('database', SESSIONS_FRESH_FOR_MS, log, [sessions], async () => {
+      const counts = await countSessions(db);
+      sessions(SESSION_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
+    }),
+    source('queue', FRESH_FOR_MS, log, [queued], async () => {
+      const counts = await jobs.counts();
+      queued(
+        PENDING_KINDS.flatMap((kind) =>
+          JOB_COUNT_STATES.map((state): Labelled => [{ kind, state }, counts[kind][state]]),
+        ),
+      );
+    }),
+  ];
+  return {
+    registry,
+    async refresh() {
+      await Promise.all(sources.map((refresh) => refresh()));
+    },
+  };
+}
+
+type ShowValues = (values: readonly Labelled[]) => void;
+
+/** Reads no more often than this, once for all who ask meanwhile; nobody waits long for a database that is away. */
+function source(
+  name: 'database' | 'queue',
+  freshForMs: number,
+  log: Log,
+  shown: readonly ShowValues[],
+  read: () => Promise<void>,
+): () => Promise<void> {
+  let reading: Promise<void> | null = null;
+  let freshUntilMs = Number.NEGATIVE_INFINITY;
+  const look = async (): Promise<void> => {
+    try {
+      await within(PATIENCE_MS, read());
+      freshUntilMs = performance.now() + freshForMs;
+    } catch (error) {
+      for (const show of shown) show([]);
+      log('warn', { event: 'metrics_source_failed', source: name, error: toSafeError(error) });
+    } finally {
+      reading = null;
+    }
+  };
+  return async () => {
+    if (reading === null && performance.now() >= freshUntilMs) reading = look();
+    await reading;
+  };
+}
+
+function sum(rows: readonly Readonly<{ count: number }>[]): number {
+  return rows.reduce((total, { count }) => total + count, 0);
+}
