@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { contextPolicySchema } from '../domain/context/policy.ts';
 import { runLimitsSchema } from '../domain/run-limits.ts';
+import { mcpServersSchema } from './mcp-servers.ts';
+import { pinnedToolsSchema } from './pinned-tools.ts';
 import { toolLimitsSchema, toolSourceSchema } from './tool-sources.ts';
 
 const positive = z.number().int().positive();
@@ -15,6 +17,8 @@ export const agentSchema = z.strictObject({
   instructions: z.string().default(''),
   /** Where its tools come from, in the order in which the model is offered them. */
   tools: z.array(toolSourceSchema).default([]),
+  /** MCP servers of its own, beside those of the configuration. */
+  mcpServers: mcpServersSchema.default({}),
   /** What differs from the limits of its tools, by their names. */
   toolLimits: toolLimitsSchema.default({}),
   limits: z.strictObject({ ...runLimitsSchema.shape, toolConcurrency: positive.max(64).optional() }).default({}),
@@ -22,7 +26,12 @@ export const agentSchema = z.strictObject({
     .strictObject({ temperature: z.number().min(0).max(2).optional(), maxOutputTokens: positive.optional() })
     .default({}),
   context: contextPolicySchema.prefault({}),
+  /** What its MCP servers offered when the session was created; a definition has none. */
+  pinnedTools: pinnedToolsSchema.optional(),
 });
+
+/** What stands in an agent's file. */
+export const agentFileSchema = agentSchema.omit({ pinnedTools: true });
 
 export type Agent = z.infer<typeof agentSchema>;
 

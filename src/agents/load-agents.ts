@@ -4,7 +4,7 @@ import { parse as parseYaml } from 'yaml';
 import type { z } from 'zod';
 import { summarizingAgent } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
-import { type Agent, type AgentCatalogue, agentSchema } from './agent.ts';
+import { type Agent, type AgentCatalogue, agentFileSchema } from './agent.ts';
 
 /**
  * Reads every `*.yaml` file of a folder as an agent.
@@ -62,7 +62,7 @@ function readAgent(file: string): Agent {
   } catch (error) {
     throw new BatonError('config_invalid', `${file}: not valid YAML`, { cause: error });
   }
-  const parsed = agentSchema.safeParse(content);
+  const parsed = agentFileSchema.safeParse(content);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map((issue) => problemOf(issue));
   throw new BatonError('config_invalid', `${file}: ${problems.join('; ')}`, { cause: parsed.error });

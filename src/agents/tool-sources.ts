@@ -3,21 +3,76 @@ import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 
 const positive = z.number().int().positive();
 
-/** Where an agent's tools come from: the name of a tool or of a tool set, or exactly one of these keys. */
+/** Providers take no other names. */
+export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+
+const variable = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable');
+/** Values of headers, each from the environment: no secret stands in a file or in a session. */
+export const headersFromEnv = z.record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header'), variable);
+export const variables = z.array(variable);
+
+/** A URL that says where, and no more: credentials belong in the environment. */
+export const httpUrl = z
+  .url({ protocol: /^https?$/, error: 'a URL with http:// or https://' })
+  .refine((url) => !URL.canParse(url) || new URL(url).username === '', 'must hold no credentials');
+
+const httpToolSchema = z.strictObject({
+  name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
+  description: z.string().min(1),
+  url: httpUrl,
+  method: z.enum(['POST', 'PUT', 'PATCH']).default('POST'),
+  headersFromEnv: headersFromEnv.default({}),
+  /** A JSON Schema of an object. */
+  inputSchema: z.looseObject({ type: z.literal('object') }),
+  /** How long the whole call may take. */
+  timeoutMs: positive.max(3_600_000).default(30_000),
+  /** Bytes of the answer that are read; the rest is left out. */
+  maxResponseBytes: positive.max(16 * 1024 * 1024).default(1024 * 1024),
+  /** The variable with the secret that requests are signed with. */
+  signingSecretEnv: variable.optional(),
+  /** What the endpoint promises, as in `Tool`. */
+  idempotent: z.boolean().default(false),
+  readOnly: z.boolean().default(false),
+});
+export type HttpToolConfig = Readonly<z.infer<typeof httpToolSchema>>;
+
+export const SERVER_NAME = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'lower-case letters, digits and -, at most 32');
+
+const toolNames = z.array(z.string().min(1));
+const KINDS = ['module', 'http', 'mcp'] as const;
+
+/** Exactly one of its kinds; `include` and `exclude` name tools as their MCP server does. */
 const toolSourceObjectSchema = z
   .strictObject({
     /** A TypeScript or JavaScript module, relative to the agents' folder. */
     module: z.string().min(1).optional(),
+    /** An endpoint that is sent the input. */
+    http: httpToolSchema.optional(),
+    /** An MCP server. */
+    mcp: SERVER_NAME.optional(),
+    include: toolNames.optional(),
+    exclude: toolNames.optional(),
   })
-  .refine((source) => Object.keys(source).length > 0, 'a tool is a name, or one of: module');
+  .refine((source) => kindsOf(source).length === 1, `a tool is a name, or one of: ${KINDS.join(', ')}`)
+  .refine(
+    ({ mcp, include, exclude }) => mcp !== undefined || (include === undefined && exclude === undefined),
+    'include and exclude are about mcp',
+  );
 
+const kindsOf = (source: object) => KINDS.filter((kind) => kind in source);
+
+/** Where an agent's tools come from: the name of a tool or of a tool set, a module, an endpoint or an MCP server. */
 export const toolSourceSchema = z.union([z.string().min(1), toolSourceObjectSchema]);
 export type ToolSource = Readonly<z.infer<typeof toolSourceSchema>> | string;
+export type McpSource = Readonly<{ mcp: string; include?: readonly string[]; exclude?: readonly string[] }>;
 
 /** The source as lists show it. */
 export function toolSourceLabel(source: ToolSource): string {
   if (typeof source === 'string') return source;
-  return `module:${source.module}`;
+  if (source.http !== undefined) return `http:${source.http.name}`;
+  return source.mcp === undefined ? `module:${source.module}` : `mcp:${source.mcp}`;
 }
 
 /** Which limits a tool has of its own, beside `maxOutputChars`. */

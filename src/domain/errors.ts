@@ -28,6 +28,7 @@ export const ERROR_CODES = [
   'silent_truncation',
   'store_unavailable',
   'timeout',
+  'tools_unavailable',
   'transport',
 ] as const;
 

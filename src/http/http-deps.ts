@@ -12,6 +12,7 @@ import type { Log } from '../runtime/log.ts';
 import type { ModelPort } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
+import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 
 export type HttpDeps = Readonly<{
   db: Db;
@@ -21,6 +22,8 @@ export type HttpDeps = Readonly<{
   models: ModelPort;
   modelRegistry: readonly ModelEntry[];
   toolsOf: ToolCatalogue;
+  /** The agent as a new session keeps it. @throws BatonError `tools_unavailable` */
+  pinTools: McpServers['pin'];
   log: Log;
   readiness: () => Promise<Readiness>;
   metrics: Pick<Metrics, 'http' | 'text'>;

@@ -45,6 +45,7 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   silent_truncation: { status: 502, title: 'The model provider cut the request' },
   store_unavailable: { status: 503, title: 'Store unavailable' },
   timeout: { status: 504, title: 'Timeout' },
+  tools_unavailable: { status: 503, title: 'A server of tools is unavailable' },
   transport: { status: 502, title: 'Connection to the model provider failed' },
   unauthenticated: { status: 401, title: 'No valid API key' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },

@@ -72,6 +72,22 @@ const configSchema = z.strictObject({
     .optional(),
   /** File (YAML or JSON) with what is to be known of models: a list of entries that add to the registry or change it. */
   modelsFile: z.string().min(1).optional(),
+  /** File (YAML or JSON) with the MCP servers that every agent may name. */
+  mcpFile: z.string().min(1).optional(),
+  /** Lets HTTP tools reach private, loopback and link-local addresses, whatever their host. */
+  httpToolsAllowPrivate: z.stringbool().or(z.boolean()).default(false),
+  /** Hosts of HTTP tools that may be at any address. As a variable: names, separated by commas. */
+  httpToolsAllowedHosts: z
+    .preprocess(
+      (value) => (typeof value === 'string' ? value.split(',').map((host) => host.trim()) : value),
+      z.array(
+        z
+          .string()
+          .regex(/^[A-Za-z0-9.:_-]+$/, 'names of hosts')
+          .toLowerCase(),
+      ),
+    )
+    .default([]),
   /** Where the providers `simulated`, `simulated-chat` and `simulated-anthropic` answer. Without it they do not exist. */
   simulatorUrl: url('http').optional(),
 });
@@ -106,6 +122,9 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   anthropicBaseUrl: 'ANTHROPIC_BASE_URL',
   model: 'BATON_MODEL',
   modelsFile: 'BATON_MODELS_FILE',
+  mcpFile: 'BATON_MCP_FILE',
+  httpToolsAllowPrivate: 'BATON_HTTP_TOOLS_ALLOW_PRIVATE',
+  httpToolsAllowedHosts: 'BATON_HTTP_TOOLS_ALLOWED_HOSTS',
   simulatorUrl: 'BATON_SIMULATOR_URL',
 };
 
@@ -136,7 +155,7 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
   });
   if (parsed.success) return Object.freeze(withRenewableLease(parsed.data));
   const problems = parsed.error.issues.map((issue) => {
-    const key = issue.path.join('.');
+    const key = String(issue.path[0]);
     const variable = VARIABLES[key as keyof Config];
     return variable === undefined ? issue.message : `${variable} (${key}): ${issue.message}`;
   });

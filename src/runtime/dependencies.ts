@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import type { AgentCatalogue } from '../agents/agent.ts';
 import { loadAgents } from '../agents/load-agents.ts';
 import { loadModels } from '../agents/load-models.ts';
+import { loadMcpServers } from '../agents/mcp-servers.ts';
 import { createModels } from '../agents/providers.ts';
 import type { ToolLimits } from '../agents/tool-sources.ts';
 import type { ModelEntry, ModelOverride } from '../domain/context/model-registry.ts';
@@ -20,7 +21,10 @@ import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
 import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';
 import { checkAgentTools } from '../tools/check-agent-tools.ts';
+import type { Environment } from '../tools/environment.ts';
+import { createHttpTool } from '../tools/http/http-tool.ts';
 import { createModuleLoader } from '../tools/load-module.ts';
+import { createMcpServers, type McpServers } from '../tools/mcp/mcp-servers.ts';
 import { createSessionTools } from '../tools/session-tools.ts';
 import type { Tool } from '../tools/tool.ts';
 import { workspaceLimitsOf } from '../tools/workspace/workspace-limits.ts';
@@ -47,6 +51,8 @@ export type Dependencies = AsyncDisposable &
     /** What is known of the models: limits, prices, media types. */
     modelRegistry: readonly ModelEntry[];
     toolsOf: ToolCatalogue;
+    /** The agent as a new session keeps it: with what its MCP servers offer now. */
+    pinTools: McpServers['pin'];
     newId: () => string;
     workerId: string;
   }>;
@@ -61,6 +67,8 @@ export type DependencyOptions = Readonly<{
   modelOverrides?: readonly ModelOverride[];
   /** Tool sets beside the built-in ones. */
   toolSets?: Readonly<Record<string, readonly Tool[]>>;
+  /** Where the variables are that agents and MCP servers name. Default: that of the process. */
+  environment?: Environment;
 }>;
 
 /**
@@ -86,10 +94,15 @@ export async function openDependencies(config: Config, options: DependencyOption
   const agents = options.agents ?? loadAgents(config.agentsDir, config.model);
   const workspace = (limits: ToolLimits) =>
     createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
+  const environment = options.environment ?? process.env;
+  const mcp = stack.use(createMcpServers(loadMcpServers(config.mcpFile), { environment, log }));
+  const outbound = { allowPrivate: config.httpToolsAllowPrivate, allowedHosts: config.httpToolsAllowedHosts };
   const toolsOf = createToolCatalogue({
     sets: { workspace, ...options.toolSets },
     builtIn: createSessionTools(db),
     loadModule: createModuleLoader(config.agentsDir, config.workspaceDir),
+    createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
+    mcp,
   });
   await checkAgentTools(agents, toolsOf);
   const dependencies = {
@@ -105,6 +118,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     models: createModels(config),
     modelRegistry: loadModels(config.modelsFile, options.modelOverrides),
     toolsOf,
+    pinTools: mcp.pin,
     newId,
     workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,
   };

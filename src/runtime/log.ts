@@ -77,6 +77,23 @@ export type LogEvent =
   | (Readonly<{ event: 'tool_started'; tool: string; callKey: string }> & Step)
   | (Readonly<{ event: 'tool_finished'; tool: string; callKey: string; success: boolean; durationMs: number }> & Step)
   | (Readonly<{ event: 'tool_outcome_unknown'; tool: string; callKey: string; repeated: boolean }> & Step)
+  | Readonly<{ event: 'mcp_server_connected'; server: string; tools: number }>
+  /** It cannot be reached, or its connection broke: the next use waits for that long and then tries again. */
+  | Readonly<{ event: 'mcp_server_failed'; server: string; retryInMs: number; error: SafeError }>
+  | Readonly<{ event: 'mcp_server_output'; server: string; line: string }>
+  /** It offers other tools than before: new sessions get them. */
+  | Readonly<{ event: 'mcp_tools_changed'; server: string; tools: number }>
+  /** An agent names tools that the server does not offer. */
+  | Readonly<{ event: 'mcp_tools_missing'; server: string; agent: string; tools: readonly string[] }>
+  /** A session calls a tool that is not what it was when the session was created. */
+  | Readonly<{
+      event: 'mcp_tool_drifted';
+      server: string;
+      tool: string;
+      change: 'changed' | 'gone';
+      sessionId: string;
+      runId: string;
+    }>
   | Readonly<{ event: 'job_ignored'; runId: string; reason: string }>
   | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>

@@ -1,11 +1,13 @@
 import type { Agent } from '../agents/agent.ts';
-import { type ToolLimits, type ToolSource, toolSourceLabel } from '../agents/tool-sources.ts';
+import { namePrefix } from '../agents/pinned-tools.ts';
+import { type HttpToolConfig, type ToolLimits, type ToolSource, toolSourceLabel } from '../agents/tool-sources.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { LoadToolModule } from './load-module.ts';
+import type { McpServers } from './mcp/mcp-servers.ts';
 import type { Tool } from './tool.ts';
 
 /** What decides which tools a session has. */
-type AgentTools = Pick<Agent, 'name' | 'tools' | 'toolLimits'>;
+type AgentTools = Pick<Agent, 'name' | 'tools' | 'toolLimits' | 'mcpServers' | 'pinnedTools'>;
 
 /**
  * The tools of an agent, each name once; built once for the same definition.
@@ -22,6 +24,8 @@ type ToolCatalogueOptions = Readonly<{
   /** Tools that every agent with a tool has, whether it names them or not; no other tool takes their names. */
   builtIn?: readonly Tool[];
   loadModule?: LoadToolModule;
+  createHttpTool?: (config: HttpToolConfig, key: string) => Tool;
+  mcp?: Pick<McpServers, 'toolsOf'>;
 }>;
 
 /** Definitions whose tools are kept: those of the agents, and of the sessions of their earlier versions. */
@@ -30,7 +34,7 @@ const MAX_KEPT = 500;
 export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogue {
   const kept = new Map<string, Promise<readonly Tool[]>>();
   return (agent) => {
-    const key = JSON.stringify([agent.name, agent.tools, agent.toolLimits]);
+    const key = keyOfAgent(agent);
     const known = kept.get(key);
     if (known !== undefined) return known;
     const built = buildTools(options, agent);
@@ -41,6 +45,12 @@ export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogu
     if (kept.size > MAX_KEPT && !oldest.done) kept.delete(oldest.value);
     return built;
   };
+}
+
+/** Pinned definitions count by their hash: they may be long. */
+function keyOfAgent({ name, tools, toolLimits, mcpServers, pinnedTools = {} }: AgentTools): string {
+  const pins = Object.entries(pinnedTools).map(([server, { hash }]) => [server, hash]);
+  return JSON.stringify([name, tools, toolLimits, mcpServers, pins]);
 }
 
 async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Promise<readonly Tool[]> {
@@ -54,22 +64,23 @@ async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Pro
   };
   for (const [index, source] of agent.tools.entries()) {
     const key = keyOf(source, index);
-    for (const tool of await toolsOfSource(options, named, agent.name, source, key)) add(key, tool);
+    for (const tool of await toolsOfSource(options, named, agent, source, key)) add(key, tool);
   }
   if (tools.size > 0) for (const tool of builtIn) tools.set(tool.name, tool);
-  return withLimits(tools, agent.toolLimits);
+  return withLimits(tools, agent);
 }
 
 /** The key of a source as the errors name it: `tools.0`, `tools.1.module`. */
 function keyOf(source: ToolSource, index: number): string {
   if (typeof source === 'string') return `tools.${index}`;
-  return `tools.${index}.${Object.keys(source)[0]}`;
+  const kind = (['module', 'http', 'mcp'] as const).find((candidate) => source[candidate] !== undefined);
+  return `tools.${index}.${kind}`;
 }
 
 async function toolsOfSource(
-  { loadModule }: ToolCatalogueOptions,
+  { loadModule, createHttpTool, mcp: servers }: ToolCatalogueOptions,
   named: ReadonlyMap<string, readonly Tool[]>,
-  agentName: string,
+  agent: AgentTools,
   source: ToolSource,
   key: string,
 ): Promise<readonly Tool[]> {
@@ -78,7 +89,12 @@ async function toolsOfSource(
     if (tools !== undefined) return tools;
     throw new BatonError('config_invalid', `${key}: there is no tool or tool set named ${source}`);
   }
-  if (source.module !== undefined && loadModule !== undefined) return loadModule(source.module, agentName, key);
+  const { module, http, mcp, include, exclude } = source;
+  if (module !== undefined && loadModule !== undefined) return loadModule(module, agent.name, key);
+  if (http !== undefined && createHttpTool !== undefined) return [createHttpTool(http, key)];
+  if (mcp !== undefined && servers !== undefined) {
+    return servers.toolsOf(agent, { mcp, ...(include && { include }), ...(exclude && { exclude }) }, key);
+  }
   throw new BatonError('config_invalid', `${key}: ${toolSourceLabel(source)} cannot be had here`);
 }
 
@@ -94,13 +110,19 @@ function namedTools({ sets, builtIn = [] }: ToolCatalogueOptions, limits: ToolLi
   return named;
 }
 
-function withLimits(tools: ReadonlyMap<string, Tool>, limits: ToolLimits): readonly Tool[] {
-  const unknown = Object.keys(limits).find((name) => !tools.has(name));
+function withLimits(tools: ReadonlyMap<string, Tool>, agent: AgentTools): readonly Tool[] {
+  const { toolLimits } = agent;
+  const prefixes = agent.tools.flatMap((source) =>
+    typeof source === 'string' || source.mcp === undefined ? [] : [namePrefix(source.mcp)],
+  );
+  // What a server offers is known when a session is created, and may be something else for the next one.
+  const isKnown = (name: string): boolean => tools.has(name) || prefixes.some((prefix) => name.startsWith(prefix));
+  const unknown = Object.keys(toolLimits).find((name) => !isKnown(name));
   if (unknown !== undefined) {
     throw new BatonError('config_invalid', `toolLimits.${unknown}: the agent has no tool of this name`);
   }
   return [...tools.values()].map((tool) => {
-    const maxOutputChars = limits[tool.name]?.maxOutputChars;
+    const maxOutputChars = toolLimits[tool.name]?.maxOutputChars;
     return maxOutputChars === undefined ? tool : { ...tool, maxOutputChars };
   });
 }

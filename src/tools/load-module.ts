@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
+import { TOOL_NAME } from '../agents/tool-sources.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ToolModuleContext } from './define-tool.ts';
 import type { Tool } from './tool.ts';
@@ -17,9 +18,6 @@ const isFunction = (value: unknown): boolean => typeof value === 'function';
 
 const isObjectSchema = (value: unknown): boolean =>
   value instanceof z.ZodType || z.looseObject({ type: z.literal('object') }).safeParse(value).success;
-
-/** Providers take no other names. */
-const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 
 const toolSchema = z.looseObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),

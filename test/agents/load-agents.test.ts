@@ -55,6 +55,7 @@ describe('a folder of agents', () => {
       model: 'openai/gpt-5.4',
       instructions: '',
       tools: [],
+      mcpServers: {},
       toolLimits: {},
       limits: {},
       settings: {},
@@ -77,6 +78,15 @@ describe('a folder of agents', () => {
     ['a tool that is not a name', `${WRITER}tools: [read, 3]\n`, 'tools.1: '],
     ['a tool source that is none', `${WRITER}tools: [{ modul: ./a.ts }]\n`, 'tools.0: Unrecognized key: "modul"'],
     ['a tool source that says nothing', `${WRITER}tools: [{}]\n`, 'tools.0: a tool is a name, or one of: module'],
+    ['two sources in one', `${WRITER}tools: [{ module: ./a.ts, mcp: docs }]\n`, 'tools.0: a tool is a name, or one of'],
+    [
+      'a choice without a server',
+      `${WRITER}tools: [{ module: ./a.ts, include: [b] }]\n`,
+      'tools.0: include and exclude',
+    ],
+    ['an endpoint without a URL', `${WRITER}tools: [a, { http: { name: b, description: c } }]\n`, 'tools.1.http.url: '],
+    ['an MCP server that is none', `${WRITER}mcpServers: { docs: { args: [] } }\n`, 'mcpServers.docs: either command'],
+    ['definitions that a session would have', `${WRITER}pinnedTools: {}\n`, 'Unrecognized key: "pinnedTools"'],
     ['a module that is no path', `${WRITER}tools: [read, { module: 3 }]\n`, 'tools.1.module: '],
     [
       'a tool limit out of range',

@@ -75,6 +75,7 @@ export async function testDeps(
     models: createModels({ simulatorUrl: 'http://127.0.0.1:9' }),
     modelRegistry: MODEL_REGISTRY,
     toolsOf: async () => [],
+    pinTools: async (agent) => agent,
     log: (_level, event) => void noted.logged.push(event),
     metrics: createMetrics(),
     readiness: async () => ({ ready: true, checks: { database: { ok: true } } }),

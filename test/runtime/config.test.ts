@@ -61,6 +61,9 @@ const EVERY_VARIABLE = [
   ['ANTHROPIC_BASE_URL', 'https://gateway.example/v1', 'anthropicBaseUrl', 'https://gateway.example/v1'],
   ['BATON_MODEL', 'openai/gpt-5.4', 'model', 'openai/gpt-5.4'],
   ['BATON_MODELS_FILE', '/etc/models.yaml', 'modelsFile', '/etc/models.yaml'],
+  ['BATON_MCP_FILE', '/etc/mcp.yaml', 'mcpFile', '/etc/mcp.yaml'],
+  ['BATON_HTTP_TOOLS_ALLOW_PRIVATE', 'true', 'httpToolsAllowPrivate', true],
+  ['BATON_HTTP_TOOLS_ALLOWED_HOSTS', 'Tools.internal, ::1', 'httpToolsAllowedHosts', ['tools.internal', '::1']],
   ['BATON_SIMULATOR_URL', 'http://127.0.0.1:4500', 'simulatorUrl', 'http://127.0.0.1:4500'],
 ] as const;
 
@@ -84,6 +87,8 @@ describe('the configuration', () => {
       idleChunkTimeoutMs: IDLE_CHUNK_TIMEOUT_MS,
       shutdownGraceMs: 10_000,
       logLevel: 'info',
+      httpToolsAllowPrivate: false,
+      httpToolsAllowedHosts: [],
     });
   });
 
@@ -130,6 +135,8 @@ describe('the configuration', () => {
     ['DATABASE_URL', 'not a url'],
     ['REDIS_URL', 'http://cache'],
     ['BATON_ALLOW_PUBLIC_BIND', 'maybe'],
+    ['BATON_HTTP_TOOLS_ALLOW_PRIVATE', 'some'],
+    ['BATON_HTTP_TOOLS_ALLOWED_HOSTS', 'http://tools.internal/'],
     ['BATON_PORT', '65536'],
     ['BATON_PORT', '-1'],
     ['BATON_PORT', '80.5'],

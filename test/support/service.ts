@@ -86,7 +86,7 @@ async function createSession(deps: Dependencies, agent: Agent): Promise<string> 
     tenantId: 'default',
     agentName: agent.name,
     agentVersion: agentVersion(agent),
-    agentSnapshot: agent,
+    agentSnapshot: await deps.pinTools(agent, new AbortController().signal),
     title: null,
     metadata: {},
   });

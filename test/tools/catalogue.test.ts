@@ -18,7 +18,7 @@ const toolsOf = createToolCatalogue({
   builtIn: [tool('b'), tool('c')],
   loadModule: async (module) => [tool(module)],
 });
-const agent = { name: 'tester', tools: [], toolLimits: {} };
+const agent = { name: 'tester', tools: [], toolLimits: {}, mcpServers: {} };
 const namesOf = async (...tools: (string | { module: string })[]): Promise<string[]> =>
   (await toolsOf({ ...agent, tools })).map(({ description }) => description);
 

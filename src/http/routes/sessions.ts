@@ -16,6 +16,7 @@ import {
 } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
 
@@ -123,19 +124,22 @@ const remove = createRoute({
 });
 
 /** Creating, finding, changing and deleting sessions. */
-export function registerSessionRoutes(app: BatonApp, { db, agents, newId }: HttpDeps): void {
+export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, newId }: HttpDeps): void {
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
     const agent = agents.get(body.agent);
     const key = c.req.valid('header')['idempotency-key'];
     const keyed = { tenantId: tenantOf(c), route: 'POST /v1/sessions', key, request: body };
+    // Before the transaction, which must not wait for a server; only a new session cares whether one has failed.
+    const pinned = pinTools(agent, untilGone(c));
+    await Promise.allSettled([pinned]);
     const { body: session, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
       const row = await insertSession(tx, {
         id: body.id ?? newId(),
         tenantId: tenantOf(c),
         agentName: agent.name,
         agentVersion: agentVersion(agent),
-        agentSnapshot: agent,
+        agentSnapshot: await pinned,
         title: body.title ?? null,
         metadata: body.metadata ?? {},
       });

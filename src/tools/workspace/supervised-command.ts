@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
+import { reducedEnvironment } from '../reduced-environment.ts';
 import { createBoundedOutput } from './bounded-output.ts';
 import { WorkspaceError } from './workspace-error.ts';
 
@@ -45,20 +46,6 @@ kill -s KILL "$watcher"
 wait
 kill -s KILL 0
 `;
-
-/** A worker's environment holds its keys: commands get only what is listed here. */
-const PASSED_ENVIRONMENT = [
-  'PATH',
-  'HOME',
-  'USER',
-  'LOGNAME',
-  'LANG',
-  'LANGUAGE',
-  'LC_ALL',
-  'LC_CTYPE',
-  'TMPDIR',
-  'TZ',
-];
 
 /**
  * Runs a shell command in a process group of its own, without input, stdout and stderr as one stream. When it ends, times out
@@ -116,11 +103,6 @@ export async function runSupervised({
   await closed;
   if (signal.aborted) throw aborted(output(), signal);
   return { output: output(), exitCode, timedOut };
-}
-
-function reducedEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const passed = PASSED_ENVIRONMENT.map((name) => [name, environment[name]] as const);
-  return { ...Object.fromEntries(passed.filter(([, value]) => value !== undefined)), TERM: 'dumb' };
 }
 
 async function closeOf(child: ChildProcess): Promise<void> {

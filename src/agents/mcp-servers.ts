@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import { parse as parseYaml } from 'yaml';
+import { z } from 'zod';
+import { BatonError } from '../domain/errors.ts';
+import { headersFromEnv, httpUrl, SERVER_NAME, variables } from './tool-sources.ts';
+
+const STDIO_KEYS = ['command', 'args', 'env', 'cwd'];
+const HTTP_KEYS = ['url', 'headersFromEnv'];
+
+/** An MCP server: a command that talks over stdio, or the URL of one that talks over streamable HTTP. */
+const mcpServerSchema = z
+  .strictObject({
+    command: z.string().min(1).optional(),
+    args: z.array(z.string()).optional(),
+    /** Names of variables that the command gets from the worker's environment, beside PATH, HOME and the like. */
+    env: variables.optional(),
+    /** Its working directory. Default: the worker's. */
+    cwd: z.string().min(1).optional(),
+    url: httpUrl.optional(),
+    headersFromEnv: headersFromEnv.optional(),
+    /** How long a call may go without an answer or a sign of progress. */
+    timeoutMs: z.number().int().positive().max(3_600_000).default(120_000),
+    /** Believe what it says of its own tools: `readOnlyHint` and `idempotentHint`. */
+    trust: z.boolean().default(false),
+  })
+  .superRefine((server, ctx) => {
+    const { command, url } = server;
+    if ((command === undefined) === (url === undefined)) {
+      ctx.addIssue({ code: 'custom', message: 'either command (stdio) or url (streamable HTTP)' });
+    }
+    const foreign = command === undefined ? STDIO_KEYS : HTTP_KEYS;
+    for (const key of foreign.slice(1).filter((name) => name in server)) {
+      ctx.addIssue({ code: 'custom', path: [key], message: `goes with ${foreign[0]} only` });
+    }
+  });
+export type McpServerConfig = Readonly<z.infer<typeof mcpServerSchema>>;
+
+export const mcpServersSchema = z.record(SERVER_NAME, mcpServerSchema);
+export type McpServerConfigs = Readonly<z.infer<typeof mcpServersSchema>>;
+
+/**
+ * The MCP servers for every agent, from a file (YAML or JSON) with the key `mcpServers`.
+ * @throws BatonError `config_invalid` that names the server and the key that are wrong
+ */
+export function loadMcpServers(file: string | undefined): McpServerConfigs {
+  if (file === undefined) return {};
+  const parsed = z.strictObject({ mcpServers: mcpServersSchema }).safeParse(readYaml(file));
+  if (parsed.success) return parsed.data.mcpServers;
+  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || '(root)'}: ${issue.message}`);
+  throw new BatonError('config_invalid', `MCP file ${file}: ${problems.join('; ')}`, { cause: parsed.error });
+}
+
+function readYaml(file: string): unknown {
+  try {
+    return parseYaml(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new BatonError('config_invalid', `MCP file ${file} cannot be read as YAML`, { cause: error });
+  }
+}

@@ -1,0 +1,122 @@
+import { promises as dns, type LookupAddress } from 'node:dns';
+import http, { type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { isIP, type LookupFunction } from 'node:net';
+import { BatonError } from '../../domain/errors.ts';
+import { isPublicAddress } from './public-address.ts';
+
+/** Where requests may go beside the public Internet. */
+export type OutboundPolicy = Readonly<{
+  allowPrivate: boolean;
+  /** Names (as in the URL, in lower case) that may be at any address. */
+  allowedHosts: readonly string[];
+  /** Finds the addresses of a name. Default: the system's resolver. */
+  resolve?: (hostname: string) => Promise<readonly LookupAddress[]>;
+}>;
+
+export type GuardedRequest = Readonly<{
+  url: URL;
+  method: string;
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  maxResponseBytes: number;
+  signal: AbortSignal;
+}>;
+
+export type GuardedResponse = Readonly<{
+  status: number;
+  contentType: string;
+  body: Buffer;
+  /** There was more than may be read. */
+  isCut: boolean;
+}>;
+
+/** A request that failed. `sent`: the endpoint may have got it, so nobody knows whether it took effect. */
+export class RequestFailed extends Error {
+  override readonly name = 'RequestFailed';
+  readonly sent: boolean;
+
+  constructor(message: string, sent: boolean, cause: unknown) {
+    super(message, { cause });
+    this.sent = sent;
+  }
+}
+
+/**
+ * One request to an address that is looked at before it is connected to, and pinned: the connection takes the addresses
+ * that were checked, so that a name that resolves to another one a moment later gains nothing. No redirect is followed,
+ * no proxy asked, no connection kept.
+ * @throws BatonError `invalid_request` for an address that is not allowed; RequestFailed
+ */
+export async function sendGuarded(request: GuardedRequest, policy: OutboundPolicy): Promise<GuardedResponse> {
+  const { url, method, headers, body, signal } = request;
+  const hostname = url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
+  const isAllowed = (address: string): boolean =>
+    policy.allowPrivate || policy.allowedHosts.includes(hostname) || isPublicAddress(address);
+  // Where the URL holds an address there is nothing to look up, so that `lookup` below is not asked.
+  if (isIP(hostname) !== 0 && !isAllowed(hostname)) throw refused(hostname);
+  const { request: open, Agent } = url.protocol === 'https:' ? https : http;
+  const agent = new Agent({ keepAlive: false });
+  const lookup = checkedLookup(isAllowed, policy.resolve ?? ((name) => dns.lookup(name, { all: true })));
+  const { promise, resolve, reject } = Promise.withResolvers<GuardedResponse>();
+  const sending = open(url, { method, headers, agent, lookup, signal });
+  let sent = false;
+  sending.on('finish', () => {
+    sent = true;
+  });
+  sending.on('error', (error) => reject(error instanceof BatonError ? error : failed(error, sent, signal)));
+  sending.on('response', (response) => {
+    readBounded(response, request.maxResponseBytes).then(resolve, (error) => reject(failed(error, true, signal)));
+  });
+  sending.end(body);
+  return promise;
+}
+
+function checkedLookup(
+  isAllowed: (address: string) => boolean,
+  resolve: (hostname: string) => Promise<readonly LookupAddress[]>,
+): LookupFunction {
+  const find = async (hostname: string): Promise<readonly [LookupAddress, ...LookupAddress[]]> => {
+    const [first, ...others] = await resolve(hostname);
+    if (first === undefined) throw new Error(`${hostname} has no address`);
+    const bad = [first, ...others].find(({ address }) => !isAllowed(address));
+    if (bad !== undefined) throw refused(hostname);
+    return [first, ...others];
+  };
+  return (hostname, options, callback) => {
+    find(hostname).then(
+      (addresses) =>
+        options.all === true
+          ? callback(null, [...addresses])
+          : callback(null, addresses[0].address, addresses[0].family),
+      (error: Error) => callback(error, '', 0),
+    );
+  };
+}
+
+/** Does not say what the name resolves to: that is the network's business, not the model's. */
+function refused(hostname: string): BatonError {
+  return new BatonError('invalid_request', `The address of ${hostname} is not a public one: the request was not sent.`);
+}
+
+function failed(error: unknown, sent: boolean, signal: AbortSignal): RequestFailed {
+  if (signal.aborted) return new RequestFailed('it was stopped', sent, signal.reason);
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer';
+  return new RequestFailed(code, sent, error);
+}
+
+async function readBounded(response: IncomingMessage, maxBytes: number): Promise<GuardedResponse> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  let isCut = false;
+  for await (const chunk of response) {
+    const piece: Buffer = Buffer.from(chunk);
+    chunks.push(piece.subarray(0, maxBytes - bytes));
+    bytes += piece.length;
+    isCut = bytes > maxBytes;
+    // Leaving the loop ends the connection.
+    if (isCut) break;
+  }
+  const { statusCode: status = 0, headers } = response;
+  return { status, contentType: headers['content-type'] ?? '', body: Buffer.concat(chunks), isCut };
+}

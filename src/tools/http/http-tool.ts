@@ -1,0 +1,106 @@
+import type { HttpToolConfig } from '../../agents/tool-sources.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { type Environment, headersFrom, requireVariable } from '../environment.ts';
+import { mediaNotice } from '../media-notice.ts';
+import type { Tool, ToolContext } from '../tool.ts';
+import { type GuardedResponse, type OutboundPolicy, RequestFailed, sendGuarded } from './guarded-request.ts';
+import { signRequest } from './sign-request.ts';
+
+/** Time for a call to be ended and answered before the runner's own limit. */
+const TIMEOUT_MARGIN_MS = 5_000;
+/** Characters of a refusal's body that the model reads. */
+const ERROR_BODY_CHARS = 2_000;
+const TEXT_TYPES = /^(?:text\/|application\/(?:.*\+)?(?:json|xml|yaml|javascript)(?:$|;))/;
+const JSON_TYPES = /^application\/(?:.*\+)?json(?:$|;)/;
+
+/**
+ * A tool that is an HTTP endpoint: it is sent the input with the ids of the call, and its answer is the result. The call
+ * key goes along as `Idempotency-Key`, and with a secret the request is signed.
+ * @param key of the agent that defines it, for errors
+ * @throws BatonError `config_invalid` for a variable that is not set
+ */
+export function createHttpTool(
+  config: HttpToolConfig,
+  environment: Environment,
+  policy: OutboundPolicy,
+  key: string,
+): Tool {
+  const headers = headersFrom(environment, config.headersFromEnv, `${key}.headersFromEnv`);
+  const { signingSecretEnv } = config;
+  const secret =
+    signingSecretEnv === undefined ? null : requireVariable(environment, signingSecretEnv, `${key}.signingSecretEnv`);
+  const { name, description, inputSchema, idempotent, readOnly, timeoutMs } = config;
+  return {
+    name,
+    description,
+    inputSchema,
+    idempotent,
+    readOnly,
+    timeoutMs: timeoutMs + TIMEOUT_MARGIN_MS,
+    async execute(input, context) {
+      const body = JSON.stringify({ input, ...idsOf(context) });
+      const signature = secret === null ? {} : signRequest(secret, context.callKey, Date.now(), body);
+      const timeout = AbortSignal.timeout(timeoutMs);
+      const request = {
+        url: new URL(config.url),
+        method: config.method,
+        headers: { ...headers, ...FIXED_HEADERS, 'idempotency-key': context.callKey, ...signature },
+        body,
+        maxResponseBytes: config.maxResponseBytes,
+        signal: AbortSignal.any([context.signal, timeout]),
+      };
+      try {
+        return toResult(await sendGuarded(request, policy));
+      } catch (error) {
+        throw error instanceof RequestFailed ? toToolError(error, timeout.aborted, config) : error;
+      }
+    },
+  };
+}
+
+const FIXED_HEADERS = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/*;q=0.9, */*;q=0.1',
+  'accept-encoding': 'identity',
+  'user-agent': 'baton',
+};
+
+function idsOf({ callKey, sessionId, runId, toolCallId }: ToolContext) {
+  return { callKey, sessionId, runId, toolCallId };
+}
+
+function toResult(response: GuardedResponse): unknown {
+  const { status, contentType, body, isCut } = response;
+  if (status >= 300 && status < 400) {
+    throw new BatonError('transport', `The endpoint redirects (HTTP ${status}): redirects are not followed.`);
+  }
+  if (status < 200 || status >= 300) {
+    const said = textOf(response).slice(0, ERROR_BODY_CHARS);
+    throw new BatonError(
+      'transport',
+      `The endpoint refused the call with HTTP ${status}${said === '' ? '' : `: ${said}`}`,
+    );
+  }
+  if (isCut) return `${textOf(response)}\n[the answer was cut after ${body.length} bytes]`;
+  if (!JSON_TYPES.test(contentType)) return textOf(response);
+  try {
+    return JSON.parse(body.toString());
+  } catch {
+    return body.toString();
+  }
+}
+
+function textOf({ contentType, body }: GuardedResponse): string {
+  const isText = contentType === '' || TEXT_TYPES.test(contentType);
+  return isText ? body.toString() : mediaNotice(contentType, body.length);
+}
+
+function toToolError({ message, sent, cause }: RequestFailed, timedOut: boolean, config: HttpToolConfig): BatonError {
+  const what = timedOut ? `did not answer within ${config.timeoutMs} ms` : `gave no answer (${message})`;
+  const outcome = !sent
+    ? 'The call was not made.'
+    : config.readOnly
+      ? 'It may be called again.'
+      : 'The outcome of the call is unknown: it may or may not have taken effect. Verify before you repeat it.';
+  return new BatonError('transport', `The endpoint ${what}. ${outcome}`, { cause });
+}

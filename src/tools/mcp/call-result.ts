@@ -1,0 +1,72 @@
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import type { Json } from '../../domain/message.ts';
+import { mediaNotice } from '../media-notice.ts';
+
+/** A piece of what a server answered: text, or data of a media type. */
+type ResultPart =
+  | Readonly<{ type: 'text'; text: string }>
+  | Readonly<{ type: 'file'; mediaType: string; base64: string; uri?: string }>;
+
+/** The answer in our terms: `structured` where it is JSON beside or in place of its text. */
+export type CallResult = Readonly<{ isError: boolean; parts: readonly ResultPart[]; structured: Json | undefined }>;
+
+type Content = CallToolResult['content'][number];
+
+/**
+ * What a server answered to a call. What stands there twice counts once: text that is the structured content as JSON, and
+ * structured content that only wraps the text. Pure.
+ */
+export function toCallResult({ content, structuredContent, isError }: CallToolResult): CallResult {
+  const parts = content.map(toPart);
+  const result = { isError: isError === true, parts, structured: structuredContent as Json | undefined };
+  const [only, ...others] = parts;
+  if (result.structured === undefined || only?.type !== 'text' || others.length > 0) return result;
+  if (isJsonOf(only.text, result.structured)) return { ...result, parts: [] };
+  return wraps(result.structured, only.text) ? { ...result, structured: undefined } : result;
+}
+
+function toPart(item: Content): ResultPart {
+  switch (item.type) {
+    case 'text':
+      return { type: 'text', text: item.text };
+    case 'image':
+    case 'audio':
+      return { type: 'file', mediaType: item.mimeType, base64: item.data };
+    case 'resource_link': {
+      const what = [item.name, item.mimeType, item.description].filter((word) => word !== undefined);
+      return { type: 'text', text: `[resource ${item.uri}: ${what.join(', ')}]` };
+    }
+    case 'resource': {
+      const { resource } = item;
+      if ('text' in resource) return { type: 'text', text: `[resource ${resource.uri}]\n${resource.text}` };
+      const mediaType = resource.mimeType ?? 'application/octet-stream';
+      return { type: 'file', mediaType, base64: resource.blob, uri: resource.uri };
+    }
+  }
+}
+
+function isJsonOf(text: string, structured: Json): boolean {
+  try {
+    return JSON.stringify(JSON.parse(text)) === JSON.stringify(structured);
+  } catch {
+    return false;
+  }
+}
+
+/** `{ "result": "the text" }`, under whatever key. */
+function wraps(structured: Json, text: string): boolean {
+  const values = typeof structured === 'object' && structured !== null ? Object.values(structured) : [];
+  return values.length === 1 && values[0] === text;
+}
+
+/** The result as a tool returns it: JSON where it is nothing else, otherwise text with notices for media. Pure. */
+export function toToolValue({ parts, structured }: CallResult): Json {
+  if (parts.length === 0) return structured ?? '[no output]';
+  const texts = parts.map((part) => (part.type === 'text' ? part.text : fileNotice(part)));
+  return [...texts, ...(structured === undefined ? [] : [JSON.stringify(structured)])].join('\n');
+}
+
+function fileNotice({ mediaType, base64, uri }: Extract<ResultPart, { type: 'file' }>): string {
+  const bytes = Buffer.byteLength(base64, 'base64');
+  return mediaNotice(uri === undefined ? mediaType : `${mediaType} ${uri}`, bytes);
+}

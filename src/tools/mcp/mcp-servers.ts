@@ -1,0 +1,101 @@
+import type { Agent } from '../../agents/agent.ts';
+import type { McpServerConfig, McpServerConfigs } from '../../agents/mcp-servers.ts';
+import { hashOfTools, isIncluded, type PinnedTools } from '../../agents/pinned-tools.ts';
+import type { McpSource } from '../../agents/tool-sources.ts';
+import { BatonError } from '../../domain/errors.ts';
+import type { Log } from '../../runtime/log.ts';
+import { type Environment, headersFrom, requireVariable } from '../environment.ts';
+import type { Tool } from '../tool.ts';
+import { createMcpConnection, type McpConnection } from './connection.ts';
+import { createMcpTool } from './mcp-tool.ts';
+
+type McpAgent = Pick<Agent, 'tools' | 'mcpServers' | 'pinnedTools'>;
+
+/** The MCP servers of this process: those that every agent may name, and those that agents bring along. */
+export type McpServers = AsyncDisposable &
+  Readonly<{
+    /**
+     * The tools of a source, as the session has pinned them; no server is asked.
+     * @throws BatonError `config_invalid` for a server that is not configured, or without pinned definitions
+     */
+    toolsOf: (agent: McpAgent, source: McpSource, key: string) => readonly Tool[];
+    /**
+     * The agent with what its servers offer now, for a new session. @throws BatonError `tools_unavailable`
+     */
+    pin: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
+  }>;
+
+export function createMcpServers(
+  shared: McpServerConfigs,
+  options: Readonly<{ environment: Environment; log: Log }>,
+): McpServers {
+  const { environment, log } = options;
+  const connections = new Map<string, McpConnection>();
+  const configOf = (agent: McpAgent, server: string, key: string): McpServerConfig => {
+    const config = agent.mcpServers[server] ?? shared[server];
+    if (config !== undefined) return config;
+    const known = [...new Set([...Object.keys(agent.mcpServers), ...Object.keys(shared)])].join(', ') || 'none';
+    throw new BatonError('config_invalid', `${key}: there is no MCP server named ${server}; known: ${known}`);
+  };
+  const connectionTo = (server: string, config: McpServerConfig): McpConnection => {
+    const key = JSON.stringify([server, config]);
+    const known = connections.get(key);
+    if (known !== undefined) return known;
+    const connection = createMcpConnection({ server, config, environment, log });
+    connections.set(key, connection);
+    return connection;
+  };
+  const pinServer = async (agent: Agent, server: string, sources: readonly McpSource[], signal: AbortSignal) => {
+    const config = configOf(agent, server, 'tools');
+    const offered = await connectionTo(server, config).tools(true, signal);
+    const missing = sources.flatMap(({ include = [] }) => include).filter((name) => !offered.has(name));
+    if (missing.length > 0) log('warn', { event: 'mcp_tools_missing', server, agent: agent.name, tools: missing });
+    const tools = [...offered.values()].filter((tool) => sources.some((source) => isIncluded(source, tool)));
+    return [server, { hash: hashOfTools(tools), tools }] as const;
+  };
+  return {
+    toolsOf(agent, source, key) {
+      const config = configOf(agent, source.mcp, key);
+      checkVariables(config, environment, source.mcp);
+      const pinned = agent.pinnedTools?.[source.mcp];
+      if (pinned === undefined) {
+        throw new BatonError('config_invalid', `${key}: the session has no definitions of the tools of ${source.mcp}`);
+      }
+      const connection = connectionTo(source.mcp, config);
+      const toolOptions = { server: source.mcp, trust: config.trust, connection, log };
+      return pinned.tools.filter((tool) => isIncluded(source, tool)).map((tool) => createMcpTool(toolOptions, tool));
+    },
+    async pin(agent, signal) {
+      const sources = mcpSources(agent);
+      if (sources.size === 0) return agent;
+      const pinned = await Promise.all(
+        [...sources].map(([server, ofServer]) => pinServer(agent, server, ofServer, signal)),
+      );
+      return { ...agent, pinnedTools: Object.fromEntries(pinned) };
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...connections.values()].map((connection) => connection[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+/** The sources of an agent by the server that they are about. */
+function mcpSources(agent: Pick<Agent, 'tools'>): Map<string, McpSource[]> {
+  const sources = agent.tools.flatMap((source): McpSource[] => {
+    if (typeof source === 'string' || source.mcp === undefined) return [];
+    const { mcp, include, exclude } = source;
+    return [{ mcp, ...(include && { include }), ...(exclude && { exclude }) }];
+  });
+  return Map.groupBy(sources, ({ mcp }) => mcp);
+}
+
+/** Nothing pinned of any server: what is known of an agent at the start. */
+export function nothingPinned(agent: Pick<Agent, 'tools'>): PinnedTools {
+  return Object.fromEntries([...mcpSources(agent).keys()].map((server) => [server, { hash: '', tools: [] }]));
+}
+
+/** Finds at the start what a server would miss when it is first needed. */
+function checkVariables({ env = [], headersFromEnv = {} }: McpServerConfig, environment: Environment, server: string) {
+  for (const [index, name] of env.entries()) requireVariable(environment, name, `mcpServers.${server}.env.${index}`);
+  headersFrom(environment, headersFromEnv, `mcpServers.${server}.headersFromEnv`);
+}

@@ -1,0 +1,125 @@
+import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { type CallToolResult, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
+import { hashOfTools, nameForModel, type PinnedTool } from '../../agents/pinned-tools.ts';
+import { BatonError } from '../../domain/errors.ts';
+import type { Log } from '../../runtime/log.ts';
+import type { Tool, ToolContext } from '../tool.ts';
+import { toCallResult, toToolValue } from './call-result.ts';
+import type { McpConnection } from './connection.ts';
+
+export type McpToolOptions = Readonly<{ server: string; trust: boolean; connection: McpConnection; log: Log }>;
+
+/**
+ * A tool of an MCP server as the session has pinned it: the model sees that definition, whatever the server says later.
+ * A server's hints about its tools count only where the configuration trusts it.
+ */
+export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool {
+  const { server, trust } = options;
+  const readOnly = trust && pinned.readOnlyHint === true;
+  const idempotent = readOnly || (trust && pinned.idempotentHint === true);
+  return {
+    name: nameForModel(server, pinned.name),
+    description: pinned.description,
+    inputSchema: { ...pinned.inputSchema, type: 'object' },
+    readOnly,
+    idempotent,
+    async execute(input, context) {
+      await checkStillOffered(options, pinned, context);
+      const result = toCallResult(await callOnce(options, pinned, input, context, idempotent));
+      if (!result.isError) return toToolValue(result);
+      const text = toToolValue(result);
+      throw new BatonError('invalid_request', typeof text === 'string' ? text : JSON.stringify(text));
+    },
+  };
+}
+
+/** A tool that has changed since is called all the same, and that is said; one that is gone is not. */
+async function checkStillOffered(
+  { server, connection, log }: McpToolOptions,
+  pinned: PinnedTool,
+  { signal, sessionId, runId }: ToolContext,
+): Promise<void> {
+  const known = (await connection.tools(false, signal)).get(pinned.name);
+  const offered = known ?? (await connection.tools(true, signal)).get(pinned.name);
+  if (offered !== undefined && hashOfTools([offered]) === hashOfTools([pinned])) return;
+  const change = offered === undefined ? 'gone' : 'changed';
+  log('warn', { event: 'mcp_tool_drifted', server, tool: pinned.name, change, sessionId, runId });
+  if (offered !== undefined) return;
+  throw new BatonError('not_found', `The MCP server ${server} does not offer the tool ${pinned.name} any more.`);
+}
+
+/** Calls the tool; again only what is known not to have been taken up, or may be repeated. */
+async function callOnce(
+  { server, connection }: McpToolOptions,
+  { name }: PinnedTool,
+  input: unknown,
+  { signal, callKey }: ToolContext,
+  mayRepeat: boolean,
+): Promise<CallToolResult> {
+  const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
+  const call = { tool: name, input: isObject ? { ...input } : {}, meta: { 'baton/callKey': callKey }, signal };
+  const link = await connection.open(signal);
+  try {
+    return await link.call(call);
+  } catch (error) {
+    const failure = failureOf(error, signal);
+    if (failure !== 'refused' && !(failure === 'lost' && mayRepeat)) throw toToolError(server, error, signal);
+    await link.drop();
+  }
+  const another = await connection.open(signal);
+  return another.call(call).catch((error: unknown) => {
+    throw toToolError(server, error, signal);
+  });
+}
+
+type Failure =
+  /** The server does not know our connection any more, so that it has not begun the call. */
+  | 'refused'
+  /** The connection broke while the call was under way. */
+  | 'lost'
+  /** No answer in time, or the run was stopped. */
+  | 'stopped'
+  /** The server's own words about the call. */
+  | 'answered'
+  /** It was never sent. */
+  | 'unsent';
+
+/** Nobody listens there, or there is no such place: not one byte of the call was sent. */
+const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+
+function failureOf(error: unknown, signal: AbortSignal): Failure {
+  if (signal.aborted) return 'stopped';
+  if (error instanceof BatonError) return 'unsent';
+  if (error instanceof StreamableHTTPError) {
+    const isUnknownSession = error.code === 404 || (error.code === 400 && /session/i.test(error.message));
+    return isUnknownSession ? 'refused' : 'answered';
+  }
+  if (error instanceof McpError) {
+    if (error.code === ErrorCode.ConnectionClosed) return 'lost';
+    return error.code === ErrorCode.RequestTimeout ? 'stopped' : 'answered';
+  }
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (cause instanceof Error && 'code' in cause && UNREACHABLE.has(String(cause.code))) return 'unsent';
+  return error instanceof Error && error.message === 'Not connected' ? 'refused' : 'lost';
+}
+
+function toToolError(server: string, error: unknown, signal: AbortSignal): unknown {
+  if (error instanceof BatonError) return error;
+  switch (failureOf(error, signal)) {
+    case 'answered':
+      return error;
+    case 'unsent':
+    case 'refused':
+      return new BatonError('tools_unavailable', `The MCP server ${server} cannot be reached.`, { cause: error });
+    case 'stopped':
+      return new BatonError('timeout', `The MCP server ${server} was told to stop the call. ${UNKNOWN}`, {
+        cause: error,
+      });
+    case 'lost':
+      return new BatonError('transport', `The connection to the MCP server ${server} was lost. ${UNKNOWN}`, {
+        cause: error,
+      });
+  }
+}
+
+const UNKNOWN = 'The outcome of the call is unknown: it may or may not have taken effect. Verify before you repeat it.';

@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { BatonError } from '../../domain/errors.ts';
+
+/** A server process. What it says on stderr goes to `onLine`. */
+export type ServerCommand = Readonly<{
+  command: string;
+  args: readonly string[];
+  cwd: string | undefined;
+  environment: NodeJS.ProcessEnv;
+  onLine: (line: string) => void;
+}>;
+
+export type ServerProcess = Readonly<{
+  input: Writable;
+  output: Readable;
+  /** Ends its whole group: at once it is told by the end of its input, then by signals. Resolves when all are gone. */
+  stop: () => Promise<void>;
+  /** Resolves when it has ended, with its exit code; null where it was killed. */
+  ended: Promise<number | null>;
+}>;
+
+const KILL_GRACE_SECONDS = 2;
+/** Time to end by itself once its input has. */
+const END_GRACE_MS = 1_000;
+const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
+
+/**
+ * Leads a process group around the command, as the one for commands of `bash` does: descriptor 3 is a socket that ends
+ * when the worker lets go of it or dies, however it dies, and then the watcher stops the group. Input and output are the
+ * command's own. The exit code goes over descriptor 3, since the leader ends with its group.
+ */
+const SUPERVISOR = `
+trap '' TERM
+grace="$1"
+shift
+( read -r _ <&3; kill -s TERM 0; sleep "$grace"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 &
+watcher=$!
+( trap - TERM; exec "$@" 3<&- )
+echo "$?" >&3
+kill -s KILL "$watcher"
+wait
+kill -s KILL 0
+`;
+
+/**
+ * Starts a process that serves this one and dies with it. POSIX only.
+ * @throws BatonError `internal` when not even the shell around it can be started
+ */
+export async function startServerProcess(server: ServerCommand): Promise<ServerProcess> {
+  const { command, args, cwd, environment, onLine } = server;
+  const child = spawn('/bin/sh', ['-c', SUPERVISOR, 'sh', String(KILL_GRACE_SECONDS), command, ...args], {
+    ...(cwd === undefined ? {} : { cwd }),
+    env: environment,
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+  });
+  const lifeline = child.stdio[3];
+  const { promise: spawned, resolve, reject } = Promise.withResolvers<void>();
+  child.once('spawn', resolve);
+  child.once('error', (cause) => reject(new BatonError('internal', `${command} could not be started`, { cause })));
+  await spawned;
+  if (child.stdin === null || child.stdout === null || child.stderr === null || !(lifeline instanceof Socket)) {
+    throw new BatonError('internal', `${command} was started without its pipes`);
+  }
+  const { stdin, stdout, stderr } = child;
+  createInterface({ input: stderr }).on('line', onLine);
+  let exitCode: number | null = null;
+  lifeline.on('error', () => undefined);
+  lifeline.setEncoding('latin1').on('data', (text) => {
+    exitCode = Number.parseInt(String(text), 10);
+  });
+  child.once('exit', () => killGroup(child));
+  const ended = new Promise<number | null>((done) => child.once('close', () => done(exitCode)));
+  return {
+    input: stdin,
+    output: stdout,
+    ended,
+    async stop() {
+      using cleanup = new DisposableStack();
+      const letGo = setTimeout(() => lifeline.end(), END_GRACE_MS);
+      // If the command has killed its watcher.
+      const backstop = setTimeout(() => killGroup(child), END_GRACE_MS + BACKSTOP_MS);
+      cleanup.defer(() => clearTimeout(letGo));
+      cleanup.defer(() => clearTimeout(backstop));
+      stdin.end();
+      await ended;
+    },
+  };
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // Nothing is left of the group.
+  }
+}

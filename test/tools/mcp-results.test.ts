@@ -1,0 +1,103 @@
+import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { hashOfTools, isIncluded, nameForModel, type PinnedTool } from '../../src/agents/pinned-tools.ts';
+import { TOOL_NAME } from '../../src/agents/tool-sources.ts';
+import { toCallResult, toToolValue } from '../../src/tools/mcp/call-result.ts';
+
+const text = (value: string) => ({ type: 'text' as const, text: value });
+const image = { type: 'image' as const, data: 'AAEC', mimeType: 'image/png' };
+
+describe('the answer of a server', () => {
+  it.each([
+    ['text', { content: [text('a'), text('b')] }, 'a\nb'],
+    ['nothing', { content: [] }, '[no output]'],
+    ['an image', { content: [text('a'), image] }, 'a\n[image/png, 3 bytes, not shown]'],
+    ['sound', { content: [{ type: 'audio', data: 'AA==', mimeType: 'audio/wav' }] }, '[audio/wav, 1 bytes, not shown]'],
+    [
+      'a link',
+      { content: [{ type: 'resource_link', uri: 'file:///a', name: 'a', mimeType: 'text/x', description: 'A file' }] },
+      '[resource file:///a: a, text/x, A file]',
+    ],
+    [
+      'a resource of text',
+      { content: [{ type: 'resource', resource: { uri: 'file:///a', text: 'body' } }] },
+      '[resource file:///a]\nbody',
+    ],
+    [
+      'a resource of bytes',
+      { content: [{ type: 'resource', resource: { uri: 'file:///a', blob: 'AAEC' } }] },
+      '[application/octet-stream file:///a, 3 bytes, not shown]',
+    ],
+    ['structured content alone', { content: [], structuredContent: { a: 1 } }, { a: 1 }],
+    ['structured content and its JSON', { content: [text('{ "a": 1 }')], structuredContent: { a: 1 } }, { a: 1 }],
+    ['structured content around the text', { content: [text('a')], structuredContent: { result: 'a' } }, 'a'],
+    ['both, when they differ', { content: [text('one')], structuredContent: { a: 1 } }, 'one\n{"a":1}'],
+  ])('with %s', (_what, answer, value) => {
+    expect(toToolValue(toCallResult(CallToolResultSchema.parse(answer)))).toEqual(value);
+  });
+
+  it('keeps data as it came, for whoever can store it', () => {
+    expect(toCallResult({ content: [image], isError: true })).toEqual({
+      isError: true,
+      parts: [{ type: 'file', mediaType: 'image/png', base64: 'AAEC' }],
+      structured: undefined,
+    });
+  });
+});
+
+describe('the name of a server’s tool', () => {
+  it.each([
+    ['docs', 'search', 'docs__search'],
+    ['docs', 'a.b', expect.stringMatching(/^docs__a_b_[0-9a-f]{8}$/)],
+    ['docs', 'x'.repeat(80), expect.stringMatching(/^docs__x{49}_[0-9a-f]{8}$/)],
+  ])('of %s, %s', (server, tool, name) => {
+    expect(nameForModel(server, tool)).toEqual(name);
+  });
+
+  it('is one that providers take, and no two tools of a server share one', () => {
+    const server = fc.stringMatching(/^[a-z0-9][a-z0-9-]{0,31}$/);
+    fc.assert(
+      fc.property(server, fc.string({ minLength: 1, maxLength: 90 }), fc.string({ minLength: 1 }), (name, a, b) => {
+        expect(nameForModel(name, a)).toMatch(TOOL_NAME);
+        expect(nameForModel(name, a) === nameForModel(name, b)).toBe(a === b);
+      }),
+    );
+  });
+});
+
+describe('the hash of definitions', () => {
+  const tool: PinnedTool = {
+    name: 'a',
+    description: 'A.',
+    inputSchema: { type: 'object', properties: { x: {}, y: {} } },
+  };
+
+  it('is the same in whatever order a server lists tools and writes keys', () => {
+    const other = { ...tool, name: 'b' };
+    const turned: PinnedTool = {
+      inputSchema: { properties: { y: {}, x: {} }, type: 'object' },
+      description: 'A.',
+      name: 'a',
+    };
+    expect(hashOfTools([other, turned])).toBe(hashOfTools([tool, other]));
+  });
+
+  it.each([
+    { name: 'b' },
+    { description: 'B.' },
+    { inputSchema: { type: 'object' as const, properties: { x: { type: 'string' }, y: {} } } },
+    { readOnlyHint: true },
+    { idempotentHint: true },
+  ])('changes with %j', (change) => {
+    expect(hashOfTools([{ ...tool, ...change }])).not.toBe(hashOfTools([tool]));
+  });
+});
+
+it('include and exclude choose among the tools of a server', () => {
+  const names = (source: object) =>
+    ['a', 'b', 'c'].filter((name) => isIncluded({ mcp: 'docs', ...source }, { name })).join('');
+  expect([{}, { include: ['a', 'b'] }, { exclude: ['a'] }, { include: ['a', 'b'], exclude: ['b'] }].map(names)).toEqual(
+    ['abc', 'ab', 'bc', 'a'],
+  );
+});

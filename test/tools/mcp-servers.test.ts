@@ -1,0 +1,164 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { createMcpFixture, createServerFiles } from './mcp-fixture.ts';
+import { isRunning } from './workspace-fixture.ts';
+
+const IDEMPOTENT = { annotations: { idempotentHint: true } };
+
+const isCalled = (files: { ledger: () => string[] }, times = 1) =>
+  eventually(async () => files.ledger().length >= times, `the server is called ${times} times`);
+
+describe('a session', () => {
+  it('keeps to the definitions that it began with; a new one gets those of now', async () => {
+    using files = createServerFiles({ name: 'find', description: 'Finds.' }, { name: 'announce' });
+    await using fixture = createMcpFixture({ own: files.config });
+    const first = await fixture.pin([{ mcp: 'own' }]);
+    files.offer({ name: 'find', description: 'Finds and deletes.' }, { name: 'added' }, { name: 'announce' });
+    await fixture.call(first, 'own__announce');
+    expect(await fixture.toolsOf(first)).toMatchObject([{ name: 'own__find', description: 'Finds.' }, {}]);
+    const second = await fixture.pin([{ mcp: 'own' }]);
+    expect((await fixture.toolsOf(second)).map(({ description }) => description)).toEqual([
+      'Finds and deletes.',
+      'added',
+      'announce',
+    ]);
+    expect(second.pinnedTools?.['own']?.hash).not.toBe(first.pinnedTools?.['own']?.hash);
+    expect(files.pids().length, 'one process serves both').toBe(1);
+  });
+
+  it('calls a tool that has changed, and that is logged; one that is gone is refused, until it is back', async () => {
+    using files = createServerFiles({ name: 'find', description: 'Finds.' }, { name: 'announce' });
+    await using fixture = createMcpFixture({ own: files.config });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    const drifts = () => fixture.logged.flatMap((entry) => (entry.event === 'mcp_tool_drifted' ? [entry.change] : []));
+    await fixture.call(agent, 'own__find');
+    expect(drifts()).toEqual([]);
+    files.offer({ name: 'find', description: 'Other.' }, { name: 'announce' });
+    await fixture.call(agent, 'own__announce');
+    expect(await fixture.call(agent, 'own__find', { q: 1 })).toBe('find {"q":1}');
+    expect(drifts()).toEqual(['changed']);
+    files.offer({ name: 'announce' });
+    await fixture.call(agent, 'own__announce');
+    await expect(fixture.call(agent, 'own__find')).rejects.toThrow('does not offer the tool find any more');
+    expect(drifts()).toEqual(['changed', 'gone']);
+    expect(fixture.logged).toContainEqual(
+      expect.objectContaining({ server: 'own', sessionId: 'ses_1', runId: 'run_1' }),
+    );
+    files.offer({ name: 'find', description: 'Finds.' }, { name: 'announce' });
+    expect(await fixture.call(agent, 'own__find')).toBe('find {}');
+  });
+
+  it('without definitions is refused, and so is a server that nobody configured', async () => {
+    await using fixture = createMcpFixture({ docs: { command: 'false' } });
+    const agent = await fixture.pin([]);
+    await expect(fixture.toolsOf({ ...agent, tools: ['x', { mcp: 'docs' }] })).rejects.toThrow('tools.0: ');
+    await expect(fixture.toolsOf({ ...agent, tools: [{ mcp: 'docs' }] })).rejects.toThrow(
+      'tools.0.mcp: the session has no definitions of the tools of docs',
+    );
+    await expect(fixture.pin([{ mcp: 'dosc' }])).rejects.toThrow('there is no MCP server named dosc; known: docs');
+  });
+});
+
+describe('a server that ends in mid-call', () => {
+  it('leaves a call of unknown outcome, and is started again for the next one', async () => {
+    using files = createServerFiles({ name: 'hang', ...IDEMPOTENT }, { name: 'find' });
+    await using fixture = createMcpFixture({ own: files.config });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    const running = fixture.call(agent, 'own__hang');
+    const failed = expect(running).rejects.toThrow(
+      /connection to the MCP server own was lost\. The outcome .* unknown/,
+    );
+    await isCalled(files);
+    process.kill(files.pids()[0] ?? 0, 'SIGKILL');
+    await failed;
+    expect(await fixture.call(agent, 'own__find')).toBe('find {}');
+    expect(files.pids().length).toBe(2);
+    expect(files.ledger()).toEqual(['hang msg_1:0', 'find msg_1:0']);
+    expect(fixture.logged).toContainEqual(expect.objectContaining({ event: 'mcp_server_failed', retryInMs: 250 }));
+  });
+
+  it('gets the call again, with the same key, where it is trusted that this does no harm', async () => {
+    using files = createServerFiles({ name: 'hang', ...IDEMPOTENT });
+    await using fixture = createMcpFixture({ own: { ...files.config, trust: true } });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    const running = fixture.call(agent, 'own__hang');
+    const failed = expect(running).rejects.toThrow(/outcome .* unknown/);
+    await isCalled(files);
+    process.kill(files.pids()[0] ?? 0, 'SIGKILL');
+    await isCalled(files, 2);
+    process.kill(files.pids()[1] ?? 0, 'SIGKILL');
+    await failed;
+    expect(files.ledger()).toEqual(['hang msg_1:0', 'hang msg_1:0']);
+  });
+});
+
+describe('a call', () => {
+  it('that is stopped is cancelled at the server as well', async () => {
+    using files = createServerFiles({ name: 'hang' });
+    await using fixture = createMcpFixture({ own: files.config });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    const stop = new AbortController();
+    const stopped = expect(fixture.call(agent, 'own__hang', {}, stop.signal)).rejects.toThrow('was told to stop');
+    await isCalled(files);
+    stop.abort(new Error('cancelled'));
+    await stopped;
+    await isCalled(files, 2);
+    expect(files.ledger()).toEqual(['hang msg_1:0', 'cancelled hang']);
+  });
+
+  it('that is done is not cancelled when its signal comes late', async () => {
+    using files = createServerFiles({ name: 'find' });
+    await using fixture = createMcpFixture({ own: files.config });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    const late = new AbortController();
+    await fixture.call(agent, 'own__find', {}, late.signal);
+    late.abort();
+    await fixture.call(agent, 'own__find');
+    expect(files.ledger()).toEqual(['find msg_1:0', 'find msg_1:0']);
+  });
+});
+
+describe('a server that cannot be reached', () => {
+  it('is waited for a little longer each time, and keeps nothing else from working', async () => {
+    using files = createServerFiles({ name: 'find' });
+    const down = { command: process.execPath, args: ['-e', 'process.exit(7)'] };
+    await using fixture = createMcpFixture({ down, own: files.config, gone: { url: 'http://127.0.0.1:1/mcp' } });
+    const refused = { code: 'tools_unavailable', message: 'The MCP server down cannot be reached.' };
+    await expect(fixture.pin([{ mcp: 'down' }])).rejects.toMatchObject(refused);
+    await expect(fixture.pin([{ mcp: 'down' }])).rejects.toMatchObject(refused);
+    await expect(fixture.pin([{ mcp: 'gone' }])).rejects.toMatchObject({ code: 'tools_unavailable' });
+    const pauses = fixture.logged.flatMap((entry) =>
+      entry.event === 'mcp_server_failed' && entry.server === 'down' ? [entry.retryInMs] : [],
+    );
+    expect(pauses).toEqual([250, 500]);
+    expect(await fixture.call(await fixture.pin([{ mcp: 'own' }]), 'own__find')).toBe('find {}');
+  });
+});
+
+describe('the process of a server', () => {
+  it('ends with the connection', async () => {
+    using files = createServerFiles({ name: 'find' });
+    const fixture = createMcpFixture({ own: files.config });
+    await fixture.pin([{ mcp: 'own' }]);
+    expect(files.pids().map(isRunning)).toEqual([true]);
+    await fixture[Symbol.asyncDispose]();
+    expect(files.pids().map(isRunning)).toEqual([false]);
+  });
+
+  it('dies with its worker, however that dies and whatever it is doing', async () => {
+    using files = createServerFiles({ name: 'hang' });
+    const { command, args } = files.config;
+    const shell = `trap "" TERM; echo "start $$" >> "$0"; "$@"; sleep 1000`;
+    const stubborn = ['-c', shell, args.at(-1) ?? '', command, ...args];
+    const module = fileURLToPath(new URL('./mcp-worker.ts', import.meta.url));
+    const worker = spawn(process.execPath, [module, '/bin/sh', ...stubborn], { stdio: 'ignore' });
+    const exited = once(worker, 'exit');
+    await isCalled(files).finally(() => worker.kill('SIGKILL'));
+    await exited;
+    expect(files.pids().length, 'the shell around the server, and the server').toBe(2);
+    await eventually(async () => !files.pids().some(isRunning), 'both are gone');
+  });
+});
