@@ -4,6 +4,7 @@ import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
 import { createAuditTrail } from './audit-trail.ts';
 import { createAuthentication } from './authenticate.ts';
+import { BOARD_PATH } from './board.ts';
 import { boundedBody } from './bounded-body.ts';
 import { createErrorHandler } from './error-handler.ts';
 import { hostGuard } from './host-guard.ts';
@@ -49,11 +50,16 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerHealthRoutes(app, deps);
   registerMetricsRoute(app, deps);
   registerDocsRoutes(app);
+  if (deps.board !== undefined) app.route(BOARD_PATH, deps.board);
   return app;
 }
 
-/** No CORS headers: pages of other origins read nothing. The documentation page needs its own style and nothing else. */
+/**
+ * No CORS headers: pages of other origins read nothing. The documentation page needs its own style and nothing else; the
+ * board of the queues has headers of its own.
+ */
 const securityHeaders = secureHeaders({
+  overwrite: false,
   strictTransportSecurity: false,
   xFrameOptions: 'DENY',
   contentSecurityPolicy: {

@@ -1,5 +1,5 @@
 import type { OpenAPIHono } from '@hono/zod-openapi';
-import type { Context } from 'hono';
+import type { Context, Hono } from 'hono';
 import type { RequestIdVariables } from 'hono/request-id';
 import type { AgentCatalogue } from '../agents/agent.ts';
 import type { Caller } from '../domain/access.ts';
@@ -27,6 +27,8 @@ export type HttpDeps = Readonly<{
   log: Log;
   readiness: () => Promise<Readiness>;
   metrics: Pick<Metrics, 'http' | 'text'>;
+  /** The page that shows the queues. */
+  board?: Hono;
   /** A fresh UUIDv7. */
   newId: () => string;
 }>;

@@ -59,7 +59,8 @@ export async function runClaimed(
     await fail(deps, scope, error);
   }
   if (held.stopped() === 'shutdown') await handBack(deps, scope);
-  return { outcome: 'done' };
+  const { failure: code } = scope.ended;
+  return code === null ? { outcome: 'done' } : { outcome: 'run-failed', code };
 }
 
 /** At its deadline a run is stopped as if somebody had cancelled it; its end says that it was the deadline. */
@@ -88,6 +89,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
   const seq = await failClaimedRun(deps.db, scope.fence, scope.sessionId, record);
   if (seq === null) return;
+  scope.ended.failure = record.code;
   deps.bus.announce(scope.sessionId, seq);
   const { runId, sessionId } = scope;
   deps.log('info', { event: 'run_ended', runId, sessionId, status: 'failed', reason: record.code });
@@ -122,6 +124,7 @@ function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Age
     agent,
     fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },
     held,
+    ended: { failure: null },
     contextState: claim.session.contextState,
     compactionCount: claim.session.compactionCount,
   };

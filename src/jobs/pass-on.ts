@@ -22,13 +22,15 @@ export async function passOn(
   }
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
-  if ('status' in branch) logEnd(deps, scope, branch);
+  if ('status' in branch) noteEnd(deps, scope, branch);
   const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
   await enqueue(deps, finished.jobs, delayMs);
   return true;
 }
 
-function logEnd(deps: JobDeps, { runId, sessionId }: JobScope, branch: Extract<Branch, { status: string }>): void {
+function noteEnd(deps: JobDeps, scope: JobScope, branch: Extract<Branch, { status: string }>): void {
+  const { runId, sessionId } = scope;
+  if (branch.status === 'failed') scope.ended.failure = branch.error?.code ?? 'internal';
   const { status, reason = branch.error?.code } = branch;
   deps.log('info', { event: 'run_ended', runId, sessionId, status, ...(reason !== undefined && { reason }) });
 }

@@ -38,6 +38,9 @@ export type QueueOptions = Readonly<
  */
 const JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true } satisfies JobsOptions;
 
+/** The jobs of failed runs, by seconds and by number: for somebody to look at and to try again. */
+const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
+
 /** Stalling counts against the run's own limit, never against BullMQ's: a job must not be failed by the queue. */
 const MAX_STALLED_COUNT = 1_000_000;
 
@@ -122,6 +125,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       if (step === undefined || compaction === undefined || prune === undefined) throw new Error('a queue is missing');
       return { step, compaction, prune };
     },
+    bullQueues: () => [...queues.values()],
     async ping() {
       await answered(queueOf('step').getWaitingCount());
     },
@@ -202,10 +206,17 @@ async function processJob(
     log('error', { event: 'job_invalid', queue: kind, jobId: job.id ?? '' });
     throw new UnrecoverableError('the payload is not a job of this queue');
   }
-  const outcome = await handler(payload.data, signal).catch((error: unknown) => {
+  const outcome = await handler(payload.data, signal, job.attemptsMade > 0).catch((error: unknown) => {
     log('error', { event: 'job_failed', runId: payload.data.runId, error: toSafeError(error) });
     throw error;
   });
+  if (outcome.outcome === 'run-failed') {
+    job.opts.removeOnFail = KEPT_FAILED;
+    const failure = new UnrecoverableError(outcome.code);
+    // Kept with the job, and shown: nobody looks for a fault in the code of the queue.
+    failure.stack = '';
+    throw failure;
+  }
   if (outcome.outcome === 'later') {
     await job.moveToDelayed(Date.now() + outcome.delayMs, token);
     throw new DelayedError();

@@ -1,3 +1,5 @@
+import type { Queue } from 'bullmq';
+import type { ErrorCode } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { PendingKind } from '../domain/run.ts';
 
@@ -6,16 +8,22 @@ export type JobState = 'waiting' | 'active' | 'missing';
 
 /**
  * What a consumer did with a job. `done`: acknowledged, also when there was nothing to do. `later`: goes back into the
- * queue for `delayMs`, under the same id.
+ * queue for `delayMs`, under the same id. `run-failed`: done as well, but the queue keeps the job for a while, for somebody
+ * to look at and to try again.
  */
-export type JobOutcome = Readonly<{ outcome: 'done' } | { outcome: 'later'; delayMs: number }>;
+export type JobOutcome = Readonly<
+  { outcome: 'done' } | { outcome: 'later'; delayMs: number } | { outcome: 'run-failed'; code: ErrorCode }
+>;
 
 /** The states by which the jobs of a queue are counted. */
 export const JOB_COUNT_STATES = ['waiting', 'delayed', 'active', 'failed'] as const;
 export type JobCounts = Readonly<Record<(typeof JOB_COUNT_STATES)[number], number>>;
 
-/** `signal` is aborted when the queue knows that the job is no longer this worker's. */
-export type JobHandler = (job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
+/**
+ * `signal` is aborted when the queue knows that the job is no longer this worker's. `isRetry`: the job has failed before,
+ * and somebody has asked the queue to try it again.
+ */
+export type JobHandler = (job: JobPayload, signal: AbortSignal, isRetry: boolean) => Promise<JobOutcome>;
 
 export type JobConsumer = AsyncDisposable &
   Readonly<{
@@ -43,6 +51,8 @@ export type JobQueues = AsyncDisposable &
     ) => Promise<JobConsumer>;
     /** How many jobs each queue has. */
     counts: () => Promise<Readonly<Record<PendingKind, JobCounts>>>;
+    /** BullMQ's own view of the queues, for a page that shows them. */
+    bullQueues: () => readonly Queue[];
     /** Resolves when the queue answers. */
     ping: () => Promise<void>;
   }>;

@@ -1,4 +1,5 @@
 import { createApp } from '../http/app.ts';
+import { createBoard } from '../http/board.ts';
 import { createMonitorApp } from '../http/monitor-app.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
@@ -9,7 +10,8 @@ import type { Dependencies } from './dependencies.ts';
 export async function startApi(deps: Dependencies): Promise<HttpServer> {
   await using stack = new AsyncDisposableStack();
   stack.use(deps.metrics.add(createStateGauges(deps)));
-  const app = createApp({ ...deps, readiness: deps.health.readiness });
+  const board = createBoard({ queues: deps.jobs.bullQueues(), isReadOnly: deps.config.adminReadOnly });
+  const app = createApp({ ...deps, readiness: deps.health.readiness, board });
   const { host, port, allowPublicBind } = deps.config;
   const server = await startHttpServer(app, { host, port, allowPublicBind, hasApiKeys: await hasApiKeys(deps.db) });
   const { url } = stack.use(server);

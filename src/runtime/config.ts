@@ -60,6 +60,8 @@ const configSchema = z.strictObject({
   shutdownGraceMs: wholeNumber(0, 3_600_000).default(10_000),
   /** Where `/livez`, `/readyz` and `/metrics` are served, besides the API if there is one. Without it they are not. */
   metricsPort: wholeNumber(0, 65_535).optional(),
+  /** Whether the board of the queues only shows them; else jobs can be tried again, removed and stopped there. */
+  adminReadOnly: z.stringbool().or(z.boolean()).default(true),
   logLevel: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   openaiApiKey: z.string().min(1).optional(),
   openaiBaseUrl: url('http', 'https').optional(),
@@ -115,6 +117,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   idleChunkTimeoutMs: 'BATON_IDLE_CHUNK_TIMEOUT_MS',
   shutdownGraceMs: 'BATON_SHUTDOWN_GRACE_MS',
   metricsPort: 'BATON_METRICS_PORT',
+  adminReadOnly: 'BATON_ADMIN_READ_ONLY',
   logLevel: 'BATON_LOG_LEVEL',
   openaiApiKey: 'OPENAI_API_KEY',
   openaiBaseUrl: 'OPENAI_BASE_URL',

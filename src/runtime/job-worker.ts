@@ -4,8 +4,9 @@ import type { JobPayload } from '../domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
 import { createClaimKeeper } from '../jobs/claim-keeper.ts';
 import { runPrune } from '../prune/run-prune.ts';
-import type { JobOutcome } from '../queues/job-queue.ts';
+import type { JobHandler, JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
+import { resumeFailed } from '../recovery/resume-failed.ts';
 import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
 import { runStep } from '../step/run-step.ts';
@@ -49,7 +50,12 @@ export async function startJobWorker(
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {
     const { run, concurrency } = WORK[kind];
-    return jobs.consume(kind, (job, signal) => run(workDeps, job, signal), { concurrency: concurrency(config) });
+    const work: JobHandler = async (job, signal, isRetry) => {
+      if (!isRetry) return run(workDeps, job, signal);
+      await resumeFailed(workDeps, job);
+      return { outcome: 'done' };
+    };
+    return jobs.consume(kind, work, { concurrency: concurrency(config) });
   });
   stack.defer(async () => {
     const started = (await Promise.allSettled(consumers)).flatMap((consumer) =>

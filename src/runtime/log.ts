@@ -99,6 +99,8 @@ export type LogEvent =
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>
   | Readonly<{ event: 'jobs_not_enqueued'; runIds: readonly string[]; error: SafeError }>
   | Readonly<{ event: 'run_recovered'; runId: string; sessionId: string; reason: RecoveryReason }>
+  /** An operator has asked for another try of a failed run: its session goes on with a new one. */
+  | Readonly<{ event: 'run_retried'; runId: string; sessionId: string; newRunId: string }>
   | Readonly<{ event: 'run_given_up'; runId: string; sessionId: string; resumeCount: number }>
   | Readonly<{ event: 'sweep_failed'; error: SafeError }>
   /** Its lock is free and it gives no sign of life; whatever it had in hand has gone back to the queue. */

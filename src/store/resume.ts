@@ -31,6 +31,31 @@ export function resumeSession(
   });
 }
 
+/**
+ * Goes on after a run that failed, unless the session has done so already: somebody sent it a message, resumed it, closed
+ * or deleted it. Null: it has, or the run did not fail.
+ */
+export function resumeAfterFailure(
+  db: Db,
+  failedRunId: string,
+  freshId: string,
+): Promise<(ResumedSession & Readonly<{ sessionId: string }>) | null> {
+  return inTransaction(db, async (tx) => {
+    const run = await tx
+      .selectFrom('runs')
+      .select(['session_id', 'tenant_id'])
+      .where('id', '=', failedRunId)
+      .executeTakeFirst();
+    if (run === undefined) return null;
+    const session = await lockSession(tx, run.tenant_id, run.session_id);
+    if (session.status === 'closed' || session.active_run_id !== null) return null;
+    const last = await lastRun(tx, session.id);
+    if (last?.id !== failedRunId || last.status !== 'failed') return null;
+    const runId = session.next_run_id ?? freshId;
+    return { runId, sessionId: session.id, ...(await startRun(tx, { sessionId: session.id, runId })) };
+  });
+}
+
 async function hasWaiting(tx: Tx, sessionId: string): Promise<boolean> {
   const waiting = await tx
     .selectFrom('inbox')
@@ -44,14 +69,19 @@ async function hasWaiting(tx: Tx, sessionId: string): Promise<boolean> {
 
 /** Whether the session's last piece of work ended before it was done. */
 async function wasStopped(tx: Tx, sessionId: string): Promise<boolean> {
-  const last = await tx
+  const last = await lastRun(tx, sessionId);
+  return last !== undefined && last.status !== 'completed';
+}
+
+/** The session's last piece of work. */
+function lastRun(tx: Tx, sessionId: string) {
+  return tx
     .selectFrom('runs')
-    .select('status')
+    .select(['id', 'status'])
     .where('session_id', '=', sessionId)
     .where('kind', '=', 'task')
     .orderBy('created_at', 'desc')
     .orderBy('id', 'desc')
     .limit(1)
     .executeTakeFirst();
-  return last !== undefined && last.status !== 'completed';
 }

@@ -115,6 +115,7 @@ describe('sending a message', () => {
         stateOf: away,
         consume: away,
         counts: away,
+        bullQueues: () => [],
         ping: away,
         [Symbol.asyncDispose]: async () => undefined,
       },

@@ -138,6 +138,7 @@ function notingQueues(added: JobPayload[]): JobQueues {
     add: async (jobs) => void added.push(...jobs),
     stateOf: unused,
     counts: unused,
+    bullQueues: () => [],
     consume: unused,
     ping: async () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
