@@ -52,10 +52,12 @@ async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): 
   const { rows: sessions } = await sql`
     select 1 from sessions where id = ${run.sessionId} for no key update skip locked`.execute(tx);
   if (sessions.length === 0) return null;
+  // Read in a statement of its own: one that waits for the row judges the worker by what was there before its wait.
+  await sql`select 1 from runs where id = ${run.id} for no key update`.execute(tx);
   const { rows } = await sql<LeasedRun & { lost: boolean }>`
     select id, session_id as "sessionId", resume_count as "resumeCount",
       claim_id is not null and status in ('running', 'cancelling') and ${lost} as lost
-    from runs where id = ${run.id} for no key update`.execute(tx);
+    from runs where id = ${run.id}`.execute(tx);
   const [locked] = rows;
   if (locked?.lost !== true) return null;
   return { id: locked.id, sessionId: locked.sessionId, resumeCount: locked.resumeCount };

@@ -1,0 +1,262 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createPostgresBus } from '../../src/events/postgres-bus.ts';
+import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
+import { type LockLost, takeBack } from '../../src/recovery/take-back.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { claimRun, renewLeases } from '../../src/store/claims.ts';
+import type { Db } from '../../src/store/database.ts';
+import {
+  asOnlySweeper,
+  findExpiredLeases,
+  findRunsOfWorker,
+  findUnclaimed,
+  lockExpiredLease,
+  lockRunOfDeadWorker,
+  redispatch,
+} from '../../src/store/lost-work.ts';
+import { findRun } from '../../src/store/runs.ts';
+import { appendChunks } from '../../src/store/step-writes.ts';
+import { markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
+import { answerStep, type Claimed } from '../http/play-worker.ts';
+import { behindLock, claimOf, openRace, type Race, untilWaiting } from '../store/race.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+
+const LEASE_DURATION_MS = 60_000;
+
+let database: TestDatabase;
+let stack: AsyncDisposableStack;
+let recover: (lock: LockLost) => Promise<boolean>;
+
+beforeAll(async () => {
+  stack = new AsyncDisposableStack();
+  database = stack.use(await createTestDatabase());
+  const { db, connectionString } = database;
+  const log = () => undefined;
+  const jobs = stack.use(createJobQueues({ backend: 'postgres', connectionString, log }));
+  const bus = stack.use(await createPostgresBus({ connectionString }));
+  recover = (lock) => takeBack({ db, jobs, bus, log }, lock, 'lease_expired');
+});
+afterAll(() => stack.disposeAsync());
+
+/** A run at work, and how a reconciler that has found it lost takes it back. */
+type Lost = Readonly<{ claimed: Claimed; takeBack: () => Promise<boolean> }>;
+
+async function begin(race: Race, workerId: string, leaseDurationMs: number): Promise<Claimed> {
+  const { job } = await race.send('Go');
+  if (job === null) throw new Error('there is no job');
+  const [messageId, claimId] = [newId(), newId()];
+  const claim = await claimRun(race.db, { job, claimId, workerId, leaseDurationMs, messageId });
+  if (claim.outcome !== 'claimed') throw new Error(claim.outcome);
+  return { fence: { runId: job.runId, epoch: claim.epoch, claimId }, run: claim.run, job, messageId };
+}
+
+/** Its lease is over, and the reconciler has found it. */
+async function loseLease(race: Race): Promise<Lost> {
+  const claimed = await begin(race, newId(), 1);
+  const found = await eventually(
+    async () => (await findExpiredLeases(race.db, 1_000)).find(({ id }) => id === claimed.fence.runId) ?? null,
+    'the lease has run out',
+  );
+  return { claimed, takeBack: () => recover((tx) => lockExpiredLease(tx, found)) };
+}
+
+/** Its worker's lock is free, and the watch has taken the worker for dead. */
+async function loseWorker(race: Race): Promise<Lost & Readonly<{ workerId: string }>> {
+  const workerId = newId();
+  const claimed = await begin(race, workerId, LEASE_DURATION_MS);
+  const client = await hold(workerId);
+  await client.end();
+  const sight = await eventually(
+    async () => (await sightWorkers(race.db)).find(({ id, lockFree }) => id === workerId && lockFree) ?? null,
+    'the lock is free',
+  );
+  const [found] = await findRunsOfWorker(race.db, workerId, 10);
+  if (found === undefined) throw new Error('the worker has no run');
+  return { claimed, workerId, takeBack: () => recover((tx) => lockRunOfDeadWorker(tx, found, sight)) };
+}
+
+async function hold(workerId: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: database.connectionString });
+  await client.connect();
+  await registerWorker(client, { id: workerId, host: 'here', pid: 1 });
+  return client;
+}
+
+const renew = (race: Race, { fence }: Claimed) => renewLeases(race.db, [fence], LEASE_DURATION_MS);
+
+const append = (race: Race, { fence, messageId }: Claimed) =>
+  appendChunks(race.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'late' }]);
+
+const resumesOf = async (db: Db, runId: string) =>
+  (await db.selectFrom('runs').select('resume_count').where('id', '=', runId).executeTakeFirstOrThrow()).resume_count;
+
+describe('a reconciler and a worker that is merely slow', () => {
+  it('heartbeat between find and take-back: a run that somebody works on would be begun again', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await loseLease(race);
+    expect(await renew(race, claimed)).toHaveLength(1);
+    expect(await takeBack()).toBe(false);
+    expect((await answerStep(race.db, claimed, 'Done.')).branch).toBe('otherwise');
+  });
+
+  it('heartbeat vs. take-back: by what it read before its wait, the reconciler would take a renewed run', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await loseLease(race);
+    const [renewed, taken] = await race.inOrderAtRun(claimed.fence.runId, () => renew(race, claimed), takeBack);
+    expect(renewed).toHaveLength(1);
+    expect(taken).toBe(false);
+    expect((await answerStep(race.db, claimed, 'Done.')).branch).toBe('otherwise');
+  });
+
+  it('take-back vs. heartbeat: the worker would go on with a run that is not its own', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await loseLease(race);
+    const [taken, renewed] = await race.inOrderAtRun(claimed.fence.runId, takeBack, () => renew(race, claimed));
+    expect(taken).toBe(true);
+    expect(renewed).toEqual([]);
+  });
+
+  it('sign of life vs. take-back: a worker that only lost its lock would lose its runs as well', async () => {
+    const race = await openRace(database.db);
+    const { claimed, workerId, takeBack } = await loseWorker(race);
+    const taken = await behindLock(race.db, { table: 'runs', id: claimed.fence.runId }, async () => {
+      const taking = takeBack();
+      await untilWaiting(race.db, 1);
+      await markWorkerSeen(race.db, workerId);
+      return { taking };
+    });
+    expect(await taken.taking).toBe(false);
+    expect((await answerStep(race.db, claimed, 'Done.')).branch).toBe('otherwise');
+  });
+
+  it('new lock vs. take-back: a worker that is back would lose its runs', async () => {
+    const race = await openRace(database.db);
+    const { claimed, workerId, takeBack } = await loseWorker(race);
+    const taken = await behindLock(race.db, { table: 'runs', id: claimed.fence.runId }, async () => {
+      const taking = takeBack();
+      await untilWaiting(race.db, 1);
+      return { taking, client: await hold(workerId) };
+    });
+    const outcome = await taken.taking;
+    await taken.client.end();
+    expect(outcome).toBe(false);
+  });
+});
+
+describe.each([
+  ['whose lease is over', loseLease],
+  ['whose worker is dead', loseWorker],
+] as const)('a run %s', (_, lose) => {
+  it('finish between find and take-back: a run that has ended would begin again', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await lose(race);
+    await answerStep(race.db, claimed, 'Done.');
+    expect(await takeBack()).toBe(false);
+    expect(await findRun(race.db, 'default', claimed.fence.runId)).toMatchObject({ status: 'completed' });
+  });
+
+  it('finish vs. take-back: the reconciler would wait for a worker that is at its end, and others for it', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await lose(race);
+    const { runId } = claimed.fence;
+    const [finished, taken] = await race.during(runId, () => answerStep(race.db, claimed, 'Done.'), takeBack);
+    expect(finished.branch).toBe('otherwise');
+    expect(taken).toBe(false);
+    expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'completed' });
+  });
+
+  it('take-back vs. finish: the step would be done twice', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await lose(race);
+    const [taken, refused] = await race.inOrderAtRun(claimed.fence.runId, takeBack, () =>
+      answerStep(race.db, claimed, 'Late.').catch((error: Error) => error.message),
+    );
+    expect([taken, refused]).toEqual([true, 'the step was fenced']);
+    expect(await findRun(race.db, 'default', claimed.fence.runId)).toMatchObject({ status: 'queued' });
+  });
+
+  it('streamed text vs. take-back: what is durable would not be there for the next worker', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await lose(race);
+    const outcomes = await race.inOrderAtRun(claimed.fence.runId, () => append(race, claimed), takeBack);
+    expect(outcomes).toEqual([true, true]);
+  });
+
+  it('take-back vs. streamed text: it would be mixed with that of the next worker', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await lose(race);
+    const outcomes = await race.inOrderAtRun(claimed.fence.runId, takeBack, () => append(race, claimed));
+    expect(outcomes).toEqual([true, false]);
+  });
+
+  it('two reconcilers at once: it would cost two resumes, and two jobs be added', async () => {
+    const race = await openRace(database.db);
+    const { claimed, takeBack } = await lose(race);
+    const { runId } = claimed.fence;
+    const outcomes = await race.during(runId, takeBack, takeBack);
+    expect(outcomes).toEqual([true, false]);
+    expect(await takeBack()).toBe(false);
+    expect(await resumesOf(race.db, runId)).toBe(1);
+    const run = { runId, kind: 'step', no: 1 } as const;
+    expect(await claimOf(race.db, { ...run, dispatch: claimed.job.dispatch })).toEqual({ outcome: 'stale' });
+    expect(await claimOf(race.db, { ...run, dispatch: claimed.job.dispatch + 1 })).toMatchObject({
+      outcome: 'claimed',
+      epoch: claimed.fence.epoch + 2,
+    });
+  });
+});
+
+describe('two reconcilers and a job that is stuck', () => {
+  async function findStuck(race: Race) {
+    const { runId } = await race.send('Go');
+    const found = (await findUnclaimed(race.db, 0, 1_000)).find((run) => run.runId === runId);
+    if (found === undefined) throw new Error('nothing is pending');
+    return found;
+  }
+
+  it('redispatch vs. redispatch: the job of one of them would be stale, and both believe in it', async () => {
+    const race = await openRace(database.db);
+    const stuck = await findStuck(race);
+    const [one, two] = await race.inOrderAtRun(
+      stuck.runId,
+      () => redispatch(race.db, stuck),
+      () => redispatch(race.db, stuck),
+    );
+    expect(one).toMatchObject({ dispatch: stuck.dispatch + 1 });
+    expect(two).toBe(null);
+  });
+
+  it('claim vs. redispatch: the run at work would have a job that is good for a second worker', async () => {
+    const race = await openRace(database.db);
+    const stuck = await findStuck(race);
+    const { runId, kind, no, dispatch } = stuck;
+    const [claim, again] = await race.inOrderAtRun(
+      runId,
+      () => claimOf(race.db, { runId, kind, no, dispatch }),
+      () => redispatch(race.db, stuck),
+    );
+    expect(claim.outcome).toBe('claimed');
+    expect(again).toBe(null);
+  });
+
+  it('redispatch vs. claim: the job that was stuck would be taken beside the new one', async () => {
+    const race = await openRace(database.db);
+    const stuck = await findStuck(race);
+    const { runId, kind, no, dispatch } = stuck;
+    const [again, claim] = await race.inOrderAtRun(
+      runId,
+      () => redispatch(race.db, stuck),
+      () => claimOf(race.db, { runId, kind, no, dispatch }),
+    );
+    expect(claim).toEqual({ outcome: 'stale' });
+    expect(await claimOf(race.db, again ?? { runId, kind, no, dispatch })).toMatchObject({ outcome: 'claimed' });
+  });
+
+  it('one of them sweeps at a time: the other one has nothing to wait for', async () => {
+    const sweeping = await asOnlySweeper(database.db, async () => asOnlySweeper(database.db, async () => 'both'));
+    expect(sweeping).toBe(null);
+    expect(await asOnlySweeper(database.db, async () => 'after it')).toBe('after it');
+  });
+});

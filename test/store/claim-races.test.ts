@@ -1,0 +1,283 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { planSettlement } from '../../src/domain/settlement.ts';
+import { createPostgresBus } from '../../src/events/postgres-bus.ts';
+import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { requestCancel } from '../../src/store/cancels.ts';
+import { readStreamedParts } from '../../src/store/chunks.ts';
+import { claimRun, handBackRun, renewLeases } from '../../src/store/claims.ts';
+import type { Db } from '../../src/store/database.ts';
+import { findExpiredLeases } from '../../src/store/lost-work.ts';
+import { listMessages, readLeftover } from '../../src/store/messages.ts';
+import { findRun } from '../../src/store/runs.ts';
+import { appendChunks, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { behindLock, claimOf, goOn, openRace, type Race } from './race.ts';
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database[Symbol.asyncDispose]());
+
+const roles = async ({ db, sessionId }: Race) => (await listMessages(db, sessionId, 0, 10)).map(({ role }) => role);
+
+describe('two workers and a job', () => {
+  it('claim vs. claim: both would ask the model, if not one of them did nothing', async () => {
+    const race = await openRace(database.db);
+    const { job } = await race.send('Go');
+    if (job === null) throw new Error('there is no job');
+    const claims = await race.inOrder(
+      () => claimOf(race.db, job),
+      () => claimOf(race.db, job),
+    );
+    expect(claims.map(({ outcome }) => outcome)).toEqual(['claimed', 'held']);
+    expect(await roles(race)).toEqual(['user', 'assistant']);
+  });
+
+  it('claim vs. its own repetition: a lost reply would cost an epoch and a message, if it were not the same claim', async () => {
+    const race = await openRace(database.db);
+    const { job } = await race.send('Go');
+    if (job === null) throw new Error('there is no job');
+    const input = { claimId: newId() };
+    const [lost, again] = await race.inOrder(
+      () => claimOf(race.db, job, input),
+      () => claimOf(race.db, job, input),
+    );
+    expect(again).toMatchObject({ outcome: 'claimed', epoch: lost.outcome === 'claimed' ? lost.epoch : 0 });
+    expect(await renewLeases(race.db, [{ runId: job.runId, ...input }], 30_000)).toMatchObject([input]);
+    expect(await roles(race)).toEqual(['user', 'assistant']);
+  });
+
+  it('heartbeat after a lost claim reply: renewed by its own keeper, the run would be at work for ever with nobody', async () => {
+    const race = await openRace(database.db);
+    const { db } = race;
+    await using bus = await createPostgresBus({ connectionString: database.connectionString });
+    const timing = { leaseDurationMs: 400, heartbeatIntervalMs: 50 };
+    await using keeper = await createClaimKeeper({ db, bus, log: () => undefined, ...timing });
+    const { job } = await race.send('Go');
+    if (job === null) throw new Error('there is no job');
+    using unanswered = keeper.hold(job.runId, newId());
+    expect(await claimOf(db, job, { ...timing, claimId: unanswered.claimId })).toMatchObject({ outcome: 'claimed' });
+    // Whoever has the answer keeps the run; the one that never got it gives it up by doing nothing.
+    await leaseRunsOut(db, job.runId);
+    expect(unanswered.stopped()).toBe(null);
+    expect(await claimOf(db, job)).toMatchObject({ outcome: 'claimed', run: { resumeCount: 1 } });
+  });
+
+  it.each([true, false])(
+    'cancel vs. claim (the cancel first: %s): a run would go on that somebody has stopped',
+    async (isFirst) => {
+      const race = await openRace(database.db);
+      const { job, runId } = await race.send('Go');
+      if (job === null) throw new Error('there is no job');
+      const cancel = () => requestCancel(race.db, 'default', runId);
+      const [cancelled, claim] = await race.meet(isFirst, cancel, () => claimOf(race.db, job));
+      if (isFirst) {
+        expect(cancelled).toMatchObject({ status: 'cancelled', notify: false });
+        expect(claim.outcome).toBe('gone');
+        expect(await race.session()).toMatchObject({ status: 'idle', active_run_id: null });
+      } else {
+        expect(cancelled).toMatchObject({ status: 'cancelling', notify: true });
+        expect(claim).toMatchObject({ outcome: 'claimed', cancelRequested: false });
+        expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'cancelling' });
+      }
+    },
+  );
+});
+
+async function leaseRunsOut(db: Db, runId: string): Promise<void> {
+  await eventually(
+    async () => (await findExpiredLeases(db, 1_000)).some(({ id }) => id === runId),
+    `the lease of ${runId} has run out`,
+  );
+}
+
+/** A run at work whose lease is over: the next one that comes may have it. */
+async function beginWithoutLease(race: Race): Promise<Claimed> {
+  const { job } = await race.send('Go');
+  if (job === null) throw new Error('there is no job');
+  const [messageId, claimId] = [newId(), newId()];
+  const claim = await claimRun(race.db, { job, claimId, workerId: 'old', leaseDurationMs: 1, messageId });
+  if (claim.outcome !== 'claimed') throw new Error(claim.outcome);
+  await leaseRunsOut(race.db, job.runId);
+  return { fence: { runId: job.runId, epoch: claim.epoch, claimId }, run: claim.run, job, messageId };
+}
+
+const CALL = {
+  type: 'tool',
+  toolCallId: 'call_1',
+  toolName: 'look',
+  input: {},
+  state: 'pending',
+} as const;
+
+/** What a worker writes of a step, each with how it says that it was fenced. */
+const WRITES = {
+  'streamed text': {
+    write: (race: Race, { fence, messageId }: Claimed): Promise<unknown> =>
+      appendChunks(race.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'late' }]),
+    fenced: false,
+  },
+  'a whole response': {
+    write: (race: Race, { fence, messageId }: Claimed): Promise<unknown> =>
+      writeResponse(race.db, fence, { messageId, parts: [{ type: 'text', text: 'late' }], finishReason: 'stop' }, []),
+    fenced: null,
+  },
+  'the result of a tool': {
+    write: (race: Race, { fence, messageId }: Claimed): Promise<unknown> =>
+      moveCall(race.db, fence, {
+        messageId,
+        index: 0,
+        from: ['running'],
+        to: 'completed',
+        output: { type: 'text', value: 'late' },
+        events: [],
+      }),
+    fenced: { outcome: 'lost' },
+  },
+} as const;
+
+/** A step whose call is running. */
+async function startCall({ db }: Race, { fence, messageId }: Claimed): Promise<void> {
+  await writeResponse(db, fence, { messageId, parts: [CALL], finishReason: 'tool-calls' }, []);
+  await moveCall(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
+}
+
+describe.each(Object.entries(WRITES))('a worker that loses its run while it writes %s', (name, { write, fenced }) => {
+  async function begin(race: Race): Promise<Claimed> {
+    const old = await beginWithoutLease(race);
+    if (name === 'the result of a tool') await startCall(race, old);
+    return old;
+  }
+
+  it('write vs. take-over: the new owner would settle without what is written already', async () => {
+    const race = await openRace(database.db);
+    const { db } = race;
+    const old = await begin(race);
+    const [written, claim] = await race.inOrderAtRun(
+      old.fence.runId,
+      () => write(race, old),
+      () => claimOf(db, old.job),
+    );
+    expect(written).not.toEqual(fenced);
+    expect(claim).toMatchObject({ outcome: 'claimed', leftoverMessageId: old.messageId, view: null });
+    const leftover = await readLeftover(db, old.messageId);
+    if (name === 'streamed text') {
+      expect(await readStreamedParts(db, old.messageId)).toMatchObject([{ text: 'late' }]);
+    } else {
+      expect(planSettlement(leftover, () => ({ idempotent: false }))).toMatchObject({
+        kind: 'finish',
+        report: [],
+        run: [],
+      });
+    }
+  });
+
+  it('take-over vs. write: a zombie would write into what the new owner settles', async () => {
+    const race = await openRace(database.db);
+    const { db } = race;
+    const old = await begin(race);
+    const [claim, written] = await race.inOrderAtRun(
+      old.fence.runId,
+      () => claimOf(db, old.job),
+      () => write(race, old),
+    );
+    expect(claim).toMatchObject({ outcome: 'claimed', leftoverMessageId: old.messageId });
+    expect(written).toEqual(fenced);
+    expect(await readStreamedParts(db, old.messageId)).toEqual([]);
+    expect(JSON.stringify(await readLeftover(db, old.messageId))).not.toContain('late');
+    await expect(answerStep(db, old, 'Late.')).rejects.toThrow('fenced');
+  });
+
+  it.each([true, false])(
+    'write vs. settlement (the write first: %s): it would be in the transcript twice',
+    async (isFirst) => {
+      const race = await openRace(database.db);
+      const { db } = race;
+      const old = await begin(race);
+      const claim = await claimOf(db, old.job, { claimId: newId() });
+      if (claim.outcome !== 'claimed') throw new Error(claim.outcome);
+      const { claim_id: claimId } = await db
+        .selectFrom('runs')
+        .select('claim_id')
+        .where('id', '=', old.fence.runId)
+        .executeTakeFirstOrThrow();
+      const fence = { runId: old.fence.runId, epoch: claim.epoch, claimId: claimId ?? '' };
+      const settle = () =>
+        writeResponse(db, fence, { messageId: old.messageId, parts: [{ type: 'text', text: 'settled' }] }, []);
+      // Text is appended without the session's row: one that is fenced has nothing to wait for.
+      const [written, settled] =
+        name === 'streamed text'
+          ? await behindLock(db, { table: 'sessions', id: race.sessionId }, async () => write(race, old)).then(
+              async (early) => [early, await settle()] as const,
+            )
+          : await race.meet<unknown, number | null>(isFirst, () => write(race, old), settle);
+      expect(written).toEqual(fenced);
+      expect(settled).toEqual(expect.any(Number));
+      expect((await listMessages(db, race.sessionId, 0, 10)).at(-1)?.parts).toEqual([
+        { type: 'text', text: 'settled' },
+      ]);
+    },
+  );
+});
+
+describe('the end of a step and a cancel', () => {
+  it.each([true, false])(
+    'cancel vs. finish (the cancel first: %s): they would wait for each other, or the run end twice',
+    async (isFirst) => {
+      const race = await openRace(database.db);
+      const claimed = await race.begin();
+      const { runId } = claimed.fence;
+      await race.meet<unknown, unknown>(
+        isFirst,
+        () => requestCancel(race.db, 'default', runId),
+        () => answerStep(race.db, claimed, 'Done.'),
+      );
+      expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'completed' });
+      expect((await race.eventTypes()).filter((type) => /^run:(completed|cancelled)$/.test(type))).toEqual([
+        'run:completed',
+      ]);
+      expect(await race.session()).toMatchObject({ status: 'idle', active_run_id: null });
+    },
+  );
+
+  it.each([true, false])(
+    'cancel vs. finish with more to do (the cancel first: %s): the next step would begin',
+    async (isFirst) => {
+      const race = await openRace(database.db);
+      const claimed = await race.begin();
+      const { runId } = claimed.fence;
+      const [, { jobs }] = await race.meet(
+        isFirst,
+        () => requestCancel(race.db, 'default', runId),
+        () => goOn(race.db, claimed),
+      );
+      expect(jobs).toHaveLength(isFirst ? 0 : 1);
+      for (const job of jobs) expect(await claimOf(race.db, job)).toEqual({ outcome: 'gone' });
+      expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'cancelled' });
+      expect((await race.eventTypes()).filter((type) => type === 'run:cancelled')).toHaveLength(1);
+    },
+  );
+
+  it.each([true, false])(
+    'hand-back vs. cancel (the hand-back first: %s): the run would be queued and cancelled',
+    async (isFirst) => {
+      const race = await openRace(database.db);
+      const claimed = await race.begin();
+      const { runId } = claimed.fence;
+      const [job, cancelled] = await race.meet(
+        isFirst,
+        () => handBackRun(race.db, claimed.fence),
+        () => requestCancel(race.db, 'default', runId),
+      );
+      // The step has begun: whoever takes it next ends it as cancelled, with what was streamed.
+      expect(cancelled.status).toBe('cancelling');
+      const next = await claimJob(race.db, job ?? undefined);
+      await goOn(race.db, { ...next, messageId: claimed.messageId });
+      expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'cancelled' });
+    },
+  );
+});
