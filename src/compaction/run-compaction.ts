@@ -11,6 +11,7 @@ import type { ViewMessage } from '../domain/message.ts';
 import { runClaimed } from '../jobs/claimed-job.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
+import { abortAfter } from '../runtime/abort-after.ts';
 import { beginCompaction } from '../store/maintenance.ts';
 import { endCompaction, failedRound } from './end-compaction.ts';
 import { type Result, resultOf, writeResult } from './result.ts';
@@ -95,15 +96,14 @@ async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan)
   );
   if (begun === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, begun.eventSeq);
-  const signal = AbortSignal.any([
-    scope.held.signal,
-    AbortSignal.timeout(deps.compactionTimeoutMs ?? MAX_COMPACTION_MS),
-  ]);
+  using timeout = abortAfter(deps.compactionTimeoutMs ?? MAX_COMPACTION_MS);
+  const signal = AbortSignal.any([scope.held.signal, timeout.signal]);
   const whole: CompactionWork = { ...work, round: begun.round, signal };
   const result = await resultOf(whole, strategy, plan);
   if (mayNotWrite(scope)) return;
-  if (result.kind === 'accepted') return writeResult(whole, { id, reason, strategy, result });
-  return afterFailure(setting, whole, strategy, id, result);
+  // Awaited: the time goes on until the last rung of the ladder.
+  if (result.kind === 'accepted') return await writeResult(whole, { id, reason, strategy, result });
+  return await afterFailure(setting, whole, strategy, id, result);
 }
 
 /** Lost: nothing may be written. Shutting down: the next worker begins anew. */

@@ -8,6 +8,7 @@ import { callKeyOf, type ToolCallState } from '../domain/tool-call.ts';
 import { keepHeadAndTail } from '../domain/truncate.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../domain/tunables.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { abortAfter } from '../runtime/abort-after.ts';
 import { type CallMove, moveCall } from '../store/step-writes.ts';
 import { sanitizeOutput } from '../tools/sanitize-output.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -153,8 +154,8 @@ async function execute(
   const callKey = callKeyOf(messageId, call.index);
   const logged = { ...logFields(scope), tool: tool.name, callKey };
   deps.log('debug', { event: 'tool_started', ...logged });
-  const timeout = AbortSignal.timeout(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);
-  const signal = AbortSignal.any([scope.held.signal, timeout]);
+  using timeout = abortAfter(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);
+  const signal = AbortSignal.any([scope.held.signal, timeout.signal]);
   const startedAtMs = performance.now();
   let outcome: Outcome;
   try {
@@ -168,7 +169,7 @@ async function execute(
     });
     outcome = { state: 'completed', output: sanitizeOutput(toToolOutput(await untilGivenUp(work, signal))) };
   } catch (error) {
-    const timedOut = timeout.aborted && !scope.held.signal.aborted && !(error instanceof ToolGivenUp);
+    const timedOut = timeout.signal.aborted && !scope.held.signal.aborted && !(error instanceof ToolGivenUp);
     const failure = timedOut ? new Error(`${tool.name} did not finish within its time.`) : error;
     outcome = { state: 'error', output: sanitizeOutput(toErrorOutput(failure)) };
   }
