@@ -109,12 +109,14 @@ export async function behindLock<T>(db: Db, { table, id }: Row, work: () => Prom
 
 /** So many transactions of this database wait for a lock. Asked outside a transaction: inside one the answer never changes. */
 export async function untilWaiting(db: Db, count: number): Promise<void> {
-  await eventually(async () => {
-    const { rows } = await sql<{ waiting: number }>`
-      select count(*)::integer as waiting from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-    return rows[0]?.waiting === count;
-  }, `${count} transactions wait for a lock`);
+  await eventually(async () => (await countWaiting(db)) === count, `${count} transactions wait for a lock`);
+}
+
+export async function countWaiting(db: Db): Promise<number> {
+  const { rows } = await sql<{ waiting: number }>`
+    select count(*)::integer as waiting from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+  return rows[0]?.waiting ?? 0;
 }
 
 export const claimOf = (db: Db, job: JobPayload, { claimId = newId(), leaseDurationMs = 30_000 } = {}) =>
