@@ -22,7 +22,8 @@ beforeAll(async () => {
 });
 afterAll(() => database[Symbol.asyncDispose]());
 
-const roles = async ({ db, sessionId }: Race) => (await listMessages(db, sessionId, 0, 10)).map(({ role }) => role);
+const roles = async ({ db, sessionId }: Race) =>
+  (await listMessages(db, 'default', sessionId, 0, 10)).map(({ role }) => role);
 
 describe('two workers and a job', () => {
   it('claim vs. claim: both would ask the model, if not one of them did nothing', async () => {
@@ -217,7 +218,7 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
           : await race.meet<unknown, number | null>(isFirst, () => write(race, old), settle);
       expect(written).toEqual(fenced);
       expect(settled).toEqual(expect.any(Number));
-      expect((await listMessages(db, race.sessionId, 0, 10)).at(-1)?.parts).toEqual([
+      expect((await listMessages(db, 'default', race.sessionId, 0, 10)).at(-1)?.parts).toEqual([
         { type: 'text', text: 'settled' },
       ]);
     },

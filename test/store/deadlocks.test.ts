@@ -110,12 +110,12 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
   'cancel session': (at) => requestSessionCancel(at.db, 'default', at.sessionId),
   'cancel all': (at) => requestSessionCancel(at.db, 'default', at.sessionId, true),
   'change message': async (at) => {
-    const [first] = await listWaiting(at.db, at.sessionId);
+    const [first] = await listWaiting(at.db, 'default', at.sessionId);
     if (first === undefined) return;
     await changeWaiting(at.db, { ...at.ref, messageId: first.id }, { delivery: 'followup' }, newId());
   },
   'remove message': async (at) => {
-    const first = (await listWaiting(at.db, at.sessionId)).at(-1);
+    const first = (await listWaiting(at.db, 'default', at.sessionId)).at(-1);
     if (first !== undefined) await removeWaiting(at.db, { ...at.ref, messageId: first.id });
   },
   'remove all': (at) => removeWaiting(at.db, { ...at.ref, messageId: null }),

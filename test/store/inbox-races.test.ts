@@ -55,7 +55,7 @@ describe('the end of a run and a message', () => {
     const jobs = [...finished.jobs, ...(sent.job === null ? [] : [sent.job])];
     expect(jobs).toMatchObject([{ runId: sent.runId, kind: 'step', no: 1 }]);
     await claimJob(race.db, jobs[0]);
-    expect(await listWaiting(race.db, race.sessionId)).toEqual([]);
+    expect(await listWaiting(race.db, 'default', race.sessionId)).toEqual([]);
   });
 
   it('message vs. message: both would start a run, or both think that the other one does', async () => {
@@ -161,7 +161,7 @@ describe('a waiting message and the step that takes it up', () => {
       .executeTakeFirstOrThrow();
     expect(promised).not.toBe(job.runId);
     expect(await findRun(race.db, 'default', promised ?? '')).toMatchObject({ status: 'queued' });
-    expect((await listWaiting(race.db, race.sessionId)).map(({ id }) => id)).toEqual([messageId]);
+    expect((await listWaiting(race.db, 'default', race.sessionId)).map(({ id }) => id)).toEqual([messageId]);
   });
 
   it('remove vs. drain: a message would be answered that was taken back', async () => {

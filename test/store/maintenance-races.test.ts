@@ -134,7 +134,7 @@ describe('a session that tidies itself up and a message', () => {
       expect(claim).toMatchObject({ outcome: 'claimed', view: [] });
       expect(sent).toMatchObject({ queued: false, job: null });
       expect(sent.runId).not.toBe(runId);
-      expect(await listMessages(race.db, race.sessionId, 0, 10)).toEqual([]);
+      expect(await listMessages(race.db, 'default', race.sessionId, 0, 10)).toEqual([]);
       expect(await findRun(race.db, 'default', sent.runId)).toMatchObject({ status: 'queued' });
     },
   );

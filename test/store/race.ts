@@ -58,7 +58,7 @@ export async function openRace(db: Db) {
     during: <A, B>(runId: string, first: () => Promise<A>, second: () => Promise<B>) =>
       during(db, runId, first, second),
     /** What the session's log says, without the data. */
-    eventTypes: async () => (await readEvents(db, sessionId, 0, 1_000)).map(({ type }) => type),
+    eventTypes: async () => (await readEvents(db, 'default', sessionId, 0, 1_000)).map(({ type }) => type),
     session: () => findSession(db, 'default', sessionId),
     /** Texts of the user in the transcript, in order. */
     userTexts: () => userTexts(db, sessionId),
@@ -179,7 +179,7 @@ async function playOut(db: Db, sessionId: string): Promise<readonly string[]> {
 }
 
 async function userTexts(db: Db, sessionId: string): Promise<readonly string[]> {
-  const messages = await listMessages(db, sessionId, 0, 100);
+  const messages = await listMessages(db, 'default', sessionId, 0, 100);
   return messages
     .filter(({ role }) => role === 'user')
     .flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])));
