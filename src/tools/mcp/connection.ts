@@ -1,7 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import {
   type CallToolResult,
   CallToolResultSchema,
@@ -14,11 +12,14 @@ import { BatonError } from '../../domain/errors.ts';
 import { type Log, toSafeError } from '../../runtime/log.ts';
 import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
+import { createHttpTransport, type HttpTransport } from './http-transport.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 
 /** For starting a server and its first answers. */
 const CONNECT_TIMEOUT_MS = 30_000;
 const MAX_TOOL_PAGES = 50;
+/** The largest message of a server. */
+const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 /** The pause before another start: of a server that does not start, or has ended soon after. */
 const RESTART_BASE_MS = 250;
 const RESTART_CAP_MS = 10_000;
@@ -79,7 +80,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const connect = async (): Promise<Live> => {
     const waitMs = retryAtMs - performance.now();
     if (waitMs > 0) await pause(waitMs, undefined, { signal: closing.signal });
-    const transport = openTransport(options);
+    const { transport, terminate } = openTransport(options);
     const client = new Client({ name: 'baton', version: '1' });
     const startedAtMs = performance.now();
     const lastError: { error: unknown } = { error: new BatonError('transport', 'the connection was closed') };
@@ -95,7 +96,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
           // Not a failure of the server: the next connection need not wait.
           client.onclose = () => undefined;
           if (live === standing) live = null;
-          await closeClient(client, transport);
+          await closeClient(client, terminate);
         },
       };
       const standing = live;
@@ -181,24 +182,22 @@ async function callTool(client: Client, timeoutMs: number, call: McpCall): Promi
   }
 }
 
-/** Over HTTP the server is told, so that it can forget the session. */
-async function closeClient(client: Client, transport: Transport): Promise<void> {
-  if (transport instanceof StreamableHTTPClientTransport) {
-    const ended = transport.terminateSession().catch(() => undefined);
-    await Promise.race([ended, pause(CLOSE_TIMEOUT_MS)]);
-  }
+async function closeClient(client: Client, terminate: () => Promise<void>): Promise<void> {
+  const told = terminate().catch(() => undefined);
+  await Promise.race([told, pause(CLOSE_TIMEOUT_MS, undefined, { ref: false })]);
   await client.close();
 }
 
-function openTransport({ server, config, environment, log }: ConnectionOptions): Transport {
-  if (config.url === undefined) {
-    const { command = '', args = [], env = [], cwd } = config;
-    const onLine = (line: string): void => log('debug', { event: 'mcp_server_output', server, line });
-    return createStdioTransport({ command, args, cwd, environment: reducedEnvironment(environment, env), onLine });
+/** How the server is reached, and what it is told at the end. */
+function openTransport({ server, config, environment, log }: ConnectionOptions): HttpTransport {
+  if (config.url !== undefined) {
+    const headers = headersFrom(environment, config.headersFromEnv ?? {}, `mcpServers.${server}.headersFromEnv`);
+    return createHttpTransport(new URL(config.url), headers, MAX_MESSAGE_BYTES);
   }
-  const headers = headersFrom(environment, config.headersFromEnv ?? {}, `mcpServers.${server}.headersFromEnv`);
-  // Its own type for the session's id differs by an `undefined` from the interface that it implements.
-  return new StreamableHTTPClientTransport(new URL(config.url), { requestInit: { headers } }) as Transport;
+  const { command = '', args = [], env = [], cwd } = config;
+  const onLine = (line: string): void => log('debug', { event: 'mcp_server_output', server, line });
+  const given = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine };
+  return { transport: createStdioTransport(given, MAX_MESSAGE_BYTES), terminate: async () => undefined };
 }
 
 /** All tools that a server lists and that can simply be called. */

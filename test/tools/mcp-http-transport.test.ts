@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { expect, it } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { createMcpFixture } from './mcp-fixture.ts';
+
+type OnCall = (response: ServerResponse) => unknown;
+
+/** A server whose streams cannot be resumed: it gives its events no ids. */
+async function startServer(onCall: OnCall) {
+  const sessions = new Map<string, StreamableHTTPServerTransport>();
+  const seen: IncomingMessage[] = [];
+  let calling: ServerResponse | undefined;
+  const begin = async (): Promise<StreamableHTTPServerTransport> => {
+    const mcp = new Server({ name: 'http', version: '1' }, { capabilities: { tools: {} } });
+    mcp.setRequestHandler(ListToolsRequestSchema, () => ({
+      tools: [{ name: 'run', inputSchema: { type: 'object' } }],
+    }));
+    mcp.setRequestHandler(CallToolRequestSchema, async () => {
+      if (calling === undefined) throw new Error('no call');
+      return { content: [{ type: 'text', text: String(await onCall(calling)) }] };
+    });
+    const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+    });
+    await mcp.connect(transport as Parameters<typeof mcp.connect>[0]);
+    return transport;
+  };
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    seen.push(request);
+    if (request.method === 'POST') calling = response;
+    const transport = sessions.get(String(request.headers['mcp-session-id'])) ?? (await begin());
+    await transport.handleRequest(request, response);
+  };
+  const server = createServer((request, response) => void handle(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    seen,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+it('sends the headers that are named, and says good-bye', async () => {
+  await using server = await startServer(() => 'ok');
+  const config = { url: server.url, headersFromEnv: { authorization: 'DOCS_TOKEN' } };
+  const fixture = createMcpFixture({ docs: config }, { DOCS_TOKEN: 'Bearer abc' });
+  const agent = await fixture.pin([{ mcp: 'docs' }]);
+  expect(await fixture.call(agent, 'docs__run')).toBe('ok');
+  await fixture[Symbol.asyncDispose]();
+  expect(new Set(server.seen.map(({ headers }) => headers.authorization))).toEqual(new Set(['Bearer abc']));
+  expect(server.seen.at(-1)?.method).toBe('DELETE');
+  await using poor = createMcpFixture({ docs: config }, {});
+  await expect(poor.toolsOf(agent)).rejects.toThrow(
+    'mcpServers.docs.headersFromEnv.authorization: the environment variable DOCS_TOKEN is not set',
+  );
+});
+
+const never = () => new Promise<never>(() => undefined);
+const begun = (response: ServerResponse) => eventually(async () => response.headersSent, 'the answer has begun');
+
+it.each<[string, OnCall]>([
+  [
+    'breaks',
+    (response) =>
+      begun(response)
+        .then(() => response.socket?.destroy())
+        .then(never),
+  ],
+  [
+    'ends',
+    (response) =>
+      begun(response)
+        .then(() => response.end())
+        .then(never),
+  ],
+  ['is larger than may be', () => 'x'.repeat(17 * 1024 * 1024)],
+])(
+  'a call whose answer %s fails at once, its outcome unknown, and the connection serves the next',
+  async (_how, first) => {
+    let calls = 0;
+    await using server = await startServer((response) => (calls++ === 0 ? first(response) : 'ok'));
+    await using fixture = createMcpFixture({ docs: { url: server.url, timeoutMs: 3_600_000 } });
+    const agent = await fixture.pin([{ mcp: 'docs' }]);
+    await expect(fixture.call(agent, 'docs__run')).rejects.toThrow(
+      /docs was lost\. The outcome of the call is unknown/,
+    );
+    expect(await fixture.call(agent, 'docs__run')).toBe('ok');
+  },
+);
