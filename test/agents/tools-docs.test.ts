@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { agentFileSchema } from '../../src/agents/agent.ts';
+import { loadAgents } from '../../src/agents/load-agents.ts';
+import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
+import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
+import { createToolCatalogue } from '../../src/tools/catalogue.ts';
+import { createModuleLoader } from '../../src/tools/load-module.ts';
+import { defaultWorkspaceLimits } from '../../src/tools/workspace/workspace-limits.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const docs = readFileSync(path.join(ROOT, 'docs/tools.md'), 'utf8');
+const [agent, file] = [...docs.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, block]) => parse(block ?? '') as object);
+
+describe('docs/tools.md', () => {
+  it('shows an agent and a file of MCP servers that are accepted', () => {
+    expect(agentFileSchema.parse(agent).tools.length).toBe(4);
+    expect(Object.keys(mcpServersSchema.parse(file && 'mcpServers' in file ? file.mcpServers : null))).toEqual([
+      'files',
+      'docs',
+    ]);
+  });
+
+  it('names the limits that hold', () => {
+    const { bashMaxOutputChars, readMaxLines, readMaxLineChars, grepMaxMatches } = defaultWorkspaceLimits;
+    const spaced = (count: number): string => count.toLocaleString('en').replaceAll(',', ' ');
+    expect(docs).toContain(`| \`bash\` | ${spaced(bashMaxOutputChars)} characters`);
+    expect(docs).toContain(
+      `| ${spaced(readMaxLines)} lines of ${spaced(readMaxLineChars)} characters | ${spaced(MAX_TOOL_OUTPUT_CHARS)}`,
+    );
+    expect(docs).toContain(`| \`grep\` | ${spaced(grepMaxMatches)} matches`);
+  });
+});
+
+it('the example agents have the tools that they name', async () => {
+  const folder = path.join(ROOT, 'examples/agents');
+  const agents = loadAgents(folder);
+  const toolsOf = createToolCatalogue({ sets: {}, loadModule: createModuleLoader(folder, '.') });
+  for (const name of agents.names()) expect((await toolsOf(agents.get(name))).length).toBeGreaterThan(0);
+});
