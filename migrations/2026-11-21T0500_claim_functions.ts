@@ -107,16 +107,74 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return baton_view(p_session);
     end $$`.execute(db);
 
+  // Claims the run with one of its tenant's slots. False: there is none, or those that were held back before have a right
+  // to what there is. Who takes the same slot at the same moment waits for the other at the unique index, and looks again;
+  // a slot is free as soon as its run is not claimed any more, whatever ended the claim.
+  await sql`
+    create function baton_take_slot(p_run runs, p_claim uuid, p_limit integer) returns boolean language plpgsql as $$
+    declare
+      v_free integer[];
+      v_before integer;
+    begin
+      loop
+        select coalesce(array_agg(slot order by random()), '{}') into v_free from generate_series(1, p_limit) as slot
+          where not exists (select 1 from runs
+            where tenant_id = p_run.tenant_id and tenant_slot = slot and claim_id is not null);
+        select count(*) into v_before from (select 1 from runs
+          where tenant_id = p_run.tenant_id and held_back_at is not null
+            and (created_at, id) < (p_run.created_at, p_run.id) limit p_limit) as earlier;
+        if cardinality(v_free) <= v_before then return false; end if;
+        begin
+          update runs set claim_id = p_claim, tenant_slot = v_free[1] where id = p_run.id;
+          return true;
+        exception when unique_violation then
+          null;
+        end;
+      end loop;
+    end $$`.execute(db);
+
+  // Gives those of the tenant's runs that were held back and have waited longest to the queue, as many as there are slots
+  // that nobody has or is about to take: the next step of a run that goes on, or a run that was admitted a moment ago.
+  // Returns their jobs. A limit of 0 holds nobody back.
+  await sql`
+    create function baton_admit(p_tenant text, p_limit integer, p_most integer) returns jsonb language plpgsql as $$
+    declare
+      v_room integer := p_most;
+      v_jobs jsonb;
+    begin
+      if not exists (select 1 from runs where tenant_id = p_tenant and held_back_at is not null) then return '[]'; end if;
+      if p_limit > 0 then
+        v_room := least(p_most, p_limit
+          - (select count(*) from runs where tenant_id = p_tenant and claim_id is not null and tenant_slot is not null)
+          - (select count(*) from runs
+              where tenant_id = p_tenant and claim_id is null and pending_kind is not null and held_back_at is null
+                and status in ('queued', 'running', 'cancelling') and (started_at is not null or pending_dispatch > 1)
+                and coalesce(next_check_at, pending_at) > (select clock_timestamp() - interval '10 seconds')
+                and pending_at <= clock_timestamp()));
+      end if;
+      with admitted as (
+        update runs set held_back_at = null, pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(),
+          next_check_at = null
+          where id in (select id from runs where tenant_id = p_tenant and held_back_at is not null
+            order by created_at, id limit greatest(v_room, 0) for no key update skip locked)
+          returning id, created_at, pending_kind, pending_no, pending_dispatch
+      )
+      select coalesce(jsonb_agg(jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no,
+          'dispatch', pending_dispatch) order by created_at, id), '[]') into v_jobs from admitted;
+      return v_jobs;
+    end $$`.execute(db);
+
   await sql`
     create function baton_claim_run(
       p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer,
-      p_engine integer, p_message uuid
+      p_engine integer, p_message uuid, p_tenant_limit integer
     ) returns json language plpgsql as $$
     declare
       v_session sessions;
       v_run runs;
       v_leftover uuid;
       v_view json;
+      v_needs_slot boolean;
     begin
       select * into v_run from runs where id = p_run;
       if not found then return json_build_object('outcome', 'gone'); end if;
@@ -137,6 +195,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
         end if;
         if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
+        -- One that is only to be settled after a cancel waits for nobody; one whose worker hung has its slot.
+        v_needs_slot := p_tenant_limit > 0 and v_run.claim_id is null and v_run.cancel_requested_at is null;
+        if v_needs_slot and not baton_take_slot(v_run, p_claim, p_tenant_limit) then
+          update runs set held_back_at = clock_timestamp() where id = p_run;
+          return json_build_object('outcome', 'busy');
+        end if;
         update sessions set epoch = epoch + 1 where id = v_session.id returning epoch into v_session.epoch;
         update runs set
           status = case when status = 'queued' then 'running' else status end,
@@ -145,6 +209,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           lease_owner = p_worker,
           lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
           next_check_at = null,
+          held_back_at = null,
+          tenant_slot = case when v_needs_slot or v_run.claim_id is not null then tenant_slot end,
           resume_count = resume_count + case when v_run.claim_id is null then 0 else 1 end
           where id = p_run returning * into v_run;
       end if;
@@ -201,6 +267,8 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const name of [
     'baton_restart_step',
     'baton_claim_run',
+    'baton_admit',
+    'baton_take_slot',
     'baton_begin_maintenance',
     'baton_begin_step',
     'baton_is_used_up',

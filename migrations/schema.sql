@@ -208,6 +208,8 @@ create table runs (
   pending_dispatch integer default 1 not null,
   pending_at timestamp with time zone,
   next_check_at timestamp with time zone,
+  tenant_slot integer,
+  held_back_at timestamp with time zone,
   request_upto_seq bigint default 0 not null,
   attempt integer default 1 not null,
   resume_count integer default 0 not null,
@@ -297,11 +299,13 @@ CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
 CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'running'::text, 'unknown'::text]));
 CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE ((status = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
 CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, created_at DESC, id DESC);
+CREATE INDEX runs_held_back ON public.runs USING btree (tenant_id, created_at, id) WHERE (held_back_at IS NOT NULL);
 CREATE INDEX runs_leased ON public.runs USING btree (lease_expires_at) WHERE ((claim_id IS NOT NULL) AND (status = ANY (ARRAY['running'::text, 'cancelling'::text])));
 CREATE INDEX runs_listed ON public.runs USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX runs_of_session ON public.runs USING btree (session_id, created_at DESC, id DESC);
 CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
-CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, pending_at)) WHERE ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text])));
+CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE ((claim_id IS NOT NULL) AND (tenant_slot IS NOT NULL));
+CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, pending_at)) WHERE ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (held_back_at IS NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text])));
 CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
 CREATE INDEX sessions_by_status ON public.sessions USING btree (tenant_id, status, created_at DESC, id DESC);
 CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_at DESC, id DESC);
@@ -320,6 +324,36 @@ alter table part_chunks add constraint part_chunks_message_id_fkey FOREIGN KEY (
 alter table parts add constraint parts_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
 alter table runs add constraint runs_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table sessions add constraint sessions_active_run_fk FOREIGN KEY (active_run_id) REFERENCES runs(id) DEFERRABLE INITIALLY DEFERRED;
+
+CREATE OR REPLACE FUNCTION public.baton_admit(p_tenant text, p_limit integer, p_most integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_room integer := p_most;
+      v_jobs jsonb;
+    begin
+      if not exists (select 1 from runs where tenant_id = p_tenant and held_back_at is not null) then return '[]'; end if;
+      if p_limit > 0 then
+        v_room := least(p_most, p_limit
+          - (select count(*) from runs where tenant_id = p_tenant and claim_id is not null and tenant_slot is not null)
+          - (select count(*) from runs
+              where tenant_id = p_tenant and claim_id is null and pending_kind is not null and held_back_at is null
+                and status in ('queued', 'running', 'cancelling') and (started_at is not null or pending_dispatch > 1)
+                and coalesce(next_check_at, pending_at) > (select clock_timestamp() - interval '10 seconds')
+                and pending_at <= clock_timestamp()));
+      end if;
+      with admitted as (
+        update runs set held_back_at = null, pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(),
+          next_check_at = null
+          where id in (select id from runs where tenant_id = p_tenant and held_back_at is not null
+            order by created_at, id limit greatest(v_room, 0) for no key update skip locked)
+          returning id, created_at, pending_kind, pending_no, pending_dispatch
+      )
+      select coalesce(jsonb_agg(jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no,
+          'dispatch', pending_dispatch) order by created_at, id), '[]') into v_jobs from admitted;
+      return v_jobs;
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_append_events(p_session uuid, p_run uuid, p_events jsonb)
  RETURNS bigint
@@ -437,7 +471,7 @@ AS $function$
       return baton_view(p_session);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_claim_run(p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer, p_engine integer, p_message uuid)
+CREATE OR REPLACE FUNCTION public.baton_claim_run(p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer, p_engine integer, p_message uuid, p_tenant_limit integer)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -446,6 +480,7 @@ AS $function$
       v_run runs;
       v_leftover uuid;
       v_view json;
+      v_needs_slot boolean;
     begin
       select * into v_run from runs where id = p_run;
       if not found then return json_build_object('outcome', 'gone'); end if;
@@ -466,6 +501,12 @@ AS $function$
             'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
         end if;
         if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
+        -- One that is only to be settled after a cancel waits for nobody; one whose worker hung has its slot.
+        v_needs_slot := p_tenant_limit > 0 and v_run.claim_id is null and v_run.cancel_requested_at is null;
+        if v_needs_slot and not baton_take_slot(v_run, p_claim, p_tenant_limit) then
+          update runs set held_back_at = clock_timestamp() where id = p_run;
+          return json_build_object('outcome', 'busy');
+        end if;
         update sessions set epoch = epoch + 1 where id = v_session.id returning epoch into v_session.epoch;
         update runs set
           status = case when status = 'queued' then 'running' else status end,
@@ -474,6 +515,8 @@ AS $function$
           lease_owner = p_worker,
           lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
           next_check_at = null,
+          held_back_at = null,
+          tenant_slot = case when v_needs_slot or v_run.claim_id is not null then tenant_slot end,
           resume_count = resume_count + case when v_run.claim_id is null then 0 else 1 end
           where id = p_run returning * into v_run;
       end if;
@@ -878,6 +921,31 @@ AS $function$
         'pending', jsonb_build_object('reason', 'manual', 'force', true, 'stripMedia', false))
       where id = p_session
     $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_take_slot(p_run runs, p_claim uuid, p_limit integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_free integer[];
+      v_before integer;
+    begin
+      loop
+        select coalesce(array_agg(slot order by random()), '{}') into v_free from generate_series(1, p_limit) as slot
+          where not exists (select 1 from runs
+            where tenant_id = p_run.tenant_id and tenant_slot = slot and claim_id is not null);
+        select count(*) into v_before from (select 1 from runs
+          where tenant_id = p_run.tenant_id and held_back_at is not null
+            and (created_at, id) < (p_run.created_at, p_run.id) limit p_limit) as earlier;
+        if cardinality(v_free) <= v_before then return false; end if;
+        begin
+          update runs set claim_id = p_claim, tenant_slot = v_free[1] where id = p_run.id;
+          return true;
+        exception when unique_violation then
+          null;
+        end;
+      end loop;
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid)
  RETURNS json

@@ -6,6 +6,7 @@ import type { JobOutcome } from '../queues/job-queue.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { type Claim, type ClaimedRun, claimRun, handBackRun } from '../store/claims.ts';
 import { failClaimedRun } from '../store/run-failure.ts';
+import { admitNext } from './admit.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields } from './job-scope.ts';
@@ -38,6 +39,7 @@ export async function runClaimed(
     claimId: held.claimId,
     workerId: deps.workerId,
     leaseDurationMs: deps.claims.leaseDurationMs,
+    tenantConcurrency: deps.tenantConcurrency ?? 0,
     messageId,
   });
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
@@ -59,6 +61,7 @@ export async function runClaimed(
     await fail(deps, scope, error);
   }
   if (held.stopped() === 'shutdown') await handBack(deps, scope);
+  if ((deps.tenantConcurrency ?? 0) > 0) await admitNext(deps, claim.session.tenantId);
   const { failure: code } = scope.ended;
   return code === null ? { outcome: 'done' } : { outcome: 'run-failed', code };
 }

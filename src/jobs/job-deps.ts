@@ -13,4 +13,6 @@ export type JobDeps = Readonly<{
   claims: ClaimKeeper;
   newId: () => string;
   workerId: string;
+  /** Runs of one tenant that may be claimed at the same time, over all workers; 0, the default: any number. */
+  tenantConcurrency?: number;
 }>;

@@ -5,7 +5,9 @@ import {
   SWEEP_LIMIT,
   UNCLAIMED_GRACE_MS,
 } from '../domain/tunables.ts';
+import { admitNext } from '../jobs/admit.ts';
 import { toSafeError } from '../runtime/log.ts';
+import { findHeldBackTenants } from '../store/admission.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';
 import {
   asOnlySweeper,
@@ -32,6 +34,7 @@ export function startReconciler(deps: RecoveryDeps, intervalMs: number = SWEEP_I
     try {
       await recoverExpiredLeases(deps);
       await recoverUnclaimed(deps);
+      await admitEverywhere(deps);
       await forgetExpiredKeys(deps.db, SWEEP_LIMIT);
     } catch (error) {
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
@@ -56,6 +59,11 @@ export function startReconciler(deps: RecoveryDeps, intervalMs: number = SWEEP_I
       await sweeping;
     },
   };
+}
+
+/** Whoever died between the end of a claim and the next admission: nobody waits for a slot that is free. */
+async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
+  for (const tenantId of await findHeldBackTenants(deps.db)) await admitNext(deps, tenantId);
 }
 
 async function recoverExpiredLeases(deps: RecoveryDeps): Promise<void> {

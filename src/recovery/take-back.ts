@@ -9,7 +9,14 @@ import type { Db, Tx } from '../store/database.ts';
 import { countResume, type LeasedRun } from '../store/lost-work.ts';
 import { failRun } from '../store/run-failure.ts';
 
-export type RecoveryDeps = Readonly<{ db: Db; jobs: JobQueues; bus: LiveBus; log: Log }>;
+export type RecoveryDeps = Readonly<{
+  db: Db;
+  jobs: JobQueues;
+  bus: LiveBus;
+  log: Log;
+  /** Runs of one tenant that may be claimed at the same time; 0, the default: any number. */
+  tenantConcurrency?: number;
+}>;
 
 /** Locks a run's session and the run, and looks again whether it is lost. Null: it is not, or cannot be locked now. */
 export type LockLost = (tx: Tx) => Promise<LeasedRun | null>;

@@ -49,6 +49,8 @@ const configSchema = z.strictObject({
   compactionConcurrency: wholeNumber(1, 10_000).default(20),
   /** Prunes that one process works on at the same time: short, without any model call. */
   pruneConcurrency: wholeNumber(1, 10_000).default(10),
+  /** Runs of one tenant that are worked on at the same time, over all processes; the others wait. 0: any number. */
+  tenantConcurrency: wholeNumber(0, 10_000).default(0),
   /** Connections to Postgres for the service's own queries, per process. */
   databaseConnections: wholeNumber(2, 500).default(10),
   leaseDurationMs: wholeNumber(500, 3_600_000).default(LEASE_DURATION_MS),
@@ -110,6 +112,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   stepConcurrency: 'BATON_STEP_CONCURRENCY',
   compactionConcurrency: 'BATON_COMPACTION_CONCURRENCY',
   pruneConcurrency: 'BATON_PRUNE_CONCURRENCY',
+  tenantConcurrency: 'BATON_TENANT_CONCURRENCY',
   databaseConnections: 'BATON_DATABASE_CONNECTIONS',
   leaseDurationMs: 'BATON_LEASE_DURATION_MS',
   heartbeatIntervalMs: 'BATON_HEARTBEAT_INTERVAL_MS',

@@ -36,7 +36,7 @@ export async function startJobWorker(
   kinds: readonly PendingKind[] = PENDING_KINDS,
 ): Promise<JobWorker> {
   const { config, db, bus, jobs, log } = deps;
-  const { leaseDurationMs, heartbeatIntervalMs } = config;
+  const { leaseDurationMs, heartbeatIntervalMs, tenantConcurrency } = config;
   // One process may have several workers, and each has to be told apart from the others.
   const workerId = `${deps.workerId}-${deps.newId().slice(-6)}`;
   await using stack = new AsyncDisposableStack();
@@ -45,8 +45,8 @@ export async function startJobWorker(
   );
   const claims = stack.use(await createClaimKeeper({ db, bus, log, leaseDurationMs, heartbeatIntervalMs }));
   const modelTimeouts = { firstChunkMs: config.firstChunkTimeoutMs, idleChunkMs: config.idleChunkTimeoutMs };
-  const workDeps: CompactionDeps = { ...deps, workerId, claims, modelTimeouts, random: Math.random };
-  stack.use(startReconciler({ db, jobs, bus, log }));
+  const workDeps: CompactionDeps = { ...deps, workerId, claims, tenantConcurrency, modelTimeouts, random: Math.random };
+  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency }));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {
     const { run, concurrency } = WORK[kind];

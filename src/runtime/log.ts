@@ -94,6 +94,8 @@ export type LogEvent =
       sessionId: string;
       runId: string;
     }>
+  /** They had waited for others of their tenant to end. */
+  | Readonly<{ event: 'runs_admitted'; runIds: readonly string[] }>
   | Readonly<{ event: 'job_ignored'; runId: string; reason: string }>
   | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>

@@ -95,7 +95,8 @@ export async function cancelLocked(
   }
   await tx
     .updateTable('runs')
-    .set({ status: 'cancelling', cancel_requested_at: sql`clock_timestamp()` })
+    // One that was held back has no job: the reconciler adds it, and its claim needs no slot any more.
+    .set({ status: 'cancelling', cancel_requested_at: sql`clock_timestamp()`, held_back_at: null })
     .where('id', '=', runId)
     .execute();
   const eventSeq = await appendEvents(tx, sessionId, runId, [
@@ -112,6 +113,7 @@ async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ st
       cancel_requested_at: sql`clock_timestamp()`,
       finished_at: sql`clock_timestamp()`,
       pending_kind: null,
+      held_back_at: null,
       epoch: eb('epoch', '+', 1),
     }))
     .where('id', '=', runId)

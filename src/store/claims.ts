@@ -78,6 +78,8 @@ const claimSchema = z.discriminatedUnion('outcome', [
   z.object({ outcome: z.literal('early'), waitMs: z.number() }),
   /** The run needs a newer worker: the job goes back. */
   z.object({ outcome: z.literal('engine') }),
+  /** Its tenant has as many runs at work as it may: acknowledged, the end of another one brings a new job. */
+  z.object({ outcome: z.literal('busy') }),
 ]);
 
 export type Claim = z.infer<typeof claimSchema>;
@@ -89,6 +91,8 @@ export type ClaimInput = Readonly<{
   claimId: string;
   workerId: string;
   leaseDurationMs: number;
+  /** Runs of one tenant that may be claimed at the same time; 0, the default: any number. */
+  tenantConcurrency?: number;
   /** The id for the assistant's message of this attempt. */
   messageId: string;
 }>;
@@ -101,7 +105,9 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   const { job } = input;
   const { rows } = await sql<{ claim: unknown }>`
     select baton_claim_run(${job.runId}, ${job.kind}, ${job.no}, ${job.dispatch}, ${input.claimId}, ${input.workerId},
-      ${input.leaseDurationMs}, ${ENGINE_VERSION}, ${input.messageId}) as claim`.execute(db);
+      ${input.leaseDurationMs}, ${ENGINE_VERSION}, ${input.messageId}, ${input.tenantConcurrency ?? 0}) as claim`.execute(
+    db,
+  );
   return claimSchema.parse(rows[0]?.claim);
 }
 

@@ -61,6 +61,8 @@ export type RunsTable = {
   pending_dispatch: Generated<number>;
   pending_at: Time | null;
   next_check_at: Time | null;
+  tenant_slot: number | null;
+  held_back_at: Time | null;
   request_upto_seq: Generated<number>;
   attempt: Generated<number>;
   resume_count: Generated<number>;
