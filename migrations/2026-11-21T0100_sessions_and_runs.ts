@@ -81,6 +81,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       cost_usd double precision not null default 0,
       required_engine integer not null default 1,
       traceparent text,
+      attempt_traceparent text,
       created_at timestamptz(3) not null default clock_timestamp(),
       started_at timestamptz,
       finished_at timestamptz

@@ -73,6 +73,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       content jsonb not null,
       limits jsonb not null default '{}',
       run_id uuid references runs (id) on delete set null,
+      traceparent text,
       enqueued_at timestamptz not null default clock_timestamp(),
       consumed_message_seq bigint,
       consumed_at timestamptz,

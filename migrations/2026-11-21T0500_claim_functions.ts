@@ -243,7 +243,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
             'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
           'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count,
-          'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent));
+          'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent,
+          'attemptTraceparent', v_run.attempt_traceparent));
     end $$`.execute(db);
 
   // After a settlement: what the claim would have done, had nothing been left over. Null: fenced. No view: a cancel was

@@ -149,6 +149,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost,
+        -- What another attempt is linked to.
+        attempt_traceparent = case when v_branch ? 'retryDelayMs' then attempt_traceparent end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
         where id = p_run returning * into v_run;
       update sessions set
@@ -178,7 +180,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       ) then
         select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
         if v_requested is not null then perform baton_take_requested(p_session); end if;
-        v_last := baton_start_run(p_session, v_next_run, 'task', v_run.traceparent, coalesce(v_requested, 'step'));
+        -- It belongs to the request that it answers, where that is known.
+        v_last := baton_start_run(p_session, v_next_run, 'task', coalesce((
+          select traceparent from inbox where session_id = p_session and consumed_message_seq is null
+            and traceparent is not null order by seq limit 1), v_run.traceparent), coalesce(v_requested, 'step'));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
         v_next_run := (p_finish ->> 'nextRunId')::uuid;

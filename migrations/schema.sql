@@ -107,6 +107,7 @@ create table inbox (
   content jsonb not null,
   limits jsonb default '{}'::jsonb not null,
   run_id uuid,
+  traceparent text,
   enqueued_at timestamp with time zone default clock_timestamp() not null,
   consumed_message_seq bigint,
   consumed_at timestamp with time zone,
@@ -229,6 +230,7 @@ create table runs (
   cost_usd double precision default 0 not null,
   required_engine integer default 1 not null,
   traceparent text,
+  attempt_traceparent text,
   created_at timestamp(3) with time zone default clock_timestamp() not null,
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
@@ -549,7 +551,8 @@ AS $function$
             'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
             'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
           'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count,
-          'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent));
+          'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent,
+          'attemptTraceparent', v_run.attempt_traceparent));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_close_compaction(p_session uuid, p_run uuid, p_close jsonb)
@@ -872,6 +875,8 @@ AS $function$
         cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost,
+        -- What another attempt is linked to.
+        attempt_traceparent = case when v_branch ? 'retryDelayMs' then attempt_traceparent end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
         where id = p_run returning * into v_run;
       update sessions set
@@ -901,7 +906,10 @@ AS $function$
       ) then
         select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
         if v_requested is not null then perform baton_take_requested(p_session); end if;
-        v_last := baton_start_run(p_session, v_next_run, 'task', v_run.traceparent, coalesce(v_requested, 'step'));
+        -- It belongs to the request that it answers, where that is known.
+        v_last := baton_start_run(p_session, v_next_run, 'task', coalesce((
+          select traceparent from inbox where session_id = p_session and consumed_message_seq is null
+            and traceparent is not null order by seq limit 1), v_run.traceparent), coalesce(v_requested, 'step'));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
         v_next_run := (p_finish ->> 'nextRunId')::uuid;

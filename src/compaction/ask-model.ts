@@ -3,12 +3,14 @@ import { z } from 'zod';
 import { costOf } from '../domain/context/cost.ts';
 import type { ModelEntry } from '../domain/context/model-registry.ts';
 import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
 import { FINISH_REASONS, type FinishReason } from '../domain/message.ts';
-import type { Usage } from '../domain/usage.ts';
+import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import type { ModelPrompt } from '../step/model-prompt.ts';
+import { inModelSpan, type TracedRequest } from '../step/model-span.ts';
 import { toUsage } from '../step/response-parts.ts';
 import { comesFromModel } from '../step/stream-processor.ts';
 import { createWatchdog, type Watchdog } from '../step/watchdog.ts';
@@ -45,8 +47,17 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
   if (spent.calls >= MAX_MODEL_CALLS) return { kind: 'stopped', reason: 'calls_used_up' };
   spent.calls++;
   using watchdog = createWatchdog(deps.modelTimeouts);
-  const { answer, usage } = await ask(work, request, watchdog);
   const { resolved, entry } = request;
+  const { answer, usage } = await inModelSpan(tracedRequest(work, request), async (span) => {
+    const asked = await ask(work, request, watchdog);
+    if (asked.answer.kind === 'answered') {
+      const { finishReason, text } = asked.answer;
+      span.answered({ finishReason, usage: asked.usage ?? NO_USAGE, text: () => text });
+    } else {
+      span.broken(asked.answer.kind === 'failed' ? asked.answer.failure.class : asked.answer.reason);
+    }
+    return asked;
+  });
   if (usage !== null) spend(spent, usage, costOf(usage, entry));
   logModelCall(deps.log, scope, {
     purpose: 'compaction',
@@ -57,6 +68,18 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
     durationMs: watchdog.elapsedMs(),
   });
   return answer;
+}
+
+function tracedRequest({ deps, scope }: CompactionWork, request: ModelRequest): TracedRequest {
+  const { resolved, maxOutputTokens, prompt } = request;
+  return {
+    resolved,
+    sessionId: formatId('session', scope.sessionId),
+    maxOutputTokens,
+    temperature: TEMPERATURE,
+    withContent: deps.traceContent === true,
+    prompt: () => prompt,
+  };
 }
 
 type Asked = Readonly<{ answer: ModelAnswer; usage: Usage | null }>;

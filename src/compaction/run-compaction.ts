@@ -12,6 +12,7 @@ import { runClaimed } from '../jobs/claimed-job.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
+import { inSpan } from '../runtime/tracing.ts';
 import { beginCompaction } from '../store/maintenance.ts';
 import { endCompaction, failedRound } from './end-compaction.ts';
 import { type Result, resultOf, writeResult } from './result.ts';
@@ -41,13 +42,13 @@ type Setting = Readonly<{
  * @throws what the database throws when it is away: the run stays claimed and is recovered
  */
 export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
-  return runClaimed(deps, job, jobSignal, async (scope, claim) => {
-    if (claim.view === null) {
+  return runClaimed(deps, job, jobSignal, (scope, { view }) =>
+    inSpan('compaction', {}, async () => {
+      if (view !== null) return compact(await settingOf(deps, scope, view));
       const contextState = { ...scope.contextState, pending: null };
       return endCompaction(deps, scope, { contextState, events: [], compaction: null });
-    }
-    return compact(await settingOf(deps, scope, claim.view));
-  });
+    }),
+  );
 }
 
 async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {

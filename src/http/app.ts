@@ -24,6 +24,7 @@ import { registerQueueRoutes } from './routes/queue.ts';
 import { registerResumeRoutes } from './routes/resume.ts';
 import { registerRunRoutes } from './routes/runs.ts';
 import { registerSessionRoutes } from './routes/sessions.ts';
+import { traced } from './traced.ts';
 import { refuseInvalid } from './validation.ts';
 
 /**
@@ -34,7 +35,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
-  app.use(measured(deps.metrics.http));
+  app.use(measured(deps.metrics.http), traced);
   app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors);
   app.use(hostGuard, createAuthentication(deps), createAuditTrail(deps.db), boundedBody);
   registerSessionRoutes(app, deps);

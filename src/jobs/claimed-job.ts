@@ -4,12 +4,14 @@ import type { JobPayload } from '../domain/job.ts';
 import { DEFAULT_MAX_STEPS } from '../domain/tunables.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { toSafeError } from '../runtime/log.ts';
+import { failActiveSpan } from '../runtime/tracing.ts';
 import { type Claim, type ClaimedRun, claimRun, handBackRun } from '../store/claims.ts';
 import { failClaimedRun } from '../store/run-failure.ts';
 import { admitNext } from './admit.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields } from './job-scope.ts';
+import { inJobSpan } from './job-span.ts';
 import { enqueue } from './pass-on.ts';
 
 /** A run that needs a newer worker goes back for this long: newer ones have it by then. */
@@ -44,6 +46,17 @@ export async function runClaimed(
   });
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
   held.granted();
+  return inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
+}
+
+async function workOn(
+  deps: JobDeps,
+  job: JobPayload,
+  claim: ClaimedRun,
+  held: HeldClaim,
+  messageId: string,
+  work: ClaimedWork,
+): Promise<JobOutcome> {
   const agent = agentSchema.safeParse(claim.session.agentSnapshot);
   const scope = toScope(job, claim, held, agent.data ?? UNREADABLE_AGENT);
   const { resumeCount, waitedMs } = claim.run;
@@ -89,6 +102,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   }
   if (!(error instanceof BatonError)) throw error;
   const record = toErrorRecord(error);
+  failActiveSpan(record.code);
   deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
   const seq = await failClaimedRun(deps.db, scope.fence, scope.sessionId, record);
   if (seq === null) return;

@@ -9,6 +9,7 @@ import type { JobDeps } from '../jobs/job-deps.ts';
 import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
+import { inSpan } from '../runtime/tracing.ts';
 import type { StepDeps } from '../step/deps.ts';
 import { finishMaintenance } from '../store/maintenance.ts';
 
@@ -21,13 +22,15 @@ export type PruneDeps = JobDeps & RulerDeps & Pick<StepDeps, 'models' | 'toolsOf
  * @throws what the database throws when it is away: the run stays claimed and is recovered
  */
 export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
-  return runClaimed(deps, job, jobSignal, async (scope, { view }) => {
-    // Without a view a cancel was requested before anything began.
-    const plan = view === null ? null : await planFor(deps, scope, view);
-    const stopped = scope.held.stopped();
-    if (stopped === 'lost' || stopped === 'shutdown') return;
-    await endPrune(deps, scope, stopped === 'cancelled' || plan === null ? nothingDone(scope) : plan);
-  });
+  return runClaimed(deps, job, jobSignal, (scope, { view }) =>
+    inSpan('prune', {}, async () => {
+      // Without a view a cancel was requested before anything began.
+      const plan = view === null ? null : await planFor(deps, scope, view);
+      const stopped = scope.held.stopped();
+      if (stopped === 'lost' || stopped === 'shutdown') return;
+      await endPrune(deps, scope, stopped === 'cancelled' || plan === null ? nothingDone(scope) : plan);
+    }),
+  );
 }
 
 async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {

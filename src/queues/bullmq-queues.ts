@@ -1,3 +1,4 @@
+import { SpanKind } from '@opentelemetry/api';
 import {
   type BackendFactory,
   type ConnectionOptions,
@@ -15,6 +16,7 @@ import { BatonError } from '../domain/errors.ts';
 import { type JobPayload, jobIdOf, jobPayloadSchema, QUEUE_NAMES } from '../domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
+import { currentTraceparent, inSpan } from '../runtime/tracing.ts';
 import {
   JOB_COUNT_STATES,
   type JobConsumer,
@@ -103,11 +105,12 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     async add(jobs, addOptions) {
       const delay = addOptions?.delayMs === undefined ? {} : { delay: addOptions.delayMs };
       for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
-        await answered(
-          queueOf(kind).addBulk(
-            ofKind.map((job) => ({ name: kind, data: job, opts: { ...JOB_OPTIONS, ...delay, jobId: jobIdOf(job) } })),
-          ),
-        );
+        const entries = ofKind.map((job) => ({
+          name: kind,
+          data: job,
+          opts: { ...JOB_OPTIONS, ...delay, jobId: jobIdOf(job) },
+        }));
+        await inSendSpan(kind, () => answered(queueOf(kind).addBulk(entries)));
       }
     },
     async stateOf(job) {
@@ -134,6 +137,18 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       await Promise.all([...queues.values()].map((queue) => queue.close()));
     },
   };
+}
+
+/** Part of the trace that is active; what the reconciler adds belongs to none. */
+function inSendSpan<T>(kind: PendingKind, send: () => Promise<T>): Promise<T> {
+  if (currentTraceparent() === null) return send();
+  const destination = QUEUE_NAMES[kind];
+  const attributes = {
+    'messaging.system': 'bullmq',
+    'messaging.operation.type': 'send',
+    'messaging.destination.name': destination,
+  };
+  return inSpan(`send ${destination}`, { kind: SpanKind.PRODUCER, attributes }, send);
 }
 
 /** BullMQ waits for its first connection without an end, and nothing that it offers bounds that. */

@@ -64,6 +64,10 @@ const configSchema = z.strictObject({
   metricsPort: wholeNumber(0, 65_535).optional(),
   /** Whether the board of the queues only shows them; else jobs can be tried again, removed and stopped there. */
   adminReadOnly: z.stringbool().or(z.boolean()).default(true),
+  /** Where spans are sent to: the base URL of an OTLP receiver over HTTP. Without it there are none. */
+  otlpEndpoint: url('http', 'https').optional(),
+  /** Whether prompts, answers and the inputs of tools go into spans. */
+  traceContent: z.stringbool().or(z.boolean()).default(false),
   logLevel: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   openaiApiKey: z.string().min(1).optional(),
   openaiBaseUrl: url('http', 'https').optional(),
@@ -121,6 +125,8 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   shutdownGraceMs: 'BATON_SHUTDOWN_GRACE_MS',
   metricsPort: 'BATON_METRICS_PORT',
   adminReadOnly: 'BATON_ADMIN_READ_ONLY',
+  otlpEndpoint: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+  traceContent: 'BATON_TRACE_CONTENT',
   logLevel: 'BATON_LOG_LEVEL',
   openaiApiKey: 'OPENAI_API_KEY',
   openaiBaseUrl: 'OPENAI_BASE_URL',

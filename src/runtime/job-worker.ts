@@ -45,7 +45,15 @@ export async function startJobWorker(
   );
   const claims = stack.use(await createClaimKeeper({ db, bus, log, leaseDurationMs, heartbeatIntervalMs }));
   const modelTimeouts = { firstChunkMs: config.firstChunkTimeoutMs, idleChunkMs: config.idleChunkTimeoutMs };
-  const workDeps: CompactionDeps = { ...deps, workerId, claims, tenantConcurrency, modelTimeouts, random: Math.random };
+  const workDeps: CompactionDeps = {
+    ...deps,
+    workerId,
+    claims,
+    tenantConcurrency,
+    modelTimeouts,
+    random: Math.random,
+    traceContent: config.traceContent,
+  };
   stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency }));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {

@@ -2,6 +2,7 @@ import { type LoggerOptions, pino } from 'pino';
 import type { ErrorCode } from '../domain/errors.ts';
 import type { PendingKind, RunStatus } from '../domain/run.ts';
 import type { Usage } from '../domain/usage.ts';
+import { traceIds } from './tracing.ts';
 
 type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: number }>;
 
@@ -125,11 +126,11 @@ export type SafeError = Readonly<{ name: string; code?: string; message?: string
 type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type Log = (level: LogLevel, event: LogEvent) => void;
 
-/** A logger of JSON lines on stdout. */
+/** A logger of JSON lines on stdout, each with the ids of the trace that it belongs to, where there is one. */
 export function createLog(options: Readonly<{ level: string; destination?: { write: (line: string) => void } }>): Log {
   const settings: LoggerOptions = { level: options.level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
   const logger = options.destination === undefined ? pino(settings) : pino(settings, options.destination);
-  return (level, event) => logger[level](event);
+  return (level, event) => logger[level]({ ...event, ...traceIds() });
 }
 
 /** Name and code of an error; its message only where it is ours or the system's, never a provider's. */

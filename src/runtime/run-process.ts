@@ -3,6 +3,7 @@ import { loadConfig } from './config.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
 import { createLog, toSafeError } from './log.ts';
 import { createProcessMetrics } from './process-metrics.ts';
+import { startTelemetry } from './telemetry.ts';
 
 /** What a process does: it starts its parts onto the stack and returns the URL it serves, if it serves one. */
 export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<string | undefined>;
@@ -20,6 +21,7 @@ export async function runProcess(
   try {
     const config = loadConfig(options.environment ?? process.env);
     await using stack = new AsyncDisposableStack();
+    if (config.otlpEndpoint !== undefined) stack.use(await startTelemetry(config.otlpEndpoint));
     const deps = stack.use(await openDependencies(config, options));
     const url = await role(deps, stack);
     const monitorUrl = await monitor(deps, stack);

@@ -3,15 +3,19 @@ import { isWaitingForGrowth } from '../domain/context/decide.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { appendChunks, writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
 import { endBrokenAnswer } from './broken-answer.ts';
-import { callModel, type ModelResponse } from './call-model.ts';
+import { callModel, type ModelCallResult, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endWholeAnswer } from './end-answer.ts';
 import { endAtLimit, endPostponed, endUnasked } from './end-unasked.ts';
 import { logModelCall } from './log-model-call.ts';
+import { toModelFailure } from './model-error.ts';
+import { promptFor } from './model-prompt.ts';
+import { inModelSpan, type TracedAnswer, type TracedRequest } from './model-span.ts';
 import { isOpenCall } from './partial-answer.ts';
 import { createTextPreview, previewThinking } from './previews.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
@@ -46,21 +50,26 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const preview = createTextPreview(answering);
   const writing: { promise: Promise<void> | null } = { promise: null };
   const limits = { timeouts: deps.modelTimeouts, maxOutputTokens, windowSignal: guard.signal };
-  const result = await callModel(scope, resolved, begun.view, tools, limits, {
-    onText(type, partIndex, delta) {
-      text.push(type, partIndex, delta);
-      preview(type, delta);
-      guard.heard(delta);
-    },
-    onToolInput: guard.heard,
-    async onResponse(response) {
-      await text.close();
-      // Without calls nothing can happen between the response and the end of the step: both are one write.
-      if (!response.parts.some(isOpenCall)) return;
-      writing.promise = writeWholeResponse(answering, response);
-      await writing.promise;
-    },
-    runCall: (call) => runner.run(call),
+  const result = await inModelSpan(tracedRequest(answering, begun.view), async (span) => {
+    const called = await callModel(scope, resolved, begun.view, tools, limits, {
+      onText(type, partIndex, delta) {
+        text.push(type, partIndex, delta);
+        preview(type, delta);
+        guard.heard(delta);
+      },
+      onToolInput: guard.heard,
+      async onResponse(response) {
+        span.answered(tracedAnswer(response));
+        await text.close();
+        // Without calls nothing can happen between the response and the end of the step: both are one write.
+        if (!response.parts.some(isOpenCall)) return;
+        writing.promise = writeWholeResponse(answering, response);
+        await writing.promise;
+      },
+      runCall: (call) => runner.run(call),
+    });
+    if (called.response === null) span.broken(whyBroken(called));
+    return called;
   });
   const { usage = null } = result.response ?? {};
   const { firstChunkMs, durationMs } = result;
@@ -83,6 +92,28 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   if (stopped === 'shutdown' && !isDone(result.response, runner)) return;
   if (result.response === null) return endBrokenAnswer(answering, result);
   await endWholeAnswer(answering, result.response, result.rawFinishReason, writing.promise !== null);
+}
+
+function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering, view: BegunStep['view']): TracedRequest {
+  const { resolved } = context;
+  const { model, instructions, settings } = scope.agent;
+  return {
+    resolved,
+    sessionId: formatId('session', scope.sessionId),
+    maxOutputTokens,
+    temperature: settings.temperature,
+    withContent: deps.traceContent === true,
+    prompt: () => promptFor(resolved, model, instructions, view),
+  };
+}
+
+function tracedAnswer({ finishReason, usage, parts }: ModelResponse): TracedAnswer {
+  const text = () => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
+  return { finishReason, usage, text };
+}
+
+function whyBroken({ end }: ModelCallResult): string {
+  return end.kind === 'failed' ? toModelFailure(end.error).class : end.kind;
 }
 
 /** The answer is stopped near the end of the window, once per step; never where nothing may or can be compacted. */

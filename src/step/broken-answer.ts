@@ -5,6 +5,7 @@ import type { Part } from '../domain/message.ts';
 import { planRetry, REMEDIES } from '../domain/retry-policy.ts';
 import { beforeDeadline, logFields } from '../jobs/job-scope.ts';
 import { toSafeError } from '../runtime/log.ts';
+import { failActiveSpan } from '../runtime/tracing.ts';
 import { pauseProvider } from '../store/provider-pauses.ts';
 import type { Answering } from './answering.ts';
 import type { ModelCallResult } from './call-model.ts';
@@ -42,6 +43,7 @@ async function endFailedAnswer(
   // One session is told, all of them wait: a hundred that ask again would each be refused again.
   if (asked.retry && failure.class === 'rate_limited') await pauseProvider(deps.db, context.modelKey, asked.delayMs);
   const error = toErrorRecord(failure.error);
+  failActiveSpan(error.code);
   const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt, nextAttemptAt: isoIn(plan.delayMs) } } : {};
   deps.log(plan.retry ? 'warn' : 'error', {
     event: 'step_failed',

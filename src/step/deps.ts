@@ -12,6 +12,8 @@ export type StepDeps = JobDeps &
     modelRegistry: readonly ModelEntry[];
     toolsOf: ToolCatalogue;
     modelTimeouts: ModelTimeouts;
+    /** Whether prompts, answers and the inputs of tools go into spans. Default: they do not. */
+    traceContent?: boolean;
     /** Longest time of one compaction with all its model calls, where not the default. */
     compactionTimeoutMs?: number;
     /** A random number in [0, 1). */

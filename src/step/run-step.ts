@@ -4,6 +4,7 @@ import { NO_USAGE } from '../domain/usage.ts';
 import { runClaimed } from '../jobs/claimed-job.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
+import { inSpan } from '../runtime/tracing.ts';
 import { type ClaimedRun, restartStep } from '../store/claims.ts';
 import { answerStep } from './answer-step.ts';
 import type { StepDeps } from './deps.ts';
@@ -17,10 +18,12 @@ import type { BegunStep } from './step-context.ts';
  * @throws what the database throws when it is away: the run stays claimed and is recovered
  */
 export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
-  return runClaimed(deps, job, jobSignal, async (scope, claim, messageId) => {
-    const begun = await begin(deps, scope, claim, messageId);
-    if (begun !== null) await answerStep(deps, scope, begun);
-  });
+  return runClaimed(deps, job, jobSignal, (scope, claim, messageId) =>
+    inSpan(`step ${job.no}`, {}, async () => {
+      const begun = await begin(deps, scope, claim, messageId);
+      if (begun !== null) await answerStep(deps, scope, begun);
+    }),
+  );
 }
 
 /** The step to answer, or null when it is over: settled, cancelled or lost. */

@@ -13,6 +13,7 @@ import { type CallMove, moveCall } from '../store/step-writes.ts';
 import { sanitizeOutput } from '../tools/sanitize-output.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
+import { inToolSpan } from './model-span.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
 import { toErrorOutput, toToolOutput } from './response-parts.ts';
 
@@ -109,7 +110,13 @@ export function createToolRunner(
     if (tool === undefined) return refuse(call, open, `There is no tool named ${call.part.toolName}.`);
     const begun = tool.readOnly === true ? 'begun' : await begin(call, open);
     if (begun !== 'begun') return begun;
-    const outcome = await execute(deps, scope, messageId, call, tool, limiter);
+    const { toolCallId, input } = call.part;
+    const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
+    const outcome = await inToolSpan(traced, async (fail) => {
+      const done = await execute(deps, scope, messageId, call, tool, limiter);
+      if (done.state === 'error') fail();
+      return done;
+    });
     const stopped = scope.held.stopped();
     if (outcome.state === 'error' && (stopped === 'shutdown' || stopped === 'lost')) {
       // It failed because this worker stops, which is none of the model's business: the next worker settles the call.

@@ -63,7 +63,10 @@ const claimedSchema = z.object({
     resumeCount: z.number().int(),
     /** Since the work was due. */
     waitedMs: z.number(),
+    /** The request that the run answers. */
     traceparent: z.string().nullable(),
+    /** The job that worked on this step before. */
+    attemptTraceparent: z.string().nullable(),
   }),
 });
 
@@ -109,6 +112,13 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
     db,
   );
   return claimSchema.parse(rows[0]?.claim);
+}
+
+/** Notes which span works on the claimed run, for the next attempt to link to. Nothing is noted when the run is lost. */
+export async function noteAttempt(db: Db, fence: Fence, traceparent: string): Promise<void> {
+  await sql`
+    update runs set attempt_traceparent = ${traceparent}
+    where id = ${fence.runId} and epoch = ${fence.epoch} and claim_id = ${fence.claimId}`.execute(db);
 }
 
 const restartedSchema = z.object({

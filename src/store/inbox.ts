@@ -6,6 +6,7 @@ import type { UserPart } from '../domain/message.ts';
 import type { RunStatus } from '../domain/run.ts';
 import type { RunLimits } from '../domain/run-limits.ts';
 import type { Delivery } from '../domain/session.ts';
+import { currentTraceparent } from '../runtime/tracing.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
@@ -140,6 +141,7 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       content: toJson(message.content),
       limits: toJson(message.limits ?? {}),
       run_id: runId,
+      traceparent: currentTraceparent(),
     })
     .execute();
   await tx.updateTable('sessions').set({ inbox_seq: seq }).where('id', '=', message.sessionId).execute();

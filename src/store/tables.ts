@@ -82,6 +82,7 @@ export type RunsTable = {
   cost_usd: Generated<number>;
   required_engine: Generated<number>;
   traceparent: string | null;
+  attempt_traceparent: string | null;
   created_at: DefaultTime;
   started_at: Time | null;
   finished_at: Time | null;
@@ -146,6 +147,7 @@ type InboxTable = {
   content: ColumnType<unknown[], string, string>;
   limits: ColumnType<unknown, string | undefined, never>;
   run_id: string | null;
+  traceparent: string | null;
   enqueued_at: DefaultTime;
   consumed_message_seq: number | null;
   consumed_at: Time | null;
