@@ -24,7 +24,7 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
  * @throws BatonError `config_invalid`, see `startHttpServer`
  */
 export async function startMonitor(deps: Dependencies, port: number): Promise<HttpServer> {
-  const app = createMonitorApp({ metrics: deps.metrics, readiness: deps.health.readiness });
+  const app = createMonitorApp({ ...deps, readiness: deps.health.readiness });
   const { host, allowPublicBind } = deps.config;
   return startHttpServer(app, { host, port, allowPublicBind, hasApiKeys: await hasApiKeys(deps.db) });
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { createApp } from '../../src/http/app.ts';
+import { createMonitorApp } from '../../src/http/monitor-app.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { findCaller, listApiKeys, revokeApiKey } from '../../src/store/api-keys.ts';
@@ -122,6 +123,15 @@ describe('as soon as there is a key', () => {
       expect(await lacking(reader, 'GET', path)).toBe('The API key lacks the scope operator');
       expect(await lacking(operator, 'GET', path)).not.toBe(401);
     }
+  });
+
+  test('the port for health and metrics asks a scraper, too', async () => {
+    await using api = await testDeps();
+    const { secret } = await createTestKey(api.db, 'default', ['operator']);
+    await using server = await startHttpServer(createMonitorApp(api.deps), { host: '127.0.0.1', port: 0 });
+    expect((await fetch(`${server.url}/metrics`)).status).toBe(401);
+    expect((await fetch(`${server.url}/livez`)).status).toBe(200);
+    expect((await fetch(`${server.url}/metrics`, { headers: { 'x-api-key': secret } })).status).toBe(200);
   });
 
   test('a page asks a browser for a key, and takes nothing from pages of others', async () => {

@@ -1,12 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { BatonApp, HttpDeps } from '../http-deps.ts';
+import { DENIED } from '../responses.ts';
 
 const metrics = createRoute({
   method: 'get',
   path: '/metrics',
   tags: ['health'],
   summary: 'What this process counts and measures, for Prometheus',
-  responses: { 200: { description: 'The text format.', content: { 'text/plain': { schema: z.string() } } } },
+  responses: { 200: { description: 'The text format.', content: { 'text/plain': { schema: z.string() } } }, ...DENIED },
 });
 
 /** https://prometheus.io/docs/instrumenting/exposition_formats/ */
