@@ -51,6 +51,8 @@ const configSchema = z.strictObject({
   pruneConcurrency: wholeNumber(1, 10_000).default(10),
   /** Runs of one tenant that are worked on at the same time, over all processes; the others wait. 0: any number. */
   tenantConcurrency: wholeNumber(0, 10_000).default(0),
+  /** Sessions of which nothing was heard for so many days are deleted, with all else that is older. 0: nothing is. */
+  retentionDays: wholeNumber(0, 36_500).default(0),
   /** Connections to Postgres for the service's own queries, per process. */
   databaseConnections: wholeNumber(2, 500).default(10),
   leaseDurationMs: wholeNumber(500, 3_600_000).default(LEASE_DURATION_MS),
@@ -117,6 +119,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   compactionConcurrency: 'BATON_COMPACTION_CONCURRENCY',
   pruneConcurrency: 'BATON_PRUNE_CONCURRENCY',
   tenantConcurrency: 'BATON_TENANT_CONCURRENCY',
+  retentionDays: 'BATON_RETENTION_DAYS',
   databaseConnections: 'BATON_DATABASE_CONNECTIONS',
   leaseDurationMs: 'BATON_LEASE_DURATION_MS',
   heartbeatIntervalMs: 'BATON_HEARTBEAT_INTERVAL_MS',

@@ -7,6 +7,7 @@ import { runPrune } from '../prune/run-prune.ts';
 import type { JobHandler, JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
 import { resumeFailed } from '../recovery/resume-failed.ts';
+import { startRetention } from '../recovery/retention.ts';
 import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
 import { runStep } from '../step/run-step.ts';
@@ -55,6 +56,7 @@ export async function startJobWorker(
     traceContent: config.traceContent,
   };
   stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency }));
+  if (config.retentionDays > 0) stack.use(startRetention({ db, log }, config.retentionDays));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {
     const { run, concurrency } = WORK[kind];

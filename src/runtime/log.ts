@@ -106,6 +106,15 @@ export type LogEvent =
   | Readonly<{ event: 'run_retried'; runId: string; sessionId: string; newRunId: string }>
   | Readonly<{ event: 'run_given_up'; runId: string; sessionId: string; resumeCount: number }>
   | Readonly<{ event: 'sweep_failed'; error: SafeError }>
+  | Readonly<{
+      event: 'retention_applied';
+      before: string;
+      sessions: number;
+      events: number;
+      blobs: number;
+      auditEntries: number;
+    }>
+  | Readonly<{ event: 'retention_failed'; error: SafeError }>
   /** Its lock is free and it gives no sign of life; whatever it had in hand has gone back to the queue. */
   | Readonly<{ event: 'worker_dead'; deadWorkerId: string; runs: number }>
   /** The connection of this worker's own lock is gone; it lives on, and takes another lock. */

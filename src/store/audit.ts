@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { AUDITED_ACTIONS, type AuditedAction } from '../domain/audit.ts';
 import type { Db, Tx } from './database.ts';
 import { toText } from './json.ts';
@@ -47,4 +48,14 @@ export async function listAudit(
     const { seq, tenant_id: tenantId, key_id: keyId, target, created_at: createdAt } = row;
     return [{ seq, tenantId, keyId, action, target, createdAt }];
   });
+}
+
+/** Removes the oldest entries of before this time, at most `limit`. Returns how many. */
+export async function trimAudit(db: Db, before: Date, limit: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from audit_log where seq in (
+      select seq from audit_log where created_at < ${before} order by seq limit ${limit} for update skip locked)`.execute(
+    db,
+  );
+  return Number(numAffectedRows ?? 0);
 }

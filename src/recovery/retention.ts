@@ -1,0 +1,101 @@
+import { type Log, toSafeError } from '../runtime/log.ts';
+import { trimAudit } from '../store/audit.ts';
+import type { Db } from '../store/database.ts';
+import {
+  countRemovable,
+  deleteIfStale,
+  deleteOrphanedBlobs,
+  findOldLogs,
+  findStaleSessions,
+  type RetentionCounts,
+  timeBefore,
+  trimEvents,
+} from '../store/retention.ts';
+
+const DAY_MS = 86_400_000;
+const INTERVAL_MS = 3_600_000;
+/** Sessions that are looked for at a time; each is deleted in a transaction of its own. */
+const SESSION_BATCH = 100;
+/** Rows that one transaction removes. */
+const ROW_BATCH = 2_000;
+/** Sorts before every id. */
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+
+export type RetentionDeps = Readonly<{ db: Db; log: Log; signal?: AbortSignal }>;
+
+/**
+ * Removes what is older: idle and closed sessions of which nothing was heard since, and those that have expired; then old
+ * events of sessions that stay, blobs that nobody refers to any more, and old entries of the audit log. A session at work
+ * is left alone. Short transactions, which wait for nobody; several processes may do it at once.
+ */
+export async function applyRetention(deps: RetentionDeps, olderThanMs: number): Promise<RetentionCounts> {
+  const { db, log } = deps;
+  const before = await timeBefore(db, olderThanMs);
+  const isOver = (): boolean => deps.signal?.aborted === true;
+  const sessions = await eachSession(
+    isOver,
+    (after) => findStaleSessions(db, before, after, SESSION_BATCH),
+    async (id) => Number(await deleteIfStale(db, id, before)),
+  );
+  const events = await eachSession(
+    isOver,
+    (after) => findOldLogs(db, before, after, SESSION_BATCH),
+    (id) => inBatches(isOver, () => trimEvents(db, id, before, ROW_BATCH)),
+  );
+  const blobs = await inBatches(isOver, () => deleteOrphanedBlobs(db, before, ROW_BATCH));
+  const auditEntries = await inBatches(isOver, () => trimAudit(db, before, ROW_BATCH));
+  const removed = { sessions, events, blobs, auditEntries };
+  log('info', { event: 'retention_applied', before: before.toISOString(), ...removed });
+  return removed;
+}
+
+/** What `applyRetention` would remove now. */
+export async function previewRetention(db: Db, olderThanMs: number): Promise<RetentionCounts> {
+  return countRemovable(db, await timeBefore(db, olderThanMs));
+}
+
+async function eachSession(
+  isOver: () => boolean,
+  find: (afterId: string) => Promise<readonly string[]>,
+  remove: (sessionId: string) => Promise<number>,
+): Promise<number> {
+  let removed = 0;
+  for (let found = await find(NO_ID); found.length > 0; found = await find(found.at(-1) ?? NO_ID)) {
+    for (const id of found) {
+      if (isOver()) return removed;
+      removed += await remove(id);
+    }
+  }
+  return removed;
+}
+
+async function inBatches(isOver: () => boolean, remove: () => Promise<number>): Promise<number> {
+  let removed = 0;
+  for (let count = 1; count > 0 && !isOver(); removed += count) count = await remove();
+  return removed;
+}
+
+/** Applies retention now and then every hour, until it is disposed; what it is at then ends with its next transaction. */
+export function startRetention(deps: Omit<RetentionDeps, 'signal'>, retentionDays: number): AsyncDisposable {
+  const stop = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const work = async (): Promise<void> => {
+    try {
+      await applyRetention({ ...deps, signal: stop.signal }, retentionDays * DAY_MS);
+    } catch (error) {
+      deps.log('warn', { event: 'retention_failed', error: toSafeError(error) });
+    }
+    if (!stop.signal.aborted) timer = setTimeout(begin, INTERVAL_MS * (0.75 + Math.random() / 2)).unref();
+  };
+  let working = work();
+  function begin(): void {
+    working = work();
+  }
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      clearTimeout(timer);
+      await working;
+    },
+  };
+}

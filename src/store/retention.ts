@@ -1,0 +1,104 @@
+import { sql } from 'kysely';
+import type { Db, Tx } from './database.ts';
+
+/** A session that nobody works on, by the conditions of its row. */
+const IDLE = sql<boolean>`active_run_id is null and status in ('idle', 'closed')`;
+
+const isStale = (before: Date) => sql<boolean>`(updated_at < ${before} or expires_at < clock_timestamp())`;
+
+/** The moment so many milliseconds ago, by the clock that wrote the rows. */
+export async function timeBefore(db: Db, ageMs: number): Promise<Date> {
+  const { rows } = await sql<{ before: Date }>`
+    select clock_timestamp() - make_interval(secs => ${ageMs / 1_000}) as before`.execute(db);
+  if (rows[0] === undefined) throw new Error('the database does not tell the time');
+  return rows[0].before;
+}
+
+/** Idle and closed sessions that have expired or of which nothing was heard since, after this id in the order of ids. */
+export async function findStaleSessions(db: Db, before: Date, afterId: string, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from sessions where id > ${afterId} and ${IDLE} and ${isStale(before)} order by id limit ${limit}`.execute(
+    db,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Deletes a session with everything in it, unless it has come to life or somebody has its lock. */
+export async function deleteIfStale(db: Db, sessionId: string, before: Date): Promise<boolean> {
+  return db.transaction().execute(async (tx) => {
+    if (!(await lockIdle(tx, sessionId))) return false;
+    const { numAffectedRows } = await sql`
+      delete from sessions where id = ${sessionId} and ${IDLE} and ${isStale(before)}`.execute(tx);
+    return numAffectedRows === 1n;
+  });
+}
+
+async function lockIdle(tx: Tx, sessionId: string): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from sessions where id = ${sessionId} and ${IDLE} for no key update skip locked`.execute(tx);
+  return rows.length === 1;
+}
+
+/** Idle sessions whose oldest event is older, after this id in the order of ids. */
+export async function findOldLogs(db: Db, before: Date, afterId: string, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from sessions where id > ${afterId} and ${IDLE} and exists (
+      select 1 from events where session_id = sessions.id and seq = events_first_seq and created_at < ${before})
+    order by id limit ${limit}`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Removes the oldest events of an idle session, at most `limit`, and notes where its log begins now: a reader that is
+ * further behind gets a fresh snapshot. Returns how many.
+ */
+export async function trimEvents(db: Db, sessionId: string, before: Date, limit: number): Promise<number> {
+  return db.transaction().execute(async (tx) => {
+    if (!(await lockIdle(tx, sessionId))) return 0;
+    // By number up to the first that stays: a log has no holes, whatever the clocks have said.
+    const { rows } = await sql<{ upto: number }>`
+      select least(s.events_first_seq + ${limit}, coalesce(
+        (select min(seq) from events where session_id = s.id and created_at >= ${before}), s.event_seq + 1)) as upto
+      from sessions s where id = ${sessionId}`.execute(tx);
+    const { upto = 0 } = rows[0] ?? {};
+    const { numAffectedRows } = await sql`
+      delete from events where session_id = ${sessionId} and seq < ${upto}`.execute(tx);
+    await sql`
+      update sessions set events_first_seq = ${upto} where id = ${sessionId} and events_first_seq < ${upto}`.execute(
+      tx,
+    );
+    return Number(numAffectedRows ?? 0);
+  });
+}
+
+/**
+ * Deletes older blobs that no session refers to, at most `limit`. They are locked first and looked at again afterwards: a
+ * reference that is made meanwhile needs a lock on its blob, too.
+ */
+export async function deleteOrphanedBlobs(db: Db, before: Date, limit: number): Promise<number> {
+  return db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ id: string }>`
+      select id from blobs
+      where created_at < ${before} and not exists (select 1 from blob_refs where blob_id = blobs.id)
+      limit ${limit} for update skip locked`.execute(tx);
+    const { numAffectedRows } = await sql`
+      delete from blobs where id = any(${rows.map(({ id }) => id)}::uuid[])
+        and not exists (select 1 from blob_refs where blob_id = blobs.id)`.execute(tx);
+    return Number(numAffectedRows ?? 0);
+  });
+}
+
+export type RetentionCounts = Readonly<{ sessions: number; events: number; blobs: number; auditEntries: number }>;
+
+/** What there is to remove at this moment. Blobs that only stale sessions refer to are counted as well. */
+export async function countRemovable(db: Db, before: Date): Promise<RetentionCounts> {
+  const { rows } = await sql<RetentionCounts>`
+    with stale as (select id from sessions where ${IDLE} and ${isStale(before)})
+    select (select count(*) from stale) as sessions,
+      (select count(*) from events join sessions s on s.id = session_id
+        where events.created_at < ${before} and s.active_run_id is null and session_id not in (select id from stale)) as events,
+      (select count(*) from blobs where created_at < ${before} and not exists (
+        select 1 from blob_refs where blob_id = blobs.id and session_id not in (select id from stale))) as blobs,
+      (select count(*) from audit_log where created_at < ${before}) as "auditEntries"`.execute(db);
+  return rows[0] ?? { sessions: 0, events: 0, blobs: 0, auditEntries: 0 };
+}

@@ -1,0 +1,187 @@
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { applyRetention, previewRetention, startRetention } from '../../src/recovery/retention.ts';
+import type { LogEvent } from '../../src/runtime/log.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { appendAudit, listAudit } from '../../src/store/audit.ts';
+import { textBlob } from '../../src/store/blobs.ts';
+import type { Db } from '../../src/store/database.ts';
+import { appendEvents, readEvents } from '../../src/store/events.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
+import { insertSession } from '../../src/store/sessions.ts';
+import { startTestApi } from '../http/test-api.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+
+const DAY_MS = 86_400_000;
+const MONTH_MS = 30 * DAY_MS;
+const tenantId = 'default';
+
+async function createSession(db: Db): Promise<string> {
+  const agent = { agentName: 'a', agentVersion: '1', agentSnapshot: {} };
+  return (await insertSession(db, { id: newId(), tenantId, ...agent, title: null, metadata: {} })).id;
+}
+
+const startRun = (db: Db, sessionId: string) =>
+  acceptMessage(db, {
+    tenantId,
+    sessionId,
+    messageId: newId(),
+    content: [{ type: 'text', text: 'x' }],
+    runId: newId(),
+  });
+
+const DAYS_AGO = (days: number) => sql<Date>`clock_timestamp() - make_interval(days => ${days})`;
+const age = (db: Db, sessionId: string, days: number) =>
+  sql`update sessions set updated_at = ${DAYS_AGO(days)} where id = ${sessionId}`.execute(db);
+
+async function addEvents(db: Db, sessionId: string, count: number, days: number): Promise<void> {
+  const events = Array.from({ length: count }, () => ({ type: 'message:removed' as const, data: { ids: [] } }));
+  const last = await db.transaction().execute((tx) => appendEvents(tx, sessionId, null, events));
+  await sql`update events set created_at = ${DAYS_AGO(days)}
+    where session_id = ${sessionId} and seq > ${last - count}`.execute(db);
+}
+
+async function addBlob(db: Db, text: string, days: number, sessionId: string | null): Promise<string> {
+  const { id, sha256, mediaType, bytes } = textBlob(newId(), text);
+  await sql`insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes, created_at)
+    values (${id}, ${tenantId}, ${sha256}, ${mediaType}, ${bytes.length}, ${bytes}, ${DAYS_AGO(days)})`.execute(db);
+  if (sessionId !== null) {
+    await db.insertInto('blob_refs').values({ blob_id: id, session_id: sessionId, tenant_id: tenantId }).execute();
+  }
+  return id;
+}
+
+const idsOf = async (db: Db, table: 'sessions' | 'blobs') =>
+  (await db.selectFrom(table).select('id').execute()).map(({ id }) => id).toSorted();
+
+const quiet = () => undefined;
+
+describe('retention', () => {
+  it('deletes idle and closed sessions that are older, and expired ones, with everything in them', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const [old, closed, expired, fresh] = [
+      await createSession(db),
+      await createSession(db),
+      await createSession(db),
+      await createSession(db),
+    ];
+    await addEvents(db, old, 3, 40);
+    for (const session of [old, closed]) await age(db, session, 31);
+    await age(db, fresh, 29);
+    await db.updateTable('sessions').set({ status: 'closed' }).where('id', '=', closed).execute();
+    await sql`update sessions set expires_at = ${DAYS_AGO(1)} where id = ${expired}`.execute(db);
+    await sql`update sessions set expires_at = ${DAYS_AGO(-1)} where id = ${fresh}`.execute(db);
+    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 3 });
+    expect(await idsOf(db, 'sessions')).toEqual([fresh]);
+    expect(await readEvents(db, tenantId, old, 0, 10)).toEqual([]);
+  });
+
+  it('leaves alone what is at work, however old, expired and full of old events and blobs it is', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const busy = await createSession(db);
+    await startRun(db, busy);
+    await addEvents(db, busy, 5, 100);
+    await addBlob(db, 'of the busy one', 100, busy);
+    await sql`update events set created_at = ${DAYS_AGO(100)}`.execute(db);
+    await sql`update sessions set updated_at = ${DAYS_AGO(100)}, expires_at = ${DAYS_AGO(50)}`.execute(db);
+    const before = await sql`select to_jsonb(s) as session from sessions s`.execute(db);
+    const nothing = { sessions: 0, events: 0, blobs: 0, auditEntries: 0 };
+    expect(await previewRetention(db, MONTH_MS)).toEqual(nothing);
+    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toEqual(nothing);
+    expect((await sql`select to_jsonb(s) as session from sessions s`.execute(db)).rows).toEqual(before.rows);
+    expect((await readEvents(db, tenantId, busy, 0, 100)).length).toBe(6);
+  });
+
+  it('leaves a session alone that comes to life while it is looked for', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const session = await createSession(db);
+    await age(db, session, 100);
+    const held = await db.transaction().execute(async (tx) => {
+      await tx.selectFrom('sessions').select('id').where('id', '=', session).forNoKeyUpdate().execute();
+      return applyRetention({ db, log: quiet }, MONTH_MS);
+    });
+    expect(held.sessions).toBe(0);
+    expect(await idsOf(db, 'sessions')).toEqual([session]);
+  });
+
+  it('trims the old events of a session that stays, in many batches, and says where its log begins', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const session = await createSession(db);
+    await addEvents(db, session, 4_500, 40);
+    await addEvents(db, session, 10, 1);
+    expect(await previewRetention(db, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
+    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
+    const kept = await readEvents(db, tenantId, session, 0, 100);
+    expect(kept.map(({ seq }) => seq)).toEqual(Array.from({ length: 10 }, (_, n) => 4_501 + n));
+    expect(await readLiveSnapshot(db, tenantId, session)).toMatchObject({ eventsFirstSeq: 4_501, eventSeq: 4_510 });
+    await sql`update events set created_at = ${DAYS_AGO(31)}`.execute(db);
+    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ events: 10 });
+    expect(await readLiveSnapshot(db, tenantId, session)).toMatchObject({ eventsFirstSeq: 4_511, eventSeq: 4_510 });
+    await addEvents(db, session, 1, 0);
+    expect((await readEvents(db, tenantId, session, 0, 100)).map(({ seq }) => seq)).toEqual([4_511]);
+  });
+
+  it('gives a reader of what is gone a fresh snapshot that says so', async () => {
+    await using api = await startTestApi();
+    const id = await api.createSession();
+    const { id: session } = await api.db.selectFrom('sessions').select('id').executeTakeFirstOrThrow();
+    await addEvents(api.db, session, 5, 40);
+    await addEvents(api.db, session, 1, 0);
+    await applyRetention({ db: api.db, log: quiet }, MONTH_MS);
+    const hangUp = new AbortController();
+    const response = await fetch(`${api.url}/v1/sessions/${id}/events?after=2`, { signal: hangUp.signal });
+    let text = '';
+    for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += chunk;
+      if (text.includes('message:removed')) break;
+    }
+    hangUp.abort();
+    expect(text).toMatch(/event: session:snapshot\ndata: .*"reset":true/);
+    expect(text).toMatch(/id: 6\nevent: message:removed/);
+  });
+
+  it('deletes old blobs that nobody refers to, those of deleted sessions among them', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const [old, fresh] = [await createSession(db), await createSession(db)];
+    await age(db, old, 40);
+    await addBlob(db, 'orphaned', 40, null);
+    await addBlob(db, 'of the old one', 40, old);
+    const kept = [await addBlob(db, 'in use', 40, fresh), await addBlob(db, 'just uploaded', 1, null)];
+    const counts = { sessions: 1, events: 0, blobs: 2, auditEntries: 0 };
+    expect(await previewRetention(db, MONTH_MS)).toEqual(counts);
+    expect(await idsOf(db, 'blobs')).toHaveLength(4);
+    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toEqual(counts);
+    expect(await idsOf(db, 'blobs')).toEqual(kept.toSorted());
+  });
+
+  it('removes old entries of the audit log', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    for (const target of ['old', 'new']) {
+      await appendAudit(db, { tenantId, keyId: null, action: 'session:cancel', target });
+    }
+    await sql`update audit_log set created_at = ${DAYS_AGO(31)} where target = 'old'`.execute(db);
+    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ auditEntries: 1 });
+    expect((await listAudit(db, { tenantId, limit: 9 })).map(({ target }) => target)).toEqual(['new']);
+  });
+
+  it('may be done by several at once, and by a process on its own', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    for (let n = 0; n < 30; n++) await age(db, await createSession(db), 40);
+    const counts = await Promise.all([1, 2, 3].map(() => applyRetention({ db, log: quiet }, MONTH_MS)));
+    expect(counts.reduce((sum, { sessions }) => sum + sessions, 0)).toBe(30);
+    await age(db, await createSession(db), 40);
+    const logged: LogEvent[] = [];
+    await using _retention = startRetention({ db, log: (_level, event) => void logged.push(event) }, 30);
+    await eventually(async () => logged.length > 0, 'it is applied at the start');
+    expect(logged).toMatchObject([{ event: 'retention_applied', sessions: 1 }]);
+  });
+});
