@@ -38,6 +38,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
     return show;
   };
   const runs = gauge('baton_runs', 'Runs that have not ended, by status.', ['status']);
+  const heldBack = gauge('baton_runs_held_back', "Runs that wait for their tenant's other runs, not for a worker.", []);
   const oldest = gauge(
     'baton_oldest_due_job_age_seconds',
     'Since the oldest work that nobody has claimed was due, by kind; 0 where none is due.',
@@ -48,9 +49,10 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   const workers = gauge('baton_workers_alive', 'Workers that hold their lock.', []);
 
   const sources = [
-    source('database', FRESH_FOR_MS, log, [runs, oldest], async () => {
+    source('database', FRESH_FOR_MS, log, [runs, heldBack, oldest], async () => {
       const counts = await countActiveRuns(db);
       runs(ACTIVE_RUN_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
+      heldBack([[{}, counts.reduce((total, row) => total + row.heldBack, 0)]]);
       oldest(
         PENDING_KINDS.map((kind) => {
           const waits = counts.map((row) => (row.kind === kind ? (row.oldestDueMs ?? 0) : 0));

@@ -8,16 +8,18 @@ export type ActiveRunCount = Readonly<{
   /** What the runs wait for a worker to do, or what one does; null while they wait for a person. */
   kind: PendingKind | null;
   count: number;
-  /** Since the oldest of them that nobody has claimed was due; null where none is due. */
+  /** Those of them that wait for their tenant's other runs, not for a worker. */
+  heldBack: number;
+  /** Since the oldest of the others that nobody has claimed was due; null where none is due. */
   oldestDueMs: number | null;
 }>;
 
 /** The runs that have not ended, by status and kind. Reads no other run, however many have ended. */
 export async function countActiveRuns(db: Db): Promise<ActiveRunCount[]> {
   const { rows } = await sql<ActiveRunCount>`
-    select status, pending_kind as kind, count(*) as count,
+    select status, pending_kind as kind, count(*) as count, count(held_back_at) as "heldBack",
       extract(epoch from clock_timestamp() - min(pending_at) filter (
-        where claim_id is null and pending_at <= clock_timestamp()))::double precision * 1000 as "oldestDueMs"
+        where claim_id is null and held_back_at is null and pending_at <= clock_timestamp()))::double precision * 1000 as "oldestDueMs"
     from runs
     -- The words of the partial index.
     where status in ('queued', 'running', 'requires_action', 'cancelling')

@@ -113,6 +113,27 @@ describe.each(availableBackends())('the metrics on %s', (backend) => {
     expect(labels.filter((label) => /[0-9a-f]{12}/.test(label))).toEqual([]);
   });
 
+  it('tell those who wait for their tenant from those who wait for a worker', async () => {
+    await using service = await startTestService({
+      backend,
+      environment: { BATON_PORT: '0', BATON_TENANT_CONCURRENCY: '1' },
+    });
+    await using api = await startApi(service.deps);
+    service.simulator.script('test', [{ text: 'Done.', gates: { beforeEnd: 'end' } }]);
+    await service.startWorker();
+    const first = await service.send(await service.createSession(), 'Go');
+    await service.simulator.gate('end').reached;
+    const second = await service.send(await service.createSession(), 'Wait');
+    const held = await eventually(async () => {
+      const scraped = await scrape(api.url);
+      return sumOf(scraped, 'baton_runs_held_back') === 1 ? scraped : null;
+    }, 'the second run is held back');
+    expect(sumOf(held, 'baton_oldest_due_job_age_seconds')).toBe(0);
+    service.simulator.gate('end').release();
+    await service.ended(first.runId);
+    await service.ended(second.runId);
+  });
+
   it('show how long due work waits, and leave out what cannot be read', async () => {
     await using service = await startTestService({ backend, environment: { BATON_PORT: '0' } });
     await using api = await startApi(service.deps);
