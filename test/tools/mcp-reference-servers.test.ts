@@ -119,8 +119,11 @@ describe('a server over streamable HTTP', () => {
     const agent = await fixture.pin([{ mcp: 'all' }]);
     await first.kill();
     await expect(fixture.call(agent, 'all__echo', { message: 'a' })).rejects.toThrow('all cannot be reached');
-    await using _second = await startHttpServer(port);
+    const second = await startHttpServer(port);
     expect(await fixture.call(agent, 'all__echo', { message: 'b' })).toBe('Echo: b');
+    await second.kill();
+    await using _third = await startHttpServer(port);
+    expect((await fixture.pin([{ mcp: 'all' }])).pinnedTools, 'new sessions as well').toEqual(agent.pinnedTools);
   });
 
   it('that goes away in mid-call leaves a call of unknown outcome', async () => {

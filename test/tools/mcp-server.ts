@@ -9,11 +9,16 @@ const [file = '', ledger = ''] = process.argv.slice(2);
 appendFileSync(ledger, `start ${process.pid}\n`);
 const server = new Server({ name: 'fixture', version: '1' }, { capabilities: { tools: { listChanged: true } } });
 server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: JSON.parse(readFileSync(file, 'utf8')) }));
-server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) => {
+server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
   appendFileSync(ledger, `${params.name} ${params._meta?.['baton/callKey']}\n`);
-  signal.addEventListener('abort', () => appendFileSync(ledger, `cancelled ${params.name}\n`));
   if (params.name.startsWith('hang')) await new Promise(() => undefined);
   if (params.name === 'announce') await server.sendToolListChanged();
   return { content: [{ type: 'text', text: `${params.name} ${JSON.stringify(params.arguments)}` }] };
 });
-await server.connect(new StdioServerTransport());
+const transport = new StdioServerTransport();
+await server.connect(transport);
+const { onmessage } = transport;
+transport.onmessage = (message) => {
+  if ('method' in message && message.method === 'notifications/cancelled') appendFileSync(ledger, 'cancelled\n');
+  onmessage?.(message);
+};

@@ -106,7 +106,7 @@ describe('a call', () => {
     stop.abort(new Error('cancelled'));
     await stopped;
     await isCalled(files, 2);
-    expect(files.ledger()).toEqual(['hang msg_1:0', 'cancelled hang']);
+    expect(files.ledger()).toEqual(['hang msg_1:0', 'cancelled']);
   });
 
   it('that is done is not cancelled when its signal comes late', async () => {
@@ -117,6 +117,7 @@ describe('a call', () => {
     await fixture.call(agent, 'own__find', {}, late.signal);
     late.abort();
     await fixture.call(agent, 'own__find');
+    await fixture[Symbol.asyncDispose]();
     expect(files.ledger()).toEqual(['find msg_1:0', 'find msg_1:0']);
   });
 });
@@ -134,6 +135,7 @@ describe('a server that cannot be reached', () => {
       entry.event === 'mcp_server_failed' && entry.server === 'down' ? [entry.retryInMs] : [],
     );
     expect(pauses).toEqual([250, 500]);
+    expect(fixture.logged[0]).toMatchObject({ error: { message: 'it ended with exit code 7' } });
     expect(await fixture.call(await fixture.pin([{ mcp: 'own' }]), 'own__find')).toBe('find {}');
   });
 });

@@ -1,23 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import {
-  type CallToolResult,
-  CallToolResultSchema,
-  ListToolsResultSchema,
-  ToolListChangedNotificationSchema,
-} from '@modelcontextprotocol/sdk/types.js';
+import { type CallToolResult, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { McpServerConfig } from '../../agents/mcp-servers.ts';
-import { hashOfTools, type PinnedTool, pinnedToolSchema } from '../../agents/pinned-tools.ts';
+import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type Log, toSafeError } from '../../runtime/log.ts';
 import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
+import { failureOf } from './failure.ts';
 import { createHttpTransport, type HttpTransport } from './http-transport.ts';
+import { ANSWER_TIMEOUT_MS, callTool, listTools, type McpCall, withOwnSignal } from './requests.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 
-/** For starting a server and its first answers. */
-const CONNECT_TIMEOUT_MS = 30_000;
-const MAX_TOOL_PAGES = 50;
 /** The largest message of a server. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 /** The pause before another start: of a server that does not start, or has ended soon after. */
@@ -26,14 +20,6 @@ const RESTART_CAP_MS = 10_000;
 /** A server that has lived for this long was well. */
 const SETTLED_AFTER_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 1_000;
-
-/** One call of a tool. `meta` goes along as it is. */
-type McpCall = Readonly<{
-  tool: string;
-  input: Record<string, unknown>;
-  meta: Readonly<Record<string, string>>;
-  signal: AbortSignal;
-}>;
 
 /** A connection that stands, as far as is known. */
 type McpLink = Readonly<{
@@ -83,9 +69,17 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     const { transport, terminate } = openTransport(options);
     const client = new Client({ name: 'baton', version: '1' });
     const startedAtMs = performance.now();
-    const lastError: { error: unknown } = { error: new BatonError('transport', 'the connection was closed') };
+    // What the transport says of its end is more than that it has ended.
+    const last: { error: unknown } = { error: undefined };
+    client.onerror = (error) => {
+      last.error = error;
+      // The SDK has given up a stream that may carry the answer to a call: nobody waits for that any longer.
+      if (error.message.startsWith('Maximum reconnection attempts')) void client.close();
+    };
     try {
-      await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, signal: closing.signal });
+      await withOwnSignal(closing.signal, (signal) =>
+        client.connect(transport, { timeout: ANSWER_TIMEOUT_MS, signal }),
+      );
       const tools = await listTools(client, closing.signal);
       const made: Live = {
         client,
@@ -107,19 +101,14 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
         if (live === standing) live = null;
         if (closing.signal.aborted) return;
         if (performance.now() - startedAtMs >= SETTLED_AFTER_MS) failures = 0;
-        onFailure(lastError.error);
-      };
-      client.onerror = (error) => {
-        lastError.error = error;
-        // The SDK has given up a stream that may carry the answer to a call: nobody waits for that any longer.
-        if (error.message.startsWith('Maximum reconnection attempts')) void client.close();
+        onFailure(last.error ?? new BatonError('transport', 'the connection was closed'));
       };
       failures = 0;
       log('info', { event: 'mcp_server_connected', server, tools: tools.size });
       return made;
     } catch (error) {
       await client.close().catch(() => undefined);
-      onFailure(error);
+      onFailure(last.error ?? error);
       throw new BatonError('tools_unavailable', `The MCP server ${server} cannot be reached.`, { cause: error });
     }
   };
@@ -135,8 +124,12 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     return untilAborted(live, signal);
   };
   const refresh = async (made: Live, signal: AbortSignal): Promise<void> => {
+    // Before the answer: what changes from here on is for another look.
     made.isStale = false;
-    const tools = await untilAborted(listTools(made.client, closing.signal), signal);
+    const tools = await untilAborted(listTools(made.client, closing.signal), signal).catch((error: unknown) => {
+      made.isStale = true;
+      throw error;
+    });
     if (hashOfTools([...tools.values()]) !== hashOfTools([...made.tools.values()])) {
       log('info', { event: 'mcp_tools_changed', server, tools: tools.size });
     }
@@ -146,40 +139,23 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     open,
     async tools(fresh, signal) {
       const made = await open(signal);
+      if (!fresh && !made.isStale) return made.tools;
       try {
-        if (fresh || made.isStale) await refresh(made, signal);
+        await refresh(made, signal);
+        return made.tools;
       } catch (cause) {
-        if (signal.aborted) throw cause;
-        throw new BatonError('tools_unavailable', `The MCP server ${server} does not list its tools.`, { cause });
+        if (!['refused', 'lost'].includes(failureOf(cause, signal))) {
+          throw new BatonError('tools_unavailable', `The MCP server ${server} does not list its tools.`, { cause });
+        }
+        await made.drop();
       }
-      return made.tools;
+      return (await open(signal)).tools;
     },
     async [Symbol.asyncDispose]() {
       closing.abort(new BatonError('tools_unavailable', 'the process is ending'));
       await (await live?.catch(() => null))?.drop();
     },
   };
-}
-
-async function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<CallToolResult> {
-  const { tool, input, meta, signal } = call;
-  // Of its own: the SDK never lets go of a signal, and would cancel calls that are long done.
-  const cancel = new AbortController();
-  const onAbort = (): void => cancel.abort(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  try {
-    const params = { name: tool, arguments: input, _meta: { ...meta } };
-    return await client.request({ method: 'tools/call', params }, CallToolResultSchema, {
-      signal: cancel.signal,
-      timeout: timeoutMs,
-      resetTimeoutOnProgress: true,
-      // Without a listener the server is not asked for progress.
-      onprogress: () => undefined,
-    });
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }
 
 async function closeClient(client: Client, terminate: () => Promise<void>): Promise<void> {
@@ -198,27 +174,6 @@ function openTransport({ server, config, environment, log }: ConnectionOptions):
   const onLine = (line: string): void => log('debug', { event: 'mcp_server_output', server, line });
   const given = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine };
   return { transport: createStdioTransport(given, MAX_MESSAGE_BYTES), terminate: async () => undefined };
-}
-
-/** All tools that a server lists and that can simply be called. */
-async function listTools(client: Client, signal: AbortSignal): Promise<ReadonlyMap<string, PinnedTool>> {
-  const tools = new Map<string, PinnedTool>();
-  if (client.getServerCapabilities()?.tools === undefined) return tools;
-  let cursor: string | undefined;
-  for (let page = 0; page < MAX_TOOL_PAGES; page++) {
-    const params = cursor === undefined ? {} : { cursor };
-    const request = { method: 'tools/list' as const, params };
-    const listed = await client.request(request, ListToolsResultSchema, { timeout: CONNECT_TIMEOUT_MS, signal });
-    for (const { name, description = name, inputSchema, annotations, execution } of listed.tools) {
-      // Answers to such a tool have to be asked for, which we do not.
-      if (execution?.taskSupport === 'required') continue;
-      const { readOnlyHint, idempotentHint } = annotations ?? {};
-      tools.set(name, pinnedToolSchema.parse({ name, description, inputSchema, readOnlyHint, idempotentHint }));
-    }
-    cursor = listed.nextCursor;
-    if (cursor === undefined) break;
-  }
-  return tools;
 }
 
 /** The promise's outcome, unless the signal comes first: what others wait for as well goes on. */

@@ -1,11 +1,11 @@
-import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { type CallToolResult, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { hashOfTools, nameForModel, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
 import type { Log } from '../../runtime/log.ts';
 import type { Tool, ToolContext } from '../tool.ts';
 import { toCallResult, toToolValue } from './call-result.ts';
 import type { McpConnection } from './connection.ts';
+import { failureOf } from './failure.ts';
 
 export type McpToolOptions = Readonly<{ server: string; trust: boolean; connection: McpConnection; log: Log }>;
 
@@ -70,37 +70,6 @@ async function callOnce(
   return another.call(call).catch((error: unknown) => {
     throw toToolError(server, error, signal);
   });
-}
-
-type Failure =
-  /** The server does not know our connection any more, so that it has not begun the call. */
-  | 'refused'
-  /** The connection broke while the call was under way. */
-  | 'lost'
-  /** No answer in time, or the run was stopped. */
-  | 'stopped'
-  /** The server's own words about the call. */
-  | 'answered'
-  /** It was never sent. */
-  | 'unsent';
-
-/** Nobody listens there, or there is no such place: not one byte of the call was sent. */
-const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
-
-function failureOf(error: unknown, signal: AbortSignal): Failure {
-  if (signal.aborted) return 'stopped';
-  if (error instanceof BatonError) return 'unsent';
-  if (error instanceof StreamableHTTPError) {
-    const isUnknownSession = error.code === 404 || (error.code === 400 && /session/i.test(error.message));
-    return isUnknownSession ? 'refused' : 'answered';
-  }
-  if (error instanceof McpError) {
-    if (error.code === ErrorCode.ConnectionClosed) return 'lost';
-    return error.code === ErrorCode.RequestTimeout ? 'stopped' : 'answered';
-  }
-  const cause = error instanceof Error ? error.cause : undefined;
-  if (cause instanceof Error && 'code' in cause && UNREACHABLE.has(String(cause.code))) return 'unsent';
-  return error instanceof Error && error.message === 'Not connected' ? 'refused' : 'lost';
 }
 
 function toToolError(server: string, error: unknown, signal: AbortSignal): unknown {

@@ -1,0 +1,36 @@
+import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
+import { BatonError } from '../../domain/errors.ts';
+
+/** What came of a request that has no result. */
+type Failure =
+  /** The server does not know our connection any more, so that it has not begun the request. */
+  | 'refused'
+  /** The connection broke while the request was under way. */
+  | 'lost'
+  /** No answer in time, or the run was stopped. */
+  | 'stopped'
+  /** The server's own words about the request. */
+  | 'answered'
+  /** It was never sent. */
+  | 'unsent';
+
+/** Nobody listens there, or there is no such place: not one byte of the request was sent. */
+const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+
+/** Tells by an error of the SDK what came of the request. Pure. */
+export function failureOf(error: unknown, signal: AbortSignal): Failure {
+  if (signal.aborted) return 'stopped';
+  if (error instanceof BatonError) return 'unsent';
+  if (error instanceof StreamableHTTPError) {
+    const isUnknownSession = error.code === 404 || (error.code === 400 && /session/i.test(error.message));
+    return isUnknownSession ? 'refused' : 'answered';
+  }
+  if (error instanceof McpError) {
+    if (error.code === ErrorCode.ConnectionClosed) return 'lost';
+    return error.code === ErrorCode.RequestTimeout ? 'stopped' : 'answered';
+  }
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (cause instanceof Error && 'code' in cause && UNREACHABLE.has(String(cause.code))) return 'unsent';
+  return error instanceof Error && error.message === 'Not connected' ? 'refused' : 'lost';
+}
