@@ -38,7 +38,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       tool_call_id text,
       call_key text,
       tool_name text,
-      state text check (state in ('pending', 'awaiting_approval', 'running', 'completed', 'error', 'denied', 'unknown')),
+      state text check (state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'completed', 'error', 'denied', 'unknown')),
+      asked text check (asked in ('approval', 'output', 'unknown_outcome')),
+      answer jsonb,
       started_at timestamptz,
       finished_at timestamptz,
       truncated boolean not null default false,
@@ -51,7 +53,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`
     create index parts_unsettled on parts (session_id)
-    where state in ('pending', 'awaiting_approval', 'running', 'unknown')`.execute(db);
+    where state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'unknown')`.execute(db);
 
   await sql`
     create table part_chunks (

@@ -48,12 +48,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // Moves one call from one of the given states. Null: fenced. 0: it was in none of them. -1: it may not start any more,
   // a cancel was requested. In the last two cases nothing is written. An output that was cut names its size before, and
   // brings the whole of it as a blob, which equal ones of the tenant share: the update locks a blob that is there, so that
-  // no collection can take it before the reference is committed.
+  // no collection can take it before the reference is committed. What was said about a call of unknown outcome was said
+  // before it was started again, and is forgotten where that outcome is unknown too.
   await sql`
     create function baton_move_call(
       p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text,
       p_output jsonb, p_events jsonb, p_original_tokens integer default null, p_blob uuid default null,
-      p_blob_sha256 bytea default null, p_blob_media_type text default null, p_blob_bytes bytea default null
+      p_blob_sha256 bytea default null, p_blob_media_type text default null, p_blob_bytes bytea default null,
+      p_forgets_answer boolean default false
     ) returns bigint language plpgsql as $$
     declare
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
@@ -66,6 +68,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end if;
       update parts set
         state = p_to,
+        answer = case when p_forgets_answer then null else answer end,
         content = case when p_output is null then content else content || jsonb_build_object('output', p_output) end,
         truncated = truncated or p_original_tokens is not null,
         original_tokens = coalesce(p_original_tokens, original_tokens),
@@ -87,7 +90,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under the
-  // lock. The caller holds both locks. A compaction or prune that somebody asked for goes before the next step; where the
+  // lock. The caller holds both locks. A run that waits for answers has no job and no claim. A compaction or prune that somebody asked for goes before the next step; where the
   // run ends, it gets a run of its own. Returns the jobs to enqueue.
   await sql`
     create function baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb) returns jsonb
@@ -123,7 +126,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end if;
 
       update runs set
-        status = coalesce(v_branch ->> 'status', status),
+        status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
         status_reason = coalesce(v_branch ->> 'reason', status_reason),
         error = coalesce(v_branch -> 'error', error),
         pending_kind = v_kind,
@@ -131,12 +134,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         pending_dispatch = pending_dispatch + 1,
         attempt = case
           when v_branch ? 'retryDelayMs' then attempt + 1
+          when v_branch ? 'waitMs' then attempt
           when (v_branch ->> 'pendingNo')::integer = pending_no then attempt
           else 1 end,
         pending_no = coalesce((v_branch ->> 'pendingNo')::integer, pending_no),
         pending_at = clock_timestamp()
           + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, (v_branch ->> 'postponeMs')::integer, 0) / 1000.0),
         next_check_at = null,
+        -- Nobody waits beyond the deadline.
+        approval_expires_at = case when v_branch ? 'waitMs' then least(
+          clock_timestamp() + make_interval(secs => (v_branch ->> 'waitMs')::bigint / 1000.0), deadline_at) end,
         epoch = epoch + 1,
         claim_id = null,
         lease_owner = null,
@@ -155,7 +162,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         where id = p_run returning * into v_run;
       update sessions set
         epoch = epoch + 1,
-        status = case when v_branch ? 'status' then 'idle' else status end,
+        status = case when v_branch ? 'status' then 'idle' when v_branch ? 'waitMs' then 'requires_action' else status end,
         active_run_id = case when v_branch ? 'status' then null else active_run_id end,
         input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
         output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
@@ -164,6 +171,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost
         where id = p_session;
+      if v_branch ? 'calls' then
+        update parts set
+          state = call ->> 'state',
+          asked = call ->> 'asked',
+          answer = null,
+          content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
+          finished_at = case when call ? 'output' then clock_timestamp() end
+          from jsonb_array_elements(v_branch -> 'calls') as changed (call)
+          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
+      end if;
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
@@ -174,6 +191,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         else v_run.cancel_requested_at end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
+      elsif v_branch ? 'waitMs' then
+        null;
       elsif exists (
         select 1 from inbox where session_id = p_session and consumed_message_seq is null
           and (run_id is null or run_id = p_run) and enqueued_at >= v_since
@@ -193,6 +212,20 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       end if;
       return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);
+    end $$`.execute(db);
+
+  // Nothing is open any more: what a run that waited for answers has to do is the same step again. The caller holds both
+  // locks. Null: the run waits no longer.
+  await sql`
+    create function baton_resume_run(p_session uuid, p_run uuid) returns jsonb
+    language plpgsql as $$
+    begin
+      update runs set status = 'running', pending_kind = 'step', pending_dispatch = pending_dispatch + 1,
+        pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null
+        where id = p_run and status = 'requires_action';
+      if not found then return null; end if;
+      update sessions set status = 'busy' where id = p_session;
+      return baton_job_of(p_run);
     end $$`.execute(db);
 
   await sql`
@@ -229,6 +262,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const name of [
     'baton_finish_step',
     'baton_take_requested',
+    'baton_resume_run',
     'baton_job_of',
     'baton_take_branch',
     'baton_move_call',

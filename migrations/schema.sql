@@ -173,6 +173,8 @@ create table parts (
   call_key text,
   tool_name text,
   state text,
+  asked text,
+  answer jsonb,
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
   truncated boolean default false not null,
@@ -181,8 +183,9 @@ create table parts (
   media_stripped_at timestamp with time zone,
   original_tokens integer,
   constraint parts_pkey PRIMARY KEY (message_id, idx),
+  constraint parts_asked_check CHECK ((asked = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text]))),
   constraint parts_check CHECK (((type = 'tool'::text) = (state IS NOT NULL))),
-  constraint parts_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'running'::text, 'completed'::text, 'error'::text, 'denied'::text, 'unknown'::text]))),
+  constraint parts_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'completed'::text, 'error'::text, 'denied'::text, 'unknown'::text]))),
   constraint parts_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])))
 );
 
@@ -298,7 +301,7 @@ CREATE INDEX idempotency_keys_expiring ON public.idempotency_keys USING btree (e
 CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);
 CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
-CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'running'::text, 'unknown'::text]));
+CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'unknown'::text]));
 CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE ((status = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
 CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, created_at DESC, id DESC);
 CREATE INDEX runs_held_back ON public.runs USING btree (tenant_id, created_at, id) WHERE (held_back_at IS NOT NULL);
@@ -735,7 +738,7 @@ AS $function$
       where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer
     $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_move_call(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text, p_output jsonb, p_events jsonb, p_original_tokens integer DEFAULT NULL::integer, p_blob uuid DEFAULT NULL::uuid, p_blob_sha256 bytea DEFAULT NULL::bytea, p_blob_media_type text DEFAULT NULL::text, p_blob_bytes bytea DEFAULT NULL::bytea)
+CREATE OR REPLACE FUNCTION public.baton_move_call(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text, p_output jsonb, p_events jsonb, p_original_tokens integer DEFAULT NULL::integer, p_blob uuid DEFAULT NULL::uuid, p_blob_sha256 bytea DEFAULT NULL::bytea, p_blob_media_type text DEFAULT NULL::text, p_blob_bytes bytea DEFAULT NULL::bytea, p_forgets_answer boolean DEFAULT false)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -750,6 +753,7 @@ AS $function$
       end if;
       update parts set
         state = p_to,
+        answer = case when p_forgets_answer then null else answer end,
         content = case when p_output is null then content else content || jsonb_build_object('output', p_output) end,
         truncated = truncated or p_original_tokens is not null,
         original_tokens = coalesce(p_original_tokens, original_tokens),
@@ -789,6 +793,19 @@ AS $function$
         v_view := baton_begin_step(v_session, p_run, p_message);
       end if;
       return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_resume_run(p_session uuid, p_run uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      update runs set status = 'running', pending_kind = 'step', pending_dispatch = pending_dispatch + 1,
+        pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null
+        where id = p_run and status = 'requires_action';
+      if not found then return null; end if;
+      update sessions set status = 'busy' where id = p_session;
+      return baton_job_of(p_run);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text DEFAULT 'step'::text, p_limits jsonb DEFAULT '{}'::jsonb)
@@ -849,7 +866,7 @@ AS $function$
       end if;
 
       update runs set
-        status = coalesce(v_branch ->> 'status', status),
+        status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
         status_reason = coalesce(v_branch ->> 'reason', status_reason),
         error = coalesce(v_branch -> 'error', error),
         pending_kind = v_kind,
@@ -857,12 +874,16 @@ AS $function$
         pending_dispatch = pending_dispatch + 1,
         attempt = case
           when v_branch ? 'retryDelayMs' then attempt + 1
+          when v_branch ? 'waitMs' then attempt
           when (v_branch ->> 'pendingNo')::integer = pending_no then attempt
           else 1 end,
         pending_no = coalesce((v_branch ->> 'pendingNo')::integer, pending_no),
         pending_at = clock_timestamp()
           + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, (v_branch ->> 'postponeMs')::integer, 0) / 1000.0),
         next_check_at = null,
+        -- Nobody waits beyond the deadline.
+        approval_expires_at = case when v_branch ? 'waitMs' then least(
+          clock_timestamp() + make_interval(secs => (v_branch ->> 'waitMs')::bigint / 1000.0), deadline_at) end,
         epoch = epoch + 1,
         claim_id = null,
         lease_owner = null,
@@ -881,7 +902,7 @@ AS $function$
         where id = p_run returning * into v_run;
       update sessions set
         epoch = epoch + 1,
-        status = case when v_branch ? 'status' then 'idle' else status end,
+        status = case when v_branch ? 'status' then 'idle' when v_branch ? 'waitMs' then 'requires_action' else status end,
         active_run_id = case when v_branch ? 'status' then null else active_run_id end,
         input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
         output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
@@ -890,6 +911,16 @@ AS $function$
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost
         where id = p_session;
+      if v_branch ? 'calls' then
+        update parts set
+          state = call ->> 'state',
+          asked = call ->> 'asked',
+          answer = null,
+          content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
+          finished_at = case when call ? 'output' then clock_timestamp() end
+          from jsonb_array_elements(v_branch -> 'calls') as changed (call)
+          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
+      end if;
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
@@ -900,6 +931,8 @@ AS $function$
         else v_run.cancel_requested_at end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
+      elsif v_branch ? 'waitMs' then
+        null;
       elsif exists (
         select 1 from inbox where session_id = p_session and consumed_message_seq is null
           and (run_id is null or run_id = p_run) and enqueued_at >= v_since

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { contextPolicySchema } from '../domain/context/policy.ts';
-import { runLimitsSchema } from '../domain/run-limits.ts';
+import { MAX_DURATION_MS, runLimitsSchema } from '../domain/run-limits.ts';
 import { mcpServersSchema } from './mcp-servers.ts';
 import { pinnedToolsSchema } from './pinned-tools.ts';
 import { toolLimitsSchema, toolSourceSchema } from './tool-sources.ts';
@@ -21,7 +21,16 @@ export const agentSchema = z.strictObject({
   mcpServers: mcpServersSchema.default({}),
   /** What differs from the limits of its tools, by their names. */
   toolLimits: toolLimitsSchema.default({}),
-  limits: z.strictObject({ ...runLimitsSchema.shape, toolConcurrency: positive.max(64).optional() }).default({}),
+  /** Names of its tools whose calls somebody has to approve before they run. */
+  approvals: z.array(z.string().min(1)).default([]),
+  limits: z
+    .strictObject({
+      ...runLimitsSchema.shape,
+      toolConcurrency: positive.max(64).optional(),
+      /** Milliseconds that a run waits for answers; without it as long as it takes. */
+      approvalTimeoutMs: positive.max(MAX_DURATION_MS).optional(),
+    })
+    .default({}),
   settings: z
     .strictObject({ temperature: z.number().min(0).max(2).optional(), maxOutputTokens: positive.optional() })
     .default({}),

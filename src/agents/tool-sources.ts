@@ -36,12 +36,20 @@ const httpToolSchema = z.strictObject({
 });
 export type HttpToolConfig = Readonly<z.infer<typeof httpToolSchema>>;
 
+/** A tool that the client runs: the run waits until the client gives the output. */
+const clientToolSchema = z.strictObject({
+  name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
+  description: z.string().min(1),
+  /** A JSON Schema of an object. */
+  inputSchema: z.looseObject({ type: z.literal('object') }).default({ type: 'object' }),
+});
+
 export const SERVER_NAME = z
   .string()
   .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'lower-case letters, digits and -, at most 32');
 
 const toolNames = z.array(z.string().min(1));
-const KINDS = ['module', 'http', 'mcp'] as const;
+const KINDS = ['module', 'http', 'mcp', 'client'] as const;
 
 /** Exactly one of its kinds; `include` and `exclude` name tools as their MCP server does. */
 const toolSourceObjectSchema = z
@@ -52,6 +60,7 @@ const toolSourceObjectSchema = z
     http: httpToolSchema.optional(),
     /** An MCP server. */
     mcp: SERVER_NAME.optional(),
+    client: clientToolSchema.optional(),
     include: toolNames.optional(),
     exclude: toolNames.optional(),
   })
@@ -72,6 +81,7 @@ export type McpSource = Readonly<{ mcp: string; include?: readonly string[]; exc
 export function toolSourceLabel(source: ToolSource): string {
   if (typeof source === 'string') return source;
   if (source.http !== undefined) return `http:${source.http.name}`;
+  if (source.client !== undefined) return `client:${source.client.name}`;
   return source.mcp === undefined ? `module:${source.module}` : `mcp:${source.mcp}`;
 }
 

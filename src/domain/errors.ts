@@ -1,6 +1,7 @@
 /** Every error that leaves Baton has one of these codes: in HTTP problems, in run rows, in events. */
 export const ERROR_CODES = [
   'agent_not_found',
+  'already_answered',
   'auth',
   'blocked_transition',
   'byte_overflow',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ERROR_CODES } from './errors.ts';
 import { FINISH_REASONS, jsonSchema, userPartSchema } from './message.ts';
+import { requiredActionSchema } from './required-action.ts';
 import { INCOMPLETE_REASONS } from './run.ts';
 import { DELIVERIES } from './session.ts';
 import { usageSchema } from './usage.ts';
@@ -18,7 +19,14 @@ const optionalContext = z.string().optional();
 export const EVENT_SCHEMAS = {
   'run:queued': z.strictObject(run),
   'run:started': z.strictObject(run),
-  'run:requires-action': z.strictObject({ ...run, toolCallIds: z.array(z.string()) }),
+  'run:requires-action': z.strictObject({ ...run, calls: z.array(requiredActionSchema) }),
+  'run:answered': z.strictObject({
+    ...run,
+    id: z.string(),
+    answer: z.enum(['approve', 'deny', 'output', 'expired']),
+    /** Calls that the run still waits for; with 0 it goes on. */
+    open: count,
+  }),
   'run:cancelling': z.strictObject(run),
   'run:completed': z.strictObject({ ...run, finishReason: z.enum(FINISH_REASONS), lateCancel: z.boolean().optional() }),
   'run:failed': z.strictObject({ ...run, error }),
@@ -35,12 +43,14 @@ export const EVENT_SCHEMAS = {
     usage: usageSchema,
   }),
   'llm:tool-call': z.strictObject({
+    id: z.string(),
     messageId: z.string(),
     toolName: z.string(),
     args: jsonSchema,
     callId: z.string(),
   }),
   'llm:tool-result': z.strictObject({
+    id: z.string(),
     messageId: z.string(),
     toolName: z.string(),
     callId: z.string(),

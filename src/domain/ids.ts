@@ -18,6 +18,18 @@ export function parseId(kind: IdKind, id: string): string | null {
   return match.slice(2).join('-');
 }
 
+/** `018f…-…` and 2 → `call_018f…_2`: a tool call by its place. What providers call it may come again. */
+export function formatCallId(messageId: string, partIndex: number): string {
+  return `call_${messageId.replaceAll('-', '')}_${partIndex}`;
+}
+
+/** The place of a call: the UUID of its message and its index among the parts; null when it is not the id of a call. */
+export function parseCallId(id: string): Readonly<{ messageId: string; index: number }> | null {
+  const match = /^call_([0-9a-f]{32})_(0|[1-9][0-9]{0,5})$/.exec(id);
+  const messageId = parseId('message', `${ID_PREFIXES.message}_${match?.[1] ?? ''}`);
+  return messageId === null ? null : { messageId, index: Number(match?.[2]) };
+}
+
 /**
  * A UUIDv7 for the given time.
  * @param nowMs milliseconds since the Unix epoch

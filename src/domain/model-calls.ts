@@ -1,7 +1,7 @@
 import type { Json, ToolPart } from './message.ts';
 import { isBlank, NO_OUTPUT, UNNAMED_TOOL } from './model-frames.ts';
 import type { ModelToolOutput } from './model-message.ts';
-import { UNKNOWN_OUTCOME } from './settlement.ts';
+import { UNKNOWN_OUTCOME } from './required-action.ts';
 
 /** OpenAI: call ids of at most 64 characters, names likewise. Anthropic: ids of this alphabet only, names likewise. */
 const MAX_WIRE_CHARS = 64;
@@ -41,6 +41,7 @@ export function wireInput(input: Json): Json {
 const WITHOUT_OUTCOME = {
   pending: 'This call has not run.',
   awaiting_approval: 'This call has not run: it waits for approval.',
+  awaiting_output: 'This call has no result yet: it waits for the client.',
   running: 'This call is still running: it has no result yet.',
   unknown: UNKNOWN_OUTCOME,
 } as const;
@@ -50,6 +51,7 @@ export function outputForModel(part: ToolPart): ModelToolOutput {
   switch (part.state) {
     case 'pending':
     case 'awaiting_approval':
+    case 'awaiting_output':
     case 'running':
     case 'unknown':
       return { type: 'error-text', value: WITHOUT_OUTCOME[part.state] };

@@ -1,10 +1,26 @@
+import { callResultEvent } from './call-events.ts';
 import type { ErrorRecord } from './errors.ts';
 import type { NewEvent } from './events.ts';
 import { formatId } from './ids.ts';
 import type { FinishReason } from './message.ts';
+import {
+  type ActionKind,
+  type AskedCall,
+  type CallFate,
+  closeCall,
+  toRequiredAction,
+  WAITING_STATES,
+} from './required-action.ts';
 import type { IncompleteReason, PendingKind, RunStatus } from './run.ts';
+import { CANCELLED_BEFORE_START } from './settlement.ts';
 
-/** What becomes of the run: it goes on with `pendingKind`, or it ends with `status`. */
+/** What the branch makes of a call of the step's message. */
+type CallChange = CallFate & Readonly<{ messageId: string; index: number; asked?: ActionKind }>;
+
+/**
+ * What becomes of the run: it goes on with `pendingKind`, it waits until its calls are answered (nobody works on it
+ * meanwhile), or it ends with `status`.
+ */
 export type Branch = Readonly<
   | {
       pendingKind: PendingKind;
@@ -16,14 +32,24 @@ export type Branch = Readonly<
       events: readonly NewEvent[];
     }
   | {
+      /** The longest wait in milliseconds; null where it may last for ever. */
+      waitMs: number | null;
+      calls: readonly CallChange[];
+      events: readonly NewEvent[];
+    }
+  | {
       status: Extract<RunStatus, 'completed' | 'failed' | 'cancelled' | 'incomplete'>;
       reason?: IncompleteReason;
       error?: ErrorRecord;
       /** Messages which still wait get a run of their own at once; without it they stay parked. */
       takesUpWaiting?: true;
+      /** Calls that were to be asked about. */
+      calls?: readonly CallChange[];
       events: readonly NewEvent[];
     }
 >;
+
+type EndBranch = Extract<Branch, { status: unknown }>;
 
 /**
  * The end of a step as a plan. Whether a cancel was requested and whether messages wait is known only under the
@@ -56,6 +82,8 @@ export type StepOutcome = Readonly<{
   isUnfinished?: boolean;
   /** Set where the provider may not be asked now: the same step later. */
   postponed?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string; error: ErrorRecord }>;
+  /** Calls that somebody has to say something about before the step can end. */
+  asks?: Readonly<{ messageId: string; calls: readonly AskedCall[]; waitMs: number | null }>;
   /** Set when the failed call is to be tried again. */
   retry?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string }>;
 }>;
@@ -71,24 +99,26 @@ export type StepOutcome = Readonly<{
 export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
   if (outcome.error !== undefined) {
-    const failed = branchAfterError(runId, outcome, outcome.error);
-    return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: failed, otherwise: failed };
+    return unlessCancelled(runId, outcome, branchAfterError(runId, outcome, outcome.error));
   }
   if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted, outcome.stillRan);
   if (outcome.postponed !== undefined) {
-    const { delayMs: postponeMs, ...data } = outcome.postponed;
-    const later: Branch = {
-      pendingKind: 'step',
-      pendingNo: outcome.stepNo,
-      postponeMs,
-      events: [{ type: 'step:retrying', data: { runId, step: outcome.stepNo, ...data } }],
-    };
-    return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: later, otherwise: later };
+    return unlessCancelled(runId, outcome, postponedBranch(runId, outcome.stepNo, outcome.postponed));
   }
   if (outcome.detour !== undefined) {
-    const detour: Branch = { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] };
-    return { ifCancelled: cancelledBranch(runId, outcome.stillRan), ifMessagesWait: detour, otherwise: detour };
+    return unlessCancelled(runId, outcome, { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] });
   }
+  if (outcome.asks !== undefined) return planWait(runId, outcome, outcome.asks);
+  return planAnswered(runId, outcome);
+}
+
+/** The same whether messages wait or not. */
+function unlessCancelled(runId: string, { stillRan }: StepOutcome, branch: Branch): NextPlan {
+  return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: branch, otherwise: branch };
+}
+
+/** The model was asked and has answered, or was stopped while it did. */
+function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
   const answered = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && outcome.isUnfinished !== true;
   const limit = outcome.limit ?? (outcome.stepsBefore + 1 >= outcome.maxSteps ? 'max_steps' : undefined);
   const goOn: Branch = { pendingKind: outcome.before ?? 'step', pendingNo: outcome.stepNo + 1, events: [] };
@@ -110,6 +140,48 @@ export function planNext(outcome: StepOutcome): NextPlan {
   };
 }
 
+/**
+ * The run waits until every call is answered: messages too, as no model is asked before. Any other limit than the
+ * deadline counts when the step ends.
+ */
+function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitMs }: NonNullable<StepOutcome['asks']>) {
+  const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
+  const closed = (branch: EndBranch): EndBranch => ({
+    ...branch,
+    calls: closings.map(({ call: { index }, outcome: fate }) => ({ messageId, index, ...fate })),
+    events: [...closings.map(({ call, outcome: fate }) => callResultEvent(messageId, call, fate)), ...branch.events],
+  });
+  const waiting: Branch = {
+    waitMs,
+    calls: calls.map(({ index, kind }) => ({ messageId, index, state: WAITING_STATES[kind], asked: kind })),
+    events: [
+      {
+        type: 'run:requires-action',
+        data: { runId, calls: calls.map((call) => toRequiredAction(messageId, call)) },
+      },
+    ],
+  };
+  const branch = outcome.limit === 'deadline' ? closed(stoppedBranch(runId, outcome.limit)) : waiting;
+  return {
+    ifCancelled: closed(cancelledBranch(runId, outcome.stillRan)),
+    ifMessagesWait: branch,
+    otherwise: branch,
+  };
+}
+
+function postponedBranch(
+  runId: string,
+  step: number,
+  { delayMs, ...data }: NonNullable<StepOutcome['postponed']>,
+): Branch {
+  return {
+    pendingKind: 'step',
+    pendingNo: step,
+    postponeMs: delayMs,
+    events: [{ type: 'step:retrying', data: { runId, step, ...data } }],
+  };
+}
+
 /** A call that failed is tried again, where that may help and the run has not reached a limit meanwhile. */
 function branchAfterError(runId: string, { stepNo, retry, limit }: StepOutcome, error: ErrorRecord): Branch {
   if (retry === undefined) return failedBranch(runId, error);
@@ -117,7 +189,7 @@ function branchAfterError(runId: string, { stepNo, retry, limit }: StepOutcome, 
 }
 
 /** A message that still waits gets a run of its own, with limits of its own. */
-function stoppedBranch(runId: string, reason: IncompleteReason): Branch {
+function stoppedBranch(runId: string, reason: IncompleteReason): EndBranch {
   return {
     status: 'incomplete',
     reason,
@@ -126,7 +198,7 @@ function stoppedBranch(runId: string, reason: IncompleteReason): Branch {
   };
 }
 
-function cancelledBranch(runId: string, stillRan: readonly string[]): Branch {
+function cancelledBranch(runId: string, stillRan: readonly string[]): EndBranch {
   return { status: 'cancelled', events: [{ type: 'run:cancelled', data: { runId, stillRan: [...stillRan] } }] };
 }
 

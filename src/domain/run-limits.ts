@@ -4,7 +4,7 @@ const count = z.number().int().positive();
 
 /** The most steps that any run may take. */
 const MAX_STEPS = 10_000;
-const MAX_DURATION_MS = 30 * 24 * 3_600_000;
+export const MAX_DURATION_MS = 30 * 24 * 3_600_000;
 
 /** What a run may use before it ends as `incomplete`. What is left out is not limited, steps by the agent's default. */
 export const runLimitsSchema = z.strictObject({

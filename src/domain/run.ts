@@ -7,11 +7,10 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
  *   queued --> running: claimed
  *   running --> queued: handed back, recovered
  *   running --> requires_action: waits for a person or a client
- *   requires_action --> running: answered
- *   requires_action --> queued: answered, waits for a worker
+ *   requires_action --> running: nothing is open any more
  *   queued --> cancelled: cancelled before a worker had it
  *   running --> cancelling: cancel requested
- *   requires_action --> cancelling
+ *   requires_action --> cancelled: nobody has it
  *   queued --> cancelling: cancelled, leftovers of a dead worker are settled first
  *   cancelling --> cancelled
  *   cancelling --> completed: the final answer was already there
@@ -20,7 +19,6 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
  *   running --> failed
  *   running --> incomplete: a limit ended it
  *   cancelling --> failed
- *   requires_action --> failed: nobody answered in time
  * ```
  */
 export const RUN_STATUSES = [
@@ -39,7 +37,7 @@ export type RunStatus = (typeof RUN_STATUSES)[number];
 export const RUN_TRANSITIONS: Transitions<RunStatus> = {
   queued: ['running', 'cancelling', 'cancelled'],
   running: ['queued', 'requires_action', 'cancelling', 'cancelled', 'completed', 'failed', 'incomplete'],
-  requires_action: ['running', 'queued', 'cancelling', 'failed'],
+  requires_action: ['running', 'cancelled'],
   cancelling: ['cancelled', 'completed', 'failed'],
   completed: [],
   failed: [],

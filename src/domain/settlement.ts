@@ -1,21 +1,35 @@
-import type { FinishReason, Part, ToolPart } from './message.ts';
+import type { FinishReason, Part } from './message.ts';
+import {
+  type ActionKind,
+  type AskedCall,
+  type CallAnswer,
+  isOutput,
+  type OutputAnswer,
+  type PlacedCall,
+} from './required-action.ts';
 import { isSettledCall } from './tool-call.ts';
 import type { Usage } from './usage.ts';
 
-/** What a worker finds of a step that another one began. */
+/** What a worker finds of a step that another one began, or that somebody was asked about. */
 export type Leftover = Readonly<{
   messageId: string;
   /** Null while the response was not whole: nothing of it may be shown to the model. */
   finishReason: FinishReason | null;
   usage: Usage | null;
   parts: readonly Part[];
+  /** What was said about its calls, by their index. */
+  answers: ReadonlyMap<number, CallAnswer>;
+  /** The step has waited for answers: it was counted and paid for when it began to. */
+  isPaid: boolean;
 }>;
 
-/** What the tool set says about a tool; a tool that is gone is neither. */
-export type ToolTraits = (toolName: string) => Readonly<{ idempotent: boolean }>;
+/** What the tool set says about a tool; a tool that is gone is none of it. */
+export type ToolTraits = (
+  toolName: string,
+) => Readonly<{ idempotent: boolean; isClientSide?: boolean; asksWhenUnknown?: boolean }>;
 
-/** One call of a batch, where it stands in its message. */
-export type PlacedCall = Readonly<{ index: number; part: ToolPart }>;
+/** A call whose output a client gave. */
+export type GivenCall = PlacedCall & Readonly<{ answer: OutputAnswer }>;
 
 export type SettlementPlan =
   /** The response broke off before any tool could start: drop it, ask the model again. */
@@ -25,38 +39,102 @@ export type SettlementPlan =
       kind: 'finish';
       /** Calls whose worker died while they ran: their outcome is unknown and is recorded as such first. */
       markUnknown: readonly PlacedCall[];
-      /** Calls to run now: never started, or unknown and idempotent (same call key). */
+      /** Calls to run now: never started, approved, or of unknown outcome and allowed to be repeated (same call key). */
       run: readonly PlacedCall[];
+      /** Calls that have their output from the client. */
+      give: readonly GivenCall[];
       /** Calls that may have happened and must not be repeated: reported to the model. */
       report: readonly PlacedCall[];
       /** Calls that never started and must not: the response that asks for them was cut off. */
       refuse: readonly PlacedCall[];
+      /** Calls that somebody has to say something about first. */
+      ask: readonly AskedCall[];
     }>;
 
 /** How a response ends whose calls are run; the SDK runs no others, so recovery must not either. */
 const CALLING_FINISH_REASONS: readonly FinishReason[] = ['stop', 'tool-calls'];
 
-/** Decides what becomes of a step whose worker is gone. No call with an outcome is touched, none runs twice unless it may. */
-export function planSettlement(leftover: Leftover, traits: ToolTraits): SettlementPlan {
+type Treatment = 'run' | 'give' | 'report' | 'refuse' | ActionKind;
+type Judged = Pick<Leftover, 'finishReason' | 'parts' | 'answers'>;
+
+/**
+ * Decides what becomes of a step whose worker is gone, or whose calls were answered. No call with an outcome is touched,
+ * none runs twice unless it may, none runs before it is approved where that is needed.
+ * @param toApprove the calls that need somebody's approval, by their index
+ */
+export function planSettlement(
+  leftover: Leftover,
+  traits: ToolTraits,
+  toApprove: ReadonlySet<number> = new Set(),
+): SettlementPlan {
   if (leftover.finishReason === null) return { kind: 'supersede' };
-  const open = leftover.parts.flatMap((part, index): PlacedCall[] =>
-    part.type === 'tool' && !isSettledCall(part.state) ? [{ index, part }] : [],
-  );
-  const mayRun = CALLING_FINISH_REASONS.includes(leftover.finishReason);
-  const wasRunning = (call: PlacedCall): boolean => call.part.state === 'running' || call.part.state === 'unknown';
-  const idempotent = (call: PlacedCall): boolean => traits(call.part.toolName).idempotent;
+  const open = openCalls(leftover, traits, toApprove);
+  const treated = (treatment: Treatment): PlacedCall[] =>
+    open.flatMap(([call, each]) => (each === treatment ? [call] : []));
   return {
     kind: 'finish',
-    markUnknown: open.filter((call) => call.part.state === 'running'),
-    run: open.filter((call) => (call.part.state === 'pending' ? mayRun : wasRunning(call) && idempotent(call))),
-    report: open.filter((call) => wasRunning(call) && !idempotent(call)),
-    refuse: open.filter((call) => call.part.state === 'pending' && !mayRun),
+    markUnknown: open.flatMap(([call]) => (call.part.state === 'running' ? [call] : [])),
+    run: treated('run'),
+    give: treated('give').flatMap((call) => {
+      const answer = leftover.answers.get(call.index);
+      return answer !== undefined && isOutput(answer) ? [{ ...call, answer }] : [];
+    }),
+    report: treated('report'),
+    refuse: treated('refuse'),
+    ask: asked(open),
   };
 }
 
-/** What the model reads in place of the result of a call whose outcome nobody knows. */
-export const UNKNOWN_OUTCOME =
-  'The outcome of this call is unknown: the worker died while it ran. It may or may not have taken effect. Verify before you repeat it.';
+/** The calls of a whole response that are not run: somebody has to say something about each of them first. */
+export function planAsks(
+  response: Pick<Leftover, 'finishReason' | 'parts'>,
+  traits: ToolTraits,
+  toApprove: ReadonlySet<number>,
+): AskedCall[] {
+  return asked(openCalls({ ...response, answers: new Map() }, traits, toApprove));
+}
+
+type Open = readonly (readonly [PlacedCall, Treatment])[];
+
+function openCalls(judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<number>): Open {
+  return judged.parts.flatMap(
+    (part, index): Open =>
+      part.type === 'tool' && !isSettledCall(part.state)
+        ? [[{ index, part }, treatmentOf({ index, part }, judged, traits, toApprove)]]
+        : [],
+  );
+}
+
+function asked(open: Open): AskedCall[] {
+  return open.flatMap(([call, treatment]): AskedCall[] =>
+    treatment === 'approval' || treatment === 'output' || treatment === 'unknown_outcome'
+      ? [{ ...call, kind: treatment }]
+      : [],
+  );
+}
+
+function treatmentOf(call: PlacedCall, judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<number>): Treatment {
+  const { state, toolName } = call.part;
+  if (state === 'awaiting_approval') return 'approval';
+  if (state === 'awaiting_output') return 'output';
+  const answer = judged.answers.get(call.index);
+  const { idempotent, isClientSide, asksWhenUnknown } = traits(toolName);
+  if (state === 'pending') {
+    if (answer !== undefined) return treatmentBy(answer);
+    if (!areCallsRun(judged)) return 'refuse';
+    if (isClientSide === true) return 'output';
+    return toApprove.has(call.index) ? 'approval' : 'run';
+  }
+  if (idempotent) return 'run';
+  // What was said of a call holds until that call has been started again.
+  if (state === 'unknown' && answer !== undefined) return treatmentBy(answer);
+  return asksWhenUnknown === true ? 'unknown_outcome' : 'report';
+}
+
+const treatmentBy = (answer: CallAnswer): Treatment => (isOutput(answer) ? 'give' : 'run');
+
+const areCallsRun = ({ finishReason }: Judged): boolean =>
+  finishReason !== null && CALLING_FINISH_REASONS.includes(finishReason);
 
 /** What the model reads of a tool that did not stop when it was told to. */
 export const GIVEN_UP =

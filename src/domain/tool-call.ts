@@ -7,7 +7,11 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
  *   pending --> awaiting_approval
  *   awaiting_approval --> pending: approved
  *   awaiting_approval --> denied
- *   awaiting_approval --> error: cancelled or expired
+ *   awaiting_approval --> error: cancelled
+ *   pending --> awaiting_output: the client runs it
+ *   awaiting_output --> pending: answered, its output is fitted into the view
+ *   awaiting_output --> denied
+ *   awaiting_output --> error: cancelled
  *   pending --> running: committed before the side effect
  *   pending --> completed: a read-only tool, or done by the provider
  *   pending --> error: refused, cancelled or invalid before it started
@@ -15,14 +19,15 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
  *   running --> completed
  *   running --> error
  *   running --> unknown: its worker died
- *   unknown --> running: idempotent, repeated with the same call key
- *   unknown --> completed
+ *   unknown --> running: idempotent, or somebody said so; repeated with the same call key
+ *   unknown --> completed: somebody knew what came of it
  *   unknown --> error: reported to the model
  * ```
  */
 export const TOOL_CALL_STATES = [
   'pending',
   'awaiting_approval',
+  'awaiting_output',
   'running',
   'completed',
   'error',
@@ -33,8 +38,9 @@ export const TOOL_CALL_STATES = [
 export type ToolCallState = (typeof TOOL_CALL_STATES)[number];
 
 export const TOOL_CALL_TRANSITIONS: Transitions<ToolCallState> = {
-  pending: ['awaiting_approval', 'running', 'completed', 'error'],
+  pending: ['awaiting_approval', 'awaiting_output', 'running', 'completed', 'error'],
   awaiting_approval: ['pending', 'denied', 'error'],
+  awaiting_output: ['pending', 'denied', 'error'],
   running: ['pending', 'completed', 'error', 'unknown'],
   completed: [],
   error: [],

@@ -57,6 +57,9 @@ export const DEFAULT_TOOL_CONCURRENCY = 8;
 /** Longest time of a tool call that names no limit of its own. */
 export const DEFAULT_TOOL_TIMEOUT_MS = 600_000;
 
+/** Longest time that a tool may take to say whether a call of it needs an approval. */
+export const APPROVAL_CHECK_TIMEOUT_MS = 10_000;
+
 /** A tool that still works this long after its signal was aborted is given up; its outcome is unknown. */
 export const TOOL_ABORT_GRACE_MS = 5_000;
 

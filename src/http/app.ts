@@ -24,6 +24,7 @@ import { registerQueueRoutes } from './routes/queue.ts';
 import { registerResumeRoutes } from './routes/resume.ts';
 import { registerRunRoutes } from './routes/runs.ts';
 import { registerSessionRoutes } from './routes/sessions.ts';
+import { registerToolCallRoutes } from './routes/tool-calls.ts';
 import { traced } from './traced.ts';
 import { refuseInvalid } from './validation.ts';
 
@@ -46,6 +47,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerCancelRoutes(app, deps);
   registerContextRoutes(app, deps);
   registerRunRoutes(app, deps);
+  registerToolCallRoutes(app, deps);
   registerAgentRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerHealthRoutes(app, deps);

@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import { ID_PREFIXES, type IdKind, parseId } from '../domain/ids.ts';
+import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../domain/ids.ts';
 
 /** A public id, read as the UUID that it stands for. */
 export function idField(kind: IdKind) {
@@ -19,6 +19,24 @@ export function idField(kind: IdKind) {
     });
 }
 
+/** The id of a tool call, read as its place: the UUID of its message and its index among the parts. */
+export const callIdField = z
+  .string()
+  .transform((text, ctx): Readonly<{ messageId: string; index: number }> => {
+    const place = parseCallId(text);
+    if (place !== null) return place;
+    ctx.addIssue({
+      code: 'custom',
+      message: 'not the id of a tool call: call_, 32 lower-case hex digits, _ and a number',
+    });
+    return z.NEVER;
+  })
+  .openapi({
+    type: 'string',
+    pattern: '^call_[0-9a-f]{32}_[0-9]{1,6}$',
+    example: 'call_0199c0ffee007000800000000000000a_1',
+  });
+
 /** The parameter `{id}` of a path. */
 export const idParams = (kind: IdKind) =>
   z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
@@ -31,6 +49,24 @@ export function textField(maxChars: number) {
     .refine((text) => !text.includes('\u0000') && text.isWellFormed(), {
       error: 'must not contain NUL (U+0000) or lone surrogates',
     });
+}
+
+/** Deeper values are refused: whoever reads them does so level by level, Postgres too. */
+const MAX_JSON_DEPTH = 100;
+
+/** Any JSON value. */
+export const jsonField = z.unknown().refine((value) => depthOf(value) <= MAX_JSON_DEPTH, {
+  error: `at most ${MAX_JSON_DEPTH} levels deep`,
+});
+
+/** Levels of a value, counted no further than one beyond the most that is allowed. */
+function depthOf(value: unknown): number {
+  let level: readonly unknown[] = [value];
+  for (let depth = 0; depth <= MAX_JSON_DEPTH; depth++) {
+    level = level.flatMap((item) => (typeof item === 'object' && item !== null ? Object.values(item) : []));
+    if (level.length === 0) return depth;
+  }
+  return MAX_JSON_DEPTH + 1;
 }
 
 /** A whole number in a query. */

@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import { formatId } from '../domain/ids.ts';
+import { formatCallId, formatId } from '../domain/ids.ts';
 import { MESSAGE_ROLES, type Part, partSchema } from '../domain/message.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { TranscriptMessage } from '../store/messages.ts';
@@ -9,12 +9,17 @@ const ANY_JSON_REF = '#/$defs/__schema0';
 
 /** The JSON Schema of a part. Any JSON value is a definition that refers to itself in zod's output; here it is `{}`. */
 function partJsonSchema(): object {
-  const { $schema, $defs, ...schema } = z.toJSONSchema(partSchema);
+  const { $schema, $defs, ...schema } = z.toJSONSchema(partSchema, {
+    override: ({ jsonSchema: { properties } }) => {
+      if (properties?.['toolCallId'] !== undefined) properties['id'] = { type: 'string' };
+    },
+  });
   const inlined = JSON.stringify(schema).replaceAll(JSON.stringify({ $ref: ANY_JSON_REF }), '{}');
   return { type: 'object', ...z.looseObject({}).parse(JSON.parse(inlined)) };
 }
 
-const partBody = z.custom<Part>().openapi('Part', partJsonSchema());
+type PartBody = Part & Readonly<{ id?: string }>;
+const partBody = z.custom<PartBody>().openapi('Part', partJsonSchema());
 
 /** A message of the transcript as callers see it. */
 export const messageBody = z
@@ -32,6 +37,11 @@ export const messageBody = z
   })
   .openapi('Message');
 
+/** A call has an id of its own: what the provider calls it may come again. */
+function toPartBody(messageId: string, part: Part, index: number): PartBody {
+  return part.type === 'tool' ? { ...part, id: formatCallId(messageId, index) } : part;
+}
+
 export function toMessageBody(message: TranscriptMessage): z.infer<typeof messageBody> {
   return {
     id: formatId('message', message.id),
@@ -42,7 +52,7 @@ export function toMessageBody(message: TranscriptMessage): z.infer<typeof messag
     model: message.model,
     finishReason: message.finishReason,
     usage: message.usage === null ? null : usageSchema.parse(message.usage),
-    parts: [...message.parts],
+    parts: message.parts.map((part, index) => toPartBody(message.id, part, index)),
     createdAt: message.createdAt.toISOString(),
   };
 }

@@ -15,6 +15,7 @@ type Kind = Readonly<{ status: ContentfulStatusCode; title: string }>;
 /** What each code is answered with. Closed: a code without a status does not compile. */
 export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   agent_not_found: { status: 422, title: 'Unknown agent' },
+  already_answered: { status: 409, title: 'Answered already' },
   auth: { status: 502, title: 'The model provider refused the credentials' },
   blocked_transition: { status: 409, title: 'Not possible in the present state' },
   byte_overflow: { status: 422, title: 'Too many bytes for the model provider' },

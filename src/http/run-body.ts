@@ -1,11 +1,22 @@
 import { z } from '@hono/zod-openapi';
 import { ERROR_CODES } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
+import { ACTION_KINDS, type RequiredAction, requiredActionSchema } from '../domain/required-action.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../domain/run.ts';
+import type { Db } from '../store/database.ts';
+import { readRequiredActions } from '../store/open-calls.ts';
 import type { RunRow } from '../store/runs.ts';
 import { timeBody, usageBody, usageOf } from './responses.ts';
 
 const errorBody = z.object({ code: z.enum(ERROR_CODES), message: z.string() }).openapi('RunError');
+
+// A schema of the domain was made before Hono's zod knew `openapi`, and any JSON value refers to itself in its output.
+const requiredActionBody = z
+  .strictObject({ ...requiredActionSchema.shape, kind: z.enum(ACTION_KINDS), args: z.unknown() })
+  .openapi('RequiredAction', {
+    description:
+      '`approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: nobody knows whether it took effect; approve runs it again, deny tells the model, an output is taken as its result.',
+  });
 
 /** A run as callers see it. */
 export const runBody = z
@@ -20,6 +31,10 @@ export const runBody = z
     maxTokens: z.int().nullable(),
     maxCostUsd: z.number().nullable(),
     deadlineAt: timeBody.nullable(),
+    requiredActions: z
+      .array(requiredActionBody)
+      .openapi({ description: 'What the run waits for: it goes on when each of these calls is answered.' }),
+    approvalExpiresAt: timeBody.nullable().openapi({ description: 'Until then they can be answered; null: for ever.' }),
     error: errorBody.nullable(),
     usage: usageBody,
     costUsd: z.number().openapi({ description: 'Of the steps whose model has known prices.' }),
@@ -29,8 +44,20 @@ export const runBody = z
     cancelRequestedAt: timeBody.nullable(),
   })
   .openapi('Run');
+type RunBody = z.infer<typeof runBody>;
 
-export function toRunBody(row: RunRow): z.infer<typeof runBody> {
+/** These runs, each with what it waits for. */
+export async function readRunBodies(db: Db, rows: readonly RunRow[]): Promise<RunBody[]> {
+  const actions = await readRequiredActions(db, rows);
+  return rows.map((row) => toRunBody(row, actions.get(row.id) ?? []));
+}
+
+export async function readRunBody(db: Db, row: RunRow): Promise<RunBody> {
+  const actions = await readRequiredActions(db, [row]);
+  return toRunBody(row, actions.get(row.id) ?? []);
+}
+
+function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[]): RunBody {
   return {
     id: formatId('run', row.id),
     sessionId: formatId('session', row.session_id),
@@ -42,6 +69,8 @@ export function toRunBody(row: RunRow): z.infer<typeof runBody> {
     maxTokens: row.budget_tokens,
     maxCostUsd: row.budget_cost_usd,
     deadlineAt: row.deadline_at?.toISOString() ?? null,
+    requiredActions: [...requiredActions],
+    approvalExpiresAt: row.approval_expires_at?.toISOString() ?? null,
     error: row.error === null ? null : errorBody.parse(row.error),
     usage: usageOf(row),
     costUsd: row.cost_usd,

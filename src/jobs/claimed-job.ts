@@ -82,7 +82,8 @@ async function workOn(
 /** At its deadline a run is stopped as if somebody had cancelled it; its end says that it was the deadline. */
 function stopAtDeadline({ deadlineAtMs, held }: JobScope): Disposable {
   const leftMs = deadlineAtMs - performance.now();
-  if (leftMs > MAX_TIMER_MS) return { [Symbol.dispose]: () => undefined };
+  if (leftMs <= 0) held.stop('cancelled');
+  if (leftMs <= 0 || leftMs > MAX_TIMER_MS) return { [Symbol.dispose]: () => undefined };
   // Timers cut off fractions: a little early would be too early.
   const timer = setTimeout(() => held.stop('cancelled'), Math.ceil(leftMs) + 1);
   return { [Symbol.dispose]: () => clearTimeout(timer) };

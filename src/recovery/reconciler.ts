@@ -6,8 +6,10 @@ import {
   UNCLAIMED_GRACE_MS,
 } from '../domain/tunables.ts';
 import { admitNext } from '../jobs/admit.ts';
+import { enqueue } from '../jobs/pass-on.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { findHeldBackTenants } from '../store/admission.ts';
+import { expireWait, findExpiredWaits } from '../store/call-answers.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';
 import {
   asOnlySweeper,
@@ -23,7 +25,8 @@ import { type RecoveryDeps, takeBack } from './take-back.ts';
 export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void> }>;
 
 /**
- * Finds what a crash lost and puts it back: runs whose worker is gone, and pending work whose job is not in the queue.
+ * Finds what a crash lost and puts it back: runs whose worker is gone, and pending work whose job is not in the queue. Ends
+ * the waits that nobody answered in time.
  * Because of it the queue owns nothing and may be emptied at any moment. One process sweeps at a time.
  */
 export function startReconciler(deps: RecoveryDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
@@ -35,6 +38,7 @@ export function startReconciler(deps: RecoveryDeps, intervalMs: number = SWEEP_I
       await recoverExpiredLeases(deps);
       await recoverUnclaimed(deps);
       await admitEverywhere(deps);
+      await expireWaits(deps);
       await forgetExpiredKeys(deps.db, SWEEP_LIMIT);
     } catch (error) {
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
@@ -69,6 +73,17 @@ async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
 async function recoverExpiredLeases(deps: RecoveryDeps): Promise<void> {
   for (const run of await findExpiredLeases(deps.db, SWEEP_LIMIT)) {
     await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');
+  }
+}
+
+/** Runs that waited for answers longer than they may go on without them. */
+async function expireWaits(deps: RecoveryDeps): Promise<void> {
+  for (const run of await findExpiredWaits(deps.db, SWEEP_LIMIT)) {
+    const wait = await deps.db.transaction().execute((tx) => expireWait(tx, run));
+    if (wait === null) continue;
+    deps.bus.announce(run.sessionId, wait.eventSeq);
+    deps.log('info', { event: 'run_wait_expired', runId: run.id, sessionId: run.sessionId, calls: wait.expired });
+    await enqueue(deps, [wait.job]);
   }
 }
 

@@ -69,6 +69,10 @@ export type LogEvent =
       Step)
   | (Readonly<{ event: 'prune_finished'; prunedCount: number; savedTokens: number; durationMs: number }> & Step)
   | Readonly<{ event: 'run_ended'; runId: string; sessionId: string; status: RunStatus; reason?: string }>
+  /** The step has calls that somebody is asked about: nobody works on the run until they are answered. */
+  | (Readonly<{ event: 'run_waits'; calls: number }> & Step)
+  /** Nobody answered in time, or the run's deadline has passed: it goes on without answers. */
+  | Readonly<{ event: 'run_wait_expired'; runId: string; sessionId: string; calls: number }>
   | (Readonly<{ event: 'step_failed'; code: ErrorCode; retryInMs?: number; error: SafeError }> & Step)
   | (Readonly<{ event: 'step_fenced' }> & Step)
   /** A heartbeat came back without this run: another worker has it, its step is stopped. */

@@ -4,9 +4,11 @@ import { isAt } from '../domain/context/overflow-plan.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
+import type { AskedCall } from '../domain/required-action.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { appendChunks, writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
+import { findAskedCalls } from './asked-calls.ts';
 import { endBrokenAnswer } from './broken-answer.ts';
 import { callModel, type ModelCallResult, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
@@ -36,7 +38,8 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
   if (context.pausedMs > 0) return endPostponed(deps, scope, messageId, context.pausedMs);
   const ratio = ruler.ratioOf(scope.contextState);
-  const runner = createToolRunner(deps, scope, messageId, new Map(tools.map((tool) => [tool.name, tool])), {
+  const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
+  const runner = createToolRunner(deps, scope, messageId, toolsByName, {
     thresholds: ruler.thresholds,
     count: countRealTokens(ruler, scope.contextState),
   });
@@ -48,7 +51,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   });
   previewThinking(answering);
   const preview = createTextPreview(answering);
-  const writing: { promise: Promise<void> | null } = { promise: null };
+  const writing: { promise: Promise<void> | null; asked: readonly AskedCall[] } = { promise: null, asked: [] };
   const limits = { timeouts: deps.modelTimeouts, maxOutputTokens, windowSignal: guard.signal };
   const result = await inModelSpan(tracedRequest(answering, begun.view), async (span) => {
     const called = await callModel(scope, resolved, begun.view, tools, limits, {
@@ -63,10 +66,12 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
         await text.close();
         // Without calls nothing can happen between the response and the end of the step: both are one write.
         if (!response.parts.some(isOpenCall)) return;
-        writing.promise = writeWholeResponse(answering, response);
+        writing.promise = writeWholeResponse(answering, response).then(async () => {
+          writing.asked = await findAskedCalls(toolsByName, response, scope.held.signal);
+        });
         await writing.promise;
       },
-      runCall: (call) => runner.run(call),
+      runCall: (call) => (writing.asked.some(({ index }) => index === call.index) ? NOT_YET : runner.run(call)),
     });
     if (called.response === null) span.broken(whyBroken(called));
     return called;
@@ -89,9 +94,10 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const stopped = scope.held.stopped();
   if (stopped === 'lost') return;
   // On shutdown a step that is done is ended here; anything else is the next worker's.
-  if (stopped === 'shutdown' && !isDone(result.response, runner)) return;
+  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.asked)) return;
   if (result.response === null) return endBrokenAnswer(answering, result);
-  await endWholeAnswer(answering, result.response, result.rawFinishReason, writing.promise !== null);
+  const written = writing.promise === null ? null : { asked: writing.asked };
+  await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
 }
 
 function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering, view: BegunStep['view']): TracedRequest {
@@ -127,9 +133,13 @@ function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
   return createWindowGuard(measurement.total, stopAtTokens, ratio, ruler.count);
 }
 
-function isDone(response: ModelResponse | null, runner: ToolRunner): boolean {
+/** The SDK is given something: the step ends before the model could read it. */
+const NOT_YET = Promise.resolve('not yet');
+
+function isDone(response: ModelResponse | null, runner: ToolRunner, asked: readonly AskedCall[]): boolean {
   if (response === null) return false;
-  return response.parts.every((part, index) => !isOpenCall(part) || runner.hasSettled(index));
+  const isAsked = (index: number): boolean => asked.some((call) => call.index === index);
+  return response.parts.every((part, index) => !isOpenCall(part) || runner.hasSettled(index) || isAsked(index));
 }
 
 async function writeWholeResponse(answering: Answering, response: ModelResponse): Promise<void> {

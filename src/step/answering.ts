@@ -1,13 +1,16 @@
+import { callEvent, callResultEvent } from '../domain/call-events.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import type { FinishReason, ToolPart } from '../domain/message.ts';
+import type { FinishReason } from '../domain/message.ts';
+import type { StepOutcome } from '../domain/next-step.ts';
+import type { AskedCall, PlacedCall } from '../domain/required-action.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { ResponseWrite } from '../store/step-writes.ts';
 import type { ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import type { StepContext } from './step-context.ts';
-import { callResultEvent, type ToolRunner } from './tool-runner.ts';
+import type { ToolRunner } from './tool-runner.ts';
 
 /** A step whose model is being asked. */
 export type Answering = Readonly<{
@@ -26,6 +29,12 @@ export function refusalOf(finishReason: FinishReason): { error?: ErrorRecord } {
   return { error: { code: 'content_policy', message: 'The provider stopped its answer for its content.' } };
 }
 
+/** What the step asks before it can end, where it asks anything. */
+export function asksOf(scope: JobScope, messageId: string, calls: readonly AskedCall[]): Pick<StepOutcome, 'asks'> {
+  if (calls.length === 0) return {};
+  return { asks: { messageId, calls, waitMs: scope.agent.limits.approvalTimeoutMs ?? null } };
+}
+
 /** The answer as it is stored. */
 export function toWrite({ messageId, scope }: Answering, response: ModelResponse): ResponseWrite {
   const { parts, finishReason, usage } = response;
@@ -41,17 +50,15 @@ export function responseEvents({ messageId: id, context }: Answering, response: 
   const { provider, modelId: model } = context.resolved;
   const { finishReason, usage: tokenUsage } = response;
   const answered = { messageId, content: textOf('text'), provider, model, finishReason, tokenUsage };
-  const calls = response.parts.flatMap((part): NewEvent[] => (part.type === 'tool' ? callEvents(id, part) : []));
+  const calls = response.parts.flatMap((part, index): NewEvent[] =>
+    part.type === 'tool' ? callEvents(id, { index, part }) : [],
+  );
   return [{ type: 'llm:response', data: reasoning === '' ? answered : { ...answered, reasoning } }, ...calls];
 }
 
 /** A call, and its outcome where it came with the response: invalid, or run by the provider. */
-function callEvents(messageId: string, part: ToolPart): NewEvent[] {
-  const { toolName, input: args, toolCallId: callId, state, output } = part;
-  const call: NewEvent = {
-    type: 'llm:tool-call',
-    data: { messageId: formatId('message', messageId), toolName, args, callId },
-  };
-  if (output === undefined || (state !== 'completed' && state !== 'error')) return [call];
-  return [call, callResultEvent(messageId, part, { state, output })];
+function callEvents(messageId: string, call: PlacedCall): NewEvent[] {
+  const { state, output } = call.part;
+  if (output === undefined || (state !== 'completed' && state !== 'error')) return [callEvent(messageId, call)];
+  return [callEvent(messageId, call), callResultEvent(messageId, call, { state, output })];
 }

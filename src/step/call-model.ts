@@ -2,7 +2,7 @@ import { dynamicTool, isStepCount, jsonSchema, type LanguageModelCallEndEvent, s
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { FINISH_REASONS, type FinishReason, type Part, type ViewMessage } from '../domain/message.ts';
-import type { PlacedCall } from '../domain/settlement.ts';
+import type { PlacedCall } from '../domain/required-action.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';

@@ -5,26 +5,29 @@ import { UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
 import { isDoomLoop } from '../domain/doom-loop.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part, ViewMessage } from '../domain/message.ts';
+import type { AskedCall } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../domain/settlement.ts';
 import { rememberPrior } from '../store/model-limits.ts';
-import { type Answering, refusalOf, responseEvents, toWrite } from './answering.ts';
+import { type Answering, asksOf, refusalOf, responseEvents, toWrite } from './answering.ts';
 import type { ModelResponse } from './call-model.ts';
 import { endStep } from './finish.ts';
 import { isOpenCall, resetEvent } from './partial-answer.ts';
 import { isPrunable, learnLimits } from './step-context.ts';
 
 /**
- * Ends a step whose answer is whole and whose calls have run.
- * @param written the answer is in the transcript already: it has calls
+ * Ends a step whose answer is whole and whose calls have run, but for those that somebody is asked about.
+ * @param written set where the answer is in the transcript already: it has calls
  */
 export async function endWholeAnswer(
   answering: Answering,
   response: ModelResponse,
   rawFinishReason: string | null,
-  written: boolean,
+  written: Readonly<{ asked: readonly AskedCall[] }> | null,
 ): Promise<void> {
   const { deps, scope, context, runner } = answering;
-  if (written) await settleOpenCalls(answering, response);
+  // Nobody is asked any more once the step was told to stop for good.
+  const asked = scope.held.stopped() === 'cancelled' ? [] : (written?.asked ?? []);
+  if (written !== null) await settleOpenCalls(answering, response, asked);
   const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const answered = messageOf(answering, response);
   const after = assess(answering, answered, response, rawFinishReason, toolCalls);
@@ -32,17 +35,18 @@ export async function endWholeAnswer(
   if (after.dropAnswer === true || after.exhausted !== undefined) return dropAnswer(answering, response, after);
   const ending = await endStep(deps, scope, {
     messageId: answering.messageId,
-    ...(written ? {} : { response: toWrite(answering, response) }),
+    ...(written === null && { response: toWrite(answering, response) }),
     usage: response.usage,
     costUsd: costOf(response.usage, context.ruler.entry),
     steps: 1,
     contextState: after.contextState,
-    events: written ? [] : responseEvents(answering, response),
+    events: written === null ? responseEvents(answering, response) : [],
     ...(after.isPrunable && { maintenanceAtEnd: 'prune' as const }),
     outcome: {
       finishReason: response.finishReason,
       toolCalls,
       stillRan: runner.stillRan(),
+      ...asksOf(scope, answering.messageId, asked),
       ...(after.before !== undefined && { before: after.before }),
       ...(after.isUnfinished === true && { isUnfinished: true }),
       ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
@@ -96,10 +100,16 @@ function settled({ runner }: Answering, part: Part, index: number): Part {
 }
 
 /** Calls that the SDK did not run: the step was stopped first, or the response was cut off. */
-async function settleOpenCalls({ scope, runner }: Answering, response: ModelResponse): Promise<void> {
+async function settleOpenCalls(
+  { scope, runner }: Answering,
+  response: ModelResponse,
+  asked: readonly AskedCall[],
+): Promise<void> {
+  const isAsked = (index: number): boolean => asked.some((call) => call.index === index);
   const reason = scope.held.stopped() === 'cancelled' ? CANCELLED_BEFORE_START : NOT_RUN;
   for (const [index, part] of response.parts.entries()) {
-    if (isOpenCall(part) && !runner.hasSettled(index)) await runner.settle({ index, part }, 'pending', reason);
+    if (isOpenCall(part) && !runner.hasSettled(index) && !isAsked(index))
+      await runner.settle({ index, part }, 'pending', reason);
   }
 }
 

@@ -3,7 +3,7 @@ import type { ContextState } from '../domain/context/state.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import { planNext, type StepOutcome } from '../domain/next-step.ts';
-import type { Usage } from '../domain/usage.ts';
+import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
 import { finishStep, type ResponseWrite } from '../store/step-writes.ts';
@@ -22,6 +22,8 @@ export type StepEnding = Readonly<{
   maintenanceAtEnd?: 'prune';
   /** 1 when the step counts against the run's limit. */
   steps: 0 | 1;
+  /** The step has waited for answers: it was counted and paid for when it began to. */
+  isPaid?: true;
   events: readonly NewEvent[];
   outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps'>;
 }>;
@@ -35,23 +37,24 @@ export async function endStep(
   scope: JobScope,
   ending: StepEnding,
 ): Promise<'run-goes-on' | 'run-ended' | 'fenced'> {
-  const { finishReason, toolCalls } = ending.outcome;
+  const { finishReason, toolCalls, asks } = ending.outcome;
+  const isPaid = ending.isPaid === true;
   const next = planNext({
     ...ending.outcome,
     runId: scope.runId,
     stepNo: scope.stepNo,
-    stepsBefore: scope.stepsBefore,
+    stepsBefore: scope.stepsBefore - (isPaid ? ending.steps : 0),
     maxSteps: scope.maxSteps,
     ...limitOf(scope, ending),
   });
   const events = [...ending.events, ...completedEvents(scope, ending)];
   const finished = await finishStep(deps.db, scope.fence, {
     ...(ending.response === undefined ? {} : { response: ending.response }),
-    usage: ending.usage,
-    costUsd: ending.costUsd ?? 0,
+    usage: isPaid ? NO_USAGE : ending.usage,
+    costUsd: isPaid ? 0 : (ending.costUsd ?? 0),
     ...(ending.contextState !== undefined && { contextState: ending.contextState }),
     ...(ending.maintenanceAtEnd !== undefined && { maintenanceAtEnd: ending.maintenanceAtEnd }),
-    steps: ending.steps,
+    steps: isPaid ? 0 : ending.steps,
     events,
     next,
     nextRunId: deps.newId(),
@@ -60,12 +63,17 @@ export async function endStep(
   const { branch } = finished;
   const measured = { finishReason, toolCalls, durationMs: durationMs(scope) };
   deps.log('info', { event: 'step_finished', ...logFields(scope), branch, ...measured });
+  if ('waitMs' in next[branch]) {
+    deps.log('info', { event: 'run_waits', ...logFields(scope), calls: asks?.calls.length ?? 0 });
+  }
   return 'status' in next[branch] ? 'run-ended' : 'run-goes-on';
 }
 
 /** The limit that the run has reached with this step, where it did not come to its end by itself. */
-function limitOf(scope: JobScope, { usage, costUsd = 0, outcome }: StepEnding): Pick<StepOutcome, 'limit'> {
-  const spent = { tokens: usage.inputTokens + usage.outputTokens, costUsd };
+function limitOf(scope: JobScope, ending: StepEnding): Pick<StepOutcome, 'limit'> {
+  const { usage, costUsd = 0, outcome } = ending;
+  const tokens = usage.inputTokens + usage.outputTokens;
+  const spent = ending.isPaid === true ? { tokens: 0, costUsd: 0 } : { tokens, costUsd };
   const limit = outcome.limit ?? limitReached(scope.budget, spent, performance.now() >= scope.deadlineAtMs);
   return limit === null ? {} : { limit };
 }
@@ -76,8 +84,10 @@ function completedEvents(scope: JobScope, ending: StepEnding): NewEvent[] {
   const { finishReason, toolCalls } = ending.outcome;
   const step = { runId, step: scope.stepNo, attempt: scope.attempt };
   const messageId = formatId('message', ending.messageId);
-  return [
-    { type: 'usage:updated', data: { runId, usage: ending.usage } },
-    { type: 'step:completed', data: { ...step, messageId, finishReason, toolCalls, usage: ending.usage } },
-  ];
+  const paid: NewEvent = { type: 'usage:updated', data: { runId, usage: ending.usage } };
+  const completed: NewEvent = {
+    type: 'step:completed',
+    data: { ...step, messageId, finishReason, toolCalls, usage: ending.usage },
+  };
+  return [...(ending.isPaid === true ? [] : [paid]), ...(ending.outcome.asks === undefined ? [completed] : [])];
 }

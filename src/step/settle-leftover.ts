@@ -4,7 +4,8 @@ import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { FinishReason } from '../domain/message.ts';
-import { NOT_RUN, type PlacedCall, planSettlement, UNKNOWN_OUTCOME } from '../domain/settlement.ts';
+import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
+import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/settlement.ts';
 import { callKeyOf } from '../domain/tool-call.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import { NO_USAGE } from '../domain/usage.ts';
@@ -12,7 +13,8 @@ import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { readStreamedParts } from '../store/chunks.ts';
 import { readLeftover } from '../store/messages.ts';
 import { writeResponse } from '../store/step-writes.ts';
-import { refusalOf } from './answering.ts';
+import { asksOf, refusalOf } from './answering.ts';
+import { callsToApprove, traitsOf } from './asked-calls.ts';
 import type { StepDeps } from './deps.ts';
 import { endStep } from './finish.ts';
 import type { OutputLimits } from './output-limiter.ts';
@@ -20,9 +22,10 @@ import { endCancelledAnswer, resetEvent } from './partial-answer.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner.ts';
 
 /**
- * Settles what an earlier attempt left of this step. A whole response is finished without asking the model again: calls
- * with an outcome are kept, calls that never started run now, calls of unknown outcome are repeated only where their
- * tool allows it. A broken response is superseded, and the caller begins the step anew.
+ * Settles what an earlier attempt left of this step, or what somebody was asked about. A whole response is finished
+ * without asking the model again: calls with an outcome are kept, calls that never started run now, what was answered is
+ * done as it was answered, calls of unknown outcome are repeated only where their tool allows it. What is to be asked
+ * comes last, and the run waits. A broken response is superseded, and the caller begins the step anew.
  */
 export async function settleLeftover(
   deps: StepDeps,
@@ -31,10 +34,8 @@ export async function settleLeftover(
 ): Promise<'step-ended' | 'begin-again'> {
   const leftover = await readLeftover(deps.db, messageId);
   const tools = new Map((await deps.toolsOf(scope.agent)).map((tool) => [tool.name, tool]));
-  const plan = planSettlement(leftover, (name) => {
-    const tool = tools.get(name);
-    return { idempotent: tool?.idempotent === true || tool?.readOnly === true };
-  });
+  const toApprove = await callsToApprove(tools, leftover, scope.held.signal);
+  const plan = planSettlement(leftover, traitsOf(tools), toApprove);
   if (plan.kind === 'supersede' && scope.held.stopped() === 'cancelled') {
     const streamed = await readStreamedParts(deps.db, messageId);
     await endCancelledAnswer({ deps, scope, messageId }, [{ type: 'step-start' }, ...streamed]);
@@ -48,14 +49,19 @@ export async function settleLeftover(
   const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(ruler, scope));
   runner.expect(leftover.parts);
   for (const call of plan.markUnknown) await runner.markUnknown(call);
+  for (const call of plan.ask) {
+    if (call.kind === 'unknown_outcome') logUnknown(deps, scope, messageId, call, false);
+  }
   for (const call of plan.report) {
     logUnknown(deps, scope, messageId, call, false);
     await runner.settle(call, 'unknown', UNKNOWN_OUTCOME);
   }
   for (const call of plan.refuse) await runner.settle(call, 'pending', NOT_RUN);
+  for (const call of plan.give) await runner.give(call);
   await runAgain(deps, scope, messageId, plan.run, runner);
   const stopped = scope.held.stopped();
   if (stopped === 'lost' || stopped === 'shutdown') return 'step-ended';
+  if (stopped === 'cancelled') await cancelAsks(plan.ask, runner);
   const toolCalls = leftover.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const finishReason: FinishReason = leftover.finishReason ?? 'other';
   const usage = leftover.usage ?? NO_USAGE;
@@ -64,10 +70,26 @@ export async function settleLeftover(
     usage,
     costUsd: costOf(usage, ruler.entry),
     steps: 1,
+    ...(leftover.isPaid && { isPaid: true as const }),
     events: [],
-    outcome: { finishReason, toolCalls, stillRan: runner.stillRan(), ...refusalOf(finishReason) },
+    outcome: {
+      finishReason,
+      toolCalls,
+      stillRan: runner.stillRan(),
+      ...(stopped === null && asksOf(scope, messageId, plan.ask)),
+      ...refusalOf(finishReason),
+    },
   });
   return 'step-ended';
+}
+
+/** Nobody is asked any more. */
+async function cancelAsks(asked: readonly AskedCall[], runner: ToolRunner): Promise<void> {
+  for (const call of asked) {
+    const { state } = call.part;
+    const hasRun = call.kind === 'unknown_outcome';
+    await runner.settle(call, hasRun ? 'unknown' : state, hasRun ? UNKNOWN_OUTCOME : CANCELLED_BEFORE_START);
+  }
 }
 
 function outputLimits(ruler: Ruler, scope: JobScope): OutputLimits {

@@ -1,17 +1,16 @@
-import { outputText } from '../domain/context/output-cap.ts';
+import { callResultEvent } from '../domain/call-events.ts';
 import { BatonError } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import type { Part, ToolOutput, ToolPart } from '../domain/message.ts';
-import { CANCELLED_BEFORE_START, GIVEN_UP, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/settlement.ts';
+import type { Part, ToolOutput } from '../domain/message.ts';
+import { type CallOutcome, outcomeOf, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
+import { CANCELLED_BEFORE_START, GIVEN_UP, type GivenCall } from '../domain/settlement.ts';
 import { callKeyOf, type ToolCallState } from '../domain/tool-call.ts';
-import { keepHeadAndTail } from '../domain/truncate.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../domain/tunables.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
 import { type CallMove, moveCall } from '../store/step-writes.ts';
 import { sanitizeOutput } from '../tools/sanitize-output.ts';
-import type { Tool } from '../tools/tool.ts';
+import { isServerTool, type ServerTool, type Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
 import { inToolSpan } from './model-span.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
@@ -24,6 +23,8 @@ export type ToolRunner = Readonly<{
   run: (call: PlacedCall) => Promise<ToolOutput>;
   /** Settles a call that is not run, with the reason that the model reads. */
   settle: (call: PlacedCall, from: ToolCallState, reason: string) => Promise<void>;
+  /** Settles a call with the output that the client gave. */
+  give: (call: GivenCall) => Promise<void>;
   /** Records that nobody knows whether the call took effect. */
   markUnknown: (call: PlacedCall) => Promise<void>;
   /**
@@ -34,12 +35,10 @@ export type ToolRunner = Readonly<{
   /** True when this runner has committed the call's outcome. */
   hasSettled: (index: number) => boolean;
   /** The outcome that this runner has committed, as the view shows it. */
-  outcomeOf: (index: number) => Outcome | undefined;
+  outcomeOf: (index: number) => CallOutcome | undefined;
   /** Tools that were still running when the step was told to stop. */
   stillRan: () => readonly string[];
 }>;
-
-type Outcome = Readonly<{ state: 'completed' | 'error'; output: ToolOutput }>;
 
 function mayStart(scope: JobScope): 'yes' | 'cancelled' | 'no' {
   if (scope.held.stopped() === 'cancelled') return 'cancelled';
@@ -60,7 +59,7 @@ export function createToolRunner(
 ): ToolRunner {
   const limiter = createOutputLimiter(deps, messageId, limits);
   const running = new Set<Promise<unknown>>();
-  const outcomes = new Map<number, Outcome>();
+  const outcomes = new Map<number, CallOutcome>();
   const failures: unknown[] = [];
   const stillRan: string[] = [];
 
@@ -76,9 +75,9 @@ export function createToolRunner(
     if (moved.outcome === 'moved') deps.bus.announce(scope.sessionId, moved.eventSeq);
     return moved.outcome;
   };
-  const finish = async (call: PlacedCall, from: ToolCallState, outcome: Outcome): Promise<ToolOutput> => {
+  const finish = async (call: PlacedCall, from: ToolCallState, outcome: CallOutcome): Promise<ToolOutput> => {
     const { index, part } = call;
-    const events = [callResultEvent(messageId, part, outcome)];
+    const events = [callResultEvent(messageId, call, outcome)];
     const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
     await commit({ messageId, index, from: [from], to: outcome.state, ...shown, events });
     outcomes.set(index, { state: outcome.state, output: shown.output });
@@ -107,7 +106,7 @@ export function createToolRunner(
     if (allowed === 'cancelled') return cancel(call, open);
     if (allowed === 'no') throw new BatonError('fenced', 'the step was stopped before the call');
     const tool = tools.get(call.part.toolName);
-    if (tool === undefined) return refuse(call, open, `There is no tool named ${call.part.toolName}.`);
+    if (!isServerTool(tool)) return refuse(call, open, `There is no tool named ${call.part.toolName}.`);
     const begun = tool.readOnly === true ? 'begun' : await begin(call, open);
     if (begun !== 'begun') return begun;
     const { toolCallId, input } = call.part;
@@ -137,8 +136,12 @@ export function createToolRunner(
     async settle(call, from, reason) {
       await refuse(call, from, reason);
     },
-    async markUnknown(call) {
-      await commit({ messageId, index: call.index, from: ['running'], to: 'unknown', events: [] });
+    async give(call) {
+      const { state, output } = outcomeOf(call.answer);
+      await finish(call, call.part.state, { state, output: sanitizeOutput(output) });
+    },
+    async markUnknown({ index }) {
+      await commit({ messageId, index, from: ['running'], to: 'unknown', forgetsAnswer: true, events: [] });
     },
     async allSettled() {
       while (running.size > 0) await Promise.all(running);
@@ -155,16 +158,16 @@ async function execute(
   scope: JobScope,
   messageId: string,
   call: PlacedCall,
-  tool: Tool,
+  tool: ServerTool,
   limiter: OutputLimiter,
-): Promise<Outcome> {
+): Promise<CallOutcome> {
   const callKey = callKeyOf(messageId, call.index);
   const logged = { ...logFields(scope), tool: tool.name, callKey };
   deps.log('debug', { event: 'tool_started', ...logged });
   using timeout = abortAfter(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);
   const signal = AbortSignal.any([scope.held.signal, timeout.signal]);
   const startedAtMs = performance.now();
-  let outcome: Outcome;
+  let outcome: CallOutcome;
   try {
     const work = tool.execute(call.part.input, {
       signal,
@@ -211,21 +214,4 @@ async function untilGivenUp<T>(work: Promise<T>, signal: AbortSignal): Promise<T
     signal.removeEventListener('abort', onAbort);
     clearTimeout(timer);
   }
-}
-
-/** Characters of a result that its event carries; the transcript has the whole. */
-const EVENT_RESULT_CHARS = 2_000;
-
-/** The event of a call's outcome. */
-export function callResultEvent(messageId: string, call: ToolPart, outcome: Outcome): NewEvent {
-  return {
-    type: 'llm:tool-result',
-    data: {
-      messageId: formatId('message', messageId),
-      toolName: call.toolName,
-      callId: call.toolCallId,
-      success: outcome.state === 'completed',
-      sanitized: keepHeadAndTail(outputText(outcome.output), EVENT_RESULT_CHARS).text,
-    },
-  };
 }

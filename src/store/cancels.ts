@@ -1,11 +1,14 @@
 import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run.ts';
+import { CANCELLED_BEFORE_START } from '../domain/settlement.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
 import { dropWaiting } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
+import { closeOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
 
@@ -22,8 +25,8 @@ export type CancelOutcome = Readonly<{
 }>;
 
 /**
- * Requests that a run stop. A run that nobody has and that left nothing to settle is cancelled at once; any other gets
- * the flag and becomes `cancelling`. A run that has ended stays as it is.
+ * Requests that a run stop. A run that nobody has and that left nothing to settle, or that waits for answers, is cancelled
+ * at once; any other gets the flag and becomes `cancelling`. A run that has ended stays as it is.
  * @throws BatonError `not_found`
  */
 export async function requestCancel(db: Db, tenantId: string, runId: string): Promise<CancelOutcome> {
@@ -90,6 +93,10 @@ export async function cancelLocked(
     const notify = run.status === 'cancelling';
     return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify, hasEnded: false };
   }
+  if (run.status === 'requires_action') {
+    const closed = await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START);
+    return { ...(await cancelNow(tx, sessionId, runId, closed)), runId, sessionId, notify: false, hasEnded: true };
+  }
   if (run.claim_id === null && !(await hasLeftovers(tx, runId, run.pending_no))) {
     return { ...(await cancelNow(tx, sessionId, runId)), runId, sessionId, notify: false, hasEnded: true };
   }
@@ -105,7 +112,13 @@ export async function cancelLocked(
   return { runId, status: 'cancelling', sessionId, eventSeq, notify: true, hasEnded: false };
 }
 
-async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ status: RunStatus; eventSeq: number }> {
+/** @param before events of what the end of the run brings with it */
+async function cancelNow(
+  tx: Tx,
+  sessionId: string,
+  runId: string,
+  before: readonly NewEvent[] = [],
+): Promise<{ status: RunStatus; eventSeq: number }> {
   await tx
     .updateTable('runs')
     .set((eb) => ({
@@ -114,6 +127,7 @@ async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ st
       finished_at: sql`clock_timestamp()`,
       pending_kind: null,
       held_back_at: null,
+      approval_expires_at: null,
       epoch: eb('epoch', '+', 1),
     }))
     .where('id', '=', runId)
@@ -125,6 +139,7 @@ async function cancelNow(tx: Tx, sessionId: string, runId: string): Promise<{ st
     .execute();
   const error = { code: 'conflict', message: 'The run was cancelled.' } as const;
   const eventSeq = await appendEvents(tx, sessionId, runId, [
+    ...before,
     ...(await closeOpenCompaction(tx, sessionId, error)),
     { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
   ]);

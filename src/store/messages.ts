@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { FINISH_REASONS, type Part, partMarksSchema, storedPartSchema, type ViewPart } from '../domain/message.ts';
+import { recordedAnswerSchema } from '../domain/required-action.ts';
 import type { Leftover } from '../domain/settlement.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { Db } from './database.ts';
@@ -42,11 +43,21 @@ export async function readLeftover(db: Db, messageId: string): Promise<Leftover>
     .where('id', '=', messageId)
     .executeTakeFirstOrThrow();
   const parts = await readParts(db, [messageId]);
+  const asked = await db
+    .selectFrom('parts')
+    .select(['idx', 'answer'])
+    .where('message_id', '=', messageId)
+    .where('asked', 'is not', null)
+    .execute();
   return {
     messageId,
     finishReason: z.enum(FINISH_REASONS).nullable().parse(message.finish_reason),
     usage: usageSchema.nullable().parse(message.usage),
     parts: parts.get(messageId) ?? [],
+    answers: new Map(
+      asked.flatMap(({ idx, answer }) => (answer === null ? [] : [[idx, recordedAnswerSchema.parse(answer).given]])),
+    ),
+    isPaid: asked.length > 0,
   };
 }
 

@@ -2,12 +2,13 @@ import { sql } from 'kysely';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import { NOT_RUN, UNKNOWN_OUTCOME } from '../domain/settlement.ts';
+import { NOT_RUN } from '../domain/settlement.ts';
 import type { Fence } from './claims.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
+import { closeOpenCalls } from './open-calls.ts';
 import { startRun } from './start-run.ts';
 
 /**
@@ -16,7 +17,7 @@ import { startRun } from './start-run.ts';
  * both locks. Returns the last event's number.
  */
 export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<number> {
-  const events = [...(await settleOpenCalls(tx, runId)), ...(await dropUnfinished(tx, runId))];
+  const events = [...(await closeOpenCalls(tx, runId, NOT_RUN)), ...(await dropUnfinished(tx, runId))];
   await sql`
     update runs set status = 'failed', error = ${toJson(error)}::jsonb, pending_kind = null, claim_id = null,
       lease_owner = null, lease_expires_at = null, epoch = epoch + 1, finished_at = clock_timestamp()
@@ -57,22 +58,6 @@ export async function failClaimedRun(
       select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);
     return (rows[0]?.session ?? null) === null ? null : failRun(tx, sessionId, fence.runId, error);
   });
-}
-
-async function settleOpenCalls(tx: Tx, runId: string): Promise<NewEvent[]> {
-  const output = (value: string) => toJson({ output: { type: 'error-text', value } });
-  const { rows } = await sql<{ messageId: string; toolName: string; callId: string; text: string }>`
-    update parts set state = 'error', finished_at = clock_timestamp(), content = parts.content
-      || case when started_at is null then ${output(NOT_RUN)}::jsonb else ${output(UNKNOWN_OUTCOME)}::jsonb end
-    from messages
-    where messages.id = parts.message_id and messages.run_id = ${runId} and parts.session_id = messages.session_id
-      and parts.state in ('pending', 'awaiting_approval', 'running', 'unknown')
-    returning parts.message_id as "messageId", tool_name as "toolName", tool_call_id as "callId",
-      parts.content #>> '{output,value}' as text`.execute(tx);
-  return rows.map(({ messageId, toolName, callId, text }) => ({
-    type: 'llm:tool-result',
-    data: { messageId: formatId('message', messageId), toolName, callId, success: false, sanitized: text },
-  }));
 }
 
 async function dropUnfinished(tx: Tx, runId: string): Promise<NewEvent[]> {

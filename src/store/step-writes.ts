@@ -80,6 +80,8 @@ export type CallMove = Readonly<{
   output?: ToolOutput;
   /** What was cut out of the output: its size before, and the whole of it where that is kept. */
   cut?: Readonly<{ originalTokens: number; blob?: NewBlob }>;
+  /** What was said about the call was said before it was started again. */
+  forgetsAnswer?: true;
   events: readonly NewEvent[];
 }>;
 
@@ -97,7 +99,8 @@ export async function moveCall(
     select baton_move_call(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${move.messageId}, ${move.index},
       ${[...move.from]}::text[], ${move.to}, ${move.output === undefined ? null : toJson(move.output)}::jsonb,
       ${toJson(move.events)}::jsonb, ${cut?.originalTokens ?? null}, ${cut?.blob?.id ?? null},
-      ${cut?.blob?.sha256 ?? null}, ${cut?.blob?.mediaType ?? null}, ${cut?.blob?.bytes ?? null}) as seq`.execute(db);
+      ${cut?.blob?.sha256 ?? null}, ${cut?.blob?.mediaType ?? null}, ${cut?.blob?.bytes ?? null},
+      ${move.forgetsAnswer === true}) as seq`.execute(db);
   const seq = rows[0]?.seq ?? null;
   if (seq === null) return { outcome: 'lost' };
   if (seq === -1) return { outcome: 'cancelled' };

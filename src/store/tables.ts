@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
 import type { CompactionState } from '../domain/compaction.ts';
+import type { ActionKind } from '../domain/required-action.ts';
 import type { PendingKind, RunKind, RunStatus } from '../domain/run.ts';
 import type { Delivery, SessionStatus } from '../domain/session.ts';
 import type { ToolCallState } from '../domain/tool-call.ts';
@@ -121,6 +122,9 @@ type PartsTable = {
   call_key: string | null;
   tool_name: string | null;
   state: ToolCallState | null;
+  asked: ActionKind | null;
+  /** What was said, and how many calls were open after it. */
+  answer: Json | null;
   started_at: Time | null;
   finished_at: Time | null;
   truncated: Generated<boolean>;

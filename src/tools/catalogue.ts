@@ -4,10 +4,10 @@ import { type HttpToolConfig, type ToolLimits, type ToolSource, toolSourceLabel 
 import { BatonError } from '../domain/errors.ts';
 import type { LoadToolModule } from './load-module.ts';
 import type { McpServers } from './mcp/mcp-servers.ts';
-import type { Tool } from './tool.ts';
+import { isServerTool, type Tool } from './tool.ts';
 
 /** What decides which tools a session has. */
-type AgentTools = Pick<Agent, 'name' | 'tools' | 'toolLimits' | 'mcpServers' | 'pinnedTools'>;
+type AgentTools = Pick<Agent, 'name' | 'tools' | 'toolLimits' | 'approvals' | 'mcpServers' | 'pinnedTools'>;
 
 /**
  * The tools of an agent, each name once; built once for the same definition.
@@ -48,9 +48,9 @@ export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogu
 }
 
 /** Pinned definitions count by their hash: they may be long. */
-function keyOfAgent({ name, tools, toolLimits, mcpServers, pinnedTools = {} }: AgentTools): string {
+function keyOfAgent({ name, tools, toolLimits, approvals, mcpServers, pinnedTools = {} }: AgentTools): string {
   const pins = Object.entries(pinnedTools).map(([server, { hash }]) => [server, hash]);
-  return JSON.stringify([name, tools, toolLimits, mcpServers, pins]);
+  return JSON.stringify([name, tools, toolLimits, approvals, mcpServers, pins]);
 }
 
 async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Promise<readonly Tool[]> {
@@ -67,13 +67,13 @@ async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Pro
     for (const tool of await toolsOfSource(options, named, agent, source, key)) add(key, tool);
   }
   if (tools.size > 0) for (const tool of builtIn) tools.set(tool.name, tool);
-  return withLimits(tools, agent);
+  return withApprovals(withLimits(tools, agent), agent);
 }
 
 /** The key of a source as the errors name it: `tools.0`, `tools.1.module`. */
 function keyOf(source: ToolSource, index: number): string {
   if (typeof source === 'string') return `tools.${index}`;
-  const kind = (['module', 'http', 'mcp'] as const).find((candidate) => source[candidate] !== undefined);
+  const kind = (['module', 'http', 'mcp', 'client'] as const).find((candidate) => source[candidate] !== undefined);
   return `tools.${index}.${kind}`;
 }
 
@@ -89,7 +89,8 @@ async function toolsOfSource(
     if (tools !== undefined) return tools;
     throw new BatonError('config_invalid', `${key}: there is no tool or tool set named ${source}`);
   }
-  const { module, http, mcp, include, exclude } = source;
+  const { module, http, mcp, client, include, exclude } = source;
+  if (client !== undefined) return [client];
   if (module !== undefined && loadModule !== undefined) return loadModule(module, agent.name, key);
   if (http !== undefined && createHttpTool !== undefined) return [createHttpTool(http, key)];
   if (mcp !== undefined && servers !== undefined) {
@@ -112,12 +113,7 @@ function namedTools({ sets, builtIn = [] }: ToolCatalogueOptions, limits: ToolLi
 
 function withLimits(tools: ReadonlyMap<string, Tool>, agent: AgentTools): readonly Tool[] {
   const { toolLimits } = agent;
-  const prefixes = agent.tools.flatMap((source) =>
-    typeof source === 'string' || source.mcp === undefined ? [] : [namePrefix(source.mcp)],
-  );
-  // What a server offers is known when a session is created, and may be something else for the next one.
-  const isKnown = (name: string): boolean => tools.has(name) || prefixes.some((prefix) => name.startsWith(prefix));
-  const unknown = Object.keys(toolLimits).find((name) => !isKnown(name));
+  const unknown = Object.keys(toolLimits).find((name) => !tools.has(name) && !mayBeOfServer(agent, name));
   if (unknown !== undefined) {
     throw new BatonError('config_invalid', `toolLimits.${unknown}: the agent has no tool of this name`);
   }
@@ -125,4 +121,23 @@ function withLimits(tools: ReadonlyMap<string, Tool>, agent: AgentTools): readon
     const maxOutputChars = toolLimits[tool.name]?.maxOutputChars;
     return maxOutputChars === undefined ? tool : { ...tool, maxOutputChars };
   });
+}
+
+/** What a server offers is known when a session is created, and may be something else for the next one. */
+function mayBeOfServer(agent: AgentTools, name: string): boolean {
+  return agent.tools.some(
+    (source) => typeof source !== 'string' && source.mcp !== undefined && name.startsWith(namePrefix(source.mcp)),
+  );
+}
+
+/** What the agent asks for goes beyond what its tools ask for by themselves. */
+function withApprovals(tools: readonly Tool[], agent: AgentTools): readonly Tool[] {
+  const { approvals } = agent;
+  for (const [index, name] of approvals.entries()) {
+    const tool = tools.find((candidate) => candidate.name === name);
+    if (isServerTool(tool) || (tool === undefined && mayBeOfServer(agent, name))) continue;
+    const problem = tool === undefined ? 'the agent has no tool of this name' : 'the client runs this tool and decides';
+    throw new BatonError('config_invalid', `approvals.${index}: ${name}: ${problem}`);
+  }
+  return tools.map((tool) => (approvals.includes(tool.name) ? { ...tool, needsApproval: true } : tool));
 }

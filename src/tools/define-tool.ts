@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
-import type { JsonSchema, Tool, ToolContext } from './tool.ts';
+import type { JsonSchema, ServerTool, Tool, ToolContext } from './tool.ts';
 
-type Definition<Schema, Input> = Omit<Tool, 'inputSchema' | 'execute'> &
+type Definition<Schema, Input> = Omit<Tool, 'inputSchema' | 'execute' | 'needsApproval'> &
   Readonly<{
     inputSchema: Schema;
     execute: (input: Input, context: ToolContext) => unknown;
+    needsApproval?: boolean | ((input: Input) => boolean | Promise<boolean>);
   }>;
 
 /** What a module that exports a function is told, when that is asked for the tools. */
@@ -17,24 +18,38 @@ export type ToolModuleContext = Readonly<{
 }>;
 
 /**
- * A tool for agents. `execute` gets the input as its schema parses it, defaults and transforms included; the transcript
+ * A tool for agents. `execute` and `needsApproval` get the input as its schema parses it, defaults and transforms included; the transcript
  * keeps what the model wrote. Input that does not fit is refused, and the model reads why. A JSON Schema (an object) is
  * shown to the model only: `execute` has to check its input by itself.
  * @throws BatonError `config_invalid` for a schema that is not one of an object
  */
-export function defineTool<Schema extends z.ZodType>(definition: Definition<Schema, z.output<Schema>>): Tool;
-export function defineTool(definition: Definition<JsonSchema, unknown>): Tool;
-export function defineTool({ inputSchema, execute, ...rest }: Definition<z.ZodType | JsonSchema, never>): Tool {
+export function defineTool<Schema extends z.ZodType>(definition: Definition<Schema, z.output<Schema>>): ServerTool;
+export function defineTool(definition: Definition<JsonSchema, unknown>): ServerTool;
+export function defineTool(definition: Definition<z.ZodType | JsonSchema, never>): ServerTool {
+  const { inputSchema, execute, needsApproval, ...rest } = definition;
   const run = execute as (input: unknown, context: ToolContext) => unknown;
-  if (!(inputSchema instanceof z.ZodType)) return { ...rest, inputSchema, execute: async (...call) => run(...call) };
+  const needs = needsApproval as Tool['needsApproval'];
+  if (!(inputSchema instanceof z.ZodType)) {
+    const approval = needs === undefined ? {} : { needsApproval: needs };
+    return { ...rest, ...approval, inputSchema, execute: async (...call) => run(...call) };
+  }
   return {
     ...rest,
+    ...(needs !== undefined && { needsApproval: typeof needs === 'function' ? ofParsed(inputSchema, needs) : needs }),
     inputSchema: toObjectSchema(rest.name, inputSchema),
     execute: async (input, context) => {
       const parsed = await inputSchema.safeParseAsync(input);
       if (!parsed.success) throw new BatonError('invalid_request', `Invalid input:\n${z.prettifyError(parsed.error)}`);
       return run(parsed.data, context);
     },
+  };
+}
+
+/** Input that does not fit is refused: there is nothing to approve. */
+function ofParsed(schema: z.ZodType, needs: (input: unknown) => boolean | Promise<boolean>) {
+  return async (input: unknown): Promise<boolean> => {
+    const parsed = await schema.safeParseAsync(input);
+    return parsed.success && needs(parsed.data);
   };
 }
 

@@ -5,7 +5,7 @@ import { parseId } from '../domain/ids.ts';
 import { listTouchedResources } from '../store/compactions.ts';
 import type { Db } from '../store/database.ts';
 import { largestPage } from './largest-page.ts';
-import type { Tool, ToolContext } from './tool.ts';
+import type { ServerTool, ToolContext } from './tool.ts';
 
 const MAX_LISTED = 500;
 
@@ -18,7 +18,7 @@ const inputSchema = z.strictObject({
  * `list_touched_files`: what the calls of its own session have touched, also where the view shows nothing of them any
  * more. Summaries name the newest only.
  */
-export function createListTouchedFilesTool(db: Db): Tool {
+export function createListTouchedFilesTool(db: Db): ServerTool {
   return {
     name: 'list_touched_files',
     description: 'Lists the files and resources that were read or edited in this session, the last one first.',

@@ -14,6 +14,8 @@ import type { Tool } from './tool.ts';
  */
 export type LoadToolModule = (module: string, agent: string, key: string) => Promise<readonly Tool[]>;
 
+const isBooleanOrFunction = (value: unknown): boolean => typeof value === 'boolean' || isFunction(value);
+
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
 const isObjectSchema = (value: unknown): boolean =>
@@ -26,6 +28,8 @@ const toolSchema = z.looseObject({
   execute: z.custom<Tool['execute']>(isFunction, 'a function'),
   idempotent: z.boolean().optional(),
   readOnly: z.boolean().optional(),
+  needsApproval: z.custom<Tool['needsApproval']>(isBooleanOrFunction, 'true, false or a function').optional(),
+  onUnknown: z.enum(['report', 'ask']).optional(),
   timeoutMs: z.number().int().positive().optional(),
   maxOutputChars: z.number().int().positive().optional(),
 });

@@ -7,7 +7,7 @@ import { readToolOutput } from '../store/tool-outputs.ts';
 import { largestPage } from './largest-page.ts';
 import { foldRows, type OutputRows, type OutputSearch } from './output-rows.ts';
 import { runInThread, threadModule } from './run-in-thread.ts';
-import type { Tool, ToolContext } from './tool.ts';
+import type { ServerTool, ToolContext } from './tool.ts';
 
 const MAX_PAGE_ROWS = 2_000;
 const DEFAULT_MATCHES = 50;
@@ -29,7 +29,7 @@ type Input = z.output<typeof inputSchema>;
  * `read_tool_output`: pages through a tool output of its own session that the view shows in part or not at all. The
  * description is short: it is sent with every request.
  */
-export function createReadToolOutputTool(db: Db): Tool {
+export function createReadToolOutputTool(db: Db): ServerTool {
   return {
     name: 'read_tool_output',
     description:

@@ -16,13 +16,24 @@ export type ToolContext = Readonly<{
 
 /**
  * A tool that an agent can call. `execute` returns a string or any JSON value; a throw becomes an error result that the
- * model reads (its message only), never a failed run.
+ * model reads (its message only), never a failed run. Without `execute` it is the client's: the run waits until the client
+ * gives the output.
  */
 export type Tool = Readonly<{
   name: string;
   description: string;
   inputSchema: z.ZodType | JsonSchema;
-  execute: (input: unknown, context: ToolContext) => Promise<unknown>;
+  execute?: (input: unknown, context: ToolContext) => Promise<unknown>;
+  /**
+   * Whether somebody has to approve a call before it runs: the run waits for that. A check that throws or does not
+   * answer counts as yes.
+   */
+  needsApproval?: boolean | ((input: unknown) => boolean | Promise<boolean>);
+  /**
+   * What becomes of a call whose worker died while it ran, where it may not be repeated. `report` (default): the model is
+   * told that nobody knows. `ask`: the run waits until somebody says whether it is run again.
+   */
+  onUnknown?: 'report' | 'ask';
   /** Running it twice with the same `callKey` does the same as once: a call of unknown outcome may be repeated. */
   idempotent?: boolean;
   /** It changes nothing outside: no durable `running` mark is needed before it starts. Implies `idempotent`. */
@@ -34,6 +45,11 @@ export type Tool = Readonly<{
   /** Its results are pages of something that it can be asked for again: what is cut out of one is not kept. */
   paged?: boolean;
 }>;
+
+/** A tool that workers run. */
+export type ServerTool = Tool & Readonly<{ execute: NonNullable<Tool['execute']> }>;
+
+export const isServerTool = (tool: Tool | undefined): tool is ServerTool => tool?.execute !== undefined;
 
 /** A JSON Schema (draft 2020-12) object, for tools whose schema is not written in zod. */
 export type JsonSchema = Readonly<{ type: 'object' } & Record<string, unknown>>;

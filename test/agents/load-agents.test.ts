@@ -57,6 +57,7 @@ describe('a folder of agents', () => {
       tools: [],
       mcpServers: {},
       toolLimits: {},
+      approvals: [],
       limits: {},
       settings: {},
       context: contextPolicySchema.parse({}),
@@ -88,6 +89,18 @@ describe('a folder of agents', () => {
     ['an MCP server that is none', `${WRITER}mcpServers: { docs: { args: [] } }\n`, 'mcpServers.docs: either command'],
     ['definitions that a session would have', `${WRITER}pinnedTools: {}\n`, 'Unrecognized key: "pinnedTools"'],
     ['a module that is no path', `${WRITER}tools: [read, { module: 3 }]\n`, 'tools.1.module: '],
+    [
+      'a tool of the client without a description',
+      `${WRITER}tools: [{ client: { name: look } }]\n`,
+      'tools.0.client.description: ',
+    ],
+    [
+      'a tool of the client whose input is no object',
+      `${WRITER}tools: [{ client: { name: look, description: Looks., inputSchema: { type: string } } }]\n`,
+      'tools.0.client.inputSchema.type: ',
+    ],
+    ['approvals that are no names', `${WRITER}approvals: [3]\n`, 'approvals.0: '],
+    ['a wait without a length', `${WRITER}limits: { approvalTimeoutMs: 0 }\n`, 'limits.approvalTimeoutMs: '],
     [
       'a tool limit out of range',
       `${WRITER}toolLimits: { bash: { maxOutputChars: 1 } }\n`,

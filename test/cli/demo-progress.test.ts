@@ -73,9 +73,12 @@ describe('the progress that is shown', () => {
 
   it('shows tools with short arguments and results on one line each, failures marked', () => {
     const call = (args: never | Record<string, string | number>) =>
-      durable({ type: 'llm:tool-call', data: { messageId, toolName: 'grep', args, callId: 'c' } });
+      durable({ type: 'llm:tool-call', data: { id: 'call_1_1', messageId, toolName: 'grep', args, callId: 'c' } });
     const result = (sanitized: string, success = true) =>
-      durable({ type: 'llm:tool-result', data: { messageId, toolName: 'grep', callId: 'c', success, sanitized } });
+      durable({
+        type: 'llm:tool-result',
+        data: { id: 'call_1_1', messageId, toolName: 'grep', callId: 'c', success, sanitized },
+      });
     expect(textsOf(call({ pattern: 'a\nb', limit: 3 }), result('one\n\ntwo\nthree'), result('no', false))).toEqual([
       '→ grep pattern: a b, limit: 3',
       '← grep one (+2 lines)',

@@ -6,13 +6,21 @@ import { NO_USAGE } from '../../src/domain/usage.ts';
 const error = { code: 'auth', message: 'The key was refused.' } as const;
 const run = { runId: 'run_1' };
 const step = { ...run, step: 1, attempt: 1 };
+const ACTION = {
+  id: 'call_1_2',
+  kind: 'approval',
+  messageId: 'msg_1',
+  toolName: 'bash',
+  args: { command: 'ls' },
+} as const;
 const counts = { tokensBefore: 10, tokensAfter: 5, messagesCompacted: 2, wasPruned: false, wasSummarized: true };
 
 /** One valid event of every name. */
 const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['data'] } = {
   'run:queued': run,
   'run:started': run,
-  'run:requires-action': { ...run, toolCallIds: ['call_1'] },
+  'run:requires-action': { ...run, calls: [ACTION] },
+  'run:answered': { ...run, id: ACTION.id, answer: 'deny', open: 1 },
   'run:cancelling': run,
   'run:completed': { ...run, finishReason: 'stop' },
   'run:failed': { ...run, error },
@@ -22,8 +30,15 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
   'step:retrying': { ...step, error, nextAttemptAt: '2026-11-21T00:00:00Z' },
   'step:reset': { ...run, step: 1, messageId: 'msg_1' },
   'step:completed': { ...step, messageId: 'msg_1', finishReason: 'stop', toolCalls: 0, usage: NO_USAGE },
-  'llm:tool-call': { messageId: 'msg_1', toolName: 'read', args: { path: 'a' }, callId: 'call_1' },
-  'llm:tool-result': { messageId: 'msg_1', toolName: 'read', callId: 'call_1', success: true, sanitized: 'text' },
+  'llm:tool-call': { id: ACTION.id, messageId: 'msg_1', toolName: 'read', args: { path: 'a' }, callId: 'call_1' },
+  'llm:tool-result': {
+    id: ACTION.id,
+    messageId: 'msg_1',
+    toolName: 'read',
+    callId: 'call_1',
+    success: true,
+    sanitized: 'text',
+  },
   'llm:response': {
     messageId: 'msg_1',
     content: 'hi',

@@ -10,7 +10,7 @@ import {
   UNNAMED_TOOL,
 } from '../../src/domain/model-frames.ts';
 import { toModelMessages } from '../../src/domain/model-messages.ts';
-import { UNKNOWN_OUTCOME } from '../../src/domain/settlement.ts';
+import { UNKNOWN_OUTCOME } from '../../src/domain/required-action.ts';
 import { wireBody } from './wire.ts';
 
 const MODEL = 'openai/gpt-5';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FINISH_REASONS, type Part, type ToolPart } from '../../src/domain/message.ts';
-import { planSettlement } from '../../src/domain/settlement.ts';
+import type { CallAnswer, PlacedCall } from '../../src/domain/required-action.ts';
+import { planAsks, planSettlement, type ToolTraits } from '../../src/domain/settlement.ts';
 import { isSettledCall, TOOL_CALL_STATES, type ToolCallState } from '../../src/domain/tool-call.ts';
 
 const call = (state: ToolCallState, toolName = 'bash'): ToolPart => ({
@@ -11,9 +12,20 @@ const call = (state: ToolCallState, toolName = 'bash'): ToolPart => ({
   input: {},
   state,
 });
-const traits = (toolName: string) => ({ idempotent: toolName === 'read' });
+const traits: ToolTraits = (toolName) => ({
+  idempotent: toolName === 'read',
+  isClientSide: toolName === 'browser',
+  asksWhenUnknown: toolName === 'pay',
+});
+/** Said in other words than the plan: what needs no approval or has it, and what may be repeated. */
+function mayRun({ part, index }: PlacedCall, answer: CallAnswer | undefined, toApprove: ReadonlySet<number>): boolean {
+  const isApproved = answer !== undefined && 'decision' in answer;
+  if (part.state === 'pending') return isApproved || !(toApprove.has(index) || part.toolName === 'browser');
+  return part.toolName === 'read' || (part.state === 'unknown' && isApproved);
+}
+const leftover = { messageId: 'm', usage: null, answers: new Map<number, CallAnswer>(), isPaid: false } as const;
 const plan = (parts: readonly Part[], finishReason: 'tool-calls' | null = 'tool-calls') =>
-  planSettlement({ messageId: 'm', finishReason, usage: null, parts }, traits);
+  planSettlement({ ...leftover, finishReason, parts }, traits);
 
 describe('what becomes of a step whose worker is gone', () => {
   it('drops a response that broke off, and asks the model again', () => {
@@ -25,22 +37,28 @@ describe('what becomes of a step whose worker is gone', () => {
       kind: 'finish',
       markUnknown: [],
       run: [],
+      give: [],
       report: [],
       refuse: [],
+      ask: [],
     });
   });
 
-  it.each<[ToolCallState, string, { markUnknown: number; run: number; report: number }]>([
-    ['pending', 'bash', { markUnknown: 0, run: 1, report: 0 }],
-    ['pending', 'read', { markUnknown: 0, run: 1, report: 0 }],
-    ['running', 'bash', { markUnknown: 1, run: 0, report: 1 }],
-    ['running', 'read', { markUnknown: 1, run: 1, report: 0 }],
-    ['unknown', 'bash', { markUnknown: 0, run: 0, report: 1 }],
-    ['unknown', 'read', { markUnknown: 0, run: 1, report: 0 }],
-    ['awaiting_approval', 'bash', { markUnknown: 0, run: 0, report: 0 }],
-    ['completed', 'read', { markUnknown: 0, run: 0, report: 0 }],
-    ['error', 'read', { markUnknown: 0, run: 0, report: 0 }],
-    ['denied', 'read', { markUnknown: 0, run: 0, report: 0 }],
+  it.each<[ToolCallState, string, { markUnknown: number; run: number; report: number; ask: number }]>([
+    ['pending', 'bash', { markUnknown: 0, run: 1, report: 0, ask: 0 }],
+    ['pending', 'read', { markUnknown: 0, run: 1, report: 0, ask: 0 }],
+    ['pending', 'browser', { markUnknown: 0, run: 0, report: 0, ask: 1 }],
+    ['running', 'bash', { markUnknown: 1, run: 0, report: 1, ask: 0 }],
+    ['running', 'read', { markUnknown: 1, run: 1, report: 0, ask: 0 }],
+    ['running', 'pay', { markUnknown: 1, run: 0, report: 0, ask: 1 }],
+    ['unknown', 'bash', { markUnknown: 0, run: 0, report: 1, ask: 0 }],
+    ['unknown', 'read', { markUnknown: 0, run: 1, report: 0, ask: 0 }],
+    ['unknown', 'pay', { markUnknown: 0, run: 0, report: 0, ask: 1 }],
+    ['awaiting_approval', 'bash', { markUnknown: 0, run: 0, report: 0, ask: 1 }],
+    ['awaiting_output', 'browser', { markUnknown: 0, run: 0, report: 0, ask: 1 }],
+    ['completed', 'read', { markUnknown: 0, run: 0, report: 0, ask: 0 }],
+    ['error', 'read', { markUnknown: 0, run: 0, report: 0, ask: 0 }],
+    ['denied', 'read', { markUnknown: 0, run: 0, report: 0, ask: 0 }],
   ])('treats a %s call of %s as it must', (state, toolName, expected) => {
     const settled = plan([call(state, toolName)]);
     if (settled.kind !== 'finish') throw new Error('A whole response is finished.');
@@ -48,6 +66,7 @@ describe('what becomes of a step whose worker is gone', () => {
       markUnknown: settled.markUnknown.length,
       run: settled.run.length,
       report: settled.report.length,
+      ask: settled.ask.length,
     }).toEqual(expected);
   });
 
@@ -56,25 +75,66 @@ describe('what becomes of a step whose worker is gone', () => {
     expect(settled).toMatchObject({ run: [{ index: 2 }], report: [{ index: 3 }], markUnknown: [{ index: 3 }] });
   });
 
+  it('asks before it runs what needs an approval, and not again once it was approved', () => {
+    const parts = [call('pending'), call('pending'), call('pending', 'browser')];
+    const approved = new Map<number, CallAnswer>([[1, { decision: 'approve' }]]);
+    const settled = planSettlement(
+      { ...leftover, finishReason: 'stop', parts, answers: approved },
+      traits,
+      new Set([0, 1]),
+    );
+    expect(settled).toMatchObject({
+      run: [{ index: 1 }],
+      ask: [
+        { index: 0, kind: 'approval' },
+        { index: 2, kind: 'output' },
+      ],
+    });
+    expect(planAsks({ finishReason: 'length', parts }, traits, new Set([0, 1]))).toEqual([]);
+  });
+
+  it('does as was said of a call of unknown outcome, until it has been started again', () => {
+    const answers = new Map<number, CallAnswer>([
+      [0, { decision: 'approve' }],
+      [1, { decision: 'approve' }],
+      [2, { output: 'paid' }],
+    ]);
+    const parts = [call('unknown', 'pay'), call('running', 'pay'), call('unknown', 'pay')];
+    expect(planSettlement({ ...leftover, finishReason: 'stop', parts, answers }, traits)).toMatchObject({
+      run: [{ index: 0 }],
+      ask: [{ index: 1, kind: 'unknown_outcome' }],
+      give: [{ index: 2, answer: { output: 'paid' } }],
+    });
+  });
+
   it('never runs a settled call, never repeats one that may have happened, and does each call once', () => {
-    const part = fc.record({ state: fc.constantFrom(...TOOL_CALL_STATES), toolName: fc.constantFrom('read', 'bash') });
+    const anyAnswer = fc.constantFrom<CallAnswer | null>(null, { decision: 'approve' }, { output: 'done' });
+    const part = fc.record({
+      state: fc.constantFrom(...TOOL_CALL_STATES),
+      toolName: fc.constantFrom('read', 'bash', 'browser', 'pay'),
+      needsApproval: fc.boolean(),
+      answer: anyAnswer,
+    });
     fc.assert(
       fc.property(fc.array(part, { maxLength: 8 }), fc.constantFrom(...FINISH_REASONS), (calls, finishReason) => {
         const parts = calls.map(({ state, toolName }) => call(state, toolName));
-        const settled = planSettlement({ messageId: 'm', finishReason, usage: null, parts }, traits);
+        const answers = new Map(
+          calls.flatMap(({ answer }, index) => (answer === null ? [] : [[index, answer] as const])),
+        );
+        const toApprove = new Set(calls.flatMap(({ needsApproval }, index) => (needsApproval ? [index] : [])));
+        const settled = planSettlement({ ...leftover, finishReason, parts, answers }, traits, toApprove);
         if (settled.kind !== 'finish') throw new Error('A whole response is finished.');
-        const { run, report, refuse, markUnknown } = settled;
-        const placed = [...run, ...report, ...refuse];
+        const { run, give, report, refuse, ask, markUnknown } = settled;
+        const placed = [...run, ...give, ...report, ...refuse, ...ask];
         expect(new Set(placed.map(({ index }) => index)).size).toBe(placed.length);
-        for (const { part, index } of [...placed, ...markUnknown]) {
-          expect(parts[index]).toBe(part);
-          expect(isSettledCall(part.state)).toBe(false);
+        for (const { part: placedPart, index } of [...placed, ...markUnknown]) {
+          expect(parts[index]).toBe(placedPart);
+          expect(isSettledCall(placedPart.state)).toBe(false);
         }
-        for (const { part } of run) expect(part.state === 'pending' || traits(part.toolName).idempotent).toBe(true);
-        for (const { part } of refuse) expect(part.state).toBe('pending');
-        for (const { part } of markUnknown) expect(part.state).toBe('running');
-        const left = parts.filter(({ state }) => !isSettledCall(state) && state !== 'awaiting_approval');
-        expect(placed).toHaveLength(left.length);
+        expect(run.filter((placedCall) => !mayRun(placedCall, answers.get(placedCall.index), toApprove))).toEqual([]);
+        expect(new Set(refuse.map(({ part: { state } }) => state)).difference(new Set(['pending']))).toEqual(new Set());
+        expect(markUnknown.map(({ part: { state } }) => state)).toEqual(markUnknown.map(() => 'running'));
+        expect(placed).toHaveLength(parts.filter(({ state }) => !isSettledCall(state)).length);
       }),
     );
   });
@@ -82,10 +142,9 @@ describe('what becomes of a step whose worker is gone', () => {
   it.each(FINISH_REASONS)(
     'starts calls of a response that ended with %s only where the SDK would have',
     (finishReason) => {
-      const leftover = { messageId: 'm', finishReason, usage: null, parts: [call('pending')] };
       const whole = finishReason === 'stop' || finishReason === 'tool-calls';
       const [started, refused] = whole ? [1, 0] : [0, 1];
-      const settled = planSettlement(leftover, traits);
+      const settled = planSettlement({ ...leftover, finishReason, parts: [call('pending')] }, traits);
       expect(settled).toMatchObject({ run: { length: started }, refuse: { length: refused } });
     },
   );

@@ -127,6 +127,11 @@ describe('the rules that a crash or a cancel leans on', () => {
 
   it('a call that waits for approval does not run before it is approved', () => {
     expect(TOOL_CALL_TRANSITIONS.awaiting_approval).toEqual(['pending', 'denied', 'error']);
+    expect(TOOL_CALL_TRANSITIONS.awaiting_output).toEqual(['pending', 'denied', 'error']);
+  });
+
+  it('a run that waits is nobody’s: it is taken up again, or it ends at once', () => {
+    expect(RUN_TRANSITIONS.requires_action).toEqual(['running', 'cancelled']);
   });
 });
 

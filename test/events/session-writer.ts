@@ -172,7 +172,7 @@ export async function createSessionWriter(db: Db): Promise<SessionWriter> {
         return appendEvents(tx, sessionId, runId, [
           idle
             ? { type: 'run:completed', data: { runId: publicRunId, finishReason: 'stop' } }
-            : { type: 'run:requires-action', data: { runId: publicRunId, toolCallIds: [] } },
+            : { type: 'run:requires-action', data: { runId: publicRunId, calls: [] } },
         ]);
       }),
   };

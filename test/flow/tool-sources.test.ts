@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/runtime/config.ts';
 import { openDependencies } from '../../src/runtime/dependencies.ts';
 import { listMessages } from '../../src/store/messages.ts';
-import type { Tool } from '../../src/tools/tool.ts';
+import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
@@ -96,7 +96,7 @@ describe('a model that cannot call tools', () => {
 });
 
 describe('what any tool returns', () => {
-  const returns = (name: string, execute: Tool['execute']): Tool => ({
+  const returns = (name: string, execute: ServerTool['execute']): Tool => ({
     name,
     description: name,
     inputSchema: { type: 'object' },

@@ -73,6 +73,7 @@ const ROUTES = [
   'DELETE /v1/sessions/{id}/queue',
   'DELETE /v1/sessions/{id}/queue/{messageId}',
   'PATCH /v1/sessions/{id}/queue/{messageId}',
+  'POST /v1/runs/{id}/tool-calls/{toolCallId}',
   'POST /v1/sessions/{id}/resume',
   'DELETE /v1/sessions/{id}',
   'GET /v1/sessions/{id}',

@@ -1,6 +1,8 @@
 import type { ErrorRecord } from '../../src/domain/errors.ts';
 import type { JobPayload } from '../../src/domain/job.ts';
-import { planNext } from '../../src/domain/next-step.ts';
+import type { ToolPart } from '../../src/domain/message.ts';
+import { planNext, type StepOutcome } from '../../src/domain/next-step.ts';
+import { type ActionKind, type RequiredAction, toRequiredAction } from '../../src/domain/required-action.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { type ClaimedRun, claimRun, type Fence } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
@@ -44,15 +46,43 @@ export function failStep(db: Db, claimed: Claimed, error: ErrorRecord): Promise<
   return endStep(db, claimed, { messageId: claimed.messageId, parts: [], finishReason: 'error', error }, error);
 }
 
-async function endStep(db: Db, claimed: Claimed, response: ResponseWrite, error?: ErrorRecord): Promise<FinishedWork> {
+/** Ends the step with calls that somebody is asked about; nobody has the run afterwards. */
+export async function askStep(
+  db: Db,
+  claimed: Claimed,
+  asked: readonly Readonly<{ kind: ActionKind; toolName: string }>[],
+  waitMs: number | null = null,
+): Promise<readonly RequiredAction[]> {
+  const { messageId } = claimed;
+  const parts = asked.map(({ kind, toolName }): ToolPart => {
+    const state = kind === 'unknown_outcome' ? 'unknown' : 'pending';
+    return { type: 'tool', toolCallId: 'again', toolName, input: { by: toolName }, state };
+  });
+  const calls = asked.flatMap(({ kind }, index) => {
+    const part = parts[index];
+    return part === undefined ? [] : [{ kind, index, part }];
+  });
+  const response = { messageId, parts, finishReason: 'tool-calls', model: 'simulated/coder', usage: USAGE } as const;
+  await endStep(db, claimed, response, undefined, { messageId, calls, waitMs });
+  return calls.map((call) => toRequiredAction(messageId, call));
+}
+
+async function endStep(
+  db: Db,
+  claimed: Claimed,
+  response: ResponseWrite,
+  error?: ErrorRecord,
+  asks?: StepOutcome['asks'],
+): Promise<FinishedWork> {
   const next = planNext({
     runId: claimed.fence.runId,
     stepNo: claimed.job.no,
     stepsBefore: claimed.run.stepCount,
     maxSteps: claimed.run.maxSteps ?? 100,
     finishReason: response.finishReason ?? 'other',
-    toolCalls: 0,
+    toolCalls: asks?.calls.length ?? 0,
     stillRan: [],
+    ...(asks !== undefined && { asks }),
     ...(error === undefined ? {} : { error }),
   });
   const finished = await finishStep(db, claimed.fence, {

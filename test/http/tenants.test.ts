@@ -8,7 +8,7 @@ import { newId } from '../../src/runtime/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { type DocumentedRoute, readRoutes } from './documented-routes.ts';
-import { answerStep, claimJob } from './play-worker.ts';
+import { answerStep, askStep, claimJob } from './play-worker.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
 const OPERATIONS = 300;
@@ -16,13 +16,13 @@ const OPERATIONS = 300;
 /** What one tenant has. The word is in its texts and nowhere else. */
 type Tenant = Readonly<{ name: string; word: string; key: TestKey; ids: Readonly<Record<string, readonly string[]>> }>;
 
-/** A tenant with a session that has worked, one at work with messages that wait, and an idle one. */
+/** A tenant with a session that has worked, one at work with messages that wait, one that waits for answers, and an idle one. */
 async function createTenant(api: TestApi, name: string): Promise<Tenant> {
   const key = await createTestKey(api.db, name, SCOPES);
   const word = `word-${randomUUID()}`;
   const post = async (path: string, body: object) => (await api.call('POST', path, body, key.headers)).body;
-  const [worked, busy, idle] = await Promise.all(
-    ['worked', 'busy', 'idle'].map(async (title) =>
+  const [worked, busy, waiting, idle] = await Promise.all(
+    ['worked', 'busy', 'waiting', 'idle'].map(async (title) =>
       String((await post('/v1/sessions', { agent: 'coder', title: word, metadata: { title } }))['id']),
     ),
   );
@@ -30,10 +30,19 @@ async function createTenant(api: TestApi, name: string): Promise<Tenant> {
   const first = await send(worked);
   const answer = await answerStep(api.db, await claimJob(api.db, api.added.at(-1)), `I say ${word}`);
   expect(answer.branch).toBe('otherwise');
+  const asking = await send(waiting);
+  const asked = { kind: 'approval', toolName: word } as const;
+  const calls = await askStep(api.db, await claimJob(api.db, api.added.at(-1)), [asked, asked]);
   const sent = [await send(busy), await send(busy), await send(busy)];
-  const runs = [first, ...sent].map((message) => String(message['runId']));
+  const runs = [first, ...sent, asking].map((message) => String(message['runId']));
   const messages = [...sent.slice(1), first].map((message) => String(message['messageId']));
-  const ids = { ses: [worked, busy, idle].map(String), run: [...new Set(runs)], msg: messages, key: [] };
+  const ids = {
+    ses: [worked, busy, idle, waiting].map(String),
+    run: [...new Set(runs)],
+    msg: messages,
+    call: calls.map(({ id }) => id),
+    key: [],
+  };
   return { name, word, key, ids: { ...ids, key: [formatId('key', key.id)] } };
 }
 
@@ -65,6 +74,8 @@ const operation = fc.record({
 });
 type Operation = typeof operation extends fc.Arbitrary<infer Value> ? Value : never;
 
+const freshId = (kind: string): string => `${kind}_${newId().replaceAll('-', '')}${kind === 'call' ? '_0' : ''}`;
+
 const pick = (list: readonly string[] | undefined, n: number): string => list?.[n % list.length] ?? '';
 
 /** Bodies that some route takes, with ids where they may be. */
@@ -87,10 +98,10 @@ function bodyFor(n: number, { ids }: Tenant, at: number): object {
   return bodies[n % bodies.length] ?? {};
 }
 
-/** The id for a parameter: its pattern says of what kind; one without a pattern is a tool call. */
+/** The id for a parameter: its pattern says of what kind. */
 function parameterOf({ pattern }: DocumentedRoute['parameters'][number], { ids }: Tenant, at: number): string {
   const prefix = /^\^?([a-z]+)_/.exec(pattern)?.[1];
-  return prefix === undefined ? 'call_1' : pick(ids[prefix] ?? [`${prefix}_${randomUUID().replaceAll('-', '')}`], at);
+  return prefix === undefined ? 'x' : pick(ids[prefix] ?? [freshId(prefix)], at);
 }
 
 function addressOf(route: DocumentedRoute, owner: Tenant, rest: Tenant, { index: at, query }: Operation): string {
@@ -143,7 +154,7 @@ describe('two tenants', () => {
     const routes = readRoutes(document.body).filter(({ isOpen }) => !isOpen);
     const nobody: Tenant = {
       ...alpha,
-      ids: Object.fromEntries(['ses', 'run', 'msg'].map((kind) => [kind, [`${kind}_${newId().replaceAll('-', '')}`]])),
+      ids: Object.fromEntries(['ses', 'run', 'msg', 'call'].map((kind) => [kind, [freshId(kind)]])),
     };
     const readRows = await createRowReader(api.db);
     const seen = { foreign: new Set<number>(), own: new Set<number>() };
@@ -182,7 +193,7 @@ describe('two tenants', () => {
     expect(routes.length).toBeGreaterThan(10);
     const nobody: Tenant = {
       ...alpha,
-      ids: Object.fromEntries(['ses', 'run', 'msg'].map((kind) => [kind, [`${kind}_${newId().replaceAll('-', '')}`]])),
+      ids: Object.fromEntries(['ses', 'run', 'msg', 'call'].map((kind) => [kind, [freshId(kind)]])),
     };
     const input = { actor: 1, route: 0, pathOf: 'foreign', restOf: 'own', index: 1, body: 0, query: 0 } as const;
     for (const route of routes) {
@@ -191,7 +202,7 @@ describe('two tenants', () => {
         const answer = async (owner: Tenant) => {
           const path = addressOf(route, owner, beta, input);
           const { status, text } = await ask(api, beta, route.method, path, body);
-          return { status, text: text.replaceAll(/(ses|run|msg)_[0-9a-f]{32}/g, '$1') };
+          return { status, text: text.replaceAll(/(ses|run|msg|call)_[0-9a-f]{32}(_\d+)?/g, '$1') };
         };
         const name = `${route.method} ${route.path} ${JSON.stringify(body)}`;
         const foreign = await answer(alpha);

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { COMPACTION_STATES } from '../../src/domain/compaction.ts';
 import { MESSAGE_ROLES, partSchema, reasoningPartSchema, textPartSchema } from '../../src/domain/message.ts';
+import { ACTION_KINDS } from '../../src/domain/required-action.ts';
 import { ACTIVE_RUN_STATUSES, PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../src/domain/run.ts';
 import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/session.ts';
 import { isSettledCall, TOOL_CALL_STATES } from '../../src/domain/tool-call.ts';
@@ -14,6 +15,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   inbox_delivery_check: DELIVERIES,
   messages_role_check: MESSAGE_ROLES,
   part_chunks_type_check: [textPartSchema, reasoningPartSchema].map((schema) => schema.shape.type.value),
+  parts_asked_check: ACTION_KINDS,
   parts_state_check: TOOL_CALL_STATES,
   parts_type_check: partSchema.options.map((schema) => schema.shape.type.value),
   runs_kind_check: RUN_KINDS,

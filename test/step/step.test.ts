@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest';
 import type { Part } from '../../src/domain/message.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
-import type { Tool } from '../../src/tools/tool.ts';
+import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const anything = { type: 'object', additionalProperties: true } as const;
 
-function tool(name: string, execute: Tool['execute'], traits: Partial<Tool> = {}): Tool {
+function tool(name: string, execute: ServerTool['execute'], traits: Partial<Tool> = {}): Tool {
   return { name, description: name, inputSchema: anything, execute, ...traits };
 }
 

@@ -6,10 +6,10 @@ import type { ScriptedToolCall } from '../../src/simulator/reply.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
-import type { Tool } from '../../src/tools/tool.ts';
+import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-function tool(name: string, execute: Tool['execute'], traits: Partial<Tool> = {}): Tool {
+function tool(name: string, execute: ServerTool['execute'], traits: Partial<Tool> = {}): Tool {
   return { name, description: name, inputSchema: { type: 'object', additionalProperties: true }, execute, ...traits };
 }
 

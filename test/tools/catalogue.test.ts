@@ -18,7 +18,7 @@ const toolsOf = createToolCatalogue({
   builtIn: [tool('b'), tool('c')],
   loadModule: async (module) => [tool(module)],
 });
-const agent = { name: 'tester', tools: [], toolLimits: {}, mcpServers: {} };
+const agent = { name: 'tester', tools: [], toolLimits: {}, approvals: [], mcpServers: {} };
 const namesOf = async (...tools: (string | { module: string })[]): Promise<string[]> =>
   (await toolsOf({ ...agent, tools })).map(({ description }) => description);
 
@@ -85,5 +85,28 @@ describe('an agent’s tool limits', () => {
       code: 'config_invalid',
       message: 'toolLimits.bash: the agent has no tool of this name',
     });
+  });
+});
+
+describe('an agent’s approvals', () => {
+  const client = { name: 'look', description: 'Looks.', inputSchema: { type: 'object' } } as const;
+
+  it('are needed for what it names, and the client’s tools come without code', async () => {
+    const tools = await toolsOf({ ...agent, tools: ['set', { client }], approvals: ['a', 'b'] });
+    expect(tools.map(({ name, needsApproval, execute }) => [name, needsApproval, execute !== undefined])).toEqual([
+      ['a', true, true],
+      ['b', true, true],
+      ['look', undefined, false],
+      ['c', undefined, true],
+    ]);
+    expect((await toolsOf({ ...agent, tools: ['set', { client }] }))[0]?.needsApproval).toBeUndefined();
+  });
+
+  it.each([
+    ['nothing', 'approvals.1: nothing: the agent has no tool of this name'],
+    ['look', 'approvals.1: look: the client runs this tool and decides'],
+  ])('are refused for %s', async (name, message) => {
+    const asked = toolsOf({ ...agent, tools: ['a', { client }], approvals: ['a', name] });
+    await expect(asked).rejects.toMatchObject({ code: 'config_invalid', message });
   });
 });

@@ -51,4 +51,21 @@ describe('a tool that is defined with a JSON Schema', () => {
     expect(echo.inputSchema).toEqual({ type: 'object' });
     expect(await echo.execute({ any: 'thing' }, context)).toEqual({ any: 'thing' });
   });
+
+  it('asks for an approval by the parsed input, and for none where that does not fit', async () => {
+    const tool = defineTool({
+      name: 'pay',
+      description: 'Pays.',
+      inputSchema: z.object({ amount: z.coerce.number() }),
+      needsApproval: ({ amount }) => amount > 10,
+      execute: () => 'paid',
+    });
+    const { needsApproval } = tool;
+    if (typeof needsApproval !== 'function') throw new Error('it is asked by input');
+    expect(await Promise.all(['11', 9, 'much'].map((amount) => needsApproval({ amount })))).toEqual([
+      true,
+      false,
+      false,
+    ]);
+  });
 });

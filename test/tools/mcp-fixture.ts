@@ -9,6 +9,7 @@ import type { LogEvent } from '../../src/runtime/log.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { createMcpServers, type McpServers } from '../../src/tools/mcp/mcp-servers.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { isServerTool } from '../../src/tools/tool.ts';
 import { contextOf } from './workspace-fixture.ts';
 
 const REFERENCE_SERVERS = {
@@ -44,7 +45,7 @@ export function createMcpFixture(configs: unknown, environment: NodeJS.ProcessEn
     pin: (tools) => servers.pin(agentSchema.parse({ name: 'tester', model: 'simulated/test', tools }), idle),
     async call(agent, name, input = {}, signal = idle) {
       const tool = (await toolsOf(agent)).find((candidate) => candidate.name === name);
-      if (tool === undefined) throw new Error(`no tool ${name}`);
+      if (!isServerTool(tool)) throw new Error(`no tool ${name}`);
       return tool.execute(input, contextOf(signal));
     },
     [Symbol.asyncDispose]: () => servers[Symbol.asyncDispose](),

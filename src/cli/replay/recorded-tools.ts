@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type RecordedStep, type Recording, stepsOf } from '../../simulator/recording.ts';
-import type { Tool, ToolContext } from '../../tools/tool.ts';
+import type { ServerTool, ToolContext } from '../../tools/tool.ts';
 import { expectedParts } from './expected-parts.ts';
 import { compareValues, type Mismatch } from './mismatch.ts';
 
@@ -11,7 +11,7 @@ type RecordedCall = RecordedStep['toolCalls'][number];
  * Ids repeat within a conversation, so a call is known by the step it belongs to and its place in that step's message.
  * A call that is not the recorded one is reported and fails.
  */
-export function createRecordedTools(recording: Recording, report: (mismatch: Mismatch) => void): Tool[] {
+export function createRecordedTools(recording: Recording, report: (mismatch: Mismatch) => void): ServerTool[] {
   const steps = stepsOf(recording).filter((step) => step.toolCalls.length > 0);
   const callsOf = new Map<string, ReadonlyMap<string, RecordedCall>>();
   let bound = 0;

@@ -7,7 +7,7 @@ import { idParams, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
-import { runBody, toRunBody } from '../run-body.ts';
+import { readRunBody, runBody } from '../run-body.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
 
 const tags = ['cancel'];
@@ -91,6 +91,6 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const { wait = 0 } = c.req.valid('query');
     tellCancelled(deps, await requestCancel(db, tenantOf(c), runId));
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
-    return c.json(toRunBody(run), isTerminalRun(run.status) ? 200 : 202);
+    return c.json(await readRunBody(db, run), isTerminalRun(run.status) ? 200 : 202);
   });
 }

@@ -7,7 +7,7 @@ import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
 import { jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from '../responses.ts';
-import { runBody, toRunBody } from '../run-body.ts';
+import { readRunBodies, readRunBody, runBody } from '../run-body.ts';
 
 const tags = ['runs'];
 const DEFAULT_WAIT_MS = 30_000;
@@ -45,7 +45,7 @@ const wait = createRoute({
   path: '/v1/runs/{id}/wait',
   tags,
   summary: 'Wait until a run has ended',
-  description: 'Answers when the run has ended, or with the run as it is when the time is up.',
+  description: 'Answers when the run has ended or waits for somebody, or with the run as it is when the time is up.',
   request: {
     params: idParams('run'),
     query: z.strictObject({
@@ -72,16 +72,19 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(cursor === undefined ? {} : { after: cursor }),
     });
-    const runs = rows.slice(0, limit).map(toRunBody);
+    const runs = await readRunBodies(db, rows.slice(0, limit));
     return c.json({ runs, nextCursor: nextCursor('runs', rows, limit) }, 200);
   });
 
-  app.openapi(get, async (c) => c.json(toRunBody(await findRun(db, tenantOf(c), c.req.valid('param').id)), 200));
+  app.openapi(get, async (c) => {
+    const run = await findRun(db, tenantOf(c), c.req.valid('param').id);
+    return c.json(await readRunBody(db, run), 200);
+  });
 
   app.openapi(wait, async (c) => {
     const runId = c.req.valid('param').id;
     const { timeoutMs = DEFAULT_WAIT_MS } = c.req.valid('query');
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs, signal: untilGone(c) });
-    return c.json(toRunBody(run), 200);
+    return c.json(await readRunBody(db, run), 200);
   });
 }

@@ -2,7 +2,7 @@ import type { HttpToolConfig } from '../../agents/tool-sources.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import { mediaNotice } from '../media-notice.ts';
-import type { Tool, ToolContext } from '../tool.ts';
+import type { ServerTool, ToolContext } from '../tool.ts';
 import { type GuardedResponse, type OutboundPolicy, RequestFailed, sendGuarded } from './guarded-request.ts';
 import { signRequest } from './sign-request.ts';
 
@@ -24,7 +24,7 @@ export function createHttpTool(
   environment: Environment,
   policy: OutboundPolicy,
   key: string,
-): Tool {
+): ServerTool {
   const headers = headersFrom(environment, config.headersFromEnv, `${key}.headersFromEnv`);
   const { signingSecretEnv } = config;
   const secret =

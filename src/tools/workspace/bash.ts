@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises';
 import { z } from 'zod';
-import type { Tool } from '../tool.ts';
+import type { ServerTool } from '../tool.ts';
 import { type CommandOutcome, runSupervised } from './supervised-command.ts';
 import type { Workspace, WorkspaceLimits } from './workspace-limits.ts';
 import { workspaceTool } from './workspace-tool.ts';
@@ -16,7 +16,7 @@ const MAX_COMMAND_CHARS = 30_000;
  * This is NOT a sandbox: only the working directory is set. A command can read and write whatever the worker's user can, the
  * network and the worker's own `/proc` entry included. Give it to trusted agents, or run workers in a container.
  */
-export function createBashTool({ root, limits }: Workspace): Tool {
+export function createBashTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'bash',
     description:

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Tool } from '../tool.ts';
+import type { ServerTool } from '../tool.ts';
 import { writeAtomically } from './atomic-write.ts';
 import { looksBinary } from './binary.ts';
 import { applyEdit, type Edit, showLines } from './edit-plan.ts';
@@ -11,7 +11,7 @@ import { workspaceTool } from './workspace-tool.ts';
 import { encodeWithin } from './write-file.ts';
 
 /** `edit_file`: replaces exact text in a file. */
-export function createEditFileTool({ root, limits }: Workspace): Tool {
+export function createEditFileTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'edit_file',
     description:

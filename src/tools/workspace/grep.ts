@@ -2,7 +2,7 @@ import { lstat } from 'node:fs/promises';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 import { runInThread, threadModule } from '../run-in-thread.ts';
-import type { Tool } from '../tool.ts';
+import type { ServerTool } from '../tool.ts';
 import type { GrepOutcome, GrepRequest } from './grep-search.ts';
 import { skippedDirectories } from './walk.ts';
 import { WorkspaceError } from './workspace-error.ts';
@@ -16,7 +16,7 @@ const THREAD = threadModule(new URL('./grep-thread.ts', import.meta.url));
 const MAX_PATTERN_CHARS = 1_000;
 
 /** `grep`: searches file contents by regular expression, in a thread that is ended on timeout and abort. */
-export function createGrepTool({ root, limits }: Workspace): Tool {
+export function createGrepTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'grep',
     description:

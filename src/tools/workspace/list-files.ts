@@ -1,13 +1,13 @@
 import { lstat } from 'node:fs/promises';
 import { z } from 'zod';
-import type { Tool } from '../tool.ts';
+import type { ServerTool } from '../tool.ts';
 import { skippedDirectories, type WalkEntry, walk } from './walk.ts';
 import type { Workspace } from './workspace-limits.ts';
 import { displayPath, relativeToRoot, resolveInWorkspace } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
 
 /** `list_files`: what is in a directory, one entry a line with its size in bytes, sorted. */
-export function createListFilesTool({ root, limits }: Workspace): Tool {
+export function createListFilesTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'list_files',
     description:

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
-import type { Tool } from '../tool.ts';
+import type { ServerTool } from '../tool.ts';
 import { looksBinary } from './binary.ts';
 import { createLineWindow, type Line, type LineWindow } from './line-window.ts';
 import { WorkspaceError } from './workspace-error.ts';
@@ -11,7 +11,7 @@ import { workspaceTool } from './workspace-tool.ts';
 const READ_BYTES = 64 * 1024;
 
 /** `read_file`: numbered lines of a text file, read no further than needed. */
-export function createReadFileTool({ root, limits }: Workspace): Tool {
+export function createReadFileTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'read_file',
     description:

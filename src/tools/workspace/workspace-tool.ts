@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { sanitizeText } from '../sanitize-text.ts';
-import type { Tool, ToolContext } from '../tool.ts';
+import type { ServerTool, Tool, ToolContext } from '../tool.ts';
 import { fromSystemError, systemErrorCode, WorkspaceError } from './workspace-error.ts';
 
 type Definition<Schema extends z.ZodType> = Omit<Tool, 'inputSchema' | 'execute'> & {
@@ -12,7 +12,7 @@ type Definition<Schema extends z.ZodType> = Omit<Tool, 'inputSchema' | 'execute'
  * A tool whose input is checked, whose output and messages are storable text and whose errors are all
  * {@link WorkspaceError}s without a path above the root.
  */
-export function workspaceTool<Schema extends z.ZodType>({ run, ...rest }: Definition<Schema>): Tool {
+export function workspaceTool<Schema extends z.ZodType>({ run, ...rest }: Definition<Schema>): ServerTool {
   return {
     ...rest,
     execute: async (input, context) => {

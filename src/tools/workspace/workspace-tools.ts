@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Tool } from '../tool.ts';
+import type { ServerTool } from '../tool.ts';
 import { createBashTool } from './bash.ts';
 import { createEditFileTool } from './edit-file.ts';
 import { createGrepTool } from './grep.ts';
@@ -20,7 +20,7 @@ import { createWriteFileTool } from './write-file.ts';
  */
 export function createWorkspaceTools(
   options: Readonly<{ root: string; limits?: Partial<WorkspaceLimits> }>,
-): readonly Tool[] {
+): readonly ServerTool[] {
   const workspace: Workspace = {
     root: resolve(options.root),
     limits: { ...defaultWorkspaceLimits, ...options.limits },

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Tool } from '../tool.ts';
+import type { ServerTool } from '../tool.ts';
 import { writeAtomically } from './atomic-write.ts';
 import { withFileLock } from './file-lock.ts';
 import { WorkspaceError } from './workspace-error.ts';
@@ -8,7 +8,7 @@ import { resolveInWorkspace } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
 
 /** `write_file`: creates or replaces a whole file, atomically. */
-export function createWriteFileTool({ root, limits }: Workspace): Tool {
+export function createWriteFileTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'write_file',
     description:

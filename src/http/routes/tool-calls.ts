@@ -1,0 +1,100 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { formatCallId, formatId } from '../../domain/ids.ts';
+import type { Json } from '../../domain/message.ts';
+import { ACTION_KINDS, type CallAnswer } from '../../domain/required-action.ts';
+import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
+import { dispatchJob } from '../dispatch.ts';
+import { callIdField, idField, jsonField, noQuery, textField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+
+const ANSWER = '/v1/runs/{id}/tool-calls/{toolCallId}';
+const MAX_REASON_CHARS = 2_000;
+
+const answerBody = z
+  .strictObject({
+    decision: z.enum(['approve', 'deny']).optional(),
+    reason: textField(MAX_REASON_CHARS).optional().openapi({ description: 'Of a denial; the model reads it.' }),
+    output: jsonField
+      .optional()
+      .openapi({ description: 'What the call came to: a string or any JSON value, as a tool would return it.' }),
+    isError: z.boolean().optional().openapi({ description: 'The output says why the call failed.' }),
+  })
+  .superRefine((body, ctx) => {
+    const refuse = (path: string, message: string): void => ctx.addIssue({ code: 'custom', path: [path], message });
+    const hasOutput = body.output !== undefined;
+    if (hasOutput && body.decision !== undefined) refuse('output', 'either a decision or an output');
+    if (!hasOutput && body.decision === undefined) refuse('decision', 'a decision or an output');
+    if (body.reason !== undefined && body.decision !== 'deny') refuse('reason', 'belongs to a denial');
+    if (body.isError !== undefined && !hasOutput) refuse('isError', 'belongs to an output');
+  })
+  .openapi('ToolCallAnswer');
+
+const answeredBody = z
+  .object({
+    runId: z.string(),
+    toolCallId: z.string(),
+    kind: z.enum(ACTION_KINDS),
+    status: z.enum(['requires_action', 'running']).openapi({ description: 'Of the run after this answer.' }),
+    open: z.int().openapi({ description: 'Calls that the run still waited for after this answer.' }),
+  })
+  .openapi('AnsweredToolCall');
+
+const answer = createRoute({
+  method: 'post',
+  path: ANSWER,
+  tags: ['runs'],
+  summary: 'Answer a tool call that a run waits for',
+  description:
+    'Approve or deny it, or give its output. The run goes on when every call of the step is answered; what was approved runs then. The same answer again changes nothing.',
+  request: {
+    params: z.strictObject({
+      id: idField('run').openapi({ param: { name: 'id', in: 'path', required: true } }),
+      toolCallId: callIdField.openapi({ param: { name: 'toolCallId', in: 'path', required: true } }),
+    }),
+    query: noQuery,
+    headers: idempotencyHeader,
+    body: { required: true, content: { 'application/json': { schema: answerBody } } },
+  },
+  responses: {
+    200: jsonOf(answeredBody, 'Taken.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+/** Answering for a person or a client. */
+export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
+  app.openapi(answer, async (c) => {
+    const { id: runId, toolCallId: place } = c.req.valid('param');
+    const given = toAnswer(c.req.valid('json'));
+    const key = c.req.valid('header')['idempotency-key'];
+    const keyed = { tenantId: tenantOf(c), route: `POST ${ANSWER}`, key, request: { runId, place, given } };
+    let answered: AnsweredCall | undefined;
+    const { body, isReplay } = await workOnce(deps.db, keyed, answeredBody, async (tx) => {
+      answered = await answerCall(tx, { tenantId: tenantOf(c), runId, ...place }, given);
+      const { kind, open } = answered;
+      return {
+        runId: formatId('run', runId),
+        toolCallId: formatCallId(place.messageId, place.index),
+        kind,
+        status: open === 0 ? ('running' as const) : ('requires_action' as const),
+        open,
+      };
+    });
+    if (answered !== undefined) {
+      deps.bus.announce(answered.sessionId, answered.eventSeq);
+      if (answered.job !== null) await dispatchJob(deps, answered.job);
+    }
+    return c.json(body, 200, isReplay ? REPLAYED : {});
+  });
+}
+
+function toAnswer({ decision, reason, output, isError }: z.infer<typeof answerBody>): CallAnswer {
+  if (decision === 'approve') return { decision };
+  if (decision === 'deny') return { decision, ...(reason !== undefined && { reason }) };
+  return { output: output as Json, ...(isError === true && { isError }) };
+}

@@ -1,0 +1,58 @@
+import type { AskedCall } from '../domain/required-action.ts';
+import { type Leftover, planAsks, type ToolTraits } from '../domain/settlement.ts';
+import { APPROVAL_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
+import { isServerTool, type Tool } from '../tools/tool.ts';
+import { isOpenCall } from './partial-answer.ts';
+
+export type ToolsByName = ReadonlyMap<string, Tool>;
+type Response = Pick<Leftover, 'finishReason' | 'parts'>;
+
+/** The calls of a whole response that somebody has to say something about before they run, or instead. */
+export async function findAskedCalls(
+  tools: ToolsByName,
+  response: Response,
+  signal: AbortSignal,
+): Promise<AskedCall[]> {
+  return planAsks(response, traitsOf(tools), await callsToApprove(tools, response, signal));
+}
+
+/** What settlement needs to know of tools. */
+export function traitsOf(tools: ToolsByName): ToolTraits {
+  return (name) => {
+    const tool = tools.get(name);
+    return {
+      idempotent: tool?.idempotent === true || tool?.readOnly === true,
+      isClientSide: tool !== undefined && !isServerTool(tool),
+      asksWhenUnknown: tool?.onUnknown === 'ask',
+    };
+  };
+}
+
+/** The calls that have not started and need an approval, by their index. */
+export async function callsToApprove(
+  tools: ToolsByName,
+  { parts }: Pick<Response, 'parts'>,
+  signal: AbortSignal,
+): Promise<ReadonlySet<number>> {
+  const checks = parts.map(async (part, index): Promise<number[]> => {
+    const tool = isOpenCall(part) ? tools.get(part.toolName) : undefined;
+    return tool !== undefined && isOpenCall(part) && (await needsApproval(tool, part.input, signal)) ? [index] : [];
+  });
+  return new Set((await Promise.all(checks)).flat());
+}
+
+async function needsApproval({ needsApproval: needs }: Tool, input: unknown, signal: AbortSignal): Promise<boolean> {
+  if (typeof needs !== 'function') return needs === true;
+  try {
+    const stop = AbortSignal.any([signal, AbortSignal.timeout(APPROVAL_CHECK_TIMEOUT_MS)]);
+    return await Promise.race([needs(input), untilAborted(stop)]);
+  } catch {
+    return true;
+  }
+}
+
+/** True once the signal is aborted: nobody has said by then that the call needs no approval. */
+function untilAborted(signal: AbortSignal): Promise<true> {
+  if (signal.aborted) return Promise.resolve(true);
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(true), { once: true }));
+}

@@ -1,0 +1,171 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import { callResultEvent } from '../domain/call-events.ts';
+import { BatonError } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/events.ts';
+import { formatCallId, formatId } from '../domain/ids.ts';
+import { type JobPayload, jobPayloadSchema } from '../domain/job.ts';
+import {
+  type ActionKind,
+  answerWord,
+  type CallAnswer,
+  planAnswer,
+  type RecordedAnswer,
+  recordedAnswerSchema,
+} from '../domain/required-action.ts';
+import type { RunStatus } from '../domain/run.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
+import { appendEvents } from './events.ts';
+import { toJson } from './json.ts';
+import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from './open-calls.ts';
+import { findRun } from './runs.ts';
+import { lockSession } from './sessions.ts';
+
+/** A call by its place, in a run of the tenant. */
+export type CallRef = Readonly<{ tenantId: string; runId: string; messageId: string; index: number }>;
+
+export type AnsweredCall = Readonly<{
+  kind: ActionKind;
+  /** Calls that the run still waited for after this answer; with 0 it goes on. */
+  open: number;
+  sessionId: string;
+  /** The session's last event after this. */
+  eventSeq: number;
+  /** To be enqueued, where this was the last answer. */
+  job: JobPayload | null;
+}>;
+
+/**
+ * Records what somebody says about a call that a run waits for. With the last answer the run goes on. The same answer
+ * again changes nothing and is answered alike.
+ * @throws BatonError `not_found`; `already_answered` (with another answer, or too late); `conflict` (nobody asked);
+ *   `invalid_request` (the answer does not fit what is asked)
+ */
+export function answerCall(db: Db | Tx, ref: CallRef, given: CallAnswer): Promise<AnsweredCall> {
+  return inTransaction(db, async (tx) => {
+    const { session_id: sessionId } = await findRun(tx, ref.tenantId, ref.runId);
+    const session = await lockSession(tx, ref.tenantId, sessionId);
+    const status = await lockRun(tx, ref.runId);
+    const name = `call ${formatCallId(ref.messageId, ref.index)}`;
+    const call = await readAskedCall(tx, sessionId, ref, given);
+    if (call === null) throw new BatonError('not_found', `${name} is not of run ${formatId('run', ref.runId)}`);
+    const { asked: kind, answer, isSame } = call;
+    if (kind === null) throw new BatonError('conflict', `nobody is asked about ${name}`);
+    if (answer !== null && isSame) {
+      return { kind, open: answer.open, sessionId, eventSeq: session.event_seq, job: null };
+    }
+    if (answer !== null) throw new BatonError('already_answered', `${name} has another answer`);
+    const open = status === 'requires_action' ? (await readOpenCalls(tx, [ref.runId])).filter(isUnanswered) : [];
+    const own = open.find(({ messageId, index }) => messageId === ref.messageId && index === ref.index);
+    if (own === undefined) throw new BatonError('conflict', `${name} waits for nothing any more`);
+    const events = await record(tx, own, given, open.length - 1);
+    const job = open.length === 1 ? await resumeRun(tx, sessionId, ref.runId) : null;
+    return {
+      kind,
+      open: open.length - 1,
+      sessionId,
+      eventSeq: await appendEvents(tx, sessionId, ref.runId, events),
+      job,
+    };
+  });
+}
+
+/** Writes one answer. @throws BatonError `invalid_request` where it does not fit */
+async function record(
+  tx: Tx,
+  call: OpenCall & { asked: ActionKind },
+  given: CallAnswer,
+  open: number,
+): Promise<NewEvent[]> {
+  const { messageId, index, asked } = call;
+  const fate = planAnswer(asked, given);
+  if (fate === null) throw new BatonError('invalid_request', MISFITS[asked]);
+  await changeCall(tx, call, fate, { given, open });
+  const data = {
+    runId: formatId('run', call.runId),
+    id: formatCallId(messageId, index),
+    answer: answerWord(given),
+    open,
+  };
+  const answered: NewEvent = { type: 'run:answered', data };
+  const { state, output } = fate;
+  if (output === undefined || (state !== 'denied' && state !== 'error')) return [answered];
+  return [answered, callResultEvent(messageId, call, { state, output })];
+}
+
+/** What answers fit. */
+const MISFITS: Readonly<Record<ActionKind, string>> = {
+  approval: 'the call waits for a decision: approve or deny',
+  output: 'the call is run by the client: it takes an output, or a denial',
+  unknown_outcome: 'the call takes a decision or an output',
+};
+
+async function lockRun(tx: Tx, runId: string): Promise<RunStatus | null> {
+  const run = await tx.selectFrom('runs').select('status').where('id', '=', runId).forNoKeyUpdate().executeTakeFirst();
+  return run?.status ?? null;
+}
+
+const askedCallSchema = z.object({ answer: recordedAnswerSchema.nullable(), isSame: z.boolean() });
+
+/** A call of the run, whether or not it was asked about. Null: the run has no such call. */
+async function readAskedCall(
+  tx: Tx,
+  sessionId: string,
+  { runId, messageId, index }: CallRef,
+  given: CallAnswer,
+): Promise<Readonly<{ asked: ActionKind | null; answer: RecordedAnswer | null; isSame: boolean }> | null> {
+  const row = await tx
+    .selectFrom('messages')
+    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .select(['asked', 'answer'])
+    // As the database compares: the order of keys does not count.
+    .select(sql<boolean>`coalesce(answer -> 'given' = ${toJson(given)}::jsonb, false)`.as('isSame'))
+    .where('messages.id', '=', messageId)
+    .where('messages.run_id', '=', runId)
+    .where('messages.session_id', '=', sessionId)
+    .where('messages.superseded', '=', false)
+    .where('parts.idx', '=', index)
+    .where('parts.type', '=', 'tool')
+    .executeTakeFirst();
+  return row === undefined ? null : { asked: row.asked, ...askedCallSchema.parse(row) };
+}
+
+/** Nothing is open any more: the step goes on. The caller holds both locks. */
+async function resumeRun(tx: Tx, sessionId: string, runId: string): Promise<JobPayload> {
+  const { rows } = await sql<{ job: unknown }>`select baton_resume_run(${sessionId}, ${runId}) as job`.execute(tx);
+  return jobPayloadSchema.parse(rows[0]?.job);
+}
+
+export type WaitingRun = Readonly<{ id: string; sessionId: string }>;
+
+/** Runs whose wait has come to its end: nobody answered in time, or the run's deadline has passed. */
+export async function findExpiredWaits(db: Db, limit: number): Promise<WaitingRun[]> {
+  const { rows } = await sql<WaitingRun>`
+    select id, session_id as "sessionId" from runs
+    where status = 'requires_action' and approval_expires_at < (select clock_timestamp())
+    order by approval_expires_at limit ${limit}`.execute(db);
+  return rows;
+}
+
+export type ExpiredWait = Readonly<{ expired: number; eventSeq: number; job: JobPayload }>;
+
+/**
+ * Answers for everybody who did not: the run goes on, and where its deadline has passed that ends it. Null: it was
+ * answered or cancelled meanwhile, or somebody works on the session.
+ */
+export async function expireWait(tx: Tx, { id: runId, sessionId }: WaitingRun): Promise<ExpiredWait | null> {
+  const { rows: sessions } = await sql`
+    select 1 from sessions where id = ${sessionId} for no key update skip locked`.execute(tx);
+  if (sessions.length === 0) return null;
+  const { rows } = await sql<{ expired: boolean }>`
+    select status = 'requires_action' and approval_expires_at < clock_timestamp() as expired
+    from runs where id = ${runId} for no key update`.execute(tx);
+  if (rows[0]?.expired !== true) return null;
+  const open = (await readOpenCalls(tx, [runId])).filter(isUnanswered);
+  const events: NewEvent[] = [];
+  for (const [index, call] of open.entries()) {
+    events.push(...(await record(tx, call, { decision: 'expired' }, open.length - 1 - index)));
+  }
+  const job = await resumeRun(tx, sessionId, runId);
+  return { expired: open.length, eventSeq: await appendEvents(tx, sessionId, runId, events), job };
+}

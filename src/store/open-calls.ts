@@ -1,0 +1,106 @@
+import { sql } from 'kysely';
+import { callResultEvent } from '../domain/call-events.ts';
+import { outputText } from '../domain/context/output-cap.ts';
+import type { NewEvent } from '../domain/events.ts';
+import {
+  type ActionKind,
+  type CallFate,
+  closeCall,
+  type PlacedCall,
+  type RecordedAnswer,
+  type RequiredAction,
+  recordedAnswerSchema,
+  toRequiredAction,
+} from '../domain/required-action.ts';
+import { isSettledCall, TOOL_CALL_STATES } from '../domain/tool-call.ts';
+import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
+import type { Db, Tx } from './database.ts';
+import { toJson } from './json.ts';
+import { toPart } from './messages.ts';
+
+const UNSETTLED = TOOL_CALL_STATES.filter((state) => !isSettledCall(state));
+
+/** A call of a run that has no outcome. */
+export type OpenCall = PlacedCall &
+  Readonly<{ messageId: string; runId: string; asked: ActionKind | null; answer: RecordedAnswer | null }>;
+
+/** The calls of these runs that have no outcome, in the order of their steps. */
+export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<OpenCall[]> {
+  if (runIds.length === 0) return [];
+  const rows = await db
+    .selectFrom('messages')
+    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .select(['messages.run_id as runId', 'parts.message_id as messageId', 'idx', 'content', 'state', 'asked', 'answer'])
+    .where('messages.run_id', 'in', runIds)
+    .whereRef('parts.session_id', '=', 'messages.session_id')
+    .where('parts.state', 'in', UNSETTLED)
+    .orderBy('messages.seq')
+    .orderBy('idx')
+    .execute();
+  return rows.flatMap(({ runId, messageId, idx: index, content, state, asked, answer }): OpenCall[] => {
+    const part = toPart(content, state);
+    if (part.type !== 'tool' || runId === null) return [];
+    return [{ runId, messageId, index, part, asked, answer: recordedAnswerSchema.nullable().parse(answer) }];
+  });
+}
+
+/** Calls that a run waits for. */
+export const isUnanswered = (call: OpenCall): call is OpenCall & { asked: ActionKind } =>
+  call.asked !== null && call.answer === null;
+
+/** What each of these runs waits for; a run that waits for nothing has no entry. */
+export async function readRequiredActions(
+  db: Db,
+  runs: readonly Readonly<{ id: string; status: string }>[],
+): Promise<ReadonlyMap<string, readonly RequiredAction[]>> {
+  const waiting = runs.filter(({ status }) => status === 'requires_action').map(({ id }) => id);
+  const calls = (await readOpenCalls(db, waiting)).filter(isUnanswered);
+  return new Map(
+    [...Map.groupBy(calls, ({ runId }) => runId)].map(([runId, group]) => [
+      runId,
+      group.map((call) => toRequiredAction(call.messageId, { ...call, kind: call.asked })),
+    ]),
+  );
+}
+
+/**
+ * Gives every call of a run that ends an outcome which the next run can show the model; an output that a client gave is
+ * kept. The caller holds the locks of session and run.
+ * @param notStarted what the model reads of a call that never ran
+ */
+export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string): Promise<NewEvent[]> {
+  const events: NewEvent[] = [];
+  for (const call of await readOpenCalls(tx, [runId])) {
+    const outcome = closeCall(call.part.state, call.answer?.given ?? null, notStarted);
+    await changeCall(tx, call, outcome);
+    events.push(callResultEvent(call.messageId, call, outcome));
+  }
+  return events;
+}
+
+/**
+ * Writes what became of a call. An output that no worker has fitted into the view is shown within the limit of any output.
+ * @param answer the answer that made it so
+ */
+export async function changeCall(
+  tx: Tx,
+  { messageId, index }: Pick<OpenCall, 'messageId' | 'index'>,
+  { state, output }: CallFate,
+  answer?: RecordedAnswer,
+): Promise<void> {
+  const isLong = output !== undefined && outputText(output).length > MAX_TOOL_OUTPUT_CHARS;
+  await tx
+    .updateTable('parts')
+    .set((eb) => ({
+      state,
+      ...(output !== undefined && {
+        content: sql`${eb.ref('content')} || ${toJson({ output })}::jsonb`,
+        finished_at: sql`clock_timestamp()`,
+      }),
+      ...(isLong && { view_limit: MAX_TOOL_OUTPUT_CHARS }),
+      ...(answer !== undefined && { answer: toJson(answer) }),
+    }))
+    .where('message_id', '=', messageId)
+    .where('idx', '=', index)
+    .execute();
+}
