@@ -22,6 +22,7 @@ export const ERROR_CODES = [
   'overloaded',
   'payload_too_large',
   'quota',
+  'quota_exceeded',
   'rate_limited',
   'resume_limit',
   'session_busy',

@@ -11,6 +11,7 @@ import { hostGuard } from './host-guard.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from './http-deps.ts';
 import { measured } from './measured.ts';
 import { createNotFoundHandler } from './not-found.ts';
+import { limitRate } from './request-rate.ts';
 import { registerAgentRoutes } from './routes/agents.ts';
 import { registerAuditRoutes } from './routes/audit.ts';
 import { registerCancelRoutes } from './routes/cancel.ts';
@@ -38,7 +39,9 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.notFound(createNotFoundHandler(app));
   app.use(measured(deps.metrics.http), traced);
   app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors);
-  app.use(hostGuard, createAuthentication(deps), createAuditTrail(deps.db), boundedBody);
+  app.use(hostGuard, createAuthentication(deps));
+  if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
+  app.use(createAuditTrail(deps.db), boundedBody);
   registerSessionRoutes(app, deps);
   registerMessageRoutes(app, deps);
   registerQueueRoutes(app, deps);

@@ -11,8 +11,10 @@ import type { Readiness } from '../runtime/health.ts';
 import type { Log } from '../runtime/log.ts';
 import type { ModelPort } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
+import type { TenantQuota } from '../store/quota.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
+import type { RequestRate } from './request-rate.ts';
 
 export type HttpDeps = Readonly<{
   db: Db;
@@ -29,6 +31,10 @@ export type HttpDeps = Readonly<{
   metrics: Pick<Metrics, 'http' | 'text'>;
   /** The page that shows the queues. */
   board?: Hono;
+  /** What a tenant may use in a day; absent: as much as it likes. */
+  quota?: TenantQuota;
+  /** Counts the requests of keys; absent: any number is let through. */
+  requestRate?: RequestRate;
   /** A fresh UUIDv7. */
   newId: () => string;
 }>;

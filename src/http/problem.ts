@@ -39,6 +39,7 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   overloaded: { status: 503, title: 'Overloaded' },
   payload_too_large: { status: 413, title: 'Payload too large' },
   quota: { status: 429, title: 'Quota used up' },
+  quota_exceeded: { status: 429, title: 'Quota of the tenant used up' },
   rate_limited: { status: 429, title: 'Too many requests' },
   resume_limit: { status: 500, title: 'Gave up after repeated crashes' },
   session_busy: { status: 409, title: 'Session busy' },

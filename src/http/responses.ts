@@ -31,6 +31,9 @@ export const jsonOf = <Schema extends z.ZodType>(schema: Schema, description: st
 export const DENIED = {
   401: problem('There is no API key, or none that is valid.'),
   403: problem('The API key lacks the scope that this needs.'),
+  429: problem(
+    'Too many requests of this key, or the tenant has used up its day. See `Retry-After`, where there is one.',
+  ),
 } as const;
 
 /** What any route may answer. */

@@ -1,22 +1,41 @@
 import { createApp } from '../http/app.ts';
 import { createBoard } from '../http/board.ts';
 import { createMonitorApp } from '../http/monitor-app.ts';
+import { createProcessRate, createRedisRate, type RequestRate } from '../http/request-rate.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
 import { hasApiKeys } from '../store/api-keys.ts';
 import type { Dependencies } from './dependencies.ts';
+import { toSafeError } from './log.ts';
 
 /** Serves the HTTP API until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
 export async function startApi(deps: Dependencies): Promise<HttpServer> {
   await using stack = new AsyncDisposableStack();
   stack.use(deps.metrics.add(createStateGauges(deps)));
   const board = createBoard({ queues: deps.jobs.bullQueues(), isReadOnly: deps.config.adminReadOnly });
-  const app = createApp({ ...deps, readiness: deps.health.readiness, board });
-  const { host, port, allowPublicBind } = deps.config;
+  const requestRate = openRequestRate(deps);
+  if (requestRate !== null) stack.use(requestRate);
+  const { host, port, allowPublicBind, tenantTokensPerDay, tenantCostUsdPerDay } = deps.config;
+  const app = createApp({
+    ...deps,
+    readiness: deps.health.readiness,
+    board,
+    quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay },
+    ...(requestRate !== null && { requestRate }),
+  });
   const server = await startHttpServer(app, { host, port, allowPublicBind, hasApiKeys: await hasApiKeys(deps.db) });
   const { url } = stack.use(server);
   const owned = stack.move();
   return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Null: no limit is set. */
+function openRequestRate({ config, log }: Dependencies): RequestRate | null {
+  const { requestsPerMinute: perMinute, redisUrl, queuePrefix: prefix } = config;
+  if (perMinute === 0) return null;
+  if (redisUrl === undefined) return createProcessRate(perMinute);
+  const onError = (error: unknown): void => log('warn', { event: 'request_rate_unknown', error: toSafeError(error) });
+  return createRedisRate({ url: redisUrl, prefix, perMinute, onError });
 }
 
 /**

@@ -15,6 +15,11 @@ const wholeNumber = (minimum: number, maximum: number) =>
     (value) => (typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value),
     z.number().int().min(minimum).max(maximum),
   );
+/** An amount of money, with decimals or without. */
+const amount = z.preprocess(
+  (value) => (typeof value === 'string' && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value),
+  z.number().min(0).max(1_000_000_000),
+);
 const url = (...protocols: string[]) =>
   z.url({ protocol: new RegExp(`^(${protocols.join('|')})$`), error: `a URL with ${protocols.join(':// or ')}://` });
 
@@ -51,6 +56,11 @@ const configSchema = z.strictObject({
   pruneConcurrency: wholeNumber(1, 10_000).default(10),
   /** Runs of one tenant that are worked on at the same time, over all processes; the others wait. 0: any number. */
   tenantConcurrency: wholeNumber(0, 10_000).default(0),
+  /** Requests of one API key in a minute; 0: any number. */
+  requestsPerMinute: wholeNumber(0, 1_000_000).default(0),
+  /** What the runs of one tenant may use in a day (UTC) until it is refused new messages; 0: any amount. */
+  tenantTokensPerDay: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
+  tenantCostUsdPerDay: amount.default(0),
   /** Sessions of which nothing was heard for so many days are deleted, with all else that is older. 0: nothing is. */
   retentionDays: wholeNumber(0, 36_500).default(0),
   /** Connections to Postgres for the service's own queries, per process. */
@@ -119,6 +129,9 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   compactionConcurrency: 'BATON_COMPACTION_CONCURRENCY',
   pruneConcurrency: 'BATON_PRUNE_CONCURRENCY',
   tenantConcurrency: 'BATON_TENANT_CONCURRENCY',
+  requestsPerMinute: 'BATON_REQUESTS_PER_MINUTE',
+  tenantTokensPerDay: 'BATON_TENANT_TOKENS_PER_DAY',
+  tenantCostUsdPerDay: 'BATON_TENANT_COST_USD_PER_DAY',
   retentionDays: 'BATON_RETENTION_DAYS',
   databaseConnections: 'BATON_DATABASE_CONNECTIONS',
   leaseDurationMs: 'BATON_LEASE_DURATION_MS',

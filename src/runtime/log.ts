@@ -119,6 +119,8 @@ export type LogEvent =
       auditEntries: number;
     }>
   | Readonly<{ event: 'retention_failed'; error: SafeError }>
+  /** Redis counts no requests: they are all let through meanwhile. */
+  | Readonly<{ event: 'request_rate_unknown'; error: SafeError }>
   /** Its lock is free and it gives no sign of life; whatever it had in hand has gone back to the queue. */
   | Readonly<{ event: 'worker_dead'; deadWorkerId: string; runs: number }>
   /** The connection of this worker's own lock is gone; it lives on, and takes another lock. */

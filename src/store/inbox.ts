@@ -11,6 +11,7 @@ import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
+import { refuseOverQuota, type TenantQuota } from './quota.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
 import { startRun } from './start-run.ts';
 
@@ -25,6 +26,8 @@ export type NewInboxMessage = Readonly<{
   runId: string;
   /** Of the run that it starts; the newest that waits counts. */
   limits?: RunLimits;
+  /** What its tenant may use in a day. */
+  quota?: TenantQuota | undefined;
 }>;
 
 export type AcceptedMessage = Readonly<{
@@ -47,7 +50,8 @@ export type AcceptedMessage = Readonly<{
 /**
  * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it up. Sent
  * again with the same id it changes nothing and gives the answer of now.
- * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `conflict` (the id is taken)
+ * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `conflict` (the id is taken),
+ *   `quota_exceeded`
  */
 export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
   return inTransaction(db, (tx) => accept(tx, message));
@@ -61,6 +65,7 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
     .where('id', '=', message.messageId)
     .executeTakeFirst();
   if (known !== undefined) return replayAccepted(tx, message, session, known);
+  await refuseOverQuota(tx, message.tenantId, message.quota);
   await refuseTakenId(tx, message.messageId);
   if (session.status === 'closed') {
     throw new BatonError('session_closed', `session ${formatId('session', session.id)} takes no more messages`);

@@ -3,6 +3,7 @@ import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { RunLimits } from '../domain/run-limits.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
+import { refuseOverQuota, type TenantQuota } from './quota.ts';
 import { lockSession } from './sessions.ts';
 import { startRun } from './start-run.ts';
 
@@ -11,11 +12,17 @@ export type ResumedSession = Readonly<{ runId: string; job: JobPayload; eventSeq
 /**
  * Goes on where a session stopped: with the messages that a failed or cancelled run left behind, or without any where
  * the last run did not come to its end.
- * @throws BatonError `not_found`, `session_closed`, `session_busy`, `conflict` (nothing to go on with)
+ * @throws BatonError `not_found`, `session_closed`, `session_busy`, `conflict` (nothing to go on with), `quota_exceeded`
  */
 export function resumeSession(
   db: Db | Tx,
-  request: Readonly<{ tenantId: string; sessionId: string; runId: string; limits: RunLimits }>,
+  request: Readonly<{
+    tenantId: string;
+    sessionId: string;
+    runId: string;
+    limits: RunLimits;
+    quota?: TenantQuota | undefined;
+  }>,
 ): Promise<ResumedSession> {
   const { tenantId, sessionId, limits } = request;
   return inTransaction(db, async (tx) => {
@@ -26,6 +33,7 @@ export function resumeSession(
     if (!(await hasWaiting(tx, sessionId)) && !(await wasStopped(tx, sessionId))) {
       throw new BatonError('conflict', `${name} has nothing to go on with: send it a message`);
     }
+    await refuseOverQuota(tx, tenantId, request.quota);
     const runId = session.next_run_id ?? request.runId;
     return { runId, ...(await startRun(tx, { sessionId, runId, limits })) };
   });

@@ -7,6 +7,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run.ts';
 import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
+import { refuseOverQuota } from '../../store/quota.ts';
 import { dispatchJob } from '../dispatch.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
@@ -129,6 +130,8 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
 
   type Kind = Exclude<PendingKind, 'step'>;
   const ask = async (tenantId: string, id: string, kind: Kind): Promise<z.infer<typeof maintenanceBody>> => {
+    // A prune asks no model.
+    if (kind === 'compaction') await refuseOverQuota(db, tenantId, deps.quota);
     const asked = await requestMaintenance(db, { tenantId, sessionId: id, kind, runId: deps.newId() });
     deps.bus.announce(id, asked.eventSeq);
     if (asked.job !== null) await dispatchJob(deps, asked.job);

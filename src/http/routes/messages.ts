@@ -100,7 +100,7 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     let accepted: AcceptedMessage | undefined;
     const { body, isReplay } = await workOnce(db, keyed, acceptedBody, async (tx) => {
       const ids = { tenantId: tenantOf(c), sessionId, messageId: id ?? newId(), runId: newId() };
-      accepted = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits });
+      accepted = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
       return toAcceptedBody(accepted);
     });
     if (accepted !== undefined) {

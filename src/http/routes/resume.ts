@@ -46,7 +46,8 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
     const keyed = { tenantId: tenantOf(c), route: `POST ${RESUME}`, key, request: { sessionId, limits } };
     let resumed: ResumedSession | undefined;
     const { body, isReplay } = await workOnce(deps.db, keyed, resumedBody, async (tx) => {
-      resumed = await resumeSession(tx, { tenantId: tenantOf(c), sessionId, runId: deps.newId(), limits });
+      const ids = { tenantId: tenantOf(c), sessionId, runId: deps.newId() };
+      resumed = await resumeSession(tx, { ...ids, limits, quota: deps.quota });
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
     });
     if (resumed !== undefined) {

@@ -1,0 +1,115 @@
+import { randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
+import { describe, expect, inject, test } from 'vitest';
+import { createProcessRate, createRedisRate, type RequestRate } from '../../src/http/request-rate.ts';
+import { createTestKey } from '../support/keys.ts';
+import { startTestApi } from './test-api.ts';
+
+const redisUrl = inject('redisUrl');
+
+const RATES: readonly (readonly [string, (perMinute: number) => RequestRate])[] = [
+  ['in the process', (perMinute) => createProcessRate(perMinute)],
+  ...(redisUrl === null ? [] : [['in Redis', (perMinute: number) => redisRate(redisUrl, perMinute, []).rate] as const]),
+];
+
+function redisRate(url: string, perMinute: number, errors: unknown[]) {
+  // Keys of their own, which are gone by themselves after a minute.
+  const prefix = `baton-test-${randomBytes(6).toString('hex')}`;
+  const create = () => createRedisRate({ url, prefix, perMinute, onError: (error) => void errors.push(error) });
+  return { rate: create(), create };
+}
+
+describe.each(RATES)('the rate of a key, counted %s', (_name, createRate) => {
+  test('refuses what is too much, says when to come back, and concerns no other key', async () => {
+    await using rate = createRate(3);
+    await using api = await startTestApi({ requestRate: rate });
+    const [key, other] = [await createTestKey(api.db), await createTestKey(api.db)];
+    const ask = async ({ headers } = key) => api.call('GET', '/v1/agents', undefined, headers);
+    for (const left of ['2', '1', '0']) {
+      const { status, headers } = await ask();
+      expect([status, headers.get('ratelimit-limit'), headers.get('ratelimit-remaining')]).toEqual([200, '3', left]);
+      expect(Number(headers.get('ratelimit-reset'))).toBeGreaterThan(0);
+    }
+    const { status, headers, body } = await ask();
+    expect([status, body['code']]).toEqual([429, 'rate_limited']);
+    expect(headers.get('content-type')).toBe('application/problem+json');
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(20);
+    expect(headers.get('ratelimit-remaining')).toBe('0');
+    expect((await ask(other)).status).toBe(200);
+    expect((await api.call('GET', '/livez')).status).toBe(200);
+  });
+
+  test('counts every request, also those that come at the same moment', async () => {
+    await using rate = createRate(5);
+    const decisions = await Promise.all(Array.from({ length: 20 }, () => rate.take('k')));
+    expect(decisions.filter(({ isAllowed }) => isAllowed)).toHaveLength(5);
+  });
+});
+
+describe('a rate', () => {
+  test('is nobody’s as long as there are no keys', async () => {
+    await using api = await startTestApi({ requestRate: createProcessRate(1) });
+    for (let n = 0; n < 3; n++) expect((await api.call('GET', '/v1/agents')).status).toBe(200);
+  });
+
+  test('is one for all processes where there is a Redis', async ({ skip }) => {
+    if (redisUrl === null) return skip('there is no Redis');
+    const { rate, create } = redisRate(redisUrl, 2, []);
+    await using first = rate;
+    await using second = create();
+    const allowed = [await first.take('k'), await second.take('k'), await first.take('k')];
+    expect(allowed.map(({ isAllowed }) => isAllowed)).toEqual([true, true, false]);
+  });
+
+  test('lets everybody through while Redis is away, and says so', async () => {
+    const errors: unknown[] = [];
+    await using rate = redisRate('redis://127.0.0.1:9', 1, errors).rate;
+    expect([await rate.take('k'), await rate.take('k')]).toMatchObject([{ isAllowed: true }, { isAllowed: true }]);
+    expect(errors.length).toBeGreaterThan(0);
+  });
+});
+
+describe('the quota of a tenant', () => {
+  const quota = { tokensPerDay: 1_000, costUsdPerDay: 2.5 };
+
+  test.each([
+    ['tokens', { input_tokens: 600, output_tokens: 400 }, '1000 of 1000 tokens'],
+    ['cost', { cost_usd: 2.5 }, '2.50 of 2.5 USD'],
+  ])('refuses new work when the %s of the day are used up, of this tenant alone', async (_name, used, detail) => {
+    await using api = await startTestApi({ quota });
+    const [key, other] = [await createTestKey(api.db, 'a'), await createTestKey(api.db, 'b')];
+    const call = (method: string, path: string, body?: object, headers: Record<string, string> = key.headers) =>
+      api.call(method, path, body, headers);
+    const create = async (headers: Record<string, string>) =>
+      `/v1/sessions/${(await call('POST', '/v1/sessions', { agent: 'coder' }, headers)).body['id']}`;
+    const session = await create(key.headers);
+    const keyed = { ...key.headers, 'idempotency-key': 'k' };
+    const first = await call('POST', `${session}/messages`, { content: 'x' }, keyed);
+    expect(first.status).toBe(202);
+    await api.db.updateTable('runs').set(used).execute();
+    const refused = await call('POST', `${session}/messages`, { content: 'y' });
+    expect([refused.status, refused.body['code']]).toEqual([429, 'quota_exceeded']);
+    expect(refused.body['detail']).toContain(detail);
+    for (const path of ['resume', 'compact']) {
+      expect([409, 429]).toContain((await call('POST', `${session}/${path}`)).status);
+    }
+    // What was accepted before has the answer that it had.
+    expect((await call('POST', `${session}/messages`, { content: 'x' }, keyed)).body).toEqual(first.body);
+    expect((await call('POST', `${session}/cancel`)).status).toBe(200);
+    expect((await call('POST', `${session}/resume`)).status).toBe(429);
+    expect(
+      (await call('POST', `${await create(other.headers)}/messages`, { content: 'x' }, other.headers)).status,
+    ).toBe(202);
+    await sql`update runs set created_at = clock_timestamp() - interval '1 day'`.execute(api.db);
+    expect((await call('POST', `${session}/messages`, { content: 'y' })).status).toBe(202);
+  });
+
+  test('is none where none is set', async () => {
+    await using api = await startTestApi({ quota: { tokensPerDay: 0, costUsdPerDay: 0 } });
+    const session = await api.createSession();
+    await api.send(session, 'x');
+    await api.db.updateTable('runs').set({ input_tokens: 1e12, cost_usd: 1e6 }).execute();
+    expect((await api.send(session, 'y')).status).toBe(202);
+  });
+});
