@@ -142,7 +142,7 @@ export type Heartbeat = Readonly<{ runId: string; claimId: string; cancelRequest
 
 /**
  * Extends the leases of the claims in hand, also of one that has expired but that nobody took over. A claim that is
- * missing from the answer is lost.
+ * missing from the answer is lost. The rows are locked in the order of their ids, so that no two heartbeats meet crosswise.
  */
 export async function renewLeases(
   db: Db,
@@ -150,10 +150,14 @@ export async function renewLeases(
   leaseDurationMs: number,
 ): Promise<Heartbeat[]> {
   const { rows } = await sql<Heartbeat>`
+    with held as materialized (
+      select runs.id from runs
+      join unnest(${claims.map((claim) => claim.runId)}::uuid[], ${claims.map((claim) => claim.claimId)}::uuid[])
+        as claimed (run_id, claim_id) on runs.id = claimed.run_id and runs.claim_id = claimed.claim_id
+      order by runs.id for no key update of runs
+    )
     update runs set lease_expires_at = clock_timestamp() + make_interval(secs => ${leaseDurationMs / 1000})
-    from unnest(${claims.map((claim) => claim.runId)}::uuid[], ${claims.map((claim) => claim.claimId)}::uuid[])
-      as held (run_id, claim_id)
-    where runs.id = held.run_id and runs.claim_id = held.claim_id
+    from held where runs.id = held.id
     returning runs.id as "runId", runs.claim_id as "claimId", cancel_requested_at is not null as "cancelRequested"`.execute(
     db,
   );

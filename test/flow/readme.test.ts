@@ -79,7 +79,7 @@ it('asks for a key once the commands under Access are pasted, beside the service
 it('names only settings that exist, and every setting', async () => {
   const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');
   const named = new Set(
-    readme.match(/\b(?:BATON_[A-Z_]*[A-Z]|DATABASE_URL|REDIS_URL|(?:OPENAI|ANTHROPIC)_[A-Z_]*[A-Z])\b/g),
+    readme.match(/\b(?:BATON_[A-Z_]*[A-Z]|DATABASE_URL|REDIS_URL|(?:OPENAI|ANTHROPIC|OTEL)_[A-Z_]*[A-Z])\b/g),
   );
   for (const variable of named) {
     if (variable === 'BATON_CONFIG') continue;

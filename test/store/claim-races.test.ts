@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { planSettlement } from '../../src/domain/settlement.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
@@ -5,8 +6,9 @@ import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readStreamedParts } from '../../src/store/chunks.ts';
-import { claimRun, handBackRun, renewLeases } from '../../src/store/claims.ts';
+import { claimRun, type Fence, handBackRun, renewLeases } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
 import { findExpiredLeases } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { findRun } from '../../src/store/runs.ts';
@@ -14,7 +16,7 @@ import { appendChunks, moveCall, writeResponse } from '../../src/store/step-writ
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { behindLock, claimOf, goOn, openRace, type Race } from './race.ts';
+import { behindLock, claimOf, goOn, openRace, type Race, untilWaiting } from './race.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -50,6 +52,32 @@ describe('two workers and a job', () => {
     expect(again).toMatchObject({ outcome: 'claimed', epoch: lost.outcome === 'claimed' ? lost.epoch : 0 });
     expect(await renewLeases(race.db, [{ runId: job.runId, ...input }], 30_000)).toMatchObject([input]);
     expect(await roles(race)).toEqual(['user', 'assistant']);
+  });
+
+  it('heartbeat vs. heartbeat, each with the runs in an order of its own: they would wait for each other', async () => {
+    const { db } = database;
+    // The one with the greater id is stored first, and named first.
+    const ids = [newId(), newId()].sort();
+    const [least = '', most = ''] = ids;
+    const claims: Fence[] = [];
+    for (const runId of [most, least]) {
+      const race = await openRace(db);
+      const { job } = await acceptMessage(db, {
+        ...race.ref,
+        messageId: newId(),
+        content: [{ type: 'text', text: 'Go' }],
+        runId,
+      });
+      claims.push((await claimJob(db, job ?? undefined)).fence);
+    }
+    const renewed = await behindLock(db, { table: 'runs', id: least }, async () => {
+      const renewing = renewLeases(db, claims, 30_000);
+      await untilWaiting(db, 1);
+      // It waits for the first, and has none of the others.
+      await sql`select 1 from runs where id = ${most} for no key update nowait`.execute(db);
+      return { renewing };
+    });
+    expect((await renewed.renewing).map(({ runId }) => runId).sort()).toEqual(ids);
   });
 
   it('heartbeat after a lost claim reply: renewed by its own keeper, the run would be at work for ever with nobody', async () => {
