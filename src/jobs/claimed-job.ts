@@ -46,7 +46,8 @@ export async function runClaimed(
   });
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
   held.granted();
-  return inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
+  // Awaited here: at the return the claim is let go of, and nobody could stop the work or renew its lease any more.
+  return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
 }
 
 async function workOn(
