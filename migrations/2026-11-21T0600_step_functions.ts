@@ -41,6 +41,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
+      -- Written again after a lost reply.
+      if exists (select 1 from messages where id = (p_response ->> 'messageId')::uuid and finished_at is not null) then
+        return (select event_seq from sessions where id = v_session);
+      end if;
       perform baton_apply_response(v_session, p_response);
       return baton_append_events(v_session, p_run, p_events);
     end $$`.execute(db);

@@ -498,16 +498,15 @@ AS $function$
         return json_build_object('outcome', 'stale');
       end if;
       if v_run.claim_id is distinct from p_claim then
-        if v_run.claim_id is not null and v_run.lease_expires_at > clock_timestamp() then
-          return json_build_object('outcome', 'held');
-        end if;
+        -- Whether an expired lease means a lost worker is the reconciler's to judge: Postgres may have been away.
+        if v_run.claim_id is not null then return json_build_object('outcome', 'held'); end if;
         if v_run.pending_at > clock_timestamp() then
           return json_build_object('outcome', 'early',
             'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
         end if;
         if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
-        -- One that is only to be settled after a cancel waits for nobody; one whose worker hung has its slot.
-        v_needs_slot := p_tenant_limit > 0 and v_run.claim_id is null and v_run.cancel_requested_at is null;
+        -- One that is only to be settled after a cancel waits for nobody.
+        v_needs_slot := p_tenant_limit > 0 and v_run.cancel_requested_at is null;
         if v_needs_slot and not baton_take_slot(v_run, p_claim, p_tenant_limit) then
           update runs set held_back_at = clock_timestamp() where id = p_run;
           return json_build_object('outcome', 'busy');
@@ -521,8 +520,7 @@ AS $function$
           lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
           next_check_at = null,
           held_back_at = null,
-          tenant_slot = case when v_needs_slot or v_run.claim_id is not null then tenant_slot end,
-          resume_count = resume_count + case when v_run.claim_id is null then 0 else 1 end
+          tenant_slot = case when v_needs_slot then tenant_slot end
           where id = p_run returning * into v_run;
       end if;
       if p_kind = 'step' then
@@ -790,7 +788,9 @@ AS $function$
     begin
       if v_session is null then return null; end if;
       if not exists (select 1 from runs r where r.id = p_run and (r.cancel_requested_at is not null or baton_is_used_up(r))) then
-        v_view := baton_begin_step(v_session, p_run, p_message);
+        -- Asked again after a lost reply.
+        v_view := case when exists (select 1 from messages where id = p_message) then baton_view(v_session)
+          else baton_begin_step(v_session, p_run, p_message) end;
       end if;
       return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
     end $function$;
@@ -1022,6 +1022,10 @@ AS $function$
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
+      -- Written again after a lost reply.
+      if exists (select 1 from messages where id = (p_response ->> 'messageId')::uuid and finished_at is not null) then
+        return (select event_seq from sessions where id = v_session);
+      end if;
       perform baton_apply_response(v_session, p_response);
       return baton_append_events(v_session, p_run, p_events);
     end $function$;

@@ -7,8 +7,9 @@ import { exhaustedPlan } from '../domain/next-step.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
+import { whileAway } from '../jobs/while-away.ts';
 import { findOpenCompaction, roundLeftOpen } from '../store/compactions.ts';
-import { type CompactionEnd, finishMaintenance, type NewMark } from '../store/maintenance.ts';
+import { type CompactionEnd, finishMaintenance, type MaintenanceFinish, type NewMark } from '../store/maintenance.ts';
 import type { CompactionDeps, Spent } from './work.ts';
 
 type FailedEnd = Extract<CompactionEnd, { state: 'failed' | 'rejected' }>;
@@ -41,7 +42,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
         })
       : exhaustedPlan(formatId('run', scope.runId), ending.exhausted);
   const usage = compaction?.usage ?? NO_USAGE;
-  const finished = await finishMaintenance(deps.db, scope.fence, {
+  const finish: MaintenanceFinish = {
     marks: ending.marks ?? [],
     ...(compaction !== null && { compaction }),
     contextState: ending.contextState,
@@ -50,7 +51,8 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     events: [...(open === null ? [] : [roundLeftOpen(open.error)]), ...ending.events],
     next,
     nextRunId: deps.newId(),
-  });
+  };
+  const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
   if (!(await passOn(deps, scope, finished, next))) return;
   const outcome = compaction?.state ?? (ending.exhausted === undefined ? 'nothing' : 'exhausted');
   const { attempts = 0, strategy } = compaction ?? {};

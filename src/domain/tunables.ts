@@ -21,6 +21,13 @@ export const IDLE_CHUNK_TIMEOUT_MS = 120_000;
 /** Pending work that nobody claimed for this long gets a new job, unless the queue still has its own. */
 export const UNCLAIMED_GRACE_MS = 2_000;
 
+/** A query without an answer for this long is given up, and its connection with it: Postgres, or the way to it, is gone. */
+export const STORE_ANSWER_WITHIN_MS = 5_000;
+
+/** The first pause before a job tries a write again that Postgres did not take; it doubles up to the cap. */
+export const STORE_RETRY_FIRST_MS = 50;
+export const STORE_RETRY_CAP_MS = 1_000;
+
 /** How often one sweeper looks for lost work. */
 export const SWEEP_INTERVAL_MS = 1_000;
 

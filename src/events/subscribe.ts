@@ -83,18 +83,21 @@ async function* follow(
   const { db } = deps;
   const reader: Reader = { db, request, progress: createMessageProgress(), isClosed: mailbox.isClosed, last: 0 };
   yield* joinSession(reader, request.afterSeq);
-  yield* deliverCommitted(reader);
   yield* followLive(reader, mailbox, deps);
 }
 
 async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamDeps): AsyncGenerator<StreamItem, void> {
   const schedule = createStreamSchedule({ ...TIMING, ...deps.timing });
   let failingSinceMs: number | null = null;
+  // What the snapshot does not replay, and what a failed turn took from the mailbox.
+  let isBehind = true;
   while (!mailbox.isClosed()) {
     try {
-      if ((yield* takeTurn(reader, mailbox, schedule)) === 'gone') return;
+      if ((yield* takeTurn(reader, mailbox, schedule, isBehind)) === 'gone') return;
+      isBehind = false;
       failingSinceMs = null;
     } catch (error) {
+      isBehind = true;
       failingSinceMs ??= performance.now();
       if (performance.now() - failingSinceMs > MAX_READ_OUTAGE_MS) throw error;
       deps.onError?.(error);
@@ -104,14 +107,16 @@ async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamD
   }
 }
 
-/** One look at what is new. What a failed one took from the mailbox is found by the next poll. */
+/** One look at what is new. */
 async function* takeTurn(
   reader: Reader,
   mailbox: StreamMailbox,
   schedule: StreamSchedule,
+  isBehind: boolean,
 ): AsyncGenerator<StreamItem, 'gone' | 'goes-on'> {
   const { progress } = reader;
   const news = mailbox.take();
+  const reread = news.reread || isBehind;
   const polling = schedule.takePoll();
   const filling = schedule.takeFill();
   for (const event of news.previews.flatMap(progress.accept)) yield { kind: 'live', event };
@@ -120,8 +125,8 @@ async function* takeTurn(
     const seq = await readEventSeq(reader.db, reader.request.tenantId, reader.request.sessionId);
     if (seq === null) return 'gone';
   }
-  if (news.committedSeq > reader.last || wanted || news.reread || polling || filling) yield* deliverCommitted(reader);
-  if (news.reread || polling || filling) yield* fillFromStore(reader);
+  if (news.committedSeq > reader.last || wanted || reread || polling || filling) yield* deliverCommitted(reader);
+  if (reread || polling || filling) yield* fillFromStore(reader);
   schedule.planFill(progress.hasGap());
   return 'goes-on';
 }

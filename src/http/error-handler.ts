@@ -21,7 +21,7 @@ export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEn
 
 function toProblem(error: unknown): ProblemError {
   if (error instanceof ProblemError) return error;
-  if (error instanceof BatonError) {
+  if (error instanceof BatonError && error.code !== 'store_unavailable') {
     const errors = error.code === 'agent_not_found' ? [{ path: 'agent', message: error.message }] : [];
     return new ProblemError(error.code, error.message, { errors, cause: error });
   }

@@ -36,6 +36,8 @@ export type HeldClaim = Disposable &
      * heartbeat that was answered: then no tool starts and nothing is published.
      */
     mayAct: () => boolean;
+    /** Resolves at the next answered heartbeat that has this claim, and when it is stopped. */
+    renewed: () => Promise<void>;
   }>;
 
 export type ClaimKeeper = AsyncDisposable &
@@ -55,6 +57,7 @@ type Entry = {
   granted: boolean;
   stopped: StopKind | null;
   heldUntilMs: number;
+  renewal: PromiseWithResolvers<void>;
 };
 
 /** Keeps the leases of the runs in hand alive: one heartbeat for all of them, which also brings back cancel requests. */
@@ -86,6 +89,7 @@ export async function createClaimKeeper(
         granted: false,
         stopped: null,
         heldUntilMs: performance.now() + leaseDurationMs,
+        renewal: Promise.withResolvers(),
       };
       entries.add(entry);
       if (ending !== null) stop(entry, ending);
@@ -98,6 +102,7 @@ export async function createClaimKeeper(
         stop: (kind) => stop(entry, kind),
         stopped: () => entry.stopped,
         mayAct: () => entry.stopped !== 'lost' && performance.now() < entry.heldUntilMs,
+        renewed: () => (entry.stopped === null ? entry.renewal.promise : Promise.resolve()),
         [Symbol.dispose]: () => void entries.delete(entry),
       };
     },
@@ -118,6 +123,13 @@ function stop(entry: Entry, kind: StopKind): void {
   if (entry.stopped !== null) return;
   entry.stopped = kind;
   entry.controller.abort(new StepStopped(kind));
+  entry.renewal.resolve();
+}
+
+function renew(entry: Entry, heldUntilMs: number): void {
+  entry.heldUntilMs = heldUntilMs;
+  entry.renewal.resolve();
+  entry.renewal = Promise.withResolvers();
 }
 
 async function beat(
@@ -129,7 +141,7 @@ async function beat(
   const sent = [...entries].filter((entry) => entry.granted);
   if (sent.length === 0) return;
   try {
-    const answers = await within(leaseDurationMs, renewLeases(options.db, sent, leaseDurationMs));
+    const answers = await within(leaseDurationMs / 2, renewLeases(options.db, sent, leaseDurationMs));
     const byClaim = new Map(answers.map((answer) => [answer.claimId, answer]));
     for (const entry of sent) {
       const answer = byClaim.get(entry.claimId);
@@ -140,7 +152,7 @@ async function beat(
         stop(entry, 'lost');
         continue;
       }
-      entry.heldUntilMs = sentAtMs + leaseDurationMs;
+      renew(entry, sentAtMs + leaseDurationMs);
       if (answer.cancelRequested) stop(entry, 'cancelled');
     }
   } catch (error) {
@@ -148,7 +160,7 @@ async function beat(
   }
 }
 
-/** A heartbeat without an answer must not keep the next one from being sent: its connection may be dead. */
+/** A heartbeat without an answer must not keep the next one from being sent within the lease: its connection may be dead. */
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error('no answer to the heartbeat')), limitMs);

@@ -7,12 +7,14 @@ import { toSafeError } from '../runtime/log.ts';
 import { failActiveSpan } from '../runtime/tracing.ts';
 import { type Claim, type ClaimedRun, claimRun, handBackRun } from '../store/claims.ts';
 import { failClaimedRun } from '../store/run-failure.ts';
+import { isStoreAway } from '../store/store-away.ts';
 import { admitNext } from './admit.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
 import { enqueue } from './pass-on.ts';
+import { whileAway } from './while-away.ts';
 
 /** A run that needs a newer worker goes back for this long: newer ones have it by then. */
 const ENGINE_RETRY_MS = 5_000;
@@ -24,7 +26,7 @@ export type ClaimedWork = (scope: JobScope, claim: ClaimedRun, messageId: string
  * Claims the run of a job, does the work and lets go of it, whatever comes of the work. A job for which there is nothing
  * to do is acknowledged; what is stopped by a shutdown is handed back. An error of our own or of the configuration ends
  * the run, typed.
- * @throws what the database throws when it is away: the run stays claimed and is recovered
+ * @throws what the database throws when it is away for longer than the process lives: the run stays claimed and is recovered
  */
 export async function runClaimed(
   deps: JobDeps,
@@ -36,14 +38,16 @@ export async function runClaimed(
   using held = deps.claims.hold(job.runId, deps.newId());
   // The process is ending, or the queue has given the job to somebody else: not ours to begin.
   if (held.stopped() !== null || jobSignal.aborted) return { outcome: 'later', delayMs: 0 };
-  const claim = await claimRun(deps.db, {
-    job,
-    claimId: held.claimId,
-    workerId: deps.workerId,
-    leaseDurationMs: deps.claims.leaseDurationMs,
-    tenantConcurrency: deps.tenantConcurrency ?? 0,
-    messageId,
-  });
+  const claim = await whileAway(held, () =>
+    claimRun(deps.db, {
+      job,
+      claimId: held.claimId,
+      workerId: deps.workerId,
+      leaseDurationMs: deps.claims.leaseDurationMs,
+      tenantConcurrency: deps.tenantConcurrency ?? 0,
+      messageId,
+    }),
+  );
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
   held.granted();
   // Awaited here: at the return the claim is let go of, and nobody could stop the work or renew its lease any more.
@@ -102,16 +106,24 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
     if (scope.held.stopped() !== 'shutdown') deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
     return;
   }
+  if (isStoreAway(error)) return handBackAfterOutage(deps, scope, error);
   if (!(error instanceof BatonError)) throw error;
   const record = toErrorRecord(error);
   failActiveSpan(record.code);
   deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
-  const seq = await failClaimedRun(deps.db, scope.fence, scope.sessionId, record);
+  const seq = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, scope.sessionId, record));
   if (seq === null) return;
   scope.ended.failure = record.code;
   deps.bus.announce(scope.sessionId, seq);
   const { runId, sessionId } = scope;
   deps.log('info', { event: 'run_ended', runId, sessionId, status: 'failed', reason: record.code });
+}
+
+/** Postgres went away where the job cannot just go on: it begins again from what is durable, and nothing is counted. */
+async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
+  if (scope.held.stopped() === 'shutdown') return;
+  if (scope.held.stopped() === 'lost') throw error;
+  await whileAway(scope.held, () => handBack(deps, scope));
 }
 
 async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {

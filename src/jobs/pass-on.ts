@@ -20,6 +20,8 @@ export async function passOn(
     deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
     return false;
   }
+  // The claim went with the commit: a heartbeat that misses it meanwhile has found nothing.
+  scope.held[Symbol.dispose]();
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
   if ('status' in branch) noteEnd(deps, scope, branch);

@@ -8,10 +8,11 @@ import { runClaimed } from '../jobs/claimed-job.ts';
 import type { JobDeps } from '../jobs/job-deps.ts';
 import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
+import { whileAway } from '../jobs/while-away.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { inSpan } from '../runtime/tracing.ts';
 import type { StepDeps } from '../step/deps.ts';
-import { finishMaintenance } from '../store/maintenance.ts';
+import { finishMaintenance, type MaintenanceFinish } from '../store/maintenance.ts';
 
 /** What a prune needs of the world: no model is called, but its limits and its tools decide what is due. */
 export type PruneDeps = JobDeps & RulerDeps & Pick<StepDeps, 'models' | 'toolsOf'>;
@@ -54,7 +55,7 @@ function nothingDone({ contextState }: JobScope): PruneJobPlan {
 async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): Promise<void> {
   const { runId, runKind, stepNo } = scope;
   const next = planAfterMaintenance({ runId, runKind, stepNo, goesOnWith: plan.goesOnWith });
-  const finished = await finishMaintenance(deps.db, scope.fence, {
+  const finish: MaintenanceFinish = {
     marks: plan.marks,
     contextState: plan.contextState,
     usage: NO_USAGE,
@@ -62,7 +63,8 @@ async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): P
     events: plan.events,
     next,
     nextRunId: deps.newId(),
-  });
+  };
+  const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
   if (!(await passOn(deps, scope, finished, next))) return;
   const measured = { prunedCount: plan.marks.length, savedTokens: plan.savedTokens, durationMs: durationMs(scope) };
   deps.log('info', { event: 'prune_finished', ...logFields(scope), ...measured });

@@ -49,6 +49,9 @@ const MAX_STALLED_COUNT = 1_000_000;
 /** Without an answer for this long a call is given up: the reconciler adds the job later, nobody waits. */
 const ANSWER_WITHIN_MS = 5_000;
 
+/** How soon a worker asks its queue again after a failure: BullMQ's own 15 s would outlast most outages. */
+const RETRY_AFTER_MS = 1_000;
+
 /** BullMQ's queues over Redis, or over Postgres where there is no Redis. */
 export function createJobQueues(options: QueueOptions): JobQueues {
   return options.backend === 'redis' ? redisQueues(options) : postgresQueues(options);
@@ -81,6 +84,8 @@ function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>)
     schema: QUEUE_SCHEMA,
     max: options.maxConnections ?? 4,
     keepAlive: true,
+    connectionTimeoutMillis: ANSWER_WITHIN_MS,
+    query_timeout: ANSWER_WITHIN_MS,
   };
   return openQueues<PostgresConnectionOptions>({
     backend: 'postgres',
@@ -191,6 +196,7 @@ async function startConsumer<Connection>(
     ...transport.prefix,
     concurrency,
     maxStalledCount: MAX_STALLED_COUNT,
+    runRetryDelay: RETRY_AFTER_MS,
   };
   const worker = new Worker(QUEUE_NAMES[kind], process, options as never, transport.factory as never);
   worker.on('error', (error) =>

@@ -20,7 +20,10 @@ import {
   redispatch,
   type UnclaimedRun,
 } from '../store/lost-work.ts';
+import { isStoreAway } from '../store/store-away.ts';
 import { type RecoveryDeps, takeBack } from './take-back.ts';
+
+export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }>;
 
 export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void> }>;
 
@@ -29,18 +32,20 @@ export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void>
  * the waits that nobody answered in time.
  * Because of it the queue owns nothing and may be emptied at any moment. One process sweeps at a time.
  */
-export function startReconciler(deps: RecoveryDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
+export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
+  const leases = watchLeases(deps);
   let sweeping: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   const sweep = async (): Promise<void> => {
     try {
-      await recoverExpiredLeases(deps);
+      await leases.recover();
       await recoverUnclaimed(deps);
       await admitEverywhere(deps);
       await expireWaits(deps);
       await forgetExpiredKeys(deps.db, SWEEP_LIMIT);
     } catch (error) {
+      if (isStoreAway(error)) leases.holdOff();
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
     }
   };
@@ -70,10 +75,25 @@ async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
   for (const tenantId of await findHeldBackTenants(deps.db)) await admitNext(deps, tenantId);
 }
 
-async function recoverExpiredLeases(deps: RecoveryDeps): Promise<void> {
-  for (const run of await findExpiredLeases(deps.db, SWEEP_LIMIT)) {
-    await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');
-  }
+/**
+ * Takes back the runs of expired leases. While Postgres is away nobody can renew any: after an outage everybody has a
+ * whole lease to say that he lives before one counts as expired.
+ */
+function watchLeases(deps: ReconcilerDeps): { recover: () => Promise<void>; holdOff: () => void } {
+  let wasAway = false;
+  let judgedFromMs = Number.NEGATIVE_INFINITY;
+  return {
+    async recover() {
+      const expired = await findExpiredLeases(deps.db, SWEEP_LIMIT);
+      if (wasAway) judgedFromMs = performance.now() + deps.leaseDurationMs;
+      wasAway = false;
+      if (performance.now() < judgedFromMs) return;
+      for (const run of expired) await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');
+    },
+    holdOff() {
+      wasAway = true;
+    },
+  };
 }
 
 /** Runs that waited for answers longer than they may go on without them. */

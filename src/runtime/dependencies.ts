@@ -8,6 +8,7 @@ import { createModels } from '../agents/providers.ts';
 import type { ToolLimits } from '../agents/tool-sources.ts';
 import type { ModelEntry, ModelOverride } from '../domain/context/model-registry.ts';
 import { BatonError } from '../domain/errors.ts';
+import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { createPostgresBus } from '../events/postgres-bus.ts';
@@ -84,10 +85,11 @@ export async function openDependencies(config: Config, options: DependencyOption
   const db = openDatabase({
     connectionString: databaseUrl,
     maxConnections: config.databaseConnections,
+    answerWithinMs: STORE_ANSWER_WITHIN_MS,
     onConnectionError: (error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
   });
   stack.defer(() => db.destroy());
-  await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
+  await prepareSchema(databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(openQueues(config, databaseUrl, log));
   const health = openHealth(db, jobs, stack);
@@ -147,7 +149,11 @@ async function startEmbedded(config: Config, log: Log, stack: AsyncDisposableSta
   return postgres.connectionString;
 }
 
-async function prepareSchema(db: Db, databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
+async function prepareSchema(databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  // A migration may take its time, and wait for that of another process: nothing bounds its answers.
+  const db = openDatabase({ connectionString: databaseUrl, maxConnections: 2 });
+  stack.defer(() => db.destroy());
   if (!migrate) {
     const pending = await pendingMigrations(db);
     if (pending.length === 0) return;

@@ -55,7 +55,7 @@ export async function startJobWorker(
     random: Math.random,
     traceContent: config.traceContent,
   };
-  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency }));
+  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs }));
   if (config.retentionDays > 0) stack.use(startRetention({ db, log }, config.retentionDays));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {

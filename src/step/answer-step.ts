@@ -6,6 +6,7 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { AskedCall } from '../domain/required-action.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
+import { whileAway } from '../jobs/while-away.ts';
 import { appendChunks, writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
 import { findAskedCalls } from './asked-calls.ts';
@@ -32,7 +33,7 @@ import { createWindowGuard, type WindowGuard } from './window-guard.ts';
 export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<void> {
   const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
   if (limit !== null) return endAtLimit(deps, scope, begun.messageId, limit);
-  const context = await assessStep(deps, scope, begun);
+  const context = await whileAway(scope.held, () => assessStep(deps, scope, begun));
   const { decision, ruler, tools, resolved } = context;
   const { messageId } = begun;
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
@@ -146,7 +147,8 @@ async function writeWholeResponse(answering: Answering, response: ModelResponse)
   const { deps, scope, runner } = answering;
   runner.expect(response.parts);
   const events = responseEvents(answering, response);
-  const seq = await writeResponse(deps.db, scope.fence, toWrite(answering, response), events);
+  const write = () => writeResponse(deps.db, scope.fence, toWrite(answering, response), events);
+  const seq = await whileAway(scope.held, write);
   if (seq === null) {
     scope.held.stop('lost');
     throw new BatonError('fenced', 'another worker has the run');

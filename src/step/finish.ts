@@ -6,7 +6,8 @@ import { planNext, type StepOutcome } from '../domain/next-step.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
-import { finishStep, type ResponseWrite } from '../store/step-writes.ts';
+import { whileAway } from '../jobs/while-away.ts';
+import { finishStep, type ResponseWrite, type StepFinish } from '../store/step-writes.ts';
 import type { StepDeps } from './deps.ts';
 
 export type StepEnding = Readonly<{
@@ -48,7 +49,7 @@ export async function endStep(
     ...limitOf(scope, ending),
   });
   const events = [...ending.events, ...completedEvents(scope, ending)];
-  const finished = await finishStep(deps.db, scope.fence, {
+  const finish: StepFinish = {
     ...(ending.response === undefined ? {} : { response: ending.response }),
     usage: isPaid ? NO_USAGE : ending.usage,
     costUsd: isPaid ? 0 : (ending.costUsd ?? 0),
@@ -58,7 +59,8 @@ export async function endStep(
     events,
     next,
     nextRunId: deps.newId(),
-  });
+  };
+  const finished = await whileAway(scope.held, () => finishStep(deps.db, scope.fence, finish));
   if (!(await passOn(deps, scope, finished, next)) || finished === null) return 'fenced';
   const { branch } = finished;
   const measured = { finishReason, toolCalls, durationMs: durationMs(scope) };

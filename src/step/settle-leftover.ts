@@ -10,6 +10,7 @@ import { callKeyOf } from '../domain/tool-call.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { whileAway } from '../jobs/while-away.ts';
 import { readStreamedParts } from '../store/chunks.ts';
 import { readLeftover } from '../store/messages.ts';
 import { writeResponse } from '../store/step-writes.ts';
@@ -114,7 +115,8 @@ async function runAgain(
 
 async function supersede(deps: StepDeps, scope: JobScope, messageId: string): Promise<void> {
   const response = { messageId, parts: [], superseded: true };
-  const seq = await writeResponse(deps.db, scope.fence, response, [resetEvent(scope, messageId)]);
+  const write = () => writeResponse(deps.db, scope.fence, response, [resetEvent(scope, messageId)]);
+  const seq = await whileAway(scope.held, write);
   if (seq === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, seq);
 }

@@ -7,6 +7,7 @@ import { CANCELLED_BEFORE_START, GIVEN_UP, type GivenCall } from '../domain/sett
 import { callKeyOf, type ToolCallState } from '../domain/tool-call.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../domain/tunables.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { whileAway } from '../jobs/while-away.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
 import { type CallMove, moveCall } from '../store/step-writes.ts';
 import { sanitizeOutput } from '../tools/sanitize-output.ts';
@@ -40,9 +41,11 @@ export type ToolRunner = Readonly<{
   stillRan: () => readonly string[];
 }>;
 
-function mayStart(scope: JobScope): 'yes' | 'cancelled' | 'no' {
-  if (scope.held.stopped() === 'cancelled') return 'cancelled';
-  return scope.held.stopped() === null && scope.held.mayAct() ? 'yes' : 'no';
+/** Past the lease nobody knows whose run it is: a tool starts when a heartbeat has brought the answer. */
+async function mayStart({ held }: JobScope): Promise<'yes' | 'cancelled' | 'no'> {
+  while (held.stopped() === null && !held.mayAct()) await held.renewed();
+  if (held.stopped() === 'cancelled') return 'cancelled';
+  return held.stopped() === null ? 'yes' : 'no';
 }
 
 /**
@@ -64,7 +67,11 @@ export function createToolRunner(
   const stillRan: string[] = [];
 
   const commit = async (move: CallMove): Promise<'moved' | 'cancelled'> => {
-    const moved = await moveCall(deps.db, scope.fence, move);
+    const moved = await whileAway(scope.held, async (isRepeated) => {
+      const answer = await moveCall(deps.db, scope.fence, move);
+      // The first try was committed, and its answer was lost.
+      return isRepeated && answer.outcome === 'refused' ? ({ outcome: 'moved', eventSeq: null } as const) : answer;
+    });
     if (moved.outcome === 'lost') {
       scope.held.stop('lost');
       throw new BatonError('fenced', 'another worker has the run');
@@ -72,7 +79,7 @@ export function createToolRunner(
     if (moved.outcome === 'refused') {
       throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
     }
-    if (moved.outcome === 'moved') deps.bus.announce(scope.sessionId, moved.eventSeq);
+    if (moved.outcome === 'moved' && moved.eventSeq !== null) deps.bus.announce(scope.sessionId, moved.eventSeq);
     return moved.outcome;
   };
   const finish = async (call: PlacedCall, from: ToolCallState, outcome: CallOutcome): Promise<ToolOutput> => {
@@ -94,7 +101,7 @@ export function createToolRunner(
     if ((await commit({ messageId, index, from: [open], to: 'running', events: [] })) === 'cancelled') {
       return cancel(call, open);
     }
-    const allowed = mayStart(scope);
+    const allowed = await mayStart(scope);
     if (allowed === 'yes') return 'begun';
     if (allowed === 'cancelled') return cancel(call, 'running');
     if (scope.held.stopped() !== 'lost') await commit({ messageId, index, from: ['running'], to: open, events: [] });
@@ -102,7 +109,7 @@ export function createToolRunner(
   };
   const runCall = async (call: PlacedCall): Promise<ToolOutput> => {
     const open: ToolCallState = call.part.state === 'pending' ? 'pending' : 'unknown';
-    const allowed = mayStart(scope);
+    const allowed = await mayStart(scope);
     if (allowed === 'cancelled') return cancel(call, open);
     if (allowed === 'no') throw new BatonError('fenced', 'the step was stopped before the call');
     const tool = tools.get(call.part.toolName);

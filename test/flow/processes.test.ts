@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readEvents } from '../../src/store/events.ts';
@@ -7,15 +6,11 @@ import { listMessages } from '../../src/store/messages.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
 
 /** A short lease, so that a dead worker is noticed within the test. */
 const LEASE = { BATON_LEASE_DURATION_MS: '1500', BATON_HEARTBEAT_INTERVAL_MS: '300' };
-
-async function temporaryFolder(): Promise<AsyncDisposable & { path: string }> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'baton-flow-'));
-  return { path: folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
-}
 
 describe.each(availableBackends())('worker processes on %s', (backend) => {
   it('complete the run of a worker that was killed in mid-stream, without a trace of the broken answer', async () => {

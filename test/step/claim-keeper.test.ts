@@ -72,7 +72,7 @@ describe('the claim of a step', () => {
       }>`select clock_timestamp() > ${first.lease_expires_at} as over`.execute(db);
       return rows[0]?.over === true;
     }, 'the first lease is over');
-    await using reconciler = startReconciler({ db, jobs, bus, log }, 600_000);
+    await using reconciler = startReconciler({ db, jobs, bus, log, leaseDurationMs: 600_000 }, 600_000);
     await reconciler.sweep();
     expect(await claim.executeTakeFirstOrThrow()).toMatchObject({ claim_id: first.claim_id, epoch: first.epoch });
     expect(signal.aborted).toBe(false);

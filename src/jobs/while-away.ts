@@ -1,0 +1,25 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { STORE_RETRY_CAP_MS, STORE_RETRY_FIRST_MS } from '../domain/tunables.ts';
+import { isStoreAway } from '../store/store-away.ts';
+import type { HeldClaim } from './claim-keeper.ts';
+
+/**
+ * Carries out one write of a claimed job, and again for as long as Postgres is away: what the job did is worth waiting
+ * for, and its claim is renewed by heartbeats even after its lease. A write may be committed although its answer was lost,
+ * so that it has to be one that does no harm twice: fenced by what it commits, or the same as before. `isRepeated` says
+ * that an earlier try has failed.
+ * @throws what `write` throws for other reasons, and at once when the claim is lost or the process ends
+ */
+export async function whileAway<T>(
+  held: Pick<HeldClaim, 'stopped'>,
+  write: (isRepeated: boolean) => Promise<T>,
+): Promise<T> {
+  for (let failures = 0; ; failures += 1) {
+    try {
+      return await write(failures > 0);
+    } catch (error) {
+      if (!isStoreAway(error) || held.stopped() === 'lost' || held.stopped() === 'shutdown') throw error;
+      await delay(Math.min(STORE_RETRY_FIRST_MS * 2 ** failures, STORE_RETRY_CAP_MS), undefined, { ref: false });
+    }
+  }
+}

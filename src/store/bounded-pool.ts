@@ -1,0 +1,45 @@
+import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
+import type pg from 'pg';
+import { BatonError } from '../domain/errors.ts';
+
+/**
+ * A pool whose queries are answered in a bounded time or reject with `store_unavailable`. A connection that owes an answer
+ * is closed and never used again: the network may have swallowed it without a word, and pg would let every later query
+ * wait behind the first.
+ */
+export function boundAnswers(pool: pg.Pool, answerWithinMs: number): PostgresPool {
+  return {
+    options: pool.options,
+    end: () => pool.end(),
+    connect: async () => boundClient(await pool.connect(), answerWithinMs),
+  };
+}
+
+function boundClient(client: pg.PoolClient, answerWithinMs: number): PostgresPoolClient {
+  let isSilent = false;
+
+  async function ask(text: string, values: readonly unknown[]): Promise<pg.QueryResult> {
+    if (isSilent) throw silence();
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      isSilent = true;
+      late.reject(silence());
+    }, answerWithinMs);
+    try {
+      return await Promise.race([client.query(text, [...values]), late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  function query<R>(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<R>>;
+  function query<R>(cursor: PostgresCursor<R>): PostgresCursor<R>;
+  function query(text: unknown, values: readonly unknown[] = []): unknown {
+    if (typeof text !== 'string') throw new Error('a bounded connection has no cursors');
+    return ask(text, values);
+  }
+
+  const silence = (): BatonError =>
+    new BatonError('store_unavailable', `Postgres did not answer within ${answerWithinMs} ms`);
+  return { query, release: (destroy) => client.release(destroy === true || isSilent) };
+}
