@@ -8,5 +8,5 @@ await runProcess(
     stack.use(await startJobWorker(deps));
     return stack.use(await startApi(deps)).url;
   },
-  { migrate: true },
+  { migrate: true, jobKinds: 3 },
 );

@@ -7,5 +7,5 @@ await runProcess(
     stack.use(await startJobWorker(deps, ['step']));
     return undefined;
   },
-  { migrate: false },
+  { migrate: false, jobKinds: 1 },
 );

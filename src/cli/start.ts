@@ -15,5 +15,5 @@ await runProcess(
     console.error(`Baton answers at ${url} (documentation: ${url}/docs). Ctrl-C ends it.`);
     return url;
   },
-  { migrate: true, environment },
+  { migrate: true, jobKinds: 3, environment },
 );

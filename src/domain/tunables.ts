@@ -18,6 +18,9 @@ export const FIRST_CHUNK_TIMEOUT_MS = 300_000;
 /** A stream that has been silent for this long has stalled. */
 export const IDLE_CHUNK_TIMEOUT_MS = 120_000;
 
+/** An answer that takes longer than this is given up, however lively its stream is. */
+export const STEP_TIMEOUT_MS = 1_800_000;
+
 /** Pending work that nobody claimed for this long gets a new job, unless the queue still has its own. */
 export const UNCLAIMED_GRACE_MS = 2_000;
 

@@ -49,6 +49,9 @@ const MAX_STALLED_COUNT = 1_000_000;
 /** Without an answer for this long a call is given up: the reconciler adds the job later, nobody waits. */
 const ANSWER_WITHIN_MS = 5_000;
 
+/** Connections of each queue, and of each worker, on BullMQ's Postgres backend. */
+export const QUEUE_POOL_CONNECTIONS = 4;
+
 /** How soon a worker asks its queue again after a failure: BullMQ's own 15 s would outlast most outages. */
 const RETRY_AFTER_MS = 1_000;
 
@@ -82,7 +85,7 @@ function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>)
   const connection: PostgresConnectionOptions = {
     connectionString: options.connectionString,
     schema: QUEUE_SCHEMA,
-    max: options.maxConnections ?? 4,
+    max: options.maxConnections ?? QUEUE_POOL_CONNECTIONS,
     keepAlive: true,
     connectionTimeoutMillis: ANSWER_WITHIN_MS,
     query_timeout: ANSWER_WITHIN_MS,

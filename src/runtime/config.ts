@@ -7,6 +7,7 @@ import {
   HEARTBEAT_INTERVAL_MS,
   IDLE_CHUNK_TIMEOUT_MS,
   LEASE_DURATION_MS,
+  STEP_TIMEOUT_MS,
 } from '../domain/tunables.ts';
 
 /** Variables are text, so digits count as a number; nothing else does, unlike with a coercion. */
@@ -70,6 +71,8 @@ const configSchema = z.strictObject({
   /** How long a model may be silent before its first chunk, and between two; then the call is tried again. */
   firstChunkTimeoutMs: wholeNumber(100, 3_600_000).default(FIRST_CHUNK_TIMEOUT_MS),
   idleChunkTimeoutMs: wholeNumber(100, 3_600_000).default(IDLE_CHUNK_TIMEOUT_MS),
+  /** How long a model's whole answer may take; then the call is tried again. */
+  stepTimeoutMs: wholeNumber(100, 86_400_000).default(STEP_TIMEOUT_MS),
   /** Time that running steps get on SIGTERM before they are handed back. */
   shutdownGraceMs: wholeNumber(0, 3_600_000).default(10_000),
   /** Where `/livez`, `/readyz` and `/metrics` are served, besides the API if there is one. Without it they are not. */
@@ -138,6 +141,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   heartbeatIntervalMs: 'BATON_HEARTBEAT_INTERVAL_MS',
   firstChunkTimeoutMs: 'BATON_FIRST_CHUNK_TIMEOUT_MS',
   idleChunkTimeoutMs: 'BATON_IDLE_CHUNK_TIMEOUT_MS',
+  stepTimeoutMs: 'BATON_STEP_TIMEOUT_MS',
   shutdownGraceMs: 'BATON_SHUTDOWN_GRACE_MS',
   metricsPort: 'BATON_METRICS_PORT',
   adminReadOnly: 'BATON_ADMIN_READ_ONLY',

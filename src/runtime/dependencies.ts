@@ -30,6 +30,7 @@ import { createSessionTools } from '../tools/session-tools.ts';
 import type { Tool } from '../tools/tool.ts';
 import { workspaceLimitsOf } from '../tools/workspace/workspace-limits.ts';
 import { createWorkspaceTools } from '../tools/workspace/workspace-tools.ts';
+import { checkConnections } from './check-connections.ts';
 import type { Config } from './config.ts';
 import { watchEventLoop } from './event-loop-watch.ts';
 import { createHealth, type Health } from './health.ts';
@@ -61,6 +62,8 @@ export type Dependencies = AsyncDisposable &
 export type DependencyOptions = Readonly<{
   /** Bring the schema up to date at the start; otherwise a database that is behind is refused. */
   migrate: boolean;
+  /** Kinds of jobs that the process works on, for the count of its connections; left out, nothing is counted. */
+  jobKinds?: number;
   log?: Log;
   /** Agents in place of those of the folder. */
   agents?: AgentCatalogue;
@@ -89,6 +92,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     onConnectionError: (error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
   });
   stack.defer(() => db.destroy());
+  if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
   await prepareSchema(databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(openQueues(config, databaseUrl, log));

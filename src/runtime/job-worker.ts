@@ -45,7 +45,11 @@ export async function startJobWorker(
     await registerPresence({ db, connectionString: deps.databaseUrl, workerId, heartbeatIntervalMs, log }),
   );
   const claims = stack.use(await createClaimKeeper({ db, bus, log, leaseDurationMs, heartbeatIntervalMs }));
-  const modelTimeouts = { firstChunkMs: config.firstChunkTimeoutMs, idleChunkMs: config.idleChunkTimeoutMs };
+  const modelTimeouts = {
+    firstChunkMs: config.firstChunkTimeoutMs,
+    idleChunkMs: config.idleChunkTimeoutMs,
+    wholeStepMs: config.stepTimeoutMs,
+  };
   const workDeps: CompactionDeps = {
     ...deps,
     workerId,

@@ -26,6 +26,8 @@ export type LogEvent =
     }>
   | Readonly<{ event: 'process_stopping'; signal: string }>
   | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
+  /** The process may open more connections than Postgres has left at this moment. */
+  | Readonly<{ event: 'connections_scarce'; needed: number; allowed: number; inUse: number }>
   | Readonly<{ event: 'migrations_applied'; names: readonly string[] }>
   /** `waitedMs`: since the work was due. */
   | (Readonly<{

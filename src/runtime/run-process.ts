@@ -15,7 +15,7 @@ export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<
 export async function runProcess(
   name: string,
   role: Role,
-  options: Readonly<{ migrate: boolean; environment?: NodeJS.ProcessEnv }>,
+  options: Readonly<{ migrate: boolean; jobKinds: number; environment?: NodeJS.ProcessEnv }>,
 ): Promise<void> {
   const stopped = nextSignal();
   try {

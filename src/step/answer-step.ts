@@ -24,6 +24,7 @@ import { createTextPreview, previewThinking } from './previews.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
 import { createTextStream } from './text-stream.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner.ts';
+import type { ModelTimeouts } from './watchdog.ts';
 import { createWindowGuard, type WindowGuard } from './window-guard.ts';
 
 /**
@@ -53,7 +54,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   previewThinking(answering);
   const preview = createTextPreview(answering);
   const writing: { promise: Promise<void> | null; asked: readonly AskedCall[] } = { promise: null, asked: [] };
-  const limits = { timeouts: deps.modelTimeouts, maxOutputTokens, windowSignal: guard.signal };
+  const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
   const result = await inModelSpan(tracedRequest(answering, begun.view), async (span) => {
     const called = await callModel(scope, resolved, begun.view, tools, limits, {
       onText(type, partIndex, delta) {
@@ -121,6 +122,10 @@ function tracedAnswer({ finishReason, usage, parts }: ModelResponse): TracedAnsw
 
 function whyBroken({ end }: ModelCallResult): string {
   return end.kind === 'failed' ? toModelFailure(end.error).class : end.kind;
+}
+
+function timeoutsOf({ modelTimeouts }: StepDeps, { agent }: JobScope): ModelTimeouts {
+  return { ...modelTimeouts, wholeStepMs: agent.limits.stepTimeoutMs ?? modelTimeouts.wholeStepMs };
 }
 
 /** The answer is stopped near the end of the window, once per step; never where nothing may or can be compacted. */

@@ -1,14 +1,16 @@
-/** How long a model may be silent. */
+/** How long a model may be silent, and how long its answer may take. */
 export type ModelTimeouts = Readonly<{
   /** Before the first sign of an answer: reasoning models think in silence. */
   firstChunkMs: number;
   /** Between two signs of it. */
   idleChunkMs: number;
+  /** For the whole answer of one step, however lively it is. */
+  wholeStepMs: number;
 }>;
 
 export type Watchdog = Disposable &
   Readonly<{
-    /** Aborted, with a `TimeoutError`, when the model was silent for too long. */
+    /** Aborted, with a `TimeoutError`, when the model was silent for too long, or its answer took too long. */
     signal: AbortSignal;
     /** The stream showed a sign of life. */
     heard: () => void;
@@ -20,18 +22,21 @@ export type Watchdog = Disposable &
     elapsedMs: () => number;
   }>;
 
-/** Watches over one model call: a stream that stalls would otherwise hold its run for ever. */
+/** Watches over one model call: a stream that stalls, or trickles on without an end, would otherwise hold its run for ever. */
 export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
   const controller = new AbortController();
   const startedAtMs = performance.now();
   const elapsedMs = (): number => performance.now() - startedAtMs;
   let firstChunkMs: number | null = null;
   let resting = false;
-  const expire = (): void => controller.abort(new DOMException('the model was silent for too long', 'TimeoutError'));
-  let timer = setTimeout(expire, timeouts.firstChunkMs);
+  const expire = (what: string): void => controller.abort(new DOMException(what, 'TimeoutError'));
+  const tooSilent = (): void => expire('the model was silent for too long');
+  let timer = setTimeout(tooSilent, timeouts.firstChunkMs);
+  const whole = setTimeout(() => expire('the answer took too long'), timeouts.wholeStepMs);
   const rest = (): void => {
     resting = true;
     clearTimeout(timer);
+    clearTimeout(whole);
   };
   return {
     signal: controller.signal,
@@ -39,7 +44,7 @@ export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
       firstChunkMs ??= elapsedMs();
       if (resting) return;
       clearTimeout(timer);
-      timer = setTimeout(expire, timeouts.idleChunkMs);
+      timer = setTimeout(tooSilent, timeouts.idleChunkMs);
     },
     rest,
     firstChunkMs: () => firstChunkMs,

@@ -9,6 +9,7 @@ import {
   HEARTBEAT_INTERVAL_MS,
   IDLE_CHUNK_TIMEOUT_MS,
   LEASE_DURATION_MS,
+  STEP_TIMEOUT_MS,
 } from '../../src/domain/tunables.ts';
 import { loadConfig } from '../../src/runtime/config.ts';
 
@@ -58,6 +59,7 @@ const EVERY_VARIABLE = [
   ['BATON_HEARTBEAT_INTERVAL_MS', '1000', 'heartbeatIntervalMs', 1_000],
   ['BATON_FIRST_CHUNK_TIMEOUT_MS', '60000', 'firstChunkTimeoutMs', 60_000],
   ['BATON_IDLE_CHUNK_TIMEOUT_MS', '100', 'idleChunkTimeoutMs', 100],
+  ['BATON_STEP_TIMEOUT_MS', '600000', 'stepTimeoutMs', 600_000],
   ['BATON_SHUTDOWN_GRACE_MS', '0', 'shutdownGraceMs', 0],
   ['BATON_ADMIN_READ_ONLY', 'false', 'adminReadOnly', false],
   ['BATON_TRACE_CONTENT', 'true', 'traceContent', true],
@@ -97,6 +99,7 @@ describe('the configuration', () => {
       heartbeatIntervalMs: HEARTBEAT_INTERVAL_MS,
       firstChunkTimeoutMs: FIRST_CHUNK_TIMEOUT_MS,
       idleChunkTimeoutMs: IDLE_CHUNK_TIMEOUT_MS,
+      stepTimeoutMs: STEP_TIMEOUT_MS,
       shutdownGraceMs: 10_000,
       adminReadOnly: true,
       traceContent: false,

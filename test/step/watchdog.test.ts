@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createWatchdog } from '../../src/step/watchdog.ts';
 
-const TIMEOUTS = { firstChunkMs: 1_000, idleChunkMs: 100 };
+const TIMEOUTS = { firstChunkMs: 1_000, idleChunkMs: 100, wholeStepMs: 10_000 };
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -27,6 +27,17 @@ it('gives up a model that never begins', () => {
   using watchdog = createWatchdog(TIMEOUTS);
   vi.advanceTimersByTime(1_000);
   expect(watchdog.signal.aborted).toBe(true);
+});
+
+it('gives up an answer that trickles on without an end', () => {
+  using watchdog = createWatchdog(TIMEOUTS);
+  for (let elapsedMs = 0; elapsedMs < 9_950; elapsedMs += 50) {
+    vi.advanceTimersByTime(50);
+    watchdog.heard();
+  }
+  expect(watchdog.signal.aborted).toBe(false);
+  vi.advanceTimersByTime(50);
+  expect(watchdog.signal.reason).toMatchObject({ name: 'TimeoutError', message: 'the answer took too long' });
 });
 
 it('rests once the answer is whole: tools may take as long as they like, whatever is still heard', () => {
