@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { sql } from 'kysely';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -46,6 +46,9 @@ async function untilLeasesAreLongOver({ deps }: TestService, processes: readonly
     return Math.max(...failures()) >= 3 && rows[0]?.over === true;
   }, 'the leases are over and several heartbeats have failed');
 }
+
+/** Processes are started and several leases pass. */
+vi.setConfig({ testTimeout: 150_000 });
 
 describe.each(CASES)('with queues on $backend, a Postgres that is $kind for longer than the lease', (outage) => {
   it('costs nothing, neither in mid-stream nor between a tool and its result, and no tool starts meanwhile', async () => {
