@@ -59,20 +59,30 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   // The caller holds the session's lock and has seen that no run is active. Everything that waits becomes the run's; the
-  // run that was promised to somebody who waits is this one.
+  // run that was promised to somebody who waits, or who resumed the session, is this one. A compaction or prune that
+  // somebody asked for goes before its first step.
   await sql`
     create function baton_start_run(
       p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text default 'step', p_limits jsonb default '{}'
     ) returns bigint language plpgsql as $$
+    declare
+      v_session sessions;
+      v_pending text;
     begin
-      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, traceparent)
-        select p_run, tenant_id, p_session, p_kind, p_pending, clock_timestamp(), p_traceparent
-        from sessions where id = p_session;
-      if p_kind = 'task' then perform baton_limit_run(p_session, p_run, p_limits); end if;
+      select * into v_session from sessions where id = p_session;
+      v_pending := case when p_pending = 'step' then coalesce(v_session.requested_maintenance, 'step') else p_pending end;
+      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, start_inbox_seq, traceparent)
+        values (p_run, v_session.tenant_id, p_session, p_kind, v_pending, clock_timestamp(), v_session.inbox_seq,
+          coalesce(case when p_kind = 'task' then v_session.requested_resume ->> 'traceparent' end, p_traceparent));
+      if p_kind = 'task' then
+        perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits);
+      end if;
+      if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.
       update sessions set status = 'busy', active_run_id = p_run,
         next_run_id = case when p_kind = 'task' then null else next_run_id end,
-        context_state = case when p_pending = 'step' then context_state - 'pending' else context_state end
+        requested_resume = case when p_kind = 'task' then null else requested_resume end,
+        context_state = case when v_pending = 'step' then context_state - 'pending' else context_state end
           -- The breaker holds for a run: somebody wants something new, and what did not fit may not be in the way of it.
           - case when p_kind = 'task' then 'compactionsSinceStep' else '' end
         where id = p_session;

@@ -110,7 +110,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
       v_jobs jsonb := '[]';
       v_next_run uuid;
-      v_since timestamptz;
+      v_after bigint;
       v_last bigint;
     begin
       select * into v_run from runs where id = p_run;
@@ -188,25 +188,23 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
-      v_since := case
-        when v_run.kind = 'maintenance' and v_run.cancel_requested_at is null
-          then v_run.created_at - interval '1 millisecond'
-        when v_branch ? 'takesUpWaiting' then '-infinity'
-        else v_run.cancel_requested_at end;
+      v_after := case
+        when v_run.kind = 'maintenance' and v_run.cancel_requested_at is null then v_run.start_inbox_seq
+        when v_branch ? 'takesUpWaiting' then 0
+        else v_run.cancel_inbox_seq end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
       elsif v_branch ? 'waitMs' then
         null;
-      elsif exists (
+      elsif exists (select 1 from sessions where id = p_session and requested_resume is not null) or exists (
         select 1 from inbox where session_id = p_session and consumed_message_seq is null
-          and (run_id is null or run_id = p_run) and enqueued_at >= v_since
+          and (run_id is null or run_id = p_run) and seq > v_after
       ) then
         select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
-        if v_requested is not null then perform baton_take_requested(p_session); end if;
         -- It belongs to the request that it answers, where that is known.
         v_last := baton_start_run(p_session, v_next_run, 'task', coalesce((
           select traceparent from inbox where session_id = p_session and consumed_message_seq is null
-            and traceparent is not null order by seq limit 1), v_run.traceparent), coalesce(v_requested, 'step'));
+            and traceparent is not null order by seq limit 1), v_run.traceparent));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
         v_next_run := (p_finish ->> 'nextRunId')::uuid;

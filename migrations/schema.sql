@@ -219,6 +219,8 @@ create table runs (
   resume_count integer default 0 not null,
   step_count integer default 0 not null,
   max_steps integer,
+  start_inbox_seq bigint default 0 not null,
+  cancel_inbox_seq bigint,
   cancel_requested_at timestamp with time zone,
   approval_expires_at timestamp with time zone,
   budget_tokens bigint,
@@ -262,6 +264,7 @@ create table sessions (
   view_start_seq bigint default 1 not null,
   summary_message_seq bigint,
   context_state jsonb default '{}'::jsonb not null,
+  requested_resume jsonb,
   requested_maintenance text,
   input_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
@@ -812,15 +815,24 @@ CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
+    declare
+      v_session sessions;
+      v_pending text;
     begin
-      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, traceparent)
-        select p_run, tenant_id, p_session, p_kind, p_pending, clock_timestamp(), p_traceparent
-        from sessions where id = p_session;
-      if p_kind = 'task' then perform baton_limit_run(p_session, p_run, p_limits); end if;
+      select * into v_session from sessions where id = p_session;
+      v_pending := case when p_pending = 'step' then coalesce(v_session.requested_maintenance, 'step') else p_pending end;
+      insert into runs (id, tenant_id, session_id, kind, pending_kind, pending_at, start_inbox_seq, traceparent)
+        values (p_run, v_session.tenant_id, p_session, p_kind, v_pending, clock_timestamp(), v_session.inbox_seq,
+          coalesce(case when p_kind = 'task' then v_session.requested_resume ->> 'traceparent' end, p_traceparent));
+      if p_kind = 'task' then
+        perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits);
+      end if;
+      if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.
       update sessions set status = 'busy', active_run_id = p_run,
         next_run_id = case when p_kind = 'task' then null else next_run_id end,
-        context_state = case when p_pending = 'step' then context_state - 'pending' else context_state end
+        requested_resume = case when p_kind = 'task' then null else requested_resume end,
+        context_state = case when v_pending = 'step' then context_state - 'pending' else context_state end
           -- The breaker holds for a run: somebody wants something new, and what did not fit may not be in the way of it.
           - case when p_kind = 'task' then 'compactionsSinceStep' else '' end
         where id = p_session;
@@ -846,7 +858,7 @@ AS $function$
       v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
       v_jobs jsonb := '[]';
       v_next_run uuid;
-      v_since timestamptz;
+      v_after bigint;
       v_last bigint;
     begin
       select * into v_run from runs where id = p_run;
@@ -924,25 +936,23 @@ AS $function$
       v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
-      v_since := case
-        when v_run.kind = 'maintenance' and v_run.cancel_requested_at is null
-          then v_run.created_at - interval '1 millisecond'
-        when v_branch ? 'takesUpWaiting' then '-infinity'
-        else v_run.cancel_requested_at end;
+      v_after := case
+        when v_run.kind = 'maintenance' and v_run.cancel_requested_at is null then v_run.start_inbox_seq
+        when v_branch ? 'takesUpWaiting' then 0
+        else v_run.cancel_inbox_seq end;
       if v_kind is not null then
         v_jobs := jsonb_build_array(baton_job_of(p_run));
       elsif v_branch ? 'waitMs' then
         null;
-      elsif exists (
+      elsif exists (select 1 from sessions where id = p_session and requested_resume is not null) or exists (
         select 1 from inbox where session_id = p_session and consumed_message_seq is null
-          and (run_id is null or run_id = p_run) and enqueued_at >= v_since
+          and (run_id is null or run_id = p_run) and seq > v_after
       ) then
         select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
-        if v_requested is not null then perform baton_take_requested(p_session); end if;
         -- It belongs to the request that it answers, where that is known.
         v_last := baton_start_run(p_session, v_next_run, 'task', coalesce((
           select traceparent from inbox where session_id = p_session and consumed_message_seq is null
-            and traceparent is not null order by seq limit 1), v_run.traceparent), coalesce(v_requested, 'step'));
+            and traceparent is not null order by seq limit 1), v_run.traceparent));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
         v_next_run := (p_finish ->> 'nextRunId')::uuid;

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
+import type { JobPayload } from '../domain/job.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run.ts';
 import { CANCELLED_BEFORE_START } from '../domain/settlement.ts';
 import { closeOpenCompaction } from './compactions.ts';
@@ -11,6 +12,7 @@ import { appendEvents } from './events.ts';
 import { closeOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
+import { startRequested } from './start-run.ts';
 
 export type CancelOutcome = Readonly<{
   runId: string;
@@ -22,6 +24,8 @@ export type CancelOutcome = Readonly<{
   notify: boolean;
   /** This request ended the run: nobody had it. */
   hasEnded: boolean;
+  /** Of what was asked for while the run was active, and is done now that it has ended. */
+  job: JobPayload | null;
 }>;
 
 /**
@@ -33,8 +37,11 @@ export async function requestCancel(db: Db, tenantId: string, runId: string): Pr
   const { session_id: sessionId } = await findRun(db, tenantId, runId);
   return db.transaction().execute(async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
-    if (session.next_run_id === runId) return cancelPromised(tx, session, runId);
-    return cancelLocked(tx, sessionId, session.event_seq, runId);
+    if (session.next_run_id === runId) {
+      const eventSeq = await cancelPromised(tx, session, runId);
+      return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, hasEnded: true, job: null };
+    }
+    return withRequested(tx, await cancelLocked(tx, sessionId, session.event_seq, runId));
   });
 }
 
@@ -52,64 +59,87 @@ export async function requestSessionCancel(
   return db.transaction().execute(async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
     const runId = session.active_run_id;
-    const outcome = runId === null ? null : await cancelLocked(tx, sessionId, session.event_seq, runId);
+    if (runId === null && !clearsQueue) return { outcome: null, eventSeq: session.event_seq };
+    // Who resumed the session wanted it to go on after its clean-up.
+    const { requested_resume: resume, next_run_id: next } = session;
+    const before = resume === null || next === null ? session.event_seq : await cancelPromised(tx, session, next);
+    const ended = runId === null ? null : await cancelLocked(tx, sessionId, before, runId);
     // What was sent after an earlier cancel that is still under way is meant by this one.
-    if (outcome?.status === 'cancelling') {
-      await sql`update runs set cancel_requested_at = clock_timestamp() where id = ${runId}`.execute(tx);
+    if (ended?.status === 'cancelling') {
+      await sql`
+        update runs set cancel_requested_at = clock_timestamp(), cancel_inbox_seq = ${session.inbox_seq}
+        where id = ${runId}`.execute(tx);
     }
-    const eventSeq = outcome?.eventSeq ?? session.event_seq;
-    if (!clearsQueue) return { outcome, eventSeq };
-    return { outcome, eventSeq: (await dropWaiting(tx, session, null))?.eventSeq ?? eventSeq };
+    const dropped = clearsQueue ? await dropWaiting(tx, session, null) : null;
+    const outcome = ended === null ? null : await withRequested(tx, ended);
+    return { outcome, eventSeq: Math.max(before, dropped?.eventSeq ?? 0, outcome?.eventSeq ?? 0) };
   });
 }
 
-/** A run that had not begun ends before it does. What waited for it is parked, as after every cancel. */
-async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Promise<CancelOutcome> {
+/**
+ * A run that had not begun ends before it does. What waited for it is parked, as after every cancel. Returns the session's
+ * last event.
+ */
+async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Promise<number> {
   await sql`
     insert into runs (id, tenant_id, session_id, status, cancel_requested_at, finished_at)
     values (${runId}, ${session.tenant_id}, ${session.id}, 'cancelled', clock_timestamp(), clock_timestamp())`.execute(
     tx,
   );
-  await sql`update sessions set next_run_id = null where id = ${session.id}`.execute(tx);
+  await sql`update sessions set next_run_id = null, requested_resume = null where id = ${session.id}`.execute(tx);
   await sql`
     update inbox set run_id = ${runId}
     where session_id = ${session.id} and consumed_message_seq is null and run_id is null`.execute(tx);
-  const eventSeq = await appendEvents(tx, session.id, runId, [
+  return appendEvents(tx, session.id, runId, [
     { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
   ]);
-  return { runId, status: 'cancelled', sessionId: session.id, eventSeq, notify: false, hasEnded: true };
 }
 
-/** The same for whoever has the session's lock. */
+/** What was asked for while a run was active that nobody had is done now that this is cancelled. */
+async function withRequested(tx: Tx, outcome: CancelOutcome): Promise<CancelOutcome> {
+  const started = outcome.hasEnded ? await startRequested(tx, outcome.sessionId) : null;
+  return started === null ? outcome : { ...outcome, ...started };
+}
+
+/**
+ * The same for whoever has the session's lock and says what follows a run that has ended.
+ * @param parks whether what waits for the run after it stays where it is, as it does where somebody wants the work to stop
+ */
 export async function cancelLocked(
   tx: Tx,
   sessionId: string,
   eventSeqBefore: number,
   runId: string,
+  parks = true,
 ): Promise<CancelOutcome> {
   const run = await tx.selectFrom('runs').selectAll().where('id', '=', runId).forNoKeyUpdate().executeTakeFirst();
   if (run === undefined) throw new BatonError('not_found', `run ${formatId('run', runId)} does not exist`);
   if (isTerminalRun(run.status) || run.cancel_requested_at !== null) {
     const notify = run.status === 'cancelling';
-    return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify, hasEnded: false };
+    return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify, hasEnded: false, job: null };
   }
   if (run.status === 'requires_action') {
     const closed = await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START);
-    return { ...(await cancelNow(tx, sessionId, runId, closed)), runId, sessionId, notify: false, hasEnded: true };
+    return cancelNow(tx, sessionId, runId, closed);
   }
   if (run.claim_id === null && !(await hasLeftovers(tx, runId, run.pending_no))) {
-    return { ...(await cancelNow(tx, sessionId, runId)), runId, sessionId, notify: false, hasEnded: true };
+    return cancelNow(tx, sessionId, runId);
   }
   await tx
     .updateTable('runs')
     // One that was held back has no job: the reconciler adds it, and its claim needs no slot any more.
-    .set({ status: 'cancelling', cancel_requested_at: sql`clock_timestamp()`, held_back_at: null })
+    .set({
+      status: 'cancelling',
+      cancel_requested_at: sql`clock_timestamp()`,
+      cancel_inbox_seq: parks ? sql<number>`(select inbox_seq from sessions where id = ${sessionId})` : 0,
+      held_back_at: null,
+    })
     .where('id', '=', runId)
     .execute();
   const eventSeq = await appendEvents(tx, sessionId, runId, [
     { type: 'run:cancelling', data: { runId: formatId('run', runId) } },
   ]);
-  return { runId, status: 'cancelling', sessionId, eventSeq, notify: true, hasEnded: false };
+  return { runId, status: 'cancelling', sessionId, eventSeq, notify: true, hasEnded: false, job: null };
 }
 
 /** @param before events of what the end of the run brings with it */
@@ -118,7 +148,7 @@ async function cancelNow(
   sessionId: string,
   runId: string,
   before: readonly NewEvent[] = [],
-): Promise<{ status: RunStatus; eventSeq: number }> {
+): Promise<CancelOutcome> {
   await tx
     .updateTable('runs')
     .set((eb) => ({
@@ -143,7 +173,7 @@ async function cancelNow(
     ...(await closeOpenCompaction(tx, sessionId, error)),
     { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
   ]);
-  return { status: 'cancelled', eventSeq };
+  return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, hasEnded: true, job: null };
 }
 
 async function hasLeftovers(tx: Tx, runId: string, stepNo: number): Promise<boolean> {

@@ -2,7 +2,7 @@ import { formatId } from '../domain/ids.ts';
 import type { Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 
-export type DroppedMessage = Readonly<{ id: string; enqueuedAt: Date }>;
+export type DroppedMessage = Readonly<{ id: string; seq: number }>;
 
 /**
  * Takes out of the inbox what waits there: one message, or all. The caller holds the session's lock. A run that nobody
@@ -18,7 +18,7 @@ export async function dropWaiting(
     .where('session_id', '=', session.id)
     .where('consumed_message_seq', 'is', null)
     .$if(messageId !== null, (query) => query.where('id', '=', messageId ?? ''))
-    .returning(['id', 'seq', 'enqueued_at as enqueuedAt'])
+    .returning(['id', 'seq'])
     .execute();
   if (rows.length === 0) return null;
   const dropped = rows.toSorted((a, b) => a.seq - b.seq);
@@ -30,7 +30,7 @@ export async function dropWaiting(
   return { dropped, eventSeq };
 }
 
-/** Forgets the run after the active one where nobody waits for it. The caller holds the session's lock. */
+/** Forgets the run after the active one where nobody waits for it or resumed the session. The caller holds the session's lock. */
 export async function forgetPromise(tx: Tx, sessionId: string): Promise<void> {
   const waiting = await tx
     .selectFrom('inbox')
@@ -41,6 +41,11 @@ export async function forgetPromise(tx: Tx, sessionId: string): Promise<void> {
     .limit(1)
     .executeTakeFirst();
   if (waiting === undefined) {
-    await tx.updateTable('sessions').set({ next_run_id: null }).where('id', '=', sessionId).execute();
+    await tx
+      .updateTable('sessions')
+      .set({ next_run_id: null })
+      .where('id', '=', sessionId)
+      .where('requested_resume', 'is', null)
+      .execute();
   }
 }

@@ -2,16 +2,24 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { RunLimits } from '../domain/run-limits.ts';
+import { currentTraceparent } from '../runtime/tracing.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
+import { promiseRun } from './inbox.ts';
+import { toJson } from './json.ts';
 import { refuseOverQuota, type TenantQuota } from './quota.ts';
-import { lockSession } from './sessions.ts';
-import { startRun } from './start-run.ts';
+import { type LockedSession, lockSession } from './sessions.ts';
+import { type StartedRun, startRun } from './start-run.ts';
 
-export type ResumedSession = Readonly<{ runId: string; job: JobPayload; eventSeq: number }>;
+export type ResumedSession = Readonly<{
+  runId: string;
+  /** Null where the run follows a clean-up that is under way. */
+  job: JobPayload | null;
+  eventSeq: number;
+}>;
 
 /**
  * Goes on where a session stopped: with the messages that a failed or cancelled run left behind, or without any where
- * the last run did not come to its end.
+ * the last run did not come to its end. A session that only tidies itself up goes on after that.
  * @throws BatonError `not_found`, `session_closed`, `session_busy`, `conflict` (nothing to go on with), `quota_exceeded`
  */
 export function resumeSession(
@@ -29,14 +37,37 @@ export function resumeSession(
     const session = await lockSession(tx, tenantId, sessionId);
     const name = `session ${formatId('session', sessionId)}`;
     if (session.status === 'closed') throw new BatonError('session_closed', `${name} is closed`);
-    if (session.active_run_id !== null) throw new BatonError('session_busy', `${name} is at work`);
+    if (await isAtWork(tx, session)) throw new BatonError('session_busy', `${name} is at work`);
     if (!(await hasWaiting(tx, sessionId)) && !(await wasStopped(tx, sessionId))) {
       throw new BatonError('conflict', `${name} has nothing to go on with: send it a message`);
     }
     await refuseOverQuota(tx, tenantId, request.quota);
+    if (session.active_run_id !== null) return resumeLater(tx, session, request.runId, limits);
     const runId = session.next_run_id ?? request.runId;
     return { runId, ...(await startRun(tx, { sessionId, runId, limits })) };
   });
+}
+
+/** Promises the run: the end of the clean-up starts it. */
+async function resumeLater(
+  tx: Tx,
+  session: LockedSession,
+  freshId: string,
+  limits: RunLimits,
+): Promise<ResumedSession> {
+  const runId = await promiseRun(tx, session, freshId);
+  await tx
+    .updateTable('sessions')
+    .set({ requested_resume: toJson({ limits, traceparent: currentTraceparent() }) })
+    .where('id', '=', session.id)
+    .execute();
+  return { runId, job: null, eventSeq: session.event_seq };
+}
+
+async function isAtWork(tx: Tx, { active_run_id: runId }: LockedSession): Promise<boolean> {
+  if (runId === null) return false;
+  const run = await tx.selectFrom('runs').select('kind').where('id', '=', runId).executeTakeFirstOrThrow();
+  return run.kind === 'task';
 }
 
 /**
@@ -47,7 +78,7 @@ export function resumeAfterFailure(
   db: Db,
   failedRunId: string,
   freshId: string,
-): Promise<(ResumedSession & Readonly<{ sessionId: string }>) | null> {
+): Promise<(StartedRun & Readonly<{ runId: string; sessionId: string }>) | null> {
   return inTransaction(db, async (tx) => {
     const run = await tx
       .selectFrom('runs')

@@ -9,7 +9,7 @@ import type { Db, Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
 import { closeOpenCalls } from './open-calls.ts';
-import { startRun } from './start-run.ts';
+import { startRequested, startRun } from './start-run.ts';
 
 /**
  * Ends a run as failed, whatever state its step is in: open calls get an outcome that the next run can show the model,
@@ -27,9 +27,10 @@ export async function failRun(tx: Tx, sessionId: string, runId: string, error: E
   events.push(...(await closeOpenCompaction(tx, sessionId, error)));
   events.push({ type: 'run:failed', data: { runId: formatId('run', runId), error } });
   const eventSeq = await appendEvents(tx, sessionId, runId, events);
+  // The job of what follows is added by the reconciler: this is the rare end of a run.
   const promised = await promisedAfter(tx, sessionId, runId);
-  // Its job is added by the reconciler: this is the rare end of a run.
-  return promised === null ? eventSeq : (await startRun(tx, { sessionId, runId: promised })).eventSeq;
+  if (promised !== null) return (await startRun(tx, { sessionId, runId: promised })).eventSeq;
+  return (await startRequested(tx, sessionId))?.eventSeq ?? eventSeq;
 }
 
 /**
@@ -41,8 +42,9 @@ async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<
     select sessions.next_run_id as id from sessions join runs on runs.id = ${runId}
     where sessions.id = ${sessionId} and sessions.next_run_id is not null and exists (
       select 1 from inbox where session_id = ${sessionId} and consumed_message_seq is null and run_id is null
-        and enqueued_at >= coalesce(runs.cancel_requested_at,
-          case when runs.kind = 'maintenance' then runs.created_at - interval '1 millisecond' end))`.execute(tx);
+        and seq > coalesce(cancel_inbox_seq, case when runs.kind = 'maintenance' then start_inbox_seq end))`.execute(
+    tx,
+  );
   return rows[0]?.id ?? null;
 }
 

@@ -2,13 +2,17 @@ import { sql } from 'kysely';
 import { type JobPayload, jobPayloadSchema } from '../domain/job.ts';
 import type { PendingKind, RunKind } from '../domain/run.ts';
 import type { RunLimits } from '../domain/run-limits.ts';
+import { newId } from '../runtime/new-id.ts';
 import { currentTraceparent } from '../runtime/tracing.ts';
 import type { Tx } from './database.ts';
 import { toJson } from './json.ts';
 
+export type StartedRun = Readonly<{ job: JobPayload; eventSeq: number }>;
+
 /**
  * Starts a run in a session whose lock the caller holds and that has no active one. A task run gets everything that waits,
- * and is the one that was promised to whoever waits. It belongs to the trace that is active.
+ * and is the one that was promised to whoever waits. It belongs to the trace that is active. A clean-up that somebody asked
+ * for goes before its first step.
  */
 export async function startRun(
   tx: Tx,
@@ -19,7 +23,7 @@ export async function startRun(
     pendingKind?: PendingKind;
     limits?: RunLimits;
   }>,
-): Promise<Readonly<{ job: JobPayload; eventSeq: number }>> {
+): Promise<StartedRun> {
   const { sessionId, runId, kind = 'task', pendingKind = 'step', limits = {} } = run;
   const { rows } = await sql<{ seq: number }>`
     select baton_start_run(${sessionId}, ${runId}, ${kind}, ${currentTraceparent()}, ${pendingKind}, ${toJson(limits)}::jsonb) as seq`.execute(
@@ -27,4 +31,22 @@ export async function startRun(
   );
   const job = await sql<{ job: unknown }>`select baton_job_of(${runId}) as job`.execute(tx);
   return { job: jobPayloadSchema.parse(job.rows[0]?.job), eventSeq: rows[0]?.seq ?? 0 };
+}
+
+/**
+ * After the end of a run that left its session idle: starts what was asked for while it was active, the run of whoever
+ * resumed the session or a clean-up. The caller holds the session's lock. Null: nothing was, or a run is active.
+ */
+export async function startRequested(tx: Tx, sessionId: string): Promise<StartedRun | null> {
+  const session = await tx
+    .selectFrom('sessions')
+    .select(['active_run_id', 'next_run_id', 'requested_resume', 'requested_maintenance'])
+    .where('id', '=', sessionId)
+    .executeTakeFirstOrThrow();
+  const { next_run_id: promised, requested_maintenance: pendingKind } = session;
+  if (session.active_run_id !== null) return null;
+  if (session.requested_resume !== null && promised !== null) return startRun(tx, { sessionId, runId: promised });
+  if (pendingKind === null) return null;
+  await sql`select baton_take_requested(${sessionId})`.execute(tx);
+  return startRun(tx, { sessionId, runId: newId(), kind: 'maintenance', pendingKind });
 }

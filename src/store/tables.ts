@@ -31,6 +31,8 @@ type SessionsTable = {
   summary_message_seq: number | null;
   context_state: ColumnType<Record<string, unknown>, string | undefined, string>;
   next_run_id: string | null;
+  /** What somebody wants of the run after a clean-up, who resumed the session meanwhile: its limits, and the trace. */
+  requested_resume: ColumnType<unknown, string | null | undefined, string | null>;
   requested_maintenance: Exclude<PendingKind, 'step'> | null;
   input_tokens: Generated<number>;
   output_tokens: Generated<number>;
@@ -69,6 +71,9 @@ export type RunsTable = {
   resume_count: Generated<number>;
   step_count: Generated<number>;
   max_steps: number | null;
+  /** The session's last inbox number when the run began, and when it was cancelled: what came later was not meant for it. */
+  start_inbox_seq: Generated<number>;
+  cancel_inbox_seq: number | null;
   cancel_requested_at: Time | null;
   approval_expires_at: Time | null;
   budget_tokens: number | null;

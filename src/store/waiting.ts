@@ -10,7 +10,7 @@ import { appendEvents } from './events.ts';
 import { promiseRun } from './inbox.ts';
 import { toJson } from './json.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
-import { startRun } from './start-run.ts';
+import { startRequested, startRun } from './start-run.ts';
 
 export type WaitingMessage = Readonly<{
   id: string;
@@ -113,13 +113,14 @@ export async function removeWaiting(
     if (runId === null || (await hasBegun(tx, runId)) || !(await wasStartedBy(tx, runId, dropped))) {
       return { ids, eventSeq, job: null, cancelled: null };
     }
-    const cancelled = await cancelLocked(tx, session.id, eventSeq, runId);
+    // Nobody wants the work to stop that waits behind this run.
+    const cancelled = await cancelLocked(tx, session.id, eventSeq, runId, false);
     const { next_run_id: next } = await lockSession(tx, ref.tenantId, ref.sessionId);
-    if (next === null || cancelled.status !== 'cancelled') {
-      return { ids, eventSeq: cancelled.eventSeq, job: null, cancelled };
-    }
+    if (cancelled.status !== 'cancelled') return { ids, eventSeq: cancelled.eventSeq, job: null, cancelled };
     // What waited for the end of that run waits no longer.
-    return { ids, ...(await startRun(tx, { sessionId: session.id, runId: next })), cancelled };
+    const started =
+      next === null ? await startRequested(tx, session.id) : await startRun(tx, { sessionId: session.id, runId: next });
+    return { ids, eventSeq: cancelled.eventSeq, job: null, ...started, cancelled };
   });
 }
 
@@ -143,16 +144,14 @@ async function hasBegun(tx: Tx, runId: string | null): Promise<boolean> {
   return message !== undefined;
 }
 
-/** Whether one of the dropped messages started the run, and none that waits is there for it. */
+/** Whether one of the dropped messages started the run, and none that waits is there for it. A clean-up needs none. */
 async function wasStartedBy(tx: Tx, runId: string, dropped: readonly DroppedMessage[]): Promise<boolean> {
-  const { created_at: createdAt } = await tx
+  const run = await tx
     .selectFrom('runs')
-    .select('created_at')
+    .select(['kind', 'start_inbox_seq'])
     .where('id', '=', runId)
     .executeTakeFirstOrThrow();
-  // The column is rounded to milliseconds.
-  const startedMs = createdAt.getTime() + 1;
-  if (!dropped.some(({ enqueuedAt }) => enqueuedAt.getTime() <= startedMs)) return false;
+  if (run.kind === 'maintenance' || !dropped.some(({ seq }) => seq <= run.start_inbox_seq)) return false;
   return (await countFor(tx, runId)) === 0;
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseId } from '../../src/domain/ids.ts';
+import { finishCleanUp } from '../store/race.ts';
 import { answerStep, claimJob } from './play-worker.ts';
 import { startTestApi } from './test-api.ts';
 
@@ -66,6 +67,25 @@ describe('the queue of a session', () => {
     expect(unknown).toMatchObject({ status: 404, body: { code: 'not_found' } });
   });
 
+  test('tells the worker that has nothing to compact for any more, and passes on what follows a cancel', async () => {
+    await using busy = await busySession();
+    const { api, session, queue, claimed, runId } = busy;
+    const { body } = await api.send(session, 'Then this', { delivery: 'followup' });
+    await api.call('POST', `/v1/sessions/${session}/compact`);
+    const { jobs } = await answerStep(api.db, claimed, 'Fine.');
+    await claimJob(api.db, jobs[0]);
+    expect(jobs).toMatchObject([{ runId: parseId('run', String(body['runId'])), kind: 'compaction' }]);
+    expect((await api.call('DELETE', `${queue}/${body['messageId']}`)).status).toBe(204);
+    expect(api.cancelled).toEqual([parseId('run', String(body['runId']))]);
+    expect(runId).not.toBe(body['runId']);
+
+    const other = await api.createSession();
+    await api.send(other, 'Go');
+    await api.call('POST', `/v1/sessions/${other}/prune`);
+    await api.call('POST', `/v1/sessions/${other}/cancel`);
+    expect(api.added.at(-1)).toMatchObject({ kind: 'prune' });
+  });
+
   test('survives a cancel, unless the cancel clears it', async () => {
     await using busy = await busySession('left');
     const { api, queue, session } = busy;
@@ -103,6 +123,23 @@ describe('POST /resume', () => {
     expect(resumed).toMatchObject({ status: 202, body: { status: 'queued' } });
     expect(api.added.at(-1)).toMatchObject({ runId: parseId('run', String(resumed.body['runId'])), kind: 'step' });
     expect((await api.call('GET', `/v1/runs/${resumed.body['runId']}`)).body).toMatchObject({ maxSteps: 2 });
+  });
+
+  test('follows the clean-up that the session is at, with its run known from now on', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    await api.send(session, 'Go');
+    await api.call('POST', `/v1/sessions/${session}/cancel`);
+    await api.call('POST', `/v1/sessions/${session}/prune`);
+    const tidying = await claimJob(api.db, api.added.at(-1));
+    const added = api.added.length;
+    const resumed = await api.call('POST', `/v1/sessions/${session}/resume`);
+    expect(resumed).toMatchObject({ status: 202, body: { status: 'queued' } });
+    expect(api.added).toHaveLength(added);
+    const { runId } = resumed.body;
+    expect((await api.call('GET', `/v1/runs/${runId}`)).body).toMatchObject({ status: 'queued', steps: 0 });
+    const { jobs } = await finishCleanUp(api.db, tidying);
+    expect(jobs).toMatchObject([{ runId: parseId('run', String(runId)), kind: 'step' }]);
   });
 
   test('is refused where there is nothing to go on with, and where something goes on', async () => {

@@ -150,7 +150,11 @@ describe('a message to a session at work', () => {
     const claimed = await claimJob(session.db, first.job ?? undefined);
     await session.send('Also that');
     const sent = await session.send('Stop, do this', { delivery: 'interrupt' });
-    expect(sent).toMatchObject({ queued: true, cancelledRunId: first.runId, job: null });
+    expect(sent).toMatchObject({
+      queued: true,
+      cancelled: { runId: first.runId, status: 'cancelling', notify: true },
+      job: null,
+    });
     const finished = await answerStep(session.db, claimed, 'Half of it');
     expect(finished.jobs).toMatchObject([{ runId: sent.runId, kind: 'step' }]);
     await claimJob(session.db, finished.jobs[0]);
@@ -161,7 +165,11 @@ describe('a message to a session at work', () => {
     await using session = await openSession();
     const first = await session.send('Go');
     const sent = await session.send('No: this', { delivery: 'interrupt' });
-    expect(sent).toMatchObject({ queued: false, status: 'queued', cancelledRunId: null });
+    expect(sent).toMatchObject({
+      queued: false,
+      status: 'queued',
+      cancelled: { runId: first.runId, status: 'cancelled', notify: false },
+    });
     expect(await findRun(session.db, 'default', first.runId)).toMatchObject({ status: 'cancelled' });
     expect(sent.job).toMatchObject({ runId: sent.runId, kind: 'step' });
   });
@@ -218,7 +226,7 @@ describe('what a failed or cancelled run leaves behind', () => {
     ]);
     const resumed = await resumeSession(session.db, { ...session.scope, runId: newId(), limits: { maxTokens: 9 } });
     expect(await findRun(session.db, 'default', resumed.runId)).toMatchObject({ status: 'queued', budget_tokens: 9 });
-    await claimJob(session.db, resumed.job);
+    await claimJob(session.db, resumed.job ?? undefined);
     expect(await session.users()).toEqual(['Go', 'First: Left behind|Also: And this']);
   });
 
@@ -230,7 +238,7 @@ describe('what a failed or cancelled run leaves behind', () => {
     await expect(resume()).rejects.toMatchObject({ code: 'session_busy' });
     await failStep(session.db, await claimJob(session.db, first.job ?? undefined), { code: 'auth', message: 'No.' });
     const resumed = await resume();
-    await answerStep(session.db, await claimJob(session.db, resumed.job), 'Now it works.');
+    await answerStep(session.db, await claimJob(session.db, resumed.job ?? undefined), 'Now it works.');
     expect(await session.users()).toEqual(['Go']);
     await expect(resume()).rejects.toMatchObject({ code: 'conflict' });
   });

@@ -81,7 +81,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const { outcome, eventSeq } = await requestSessionCancel(db, tenantOf(c), id, queue === 'clear');
     deps.bus.announce(id, eventSeq);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
-    tellCancelled(deps, outcome);
+    await tellCancelled(deps, outcome);
     const { runId, status } = outcome;
     return c.json({ sessionId, runId: formatId('run', runId), status }, isTerminalRun(status) ? 200 : 202);
   });
@@ -89,7 +89,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(cancelRun, async (c) => {
     const runId = c.req.valid('param').id;
     const { wait = 0 } = c.req.valid('query');
-    tellCancelled(deps, await requestCancel(db, tenantOf(c), runId));
+    await tellCancelled(deps, await requestCancel(db, tenantOf(c), runId));
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json(await readRunBody(db, run), isTerminalRun(run.status) ? 200 : 202);
   });

@@ -105,7 +105,7 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     });
     if (accepted !== undefined) {
       bus.announce(sessionId, accepted.eventSeq);
-      if (accepted.cancelled !== null) tellCancelled(deps, accepted.cancelled);
+      if (accepted.cancelled !== null) await tellCancelled(deps, accepted.cancelled);
       if (accepted.job !== null) await dispatchJob(deps, accepted.job);
     }
     return c.json(body, 202, isReplay ? REPLAYED : {});

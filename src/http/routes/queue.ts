@@ -94,7 +94,7 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, bus, newId } = deps;
   const removeAndTell = async (tenantId: string, sessionId: string, messageId: string | null): Promise<Removal> => {
     const removal = await removeWaiting(db, { tenantId, sessionId, messageId });
-    if (removal.cancelled !== null) tellCancelled(deps, removal.cancelled);
+    if (removal.cancelled !== null) await tellCancelled(deps, removal.cancelled);
     bus.announce(sessionId, removal.eventSeq);
     if (removal.job !== null) await dispatchJob(deps, removal.job);
     return removal;

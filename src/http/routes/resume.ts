@@ -18,7 +18,7 @@ const resume = createRoute({
   tags: ['messages'],
   summary: 'Go on where a session stopped',
   description:
-    'Takes up messages that a failed or cancelled run left behind, or goes on without any where the last run failed, was cancelled or reached a limit.',
+    'Takes up messages that a failed or cancelled run left behind, or goes on without any where the last run failed, was cancelled or reached a limit. While the session only tidies itself up, the run follows that.',
   request: {
     params: idParams('session'),
     query: noQuery,
@@ -52,7 +52,7 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
     });
     if (resumed !== undefined) {
       deps.bus.announce(sessionId, resumed.eventSeq);
-      await dispatchJob(deps, resumed.job);
+      if (resumed.job !== null) await dispatchJob(deps, resumed.job);
     }
     return c.json(body, 202, isReplay ? REPLAYED : {});
   });
