@@ -5,6 +5,7 @@ import type { ModelEntry } from '../domain/context/model-registry.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { FINISH_REASONS, type FinishReason } from '../domain/message.ts';
+import { planRetry } from '../domain/retry-policy.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
@@ -14,6 +15,7 @@ import { inModelSpan, type TracedRequest } from '../step/model-span.ts';
 import { toUsage } from '../step/response-parts.ts';
 import { comesFromModel } from '../step/stream-processor.ts';
 import { createWatchdog, type Watchdog } from '../step/watchdog.ts';
+import { pauseProvider } from '../store/provider-pauses.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';
 
@@ -67,7 +69,15 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
     firstChunkMs: watchdog.firstChunkMs(),
     durationMs: watchdog.elapsedMs(),
   });
+  await pauseIfAsked(work, resolved, answer);
   return answer;
+}
+
+/** One session is told, all of them wait. */
+async function pauseIfAsked({ deps, scope }: CompactionWork, resolved: ResolvedModel, answer: ModelAnswer) {
+  if (answer.kind !== 'failed' || answer.failure.class !== 'rate_limited') return;
+  const retry = planRetry('rate_limited', scope.attempt, answer.failure.retryAfterMs, deps.random());
+  if (retry.retry) await pauseProvider(deps.db, resolved, retry.delayMs);
 }
 
 function tracedRequest({ deps, scope }: CompactionWork, request: ModelRequest): TracedRequest {

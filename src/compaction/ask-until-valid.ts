@@ -23,7 +23,8 @@ export type Asked = Readonly<
 
 /**
  * Asks, and asks again: with a reminder of what was wrong, or as it was where the connection broke. A rate limit ends it:
- * waiting would hold the session, and the next step decides what it can do without a summary.
+ * waiting would hold the claim, and the next step decides what it can do without a summary. It pauses the provider for all,
+ * and no compaction begins meanwhile.
  * @param requestOf null: this way of asking is not open
  * @param attempts at most
  */

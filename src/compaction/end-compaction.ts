@@ -3,7 +3,7 @@ import type { ContextState } from '../domain/context/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import { exhaustedPlan } from '../domain/next-step.ts';
+import { exhaustedPlan, type Postponement } from '../domain/next-step.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
@@ -23,6 +23,8 @@ export type CompactionEnding = Readonly<{
   compaction: CompactionEnd | null;
   /** Set when nothing can make the view fit: the run ends with it. */
   exhausted?: ErrorRecord;
+  /** Set where the summarizer may not be asked now: the same compaction later. */
+  postponed?: Postponement;
 }>;
 
 /**
@@ -39,6 +41,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
           runKind: scope.runKind,
           stepNo: scope.stepNo,
           goesOnWith: 'step',
+          ...(ending.postponed !== undefined && { postponed: ending.postponed }),
         })
       : exhaustedPlan(formatId('run', scope.runId), ending.exhausted);
   const usage = compaction?.usage ?? NO_USAGE;
@@ -54,7 +57,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
   };
   const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
   if (!(await passOn(deps, scope, finished, next))) return;
-  const outcome = compaction?.state ?? (ending.exhausted === undefined ? 'nothing' : 'exhausted');
+  const outcome = compaction?.state ?? outcomeWithoutRound(ending);
   const { attempts = 0, strategy } = compaction ?? {};
   deps.log('info', {
     event: 'compaction_finished',
@@ -65,6 +68,11 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     ...(strategy !== undefined && { strategy }),
     ...(compaction !== null && 'error' in compaction && { code: compaction.error.code }),
   });
+}
+
+function outcomeWithoutRound({ exhausted, postponed }: CompactionEnding): string {
+  if (postponed !== undefined) return 'postponed';
+  return exhausted === undefined ? 'nothing' : 'exhausted';
 }
 
 async function leftOpen(deps: CompactionDeps, scope: JobScope): Promise<FailedEnd | null> {

@@ -41,6 +41,9 @@ export function prefixRequest(
   return { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
 }
 
+/** What is known before a round has begun. */
+type SummarizerWork = Pick<CompactionWork, 'deps' | 'scope' | 'resolved' | 'ruler'>;
+
 /** The model that summarizes, with what is known of it and what it is told to be. */
 export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler; instructions: string }>;
 
@@ -48,7 +51,7 @@ export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler; instr
  * @throws BatonError `model_unavailable` for one whose provider is not configured, `agent_not_found` for an agent that is
  *   there no more
  */
-export async function summarizerOf(work: CompactionWork): Promise<Summarizer> {
+export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   const { deps, resolved, ruler } = work;
   const agent = summarizingAgentOf(work);
   const { model, instructions } = agent;
@@ -58,7 +61,7 @@ export async function summarizerOf(work: CompactionWork): Promise<Summarizer> {
 }
 
 /** The agent that the policy names, or the session's own with the model that it names. */
-function summarizingAgentOf({ deps, scope, ruler }: CompactionWork): Agent {
+function summarizingAgentOf({ deps, scope, ruler }: SummarizerWork): Agent {
   const { model } = ruler.policy.compaction;
   const name = summarizingAgent(ruler.policy);
   const agent = name === null ? { ...scope.agent, instructions: '' } : deps.agents.get(name);

@@ -13,8 +13,11 @@ import type { JobScope } from '../jobs/job-scope.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
 import { inSpan } from '../runtime/tracing.ts';
+import { postponementOf } from '../step/end-unasked.ts';
 import { beginCompaction } from '../store/maintenance.ts';
+import { pauseLeftMs } from '../store/provider-pauses.ts';
 import { endCompaction, failedRound } from './end-compaction.ts';
+import { summarizerOf } from './requests.ts';
 import { type Result, resultOf, writeResult } from './result.ts';
 import { middleRemoval } from './strategies/middle-removal.ts';
 import { STRATEGY } from './strategies/strategies.ts';
@@ -85,6 +88,8 @@ function failureOf({ pending, work, measurement }: Setting) {
 
 async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan): Promise<void> {
   const { deps, scope, pending, work } = setting;
+  const pausedMs = strategy.name === middleRemoval.name ? 0 : await summarizerPausedMs(work);
+  if (pausedMs > 0) return endPostponed(setting, pausedMs);
   const id = deps.newId();
   const { fromSeq, uptoSeq, tokensBefore } = plan;
   const { reason } = pending;
@@ -141,6 +146,21 @@ async function afterFailure(
   if (after === 'proceed') return endCompaction(setting.deps, scope, ending);
   const record = exhaustedRecord(setting, `${error.message.replace(/\.$/, '')}. Without a compaction it is larger`);
   return endCompaction(setting.deps, scope, { ...ending, exhausted: record });
+}
+
+/** For so long the summarizer's provider may not be asked. One that is not to be had is for the strategy to find out. */
+async function summarizerPausedMs(work: Setting['work']): Promise<number> {
+  const summarizer = await summarizerOf(work).catch((error: unknown) => {
+    if (error instanceof BatonError) return null;
+    throw error;
+  });
+  return summarizer === null ? 0 : pauseLeftMs(work.deps.db, summarizer.resolved);
+}
+
+/** The same compaction when the pause is over: nothing has begun, nothing is counted. */
+function endPostponed({ deps, scope }: Setting, pausedMs: number): Promise<void> {
+  const postponed = postponementOf(deps, scope, pausedMs);
+  return endCompaction(deps, scope, { contextState: scope.contextState, events: [], compaction: null, postponed });
 }
 
 /** Nothing to take out, and it still fits: the run goes on, and asks again once the view has grown. */

@@ -1,5 +1,5 @@
 import { formatId } from './ids.ts';
-import type { Branch, NextPlan } from './next-step.ts';
+import { type Branch, type NextPlan, type Postponement, postponedBranch } from './next-step.ts';
 import type { PendingKind, RunKind } from './run.ts';
 
 export type MaintenanceOutcome = Readonly<{
@@ -9,6 +9,8 @@ export type MaintenanceOutcome = Readonly<{
   stepNo: number;
   /** What a task run goes on with: the step, or what the view needs before it. */
   goesOnWith: PendingKind;
+  /** Set where the summarizer's provider may not be asked now: the same compaction later. */
+  postponed?: Postponement;
 }>;
 
 /**
@@ -28,6 +30,11 @@ export function planAfterMaintenance(outcome: MaintenanceOutcome): NextPlan {
     takesUpWaiting: true,
     events: [{ type: 'run:completed', data: { runId, finishReason: 'stop' } }],
   };
-  const next = outcome.runKind === 'task' ? goOn : end;
+  const next =
+    outcome.postponed !== undefined
+      ? postponedBranch(runId, 'compaction', outcome.stepNo, outcome.postponed)
+      : outcome.runKind === 'task'
+        ? goOn
+        : end;
   return { ifCancelled, ifMessagesWait: next, otherwise: next };
 }

@@ -57,6 +57,9 @@ type EndBranch = Extract<Branch, { status: unknown }>;
  */
 export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
 
+/** A provider may not be asked now: the pause, and what readers are told of it. */
+export type Postponement = Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string; error: ErrorRecord }>;
+
 export type StepOutcome = Readonly<{
   runId: string;
   stepNo: number;
@@ -81,7 +84,7 @@ export type StepOutcome = Readonly<{
   /** The answer was cut off for want of room in the window: the run goes on although no tool was called. */
   isUnfinished?: boolean;
   /** Set where the provider may not be asked now: the same step later. */
-  postponed?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string; error: ErrorRecord }>;
+  postponed?: Postponement;
   /** Calls that somebody has to say something about before the step can end. */
   asks?: Readonly<{ messageId: string; calls: readonly AskedCall[]; waitMs: number | null }>;
   /** Set when the failed call is to be tried again. */
@@ -103,7 +106,7 @@ export function planNext(outcome: StepOutcome): NextPlan {
   }
   if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted, outcome.stillRan);
   if (outcome.postponed !== undefined) {
-    return unlessCancelled(runId, outcome, postponedBranch(runId, outcome.stepNo, outcome.postponed));
+    return unlessCancelled(runId, outcome, postponedBranch(runId, 'step', outcome.stepNo, outcome.postponed));
   }
   if (outcome.detour !== undefined) {
     return unlessCancelled(runId, outcome, { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] });
@@ -169,13 +172,15 @@ function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitM
   };
 }
 
-function postponedBranch(
+/** The same later, without an attempt: of a step, or of what the view needs before it. */
+export function postponedBranch(
   runId: string,
+  pendingKind: PendingKind,
   step: number,
-  { delayMs, ...data }: NonNullable<StepOutcome['postponed']>,
+  { delayMs, ...data }: Postponement,
 ): Branch {
   return {
-    pendingKind: 'step',
+    pendingKind,
     pendingNo: step,
     postponeMs: delayMs,
     events: [{ type: 'step:retrying', data: { runId, step, ...data } }],

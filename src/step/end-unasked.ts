@@ -1,6 +1,6 @@
 import type { ContextDecision } from '../domain/context/decide.ts';
 import { withPending } from '../domain/context/overflow-plan.ts';
-import type { StepOutcome } from '../domain/next-step.ts';
+import type { Postponement, StepOutcome } from '../domain/next-step.ts';
 import { PROVIDER_ERROR_MESSAGES } from '../domain/provider-errors.ts';
 import { afterPauseMs } from '../domain/retry-policy.ts';
 import { NO_USAGE } from '../domain/usage.ts';
@@ -23,12 +23,17 @@ export async function endAtLimit(
 
 /** The provider told another session to wait: the step begins again when that is over, and no attempt is counted. */
 export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: string, leftMs: number): Promise<void> {
-  const delayMs = beforeDeadline(scope, afterPauseMs(leftMs, deps.random()));
-  const error = { code: 'rate_limited', message: PROVIDER_ERROR_MESSAGES.rate_limited } as const;
-  const nextAttemptAt = new Date(Date.now() + delayMs).toISOString();
-  const postponed = { delayMs, attempt: scope.attempt, nextAttemptAt, error };
+  const postponed = postponementOf(deps, scope, leftMs);
   const outcome = { finishReason: 'other', toolCalls: 0, stillRan: [], postponed } as const;
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
+}
+
+/** What a job does whose provider is paused for so long. */
+export function postponementOf({ random }: Pick<StepDeps, 'random'>, scope: JobScope, leftMs: number): Postponement {
+  const delayMs = beforeDeadline(scope, afterPauseMs(leftMs, random()));
+  const error = { code: 'rate_limited', message: PROVIDER_ERROR_MESSAGES.rate_limited } as const;
+  const nextAttemptAt = new Date(Date.now() + delayMs).toISOString();
+  return { delayMs, attempt: scope.attempt, nextAttemptAt, error };
 }
 
 function unaskedEnding(scope: JobScope, messageId: string) {

@@ -1,7 +1,10 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { requestCancel } from '../../src/store/cancels.ts';
+import { requestMaintenance } from '../../src/store/context.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { pauseLeftMs, pauseProvider } from '../../src/store/provider-pauses.ts';
+import { agentWith, eventsOf, readingReplies, readTool, roundsOf } from '../compaction/compaction-support.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -41,6 +44,49 @@ describe.each(availableBackends())('a provider that asks one session to wait, on
     for (const session of sessions) runs.push(await service.send(session, 'Go'));
     for (const { runId } of runs)
       expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
+  });
+});
+
+describe('a summarizer whose provider is paused', () => {
+  const [backend = 'postgres'] = availableBackends();
+
+  /** A session with something to summarize, and a compaction that is asked for once `before` is done. */
+  async function compactAfter(before: (service: TestService) => Promise<unknown>) {
+    await using stack = new AsyncDisposableStack();
+    const service = stack.use(await startTestService({ backend, tools: [readTool] }));
+    service.simulator.setWindow('test', 16_000);
+    service.simulator.script('test', readingReplies(6, 1_500));
+    await service.startWorker();
+    const session = await service.createSession(agentWith({ maxContextTokens: 16_000, prune: { enabled: false } }));
+    await service.ended((await service.send(session, 'Read all the files.')).runId);
+    await before(service);
+    const { db, jobs, newId } = service.deps;
+    const asked = { tenantId: 'default', sessionId: session, kind: 'compaction', runId: newId() } as const;
+    const { runId, job } = await requestMaintenance(db, asked);
+    if (job !== null) await jobs.add([job]);
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
+    const owned = stack.move();
+    return { service, session, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  }
+
+  it('is not asked meanwhile: the compaction waits, and is done when the pause is over', async () => {
+    await using compacted = await compactAfter(({ deps }) =>
+      pauseProvider(deps.db, deps.models('simulated/test'), 2_000),
+    );
+    const { service, session } = compacted;
+    expect(await roundsOf(service, session)).toMatchObject([{ state: 'completed', attempts: 1 }]);
+    const told = (await eventsOf(service, session)).map(({ type }) => type);
+    expect(told.indexOf('step:retrying')).toBeGreaterThan(0);
+    expect(told.indexOf('step:retrying')).toBeLessThan(told.indexOf('compaction:start'));
+  });
+
+  it('and that is told to wait itself pauses the provider for all', async () => {
+    await using compacted = await compactAfter(async ({ simulator }) => simulator.summaries(['429']));
+    const { service, session } = compacted;
+    expect(await roundsOf(service, session)).toMatchObject([{ state: 'failed', error: { code: 'rate_limited' } }]);
+    const { provider, endpoint } = service.deps.models('simulated/test');
+    const { rows } = await sql`select provider, endpoint from provider_pauses`.execute(service.deps.db);
+    expect(rows).toEqual([{ provider, endpoint }]);
   });
 });
 
