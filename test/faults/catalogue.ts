@@ -1,0 +1,10 @@
+import type { Fault } from './fault.ts';
+import { HANGS } from './strikes/hangs.ts';
+import { JOBS } from './strikes/jobs.ts';
+import { KILLS } from './strikes/kills.ts';
+import { PEOPLE } from './strikes/people.ts';
+import { PROVIDER } from './strikes/provider.ts';
+import { STORES } from './strikes/stores.ts';
+
+/** Every kind of harm that the product must survive. */
+export const FAULTS: readonly Fault[] = [...PEOPLE, ...KILLS, ...HANGS, ...STORES, ...JOBS, ...PROVIDER];

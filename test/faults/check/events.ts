@@ -1,0 +1,81 @@
+import { rawId, type Snapshot } from './snapshot.ts';
+
+export type EventFindings = Readonly<{
+  /** Numbers that are missing in the log, or that a reader missed or got twice. */
+  gaps: readonly string[];
+  /** What comes after the end of its run, or before its start, or steps that go backwards. */
+  outOfOrder: readonly string[];
+}>;
+
+const ENDS = ['run:completed', 'run:failed', 'run:cancelled', 'run:incomplete'];
+const OF_WORK = ['step:started', 'step:completed', 'llm:response', 'llm:tool-call', 'llm:tool-result'];
+
+/** @param read what each reader got, by the public id of its session */
+export function checkEvents(
+  { sessions, events, messages }: Snapshot,
+  read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>,
+): EventFindings {
+  const gaps: string[] = [];
+  const outOfOrder: string[] = [];
+  const bySession = Map.groupBy(events, ({ sessionId }) => sessionId);
+  for (const { id, eventSeq, messageSeq } of sessions) {
+    const own = bySession.get(id) ?? [];
+    gaps.push(
+      ...unlikeCount(
+        `log of ${id}`,
+        own.map(({ seq }) => seq),
+        eventSeq,
+      ),
+    );
+    const seqs = messages.filter(({ sessionId }) => sessionId === id).map(({ seq }) => seq);
+    gaps.push(...unlikeCount(`transcript of ${id}`, seqs, messageSeq));
+    outOfOrder.push(...misplaced(own));
+  }
+  for (const [publicId, got] of read) {
+    const id = rawId(publicId);
+    const own = bySession.get(id) ?? [];
+    gaps.push(
+      ...unlikeCount(
+        `reader of ${id}`,
+        got.map(({ seq }) => seq),
+        own.length,
+      ),
+    );
+    const unlike = got.find(({ seq, type }) => own[seq - 1]?.type !== type);
+    if (unlike !== undefined) gaps.push(`reader of ${id}: ${unlike.type} as number ${unlike.seq}`);
+  }
+  return { gaps, outOfOrder };
+}
+
+/** Anything but 1, 2, 3 … up to `count`. */
+function unlikeCount(what: string, seqs: readonly number[], count: number): string[] {
+  const wrong = seqs.flatMap((seq, index) => (seq === index + 1 ? [] : [`${what}: ${seq} in place ${index + 1}`]));
+  return seqs.length === count ? wrong.slice(0, 1) : [`${what}: ${seqs.length} of ${count}`];
+}
+
+type Course = { started: boolean; ended: boolean; step: number };
+
+function misplaced(events: Snapshot['events']): string[] {
+  const courses = new Map<string, Course>();
+  return events.flatMap((event) => {
+    const { runId, seq, sessionId } = event;
+    if (runId === null) return [];
+    const course = courses.get(runId) ?? { started: false, ended: false, step: 0 };
+    courses.set(runId, course);
+    const problem = follow(course, event);
+    return problem === null ? [] : [`${problem} (${seq} of ${sessionId})`];
+  });
+}
+
+/** Moves a run on by one of its events; what is wrong with that, or null. */
+function follow(course: Course, { type, data }: Snapshot['events'][number]): string | null {
+  const { started, ended, step } = course;
+  const next = type === 'step:started' ? Number(data['step']) : step;
+  course.started ||= type === 'run:started';
+  course.ended ||= ENDS.includes(type);
+  course.step = next;
+  if (OF_WORK.includes(type) && (!started || ended)) return `${type} outside of its run`;
+  if (type === 'run:started' && started) return 'the run starts twice';
+  if (ENDS.includes(type) && ended) return 'the run ends twice';
+  return next < step ? `the run goes back from step ${step} to ${next}` : null;
+}

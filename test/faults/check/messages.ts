@@ -1,0 +1,91 @@
+import { rawId, type Snapshot, type StoredMessage } from './snapshot.ts';
+
+export type AcceptedMessage = Readonly<{
+  sessionId: string;
+  messageId: string;
+  token: string;
+  delivery: 'steer' | 'followup' | 'interrupt';
+}>;
+
+/** A request to the model, as the provider got it. */
+export type ModelRequest = Readonly<{ text: string; violations: readonly string[] }>;
+
+export type MessageFindings = Readonly<{
+  /** Accepted, but neither in the inbox nor in the transcript; or taken up by a completed run whose model never saw it. */
+  lost: readonly string[];
+  /** In both, or twice in the transcript. */
+  doubled: readonly string[];
+  /** Taken up before one that was accepted earlier and delivered the same way. */
+  outOfOrder: readonly string[];
+  /** Sent into a run at work, and a step began after that without it. */
+  late: readonly string[];
+}>;
+
+/** What became of every message that was accepted, in the order in which each session accepted them. */
+export function checkMessages(
+  { messages, events, waiting, runs }: Snapshot,
+  accepted: readonly AcceptedMessage[],
+  requests: readonly ModelRequest[],
+): MessageFindings {
+  const heard = new Set(requests.flatMap(({ text }) => tokensIn(text)));
+  const completed = new Set(runs.filter(({ status }) => status === 'completed').map(({ id }) => id));
+  const places = new Map<string, { position: number; runId: string | null }[]>();
+  messages.forEach((message, index) => {
+    if (message.role !== 'user') return;
+    tokensIn(textOf(message)).forEach((token, within) => {
+      const found = places.get(token) ?? [];
+      found.push({ position: index * 1_000 + within, runId: message.runId });
+      places.set(token, found);
+    });
+  });
+  const lost: string[] = [];
+  const doubled: string[] = [];
+  const outOfOrder: string[] = [];
+  const last = new Map<string, number>();
+  for (const { sessionId, messageId, token, delivery } of accepted) {
+    const found = places.get(token) ?? [];
+    const isWaiting = waiting.has(rawId(messageId));
+    if (found.length + (isWaiting ? 1 : 0) > 1) doubled.push(token);
+    const [place] = found;
+    if (place === undefined) {
+      if (!isWaiting) lost.push(token);
+      continue;
+    }
+    if (place.runId !== null && completed.has(place.runId) && !heard.has(token)) lost.push(token);
+    const lane = `${sessionId} ${delivery}`;
+    if (place.position < (last.get(lane) ?? -1)) outOfOrder.push(token);
+    last.set(lane, Math.max(place.position, last.get(lane) ?? -1));
+  }
+  return { lost, doubled, outOfOrder, late: lateSteers(events, accepted) };
+}
+
+/**
+ * By the order of the log: a step that began after a steer was queued for its run has the steer, unless the run was
+ * told to stop before it could.
+ */
+function lateSteers(events: Snapshot['events'], accepted: readonly AcceptedMessage[]): string[] {
+  const steers = new Map(accepted.flatMap((each) => (each.delivery === 'steer' ? [[each.messageId, each.token]] : [])));
+  const late: string[] = [];
+  const queued = new Map<string, Map<string, string | null>>();
+  for (const { sessionId, type, runId, data } of events) {
+    const waiting = queued.get(sessionId) ?? new Map<string, string | null>();
+    queued.set(sessionId, waiting);
+    if (type === 'message:queued') waiting.set(String(data['id']), runId);
+    if (type === 'message:dequeued') for (const id of data['ids'] as string[]) waiting.delete(id);
+    // What was sent to a run that is being cancelled is for the one after it.
+    if (type === 'run:cancelling' || type === 'run:cancelled') waiting.clear();
+    if (type !== 'step:started') continue;
+    for (const [id, ofRun] of waiting) {
+      const token = steers.get(id);
+      if (token !== undefined && ofRun === runId) late.push(token);
+      waiting.delete(id);
+    }
+  }
+  return late;
+}
+
+const TOKEN = /message-\d+-\d+/g;
+
+const tokensIn = (text: string): string[] => text.match(TOKEN) ?? [];
+
+const textOf = ({ parts }: StoredMessage): string => parts.map(({ content }) => content.text ?? '').join('\n');

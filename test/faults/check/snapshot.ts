@@ -1,0 +1,85 @@
+import { readFile } from 'node:fs/promises';
+import type pg from 'pg';
+
+// What the checker knows of the product is what is written here: its tables, and nothing of its code.
+
+export type StoredPart = Readonly<{
+  type: string;
+  text?: string;
+  toolName?: string;
+  input?: Readonly<{ token?: string }>;
+  output?: Readonly<{ type: string; value: unknown }>;
+}>;
+
+export type StoredMessage = Readonly<{
+  id: string;
+  sessionId: string;
+  seq: number;
+  role: 'user' | 'assistant';
+  runId: string | null;
+  stepNo: number | null;
+  finishReason: string | null;
+  superseded: boolean;
+  parts: readonly Readonly<{ content: StoredPart; state: string | null }>[];
+}>;
+
+export type StoredRun = Readonly<{ id: string; sessionId: string; status: string; error: unknown }>;
+
+export type StoredEvent = Readonly<{
+  sessionId: string;
+  seq: number;
+  runId: string | null;
+  type: string;
+  data: Readonly<Record<string, unknown>>;
+}>;
+
+export type StoredSession = Readonly<{ id: string; status: string; eventSeq: number; messageSeq: number }>;
+
+export type Effect = Readonly<{ tool: string; token: string; callKey: string }>;
+
+/** All that is left of a world when its traffic is over. */
+export type Snapshot = Readonly<{
+  sessions: readonly StoredSession[];
+  runs: readonly StoredRun[];
+  messages: readonly StoredMessage[];
+  events: readonly StoredEvent[];
+  /** Messages that were not taken up, by id. */
+  waiting: ReadonlySet<string>;
+  effects: readonly Effect[];
+}>;
+
+/** Reads what is left. Ids are the database's own, without a prefix. */
+export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promise<Snapshot> {
+  const read = async <Row extends pg.QueryResultRow>(text: string): Promise<Row[]> =>
+    (await database.query<Row>(text)).rows;
+  const sessions = await read<StoredSession>(
+    `select id, status, event_seq::int as "eventSeq", message_seq::int as "messageSeq" from sessions`,
+  );
+  const runs = await read<StoredRun>(`select id, session_id as "sessionId", status, error from runs`);
+  const messages = await read<StoredMessage>(
+    `select m.id, m.session_id as "sessionId", m.seq::int, m.role, m.run_id as "runId", m.step_no as "stepNo",
+       m.finish_reason as "finishReason", m.superseded,
+       coalesce((select jsonb_agg(jsonb_build_object('content', p.content, 'state', p.state) order by p.idx)
+         from parts p where p.message_id = m.id), '[]') as parts
+     from messages m order by m.session_id, m.seq`,
+  );
+  const events = await read<StoredEvent>(
+    `select session_id as "sessionId", seq::int, run_id as "runId", type, data from events order by session_id, seq`,
+  );
+  const waiting = await read<{ id: string }>(`select id from inbox where consumed_message_seq is null`);
+  const lines = (await readFile(ledgerFile, 'utf8')).split('\n').filter((line) => line !== '');
+  return {
+    sessions,
+    runs,
+    messages,
+    events,
+    waiting: new Set(waiting.map(({ id }) => id)),
+    effects: lines.map((line) => JSON.parse(line) as Effect),
+  };
+}
+
+/** The database's form of a public id: `msg_` and 32 hex digits. */
+export function rawId(publicId: string): string {
+  const hex = publicId.slice(publicId.indexOf('_') + 1);
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+}

@@ -1,0 +1,53 @@
+import type { Effect, Snapshot } from './snapshot.ts';
+
+export type ToolFindings = Readonly<{
+  /** Took effect more than once, and must not have; or was repeated under another key. */
+  repeated: readonly string[];
+  /** The call has no outcome, the outcome is not the one that it had, or an effect is of no call in the transcript. */
+  lost: readonly string[];
+  /** Reported to the model as of unknown outcome, which is what is promised when a worker dies in the middle of a call. */
+  unknown: readonly string[];
+}>;
+
+const OPEN = ['pending', 'running', 'awaiting_approval', 'unknown'];
+
+/** Compares what the transcript says of every call with the ledger of what has really happened. */
+export function checkTools({ messages, effects }: Snapshot): ToolFindings {
+  const byToken = Map.groupBy(effects, ({ token }) => token);
+  const calls = messages
+    .filter(({ superseded }) => !superseded)
+    .flatMap(({ parts }) => parts.filter(({ content }) => content.type === 'tool'));
+  const judged = calls.map((call) => ({ token: tokenOf(call), verdict: judgeCall(call, byToken.has(tokenOf(call))) }));
+  const known = new Set(judged.map(({ token }) => token));
+  const judgedAs = (wanted: Verdict): string[] =>
+    judged.flatMap(({ token, verdict }) => (verdict === wanted ? [token] : []));
+  return {
+    repeated: [...byToken].flatMap(([token, all]) => (isRepeated(all) ? [token] : [])),
+    lost: [...judgedAs('lost'), ...byToken.keys().filter((token) => !known.has(token))],
+    unknown: judgedAs('unknown'),
+  };
+}
+
+type Call = Snapshot['messages'][number]['parts'][number];
+type Verdict = 'told' | 'lost' | 'unknown';
+
+const tokenOf = ({ content }: Call): string => content.input?.token ?? '';
+
+function judgeCall(call: Call, happened: boolean): Verdict {
+  const { content, state } = call;
+  const value = String(content.output?.value ?? '');
+  if (state === null || OPEN.includes(state)) return 'lost';
+  if (state === 'completed') {
+    const isTrue = value === `done ${tokenOf(call)}` && (happened || content.toolName === 'peek');
+    return isTrue ? 'told' : 'lost';
+  }
+  if (/unknown/.test(value)) return 'unknown';
+  // An error that is told as one although the effect was there: the model would do it again.
+  return happened ? 'lost' : 'told';
+}
+
+function isRepeated(effects: readonly Effect[]): boolean {
+  if (effects.length < 2) return false;
+  const [first] = effects;
+  return first?.tool !== 'put' || effects.some(({ callKey }) => callKey !== first.callKey);
+}

@@ -1,0 +1,67 @@
+import { checkEvents } from './events.ts';
+import { type AcceptedMessage, checkMessages, type ModelRequest } from './messages.ts';
+import type { Snapshot } from './snapshot.ts';
+import { checkTools } from './tools.ts';
+import { checkTranscripts } from './transcript.ts';
+
+export type Observed = Readonly<{
+  snapshot: Snapshot;
+  accepted: readonly AcceptedMessage[];
+  requests: readonly ModelRequest[];
+  read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
+  /** Recoveries where there was nothing to recover. */
+  needlessRecoveries: readonly string[];
+}>;
+
+/** What was found wrong, by kind; each entry says what. All but `unknownTools` must be empty. */
+export type Findings = Readonly<{
+  lostMessages: readonly string[];
+  doubledMessages: readonly string[];
+  lateSteers: readonly string[];
+  repeatedTools: readonly string[];
+  lostResults: readonly string[];
+  unknownTools: readonly string[];
+  outOfOrder: readonly string[];
+  eventGaps: readonly string[];
+  invalidTranscripts: readonly string[];
+  /** Runs that never ended, sessions that are not at rest. */
+  stuck: readonly string[];
+  /** Runs that ended as failed or incomplete: no fault is meant to cost a run. */
+  failedRuns: readonly string[];
+  needlessRecoveries: readonly string[];
+}>;
+
+const ENDED = ['completed', 'cancelled', 'failed', 'incomplete'];
+const FAILED = ['failed', 'incomplete'];
+
+/** Judges by the database, the ledger, the provider's log and what readers got: by nothing that the product says of itself. */
+export function judge({ snapshot, accepted, requests, read, needlessRecoveries }: Observed): Findings {
+  const messages = checkMessages(snapshot, accepted, requests);
+  const tools = checkTools(snapshot);
+  const events = checkEvents(snapshot, read);
+  const { runs, sessions } = snapshot;
+  return {
+    lostMessages: messages.lost,
+    doubledMessages: messages.doubled,
+    lateSteers: messages.late,
+    repeatedTools: tools.repeated,
+    lostResults: tools.lost,
+    unknownTools: tools.unknown,
+    outOfOrder: [...messages.outOfOrder, ...events.outOfOrder],
+    eventGaps: events.gaps,
+    invalidTranscripts: checkTranscripts(snapshot, requests),
+    stuck: [
+      ...runs.flatMap(({ id, status }) => (ENDED.includes(status) ? [] : [`run ${id} is ${status}`])),
+      ...sessions.flatMap(({ id, status }) => (status === 'idle' ? [] : [`session ${id} is ${status}`])),
+    ],
+    failedRuns: runs.flatMap(({ id, status, error }) =>
+      FAILED.includes(status) ? [`run ${id} is ${status}: ${JSON.stringify(error)}`] : [],
+    ),
+    needlessRecoveries,
+  };
+}
+
+/** Kinds of findings that no fault may bring about. */
+export function broken(findings: Findings): string[] {
+  return Object.entries(findings).flatMap(([kind, all]) => (kind === 'unknownTools' || all.length === 0 ? [] : [kind]));
+}

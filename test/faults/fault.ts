@@ -1,0 +1,35 @@
+import type { Random } from './random.ts';
+import type { Line, Member } from './world/fleet.ts';
+import type { ModelManners } from './world/model.ts';
+import type { TrafficOptions } from './world/traffic.ts';
+import type { World } from './world/world.ts';
+
+export type Backend = 'redis' | 'postgres';
+
+/** One kind of harm. */
+export type Fault = Readonly<{
+  name: string;
+  /** What is done, in a few words: for the table in the docs. */
+  about: string;
+  /** The backends that it says something about. Default: both. */
+  backends?: readonly Backend[];
+  workers?: number;
+  /** Traffic of each worker that passes through a tap of its own. */
+  tapped?: readonly Line[];
+  /** Settings of the workers that differ from the suite's. */
+  environment?: Readonly<Record<string, string>>;
+  /** Entry points of the versions that run side by side. */
+  versions?: (world: Pick<World, 'folder'>) => Promise<readonly string[]>;
+  traffic?: Partial<TrafficOptions>;
+  manners?: Partial<ModelManners>;
+  /**
+   * Nothing is lost, so nothing may have to be recovered: a run that is taken back or whose job is added again counts
+   * against the product.
+   */
+  isHarmless?: boolean;
+  /** What a new worker is told, and what is done to its taps. */
+  environmentOf?: (random: Random) => Readonly<Record<string, string>>;
+  onMember?: (member: Member, random: Random) => void;
+  /** Does harm until the signal aborts, and puts everything in order before it resolves. */
+  strike?: (world: World, random: Random, signal: AbortSignal) => Promise<void>;
+}>;

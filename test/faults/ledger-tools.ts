@@ -1,0 +1,41 @@
+import { appendFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import type { Tool, ToolContext } from '../../src/tools/tool.ts';
+
+const inputSchema = z.strictObject({
+  /** Names this very call. */
+  token: z.string(),
+  /** How long the work takes before its effect, and after it. */
+  beforeMs: z.number(),
+  afterMs: z.number(),
+});
+
+/**
+ * Tools whose effect is a line in a file: `append` must happen once, `put` may be repeated under its call key, `peek`
+ * has none.
+ * @param dieAfterEffects the process kills itself after so many effects, before the result of the last one is told
+ */
+export function createLedgerTools(ledgerFile: string, dieAfterEffects: number): Tool[] {
+  let effects = 0;
+  const leaveTrace = (name: string, token: string, callKey: string): void => {
+    appendFileSync(ledgerFile, `${JSON.stringify({ tool: name, token, callKey, pid: process.pid })}\n`);
+    effects += 1;
+    if (effects >= dieAfterEffects) process.kill(process.pid, 'SIGKILL');
+  };
+  const toolNamed = (name: string, traits: Pick<Tool, 'idempotent' | 'readOnly'>): Tool => ({
+    name,
+    description: `${name}: leaves a trace.`,
+    inputSchema,
+    ...traits,
+    async execute(input: unknown, { signal, callKey }: ToolContext) {
+      const { token, beforeMs, afterMs } = inputSchema.parse(input);
+      await delay(beforeMs, undefined, { signal });
+      if (traits.readOnly !== true) leaveTrace(name, token, callKey);
+      // What has happened has happened: it is told whatever the signal says.
+      await delay(afterMs);
+      return `done ${token}`;
+    },
+  });
+  return [toolNamed('append', {}), toolNamed('put', { idempotent: true }), toolNamed('peek', { readOnly: true })];
+}

@@ -1,0 +1,42 @@
+import { parseArgs } from 'node:util';
+import { z } from 'zod';
+import { FAULTS } from './catalogue.ts';
+
+const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--json]
+
+Faults: ${FAULTS.map(({ name }) => name).join(', ')}`;
+
+const count = z.coerce.number().int().positive();
+const names = FAULTS.map(({ name }) => name);
+
+const optionsSchema = z.strictObject({
+  only: z
+    .string()
+    .transform((text) => text.split(','))
+    .refine((only) => only.every((name) => names.includes(name)), 'there is no such fault')
+    .optional(),
+  backend: z.enum(['redis', 'postgres']).optional(),
+  /** Per fault and backend. */
+  runs: count.default(200),
+  sessions: count.default(20),
+  seed: z.coerce.number().int().default(7),
+  json: z.boolean().default(false),
+});
+
+export type SuiteOptions = z.infer<typeof optionsSchema>;
+
+/** What the command line says; prints how it is used and ends the process where it says something else. */
+export function parseArguments(args: readonly string[]): SuiteOptions {
+  const text = { type: 'string' } as const;
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: { only: text, backend: text, runs: text, sessions: text, seed: text, json: { type: 'boolean' } },
+    });
+    return optionsSchema.parse(values);
+  } catch (error) {
+    const reason = error instanceof z.ZodError ? z.prettifyError(error) : String(error);
+    process.stderr.write(`${reason}\n\n${USAGE}\n`);
+    process.exit(2);
+  }
+}

@@ -1,0 +1,147 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ModelRequest } from './check/messages.ts';
+import { rawId, readSnapshot } from './check/snapshot.ts';
+import { broken, type Findings, judge } from './check/verdict.ts';
+import type { Backend, Fault } from './fault.ts';
+import type { Random } from './random.ts';
+import { createApi } from './world/api.ts';
+import type { ModelManners } from './world/model.ts';
+import type { OwnPostgres, OwnRedis } from './world/services.ts';
+import { recoveryTimes } from './world/timeline.ts';
+import { QUIET_TRAFFIC, startTraffic, type Traffic } from './world/traffic.ts';
+import { startWorld, type World } from './world/world.ts';
+
+export type FaultRun = Readonly<{
+  fault: Fault;
+  backend: Backend;
+  runs: number;
+  sessions: number;
+  random: Random;
+  postgres: OwnPostgres;
+  redis: OwnRedis | null;
+  /** Entry point of the workers where it is not the product's own. */
+  signal: AbortSignal;
+}>;
+
+/** What one kind of harm did. Times in milliseconds. */
+export type FaultResult = Readonly<{
+  fault: string;
+  backend: Backend;
+  /** Runs in the database in the end. */
+  runs: number;
+  findings: Findings;
+  broken: readonly string[];
+  deaths: number;
+  recoveryMs: readonly number[];
+  cancelMs: readonly number[];
+  durationMs: number;
+}>;
+
+const MANNERS: ModelManners = { maxRounds: 3, maxCalls: 3, toolMs: 15, chunkDelayMs: 3, maxChunks: 12 };
+
+/** Beyond this nothing more is waited for: what has not ended is stuck. */
+const STUCK_AFTER_MS = 60_000;
+
+/** Runs traffic through the product while it is harmed, and judges what is left. */
+export async function runFault(options: FaultRun): Promise<FaultResult> {
+  const { fault, backend, random } = options;
+  const startedAtMs = performance.now();
+  await using stack = new AsyncDisposableStack();
+  const world = await startWorld({ ...options, manners: { ...MANNERS, ...fault.manners } }, stack);
+  const hangUp = new AbortController();
+  const signal = AbortSignal.any([options.signal, hangUp.signal]);
+  const url = (): string => world.api.url();
+  const harm = new AbortController();
+  const harming = fault.strike?.(world, random.fork('strike'), AbortSignal.any([harm.signal, signal]));
+  const trafficOptions = { ...QUIET_TRAFFIC, sessions: options.sessions, ...fault.traffic };
+  const traffic = startTraffic(
+    { api: createApi(url, signal), url },
+    options.runs,
+    trafficOptions,
+    random.fork('traffic'),
+    signal,
+  );
+  traffic.done.catch(() => undefined);
+  // As long as there is progress there is harm; what is not over when that has long ended is stuck.
+  await overOrStill(world, traffic);
+  harm.abort();
+  await harming;
+  await overOrStill(world, traffic);
+  await caughtUp(world, traffic);
+  const requests = world.simulator.requests.map(
+    ({ request, violations }): ModelRequest => ({
+      text: request?.messages.map(({ text }) => text).join('\n') ?? '',
+      violations,
+    }),
+  );
+  const snapshot = await readSnapshot(world.database, world.ledgerFile);
+  hangUp.abort();
+  const findings = judge({
+    snapshot,
+    accepted: traffic.messages,
+    requests,
+    read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
+    needlessRecoveries: fault.isHarmless === true ? world.timeline.recoveries : [],
+  });
+  return {
+    fault: fault.name,
+    backend,
+    runs: snapshot.runs.length,
+    findings,
+    broken: broken(findings),
+    deaths: world.fleet.deaths(),
+    recoveryMs: recoveryTimes(world.timeline),
+    cancelMs: cancelTimes(world, traffic),
+    durationMs: performance.now() - startedAtMs,
+  };
+}
+
+const LOOK_EVERY_MS = 250;
+
+/** Waits for the end of the traffic, or until nothing has been written for so long that nothing will be. */
+async function overOrStill({ database }: World, traffic: Traffic): Promise<void> {
+  let over = false;
+  void traffic.done.then(
+    () => {
+      over = true;
+    },
+    () => {
+      over = true;
+    },
+  );
+  let last = '';
+  let changedAtMs = performance.now();
+  while (!over && performance.now() - changedAtMs < STUCK_AFTER_MS) {
+    await delay(LOOK_EVERY_MS);
+    const written = await database.query('select sum(event_seq)::text as sum from sessions').then(
+      ({ rows }) => String(rows[0]?.sum),
+      () => last,
+    );
+    if (written !== last) changedAtMs = performance.now();
+    last = written;
+  }
+}
+
+const CAUGHT_UP_WITHIN_MS = 15_000;
+
+/** Readers get what they have not got yet, or have missed for good. */
+async function caughtUp({ database }: World, traffic: Traffic): Promise<void> {
+  const { rows } = await database.query<{ id: string; seq: number }>('select id, event_seq::int as seq from sessions');
+  const seqs = new Map(rows.map(({ id, seq }) => [id, seq]));
+  const isBehind = (): boolean =>
+    [...traffic.readers].some(([id, { events }]) => events.length < (seqs.get(rawId(id)) ?? 0));
+  for (const since = performance.now(); isBehind() && performance.now() - since < CAUGHT_UP_WITHIN_MS; ) {
+    await delay(LOOK_EVERY_MS);
+  }
+}
+
+/** From a cancel to the moment at which the provider saw its request broken off, where one was under way. */
+function cancelTimes({ simulator }: World, traffic: Traffic): number[] {
+  return traffic.cancels.flatMap(({ sessionId, sentAtMs }) => {
+    const request = simulator.requests.find(
+      ({ cacheKey, startedAtMs, endedAtMs = Number.POSITIVE_INFINITY }) =>
+        cacheKey === rawId(sessionId) && startedAtMs <= sentAtMs && endedAtMs > sentAtMs,
+    );
+    return request?.abortedAtMs === undefined ? [] : [request.abortedAtMs - sentAtMs];
+  });
+}

@@ -1,0 +1,54 @@
+import type { Fault } from '../fault.ts';
+import type { Random } from '../random.ts';
+import type { Member } from '../world/fleet.ts';
+import { pause, repeatedly } from './repeatedly.ts';
+
+/** Longer than a lease. */
+const HUNG_MS = [2_500, 3_500] as const;
+
+export const HANGS: readonly Fault[] = [
+  {
+    name: 'freeze',
+    about: 'SIGSTOP until others have taken over, then SIGCONT',
+    strike: (world, random, signal) =>
+      repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
+        const { child } = random.pick(world.fleet.members());
+        child.kill('SIGSTOP');
+        await pause(random.between(...HUNG_MS), signal);
+        child.kill('SIGCONT');
+      }),
+  },
+  {
+    name: 'black-hole',
+    about: 'all connections of a worker stay open and carry nothing, until others have taken over',
+    tapped: ['postgres', 'redis', 'provider'],
+    strike: (world, random, signal) =>
+      repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
+        const taps = Object.values(random.pick(world.fleet.members()).taps);
+        for (const tap of taps) tap.swallow();
+        await pause(random.between(...HUNG_MS), signal);
+        for (const tap of taps) tap.restore();
+      }),
+  },
+  {
+    name: 'lost-replies',
+    about: 'Postgres has committed, the connection breaks before the answer',
+    tapped: ['postgres'],
+    onMember: loseReplies,
+  },
+];
+
+const COMMITS = /baton_(claim_run|restart_step|write_response|move_call|finish_step|finish_maintenance)|^Q....commit/i;
+
+function loseReplies(member: Member, random: Random): void {
+  member.taps.postgres?.arm({
+    marker: COMMITS,
+    on: 'reply',
+    nth: random.between(10, 50),
+    strike(passage) {
+      passage.cut();
+      loseReplies(member, random);
+      return 'lost';
+    },
+  });
+}

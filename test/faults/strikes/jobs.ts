@@ -1,0 +1,92 @@
+import { type BackendFactory, createPostgresBackend, type IQueueBackend, Queue } from 'bullmq';
+import type { Fault } from '../fault.ts';
+import type { Random } from '../random.ts';
+import type { World } from '../world/world.ts';
+import { copyProduct, WORKER } from './product-copy.ts';
+import { pause, repeatedly } from './repeatedly.ts';
+
+type Pending = Readonly<{ runId: string; kind: string; no: number; dispatch: number }>;
+
+export const JOBS: readonly Fault[] = [
+  {
+    name: 'duplicate-jobs',
+    about: 'jobs twice, jobs of steps that are over, jobs of steps yet to come',
+    isHarmless: true,
+    strike: (world, random, signal) => withQueue(world, (queue) => addStrayJobs(world, queue, random, signal)),
+  },
+  {
+    name: 'mixed-versions',
+    about: 'two versions side by side, and runs that only the newer one may work on',
+    workers: 4,
+    async versions({ folder }) {
+      const newer = await copyProduct(folder, [
+        { file: 'src/domain/tunables.ts', find: 'ENGINE_VERSION = 1', replace: 'ENGINE_VERSION = 2' },
+      ]);
+      return [WORKER, newer];
+    },
+    strike: (world, random, signal) =>
+      repeatedly({ random, signal, pauseMs: [500, 1_000] }, async () => {
+        await requireEngine(world, 2);
+        await pause(random.between(50, 200), signal);
+        await requireEngine(world, 1);
+      }),
+  },
+];
+
+/** Of runs that are started from now on, as a newer version's migration would set it. */
+async function requireEngine({ database }: World, engine: number): Promise<void> {
+  await database.query(`alter table runs alter column required_engine set default ${engine}`);
+}
+
+async function addStrayJobs({ database }: World, queue: Queue, random: Random, signal: AbortSignal): Promise<void> {
+  let no = 0;
+  await repeatedly({ random, signal, pauseMs: [5, 40] }, async () => {
+    const { rows } = await database.query<Pending>(
+      `select id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch from runs
+       where pending_kind = 'step' order by random() limit 5`,
+    );
+    for (const pending of rows) {
+      const stray = random.pick<Pending>([
+        pending,
+        pending,
+        { ...pending, dispatch: Math.max(1, pending.dispatch - 1) },
+        { ...pending, no: Math.max(1, pending.no - 1) },
+        { ...pending, dispatch: pending.dispatch + 1 },
+        { ...pending, no: pending.no + 1, dispatch: pending.dispatch + 1 },
+      ]);
+      // Under an id of its own, or the queue would drop it as one that it knows.
+      await queue.add(pending.kind, stray, { jobId: `stray-${++no}`, removeOnComplete: true, removeOnFail: true });
+    }
+  });
+}
+
+async function withQueue(world: World, work: (queue: Queue) => Promise<void>): Promise<void> {
+  const queue =
+    world.redis === null
+      ? new Queue(
+          'steps',
+          {
+            connection: {
+              connectionString: world.postgres.connectionString().replace(/[^/]*$/, await databaseName(world)),
+              schema: 'bullmq',
+              max: 1,
+            },
+          } as never,
+          createPostgresBackend as BackendFactory<IQueueBackend, never> as never,
+        )
+      : new Queue('steps', {
+          connection: { port: world.redis.port, host: '127.0.0.1' },
+          prefix: world.environment['BATON_QUEUE_PREFIX'] ?? '',
+        });
+  queue.on('error', () => undefined);
+  try {
+    await work(queue);
+  } finally {
+    await queue.close();
+  }
+}
+
+async function databaseName({ database }: World): Promise<string> {
+  const { rows } = await database.query<{ name: string }>('select current_database() as name');
+  return rows[0]?.name ?? '';
+}

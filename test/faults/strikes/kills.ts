@@ -1,0 +1,144 @@
+import type { Fault } from '../fault.ts';
+import type { Random } from '../random.ts';
+import type { Line, Member } from '../world/fleet.ts';
+import type { Trigger } from '../world/tap.ts';
+import { repeatedly } from './repeatedly.ts';
+
+/** A moment of a step, as it shows in what a worker says to Postgres, the queue and the provider. */
+type Moment = Readonly<{
+  name: string;
+  about: string;
+  line: (backend: string) => Line;
+  marker: RegExp;
+  on: Trigger['on'];
+  /** How long after that the kill comes, at most. */
+  laterMs?: number;
+}>;
+
+const viaPostgres = (): Line => 'postgres';
+const viaProvider = (): Line => 'provider';
+
+const MOMENTS: readonly Moment[] = [
+  {
+    name: 'after-claim',
+    about: 'the claim is committed, its answer not read',
+    line: viaPostgres,
+    marker: /baton_claim_run/,
+    on: 'reply',
+  },
+  {
+    name: 'before-model',
+    about: 'the request to the model is being sent',
+    line: viaProvider,
+    marker: /POST \/v1\//,
+    on: 'request',
+  },
+  {
+    name: 'mid-stream',
+    about: 'the model is answering',
+    line: viaProvider,
+    marker: /POST \/v1\//,
+    on: 'reply',
+    laterMs: 40,
+  },
+  {
+    name: 'before-response',
+    about: 'the answer is whole, not yet durable',
+    line: viaPostgres,
+    marker: /baton_write_response/,
+    on: 'request',
+  },
+  {
+    name: 'after-response',
+    about: 'the answer is durable, no tool has started',
+    line: viaPostgres,
+    marker: /baton_write_response/,
+    on: 'reply',
+  },
+  {
+    name: 'before-tool',
+    about: '`running` is durable, the tool has not started',
+    line: viaPostgres,
+    marker: /baton_move_call[\s\S]*running/,
+    on: 'reply',
+  },
+  {
+    name: 'before-result',
+    about: 'the tool is done, its result not durable',
+    line: viaPostgres,
+    marker: /baton_move_call[\s\S]*completed/,
+    on: 'request',
+  },
+  {
+    name: 'before-commit',
+    about: 'the step is done, its end not committed',
+    line: viaPostgres,
+    marker: /baton_finish_step/,
+    on: 'request',
+  },
+  {
+    name: 'after-commit',
+    about: 'the end is committed, the next job not added',
+    line: viaPostgres,
+    marker: /baton_finish_step/,
+    on: 'reply',
+  },
+  {
+    name: 'after-enqueue',
+    about: 'the next job is added, the own one not acknowledged',
+    line: (backend) => (backend === 'redis' ? 'redis' : 'postgres'),
+    marker: /-step-\d+-\d+/,
+    on: 'reply',
+  },
+];
+
+const RUN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
+
+/** Every worker dies at some occurrence of the moment, and so does each that takes its place. */
+function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
+  return {
+    name: `kill-${name}`,
+    about: `SIGKILL: ${about}`,
+    tapped: [...new Set([line('redis'), line('postgres')])],
+    onMember(member, random) {
+      const tap = member.taps[line('redis')] ?? member.taps[line('postgres')];
+      tap?.arm({
+        marker,
+        on,
+        nth: random.between(5, 60),
+        strike: (_passage, text) => killNow(member, random, laterMs, text),
+      });
+    },
+  };
+}
+
+function killNow(member: Member, random: Random, laterMs: number, text: string): 'lost' | 'passed' {
+  if (laterMs > 0) {
+    setTimeout(() => member.kill(), random.between(0, laterMs));
+    return 'passed';
+  }
+  member.kill(RUN_ID.exec(text)?.[0]);
+  return 'lost';
+}
+
+export const KILLS: readonly Fault[] = [
+  {
+    name: 'kill-random',
+    about: 'SIGKILL at random moments',
+    strike: (world, random, signal) =>
+      repeatedly({ random, signal, pauseMs: [300, 1_200] }, () => random.pick(world.fleet.members())?.kill()),
+  },
+  ...MOMENTS.map(killAt),
+  {
+    name: 'kill-after-effect',
+    about: 'SIGKILL: a tool has taken effect and has not told its result',
+    environmentOf: (random) => ({ BATON_TEST_DIE_AFTER_EFFECTS: String(random.between(3, 30)) }),
+  },
+  {
+    name: 'kill-api',
+    about: 'SIGKILL of the API, again and again; clients send again what was not answered',
+    isHarmless: true,
+    strike: (world, random, signal) =>
+      repeatedly({ random, signal, pauseMs: [300, 1_500] }, () => world.api.child().kill('SIGKILL')),
+  },
+];

@@ -1,0 +1,43 @@
+import type { Fault } from '../fault.ts';
+import { pause, repeatedly } from './repeatedly.ts';
+
+export const PEOPLE: readonly Fault[] = [
+  { name: 'none', about: 'nothing at all', isHarmless: true },
+  {
+    name: 'cancels-and-steers',
+    about: 'people change their minds at random moments: cancel, steer, follow up, interrupt',
+    isHarmless: true,
+    traffic: { steerChance: 0.5, followupChance: 0.3, interruptChance: 0.2, cancelChance: 0.4, atEndChance: 0.3 },
+    manners: { chunkDelayMs: 12, maxChunks: 30 },
+  },
+  {
+    name: 'rolling-restart',
+    about: 'SIGTERM to every process in turn, under load',
+    isHarmless: true,
+    async strike(world, random, signal) {
+      let turn = 0;
+      await repeatedly({ random, signal, pauseMs: [300, 900] }, async () => {
+        const processes = [...world.fleet.members().map(({ child }) => child), world.api.child()];
+        const child = processes[turn++ % processes.length];
+        child?.kill('SIGTERM');
+        await Promise.race([child?.ended, pause(30_000, signal)]);
+      });
+    },
+  },
+  {
+    name: 'everything',
+    about: 'kills, cut connections, an emptied Redis, provider failures, cancels and steers, all at once',
+    traffic: { steerChance: 0.4, followupChance: 0.2, interruptChance: 0.1, cancelChance: 0.2, atEndChance: 0.2 },
+    strike: (world, random, signal) =>
+      repeatedly({ random, signal, pauseMs: [150, 600] }, async () => {
+        await random.pick([
+          () => random.pick(world.fleet.members())?.kill(),
+          () => random.pick(world.fleet.members())?.child.kill('SIGTERM'),
+          () => world.simulator.fault('faulty', { kind: 'cut', afterChunks: random.between(0, 6) }),
+          () => world.simulator.fault('faulty', { kind: 'server-error' }),
+          () => world.redis?.flush(),
+          () => world.api.child().kill('SIGKILL'),
+        ])();
+      }),
+  },
+];

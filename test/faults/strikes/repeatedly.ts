@@ -1,0 +1,18 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Random } from '../random.ts';
+
+/** Does something again and again, with pauses of a random length, until the signal aborts. */
+export async function repeatedly(
+  { random, signal, pauseMs }: Readonly<{ random: Random; signal: AbortSignal; pauseMs: readonly [number, number] }>,
+  act: () => Promise<void> | void,
+): Promise<void> {
+  while (!signal.aborted) {
+    await pause(random.between(...pauseMs), signal);
+    if (!signal.aborted) await act();
+  }
+}
+
+/** Waits, or until the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => undefined);
+}

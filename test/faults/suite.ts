@@ -1,0 +1,61 @@
+import { FAULTS } from './catalogue.ts';
+import type { Backend, Fault } from './fault.ts';
+import type { SuiteOptions } from './options.ts';
+import { createRandom } from './random.ts';
+import { tell, toRow } from './report.ts';
+import { runFault } from './run-fault.ts';
+import { hasRedisServer, startOwnPostgres, startOwnRedis } from './world/services.ts';
+
+const BACKENDS: readonly Backend[] = ['redis', 'postgres'];
+
+/** Runs the chosen faults one after the other, with a Postgres and a Redis of the suite's own. True: all is well. */
+export async function runSuite(
+  options: SuiteOptions,
+  signal: AbortSignal,
+  print: (line: string) => void,
+): Promise<boolean> {
+  await using stack = new AsyncDisposableStack();
+  const postgres = stack.use(await startOwnPostgres());
+  const redis = hasRedisServer() ? stack.use(await startOwnRedis()) : null;
+  let isWell = true;
+  for (const { fault, backend } of chosen(options)) {
+    if (signal.aborted) return false;
+    if (backend === 'redis' && redis === null) {
+      print(skipped(fault, options, 'there is no redis-server on the path'));
+      continue;
+    }
+    const { runs, sessions, seed } = options;
+    const random = createRandom(`${seed}/${fault.name}/${backend}`);
+    const result = await runFault({
+      fault,
+      backend,
+      runs,
+      sessions: Math.min(sessions, runs),
+      random,
+      postgres,
+      redis,
+      signal,
+    });
+    isWell &&= result.broken.length === 0;
+    print(options.json ? JSON.stringify(toRow(result)) : tell(result));
+    if (options.json && result.broken.length > 0) process.stderr.write(`${tell(result)}\n`);
+  }
+  return isWell;
+}
+
+function chosen({ only, backend }: SuiteOptions): { fault: Fault; backend: Backend }[] {
+  return FAULTS.filter(({ name }) => only?.includes(name) ?? true).flatMap((fault) =>
+    BACKENDS.filter((each) => (backend ?? each) === each && (fault.backends ?? BACKENDS).includes(each)).map(
+      (each) => ({
+        fault,
+        backend: each,
+      }),
+    ),
+  );
+}
+
+function skipped(fault: Fault, { json }: SuiteOptions, reason: string): string {
+  return json
+    ? JSON.stringify({ fault: fault.name, backend: 'redis', skipped: reason })
+    : `skipped ${fault.name}: ${reason}`;
+}

@@ -1,0 +1,52 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+
+export type LogLine = Readonly<Record<string, unknown>>;
+
+export type Child = Readonly<{
+  pid: number;
+  /** What it logged when it had started. */
+  started: LogLine;
+  /** Does nothing to a process that has ended. */
+  kill: (signal: NodeJS.Signals) => void;
+  ended: Promise<void>;
+}>;
+
+export type ChildOptions = Readonly<{
+  file: string;
+  environment: Readonly<Record<string, string>>;
+  /** Told of every line that it logs, when it is read. */
+  onLine: (line: LogLine) => void;
+}>;
+
+const STDERR_CHARS = 4_000;
+
+/** Starts a process of the product and waits until it says that it has started. @throws when it ends before */
+export async function startChild({ file, environment, onLine }: ChildOptions): Promise<Child> {
+  const child = spawn(process.execPath, [file], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = once(child, 'exit').then(() => undefined);
+  const { promise: started, resolve, reject } = Promise.withResolvers<LogLine>();
+  let stderr = '';
+  child.stderr.on('data', (text) => {
+    stderr = (stderr + text).slice(-STDERR_CHARS);
+  });
+  createInterface({ input: child.stdout }).on('line', (text) => {
+    const line = JSON.parse(text) as LogLine;
+    onLine(line);
+    if (line['event'] === 'process_started') resolve(line);
+    if (line['event'] === 'process_failed') reject(new Error(`${file} failed: ${text}`));
+  });
+  void ended.then(() => reject(new Error(`${file} ended before it had started: ${stderr}`)));
+  return {
+    pid: child.pid ?? 0,
+    started: await started,
+    kill(signal) {
+      if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    },
+    ended,
+  };
+}

@@ -1,0 +1,151 @@
+import type pg from 'pg';
+import type { Random } from '../random.ts';
+import { type Child, startChild } from './child.ts';
+import { openTap, type Tap } from './tap.ts';
+import type { Timeline } from './timeline.ts';
+
+/** What of a worker's traffic can be tapped. */
+export type Line = 'postgres' | 'redis' | 'provider';
+
+/** A worker process that lives. */
+export type Member = Readonly<{
+  child: Child;
+  workerId: string;
+  taps: Readonly<Partial<Record<Line, Tap>>>;
+  /** Kills it at once and remembers whom that orphans, `runId` among them. */
+  kill: (runId?: string) => void;
+}>;
+
+export type FleetOptions = Readonly<{
+  size: number;
+  /** The entry points of the versions that run side by side, taken in turn. */
+  files: readonly string[];
+  environment: Readonly<Record<string, string>>;
+  /** Where each line of traffic ends, by its port on this machine, and the variable that names it. */
+  targets: Readonly<Partial<Record<Line, Readonly<{ port: () => number; variable: string; url: () => string }>>>>;
+  tapped: readonly Line[];
+  database: pg.Pool;
+  timeline: Timeline;
+  random: Random;
+  /** What a new member is told for its environment, and what is done to its taps. */
+  environmentOf?: ((random: Random) => Readonly<Record<string, string>>) | undefined;
+  onMember?: ((member: Member, random: Random) => void) | undefined;
+}>;
+
+/** Worker processes under a supervisor: whoever ends, for whatever reason, is replaced. */
+export type Fleet = AsyncDisposable & Readonly<{ members: () => readonly Member[]; deaths: () => number }>;
+
+export async function startFleet(options: FleetOptions): Promise<Fleet> {
+  const members = new Set<Member>();
+  const taps = new Set<Tap>();
+  const starting = new Set<Promise<unknown>>();
+  let stopping = false;
+  let count = 0;
+  let deaths = 0;
+
+  const startMember = async (): Promise<void> => {
+    const no = count++;
+    const random = options.random.fork(`member ${no}`);
+    const opened = await openTaps(options);
+    for (const tap of Object.values(opened)) taps.add(tap);
+    const heard = { workerId: '' };
+    const child = await startChild({
+      file: options.files[no % options.files.length] ?? '',
+      environment: { ...options.environment, ...urlsThrough(options, opened), ...options.environmentOf?.(random) },
+      onLine(line) {
+        if (typeof line['workerId'] === 'string' && line['event'] === 'process_started')
+          heard.workerId = line['workerId'];
+        options.timeline.hear(heard.workerId, line);
+      },
+    });
+    const { workerId } = heard;
+    const kill = (runId?: string): void => {
+      const atMs = performance.now();
+      child.kill('SIGKILL');
+      void rememberOrphans(options, workerId, runId, atMs);
+    };
+    const member: Member = { child, workerId, taps: opened, kill };
+    members.add(member);
+    options.onMember?.(member, random);
+    void child.ended.then(async () => {
+      members.delete(member);
+      deaths += 1;
+      for (const tap of Object.values(opened)) {
+        taps.delete(tap);
+        await tap[Symbol.asyncDispose]();
+      }
+      if (!stopping) supervise();
+    });
+  };
+  const supervise = (): void => {
+    const start = startMember().catch((error: unknown) => {
+      // A service that is down lets no worker start: the next one may.
+      if (stopping) return;
+      options.timeline.hear('', { event: 'member_not_started', error: String(error) });
+      setTimeout(supervise, RESTART_PAUSE_MS);
+    });
+    starting.add(start);
+    void start.finally(() => starting.delete(start));
+  };
+  await Promise.all(Array.from({ length: options.size }, startMember));
+  return {
+    members: () => [...members],
+    deaths: () => deaths,
+    async [Symbol.asyncDispose]() {
+      stopping = true;
+      await Promise.allSettled(starting);
+      const left = [...members];
+      for (const member of left) {
+        member.child.kill('SIGCONT');
+        member.child.kill('SIGKILL');
+      }
+      await Promise.all(left.map((member) => member.child.ended));
+      await Promise.all([...taps].map((tap) => tap[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+const RESTART_PAUSE_MS = 200;
+
+async function openTaps({ tapped, targets }: FleetOptions): Promise<Partial<Record<Line, Tap>>> {
+  const opened: Partial<Record<Line, Tap>> = {};
+  for (const line of tapped) {
+    const target = targets[line];
+    if (target !== undefined) opened[line] = await openTap(target.port());
+  }
+  return opened;
+}
+
+function urlsThrough({ targets }: FleetOptions, opened: Partial<Record<Line, Tap>>): Record<string, string> {
+  const urls: Record<string, string> = {};
+  for (const [line, target] of Object.entries(targets)) {
+    const url = new URL(target.url());
+    const tap = opened[line as Line];
+    if (tap !== undefined) url.port = String(tap.port);
+    urls[target.variable] = url.href.replace(/\/$/, '');
+  }
+  return urls;
+}
+
+/** The runs that a dead worker had in hand, and the one that it was about to pass on. */
+async function rememberOrphans(
+  { database, timeline }: FleetOptions,
+  workerId: string,
+  runId: string | undefined,
+  atMs: number,
+): Promise<void> {
+  try {
+    const { rows } = await database.query<{ id: string }>(
+      `select id from runs where claim_id is not null and status in ('running', 'cancelling') and starts_with(lease_owner, $1)
+       union select id from runs where id = $2 and claim_id is null and pending_kind is not null`,
+      [workerId, runId ?? null],
+    );
+    timeline.orphaned(
+      workerId,
+      rows.map(({ id }) => id),
+      atMs,
+    );
+  } catch {
+    // Where Postgres is away as well, there is nothing to be measured.
+  }
+}

@@ -1,0 +1,49 @@
+import type { Reply } from '../../../src/simulator/reply.ts';
+import type { SimulatedRequest } from '../../../src/simulator/request.ts';
+import { createRandom } from '../random.ts';
+
+/** How the simulated model behaves. */
+export type ModelManners = Readonly<{
+  /** Rounds of tool calls before the answer, at most. */
+  maxRounds: number;
+  /** Calls of one round, at most. */
+  maxCalls: number;
+  /** How long a tool works, at most. */
+  toolMs: number;
+  /** Pause before each piece of an answer, in milliseconds. */
+  chunkDelayMs: number;
+  /** Pieces of an answer, at most. */
+  maxChunks: number;
+}>;
+
+const TOOLS = ['append', 'append', 'put', 'peek'] as const;
+const CHUNK = 'sixteen letters ';
+
+/**
+ * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says so at both
+ * ends, every call has a token of its own: what came of each can be told afterwards.
+ */
+export function createModelScript(seed: string, manners: ModelManners): (request: SimulatedRequest) => Reply {
+  let answers = 0;
+  let calls = 0;
+  return (request) => {
+    const no = ++answers;
+    const lastUser = request.messages.findLastIndex((message) => message.role === 'user');
+    const rounds = request.messages.slice(lastUser + 1).filter(({ role }) => role === 'assistant').length;
+    const task = createRandom(`${seed}/${request.messages[lastUser]?.text ?? ''}`);
+    const wanted = task.between(1, manners.maxRounds);
+    const random = createRandom(`${seed}/answer ${no}`);
+    const text = `<answer ${no}> ${CHUNK.repeat(random.between(1, manners.maxChunks))}</answer ${no}>`;
+    const pace = { chunkChars: CHUNK.length, chunkDelayMs: manners.chunkDelayMs };
+    if (rounds >= wanted) return { text, ...pace };
+    const toolCalls = Array.from({ length: random.between(1, manners.maxCalls) }, () => ({
+      name: random.pick(TOOLS),
+      input: {
+        token: `call-${++calls}`,
+        beforeMs: random.between(0, manners.toolMs),
+        afterMs: random.between(0, manners.toolMs),
+      },
+    }));
+    return { text, toolCalls, ...pace };
+  };
+}

@@ -1,0 +1,109 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/embedded/launcher.ts';
+
+/** A Postgres that belongs to the suite and may therefore be killed. */
+export type OwnPostgres = AsyncDisposable &
+  Readonly<{
+    connectionString: () => string;
+    port: () => number;
+    /** Kills the server as a crash would, and starts it again on the same data: elsewhere, by another port. */
+    crashAndRestart: () => Promise<void>;
+  }>;
+
+/** A Redis that belongs to the suite and may therefore be emptied and killed. It keeps nothing on disk. */
+export type OwnRedis = AsyncDisposable &
+  Readonly<{ port: number; flush: () => Promise<void>; crashAndRestart: (downMs: number) => Promise<void> }>;
+
+/** Starts a Postgres of its own, from npm's binaries. */
+export async function startOwnPostgres(): Promise<OwnPostgres> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'baton-faults-'));
+  let postgres: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir });
+  return {
+    connectionString: () => postgres.connectionString,
+    port: () => postgres.port,
+    async crashAndRestart() {
+      process.kill(postgres.pid, 'SIGKILL');
+      // It has ended already, and not as it should.
+      await Promise.allSettled([postgres[Symbol.asyncDispose]()]);
+      postgres = await startEmbeddedPostgres({ dataDir });
+    },
+    async [Symbol.asyncDispose]() {
+      await postgres[Symbol.asyncDispose]();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Whether this machine has the program that `startOwnRedis` runs. */
+export function hasRedisServer(): boolean {
+  return spawnSync('redis-server', ['--version']).status === 0;
+}
+
+/** Starts a Redis of its own. @throws when there is no `redis-server` on the path */
+export async function startOwnRedis(): Promise<OwnRedis> {
+  const port = await freePort();
+  const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
+  const start = (): ChildProcess => spawn('redis-server', settings, { cwd: tmpdir(), stdio: 'ignore' });
+  let server = start();
+  await answering(port);
+  return {
+    port,
+    flush: () => withRedis(port, async (redis) => void (await redis.flushall())),
+    async crashAndRestart(downMs) {
+      await end(server);
+      await delay(downMs);
+      server = start();
+      await answering(port);
+    },
+    [Symbol.asyncDispose]: () => end(server),
+  };
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+}
+
+async function withRedis<T>(port: number, work: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis({ port, host: '127.0.0.1', lazyConnect: true, retryStrategy: () => null });
+  redis.on('error', () => undefined);
+  try {
+    await redis.connect();
+    return await work(redis);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+const ANSWERS_WITHIN_TRIES = 200;
+
+async function answering(port: number): Promise<void> {
+  for (let left = ANSWERS_WITHIN_TRIES; ; left--) {
+    try {
+      await withRedis(port, (redis) => redis.ping());
+      return;
+    } catch (error) {
+      if (left === 0) throw new Error('redis-server does not answer', { cause: error });
+      await delay(25);
+    }
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no free port');
+  return address.port;
+}

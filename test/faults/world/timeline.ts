@@ -1,0 +1,51 @@
+import type { LogLine } from './child.ts';
+
+/** A claim that some worker said it has. Times are milliseconds of `performance.now()` of this process. */
+export type SeenClaim = Readonly<{ runId: string; workerId: string; atMs: number }>;
+
+/** A run whose worker was killed while it had it, or before it had passed it on. */
+export type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number }>;
+
+/** What the processes of a world said and suffered. */
+export type Timeline = Readonly<{
+  claims: readonly SeenClaim[];
+  orphans: readonly Orphan[];
+  /** How often each event was logged. */
+  logged: ReadonlyMap<string, number>;
+  /** Why runs were taken back or their jobs added again. */
+  recoveries: readonly string[];
+  hear: (workerId: string, line: LogLine) => void;
+  orphaned: (workerId: string, runIds: readonly string[], killedAtMs: number) => void;
+}>;
+
+export function createTimeline(): Timeline {
+  const claims: SeenClaim[] = [];
+  const orphans: Orphan[] = [];
+  const logged = new Map<string, number>();
+  const recoveries: string[] = [];
+  return {
+    claims,
+    orphans,
+    logged,
+    recoveries,
+    hear(workerId, line) {
+      const event = String(line['event']);
+      logged.set(event, (logged.get(event) ?? 0) + 1);
+      if (event === 'job_claimed') claims.push({ runId: String(line['runId']), workerId, atMs: performance.now() });
+      if (event === 'run_recovered') recoveries.push(String(line['reason']));
+    },
+    orphaned(workerId, runIds, killedAtMs) {
+      orphans.push(...runIds.map((runId) => ({ runId, workerId, killedAtMs })));
+    },
+  };
+}
+
+/** How long each orphan waited for its next worker, in milliseconds. Runs that ended without one are left out. */
+export function recoveryTimes({ claims, orphans }: Pick<Timeline, 'claims' | 'orphans'>): number[] {
+  return orphans.flatMap(({ runId, workerId, killedAtMs }) => {
+    const next = claims.find(
+      (claim) => claim.runId === runId && claim.workerId !== workerId && claim.atMs > killedAtMs,
+    );
+    return next === undefined ? [] : [next.atMs - killedAtMs];
+  });
+}

@@ -1,0 +1,208 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { migrateQueueTables } from '../../../src/queues/migrate.ts';
+import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
+import { openDatabase } from '../../../src/store/database.ts';
+import { migrateToLatest } from '../../../src/store/migrate.ts';
+import type { Backend, Fault } from '../fault.ts';
+import type { Random } from '../random.ts';
+import { type Child, startChild } from './child.ts';
+import { type Fleet, startFleet } from './fleet.ts';
+import { createModelScript, type ModelManners } from './model.ts';
+import type { OwnPostgres, OwnRedis } from './services.ts';
+import { openTap, type Tap } from './tap.ts';
+import { createTimeline, type Timeline } from './timeline.ts';
+
+/** The product with everything around it: its own database, provider, API process and workers. */
+export type World = Readonly<{
+  backend: Backend;
+  folder: string;
+  environment: Readonly<Record<string, string>>;
+  postgres: OwnPostgres;
+  redis: OwnRedis | null;
+  /** In front of Postgres, for everybody who has no tap of its own. It knows where Postgres is after a restart. */
+  postgresTap: Tap;
+  database: pg.Pool;
+  simulator: Simulator;
+  api: ApiProcess;
+  fleet: Fleet;
+  timeline: Timeline;
+  ledgerFile: string;
+}>;
+
+/** The API under a supervisor: whenever its process ends there is a new one, at another address. */
+export type ApiProcess = AsyncDisposable & Readonly<{ url: () => string; child: () => Child; restarts: () => number }>;
+
+export type WorldOptions = Readonly<{
+  backend: Backend;
+  fault: Fault;
+  postgres: OwnPostgres;
+  redis: OwnRedis | null;
+  random: Random;
+  manners: ModelManners;
+}>;
+
+const WORKER_FILE = fileURLToPath(new URL('../worker.ts', import.meta.url));
+const API_FILE = fileURLToPath(new URL('../../../workers/api.ts', import.meta.url));
+
+/** Short leases: what hangs is taken over within seconds, and a schedule of faults takes no hours. */
+const SETTINGS = {
+  BATON_LEASE_DURATION_MS: '2000',
+  BATON_HEARTBEAT_INTERVAL_MS: '300',
+  BATON_DATABASE_CONNECTIONS: '6',
+  BATON_FIRST_CHUNK_TIMEOUT_MS: '1500',
+  BATON_IDLE_CHUNK_TIMEOUT_MS: '1000',
+  BATON_LOG_LEVEL: 'debug',
+};
+
+const AGENT = `name: faulty
+model: simulated/faulty
+instructions: Leave traces.
+tools: [ledger]
+limits: { maxSteps: 1000, toolConcurrency: 4 }
+`;
+
+/** Starts everything; disposing the stack ends it, whatever state it is in. */
+export async function startWorld(options: WorldOptions, stack: AsyncDisposableStack): Promise<World> {
+  const { backend, fault, postgres, random } = options;
+  const redis = backend === 'redis' ? options.redis : null;
+  const folder = await mkdtemp(join(tmpdir(), 'baton-fault-'));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  await mkdir(join(folder, 'agents'));
+  await writeFile(join(folder, 'agents', 'faulty.yaml'), AGENT);
+  const ledgerFile = join(folder, 'ledger.jsonl');
+  await writeFile(ledgerFile, '');
+  const databaseUrl = await createDatabase(postgres, stack);
+  const simulator = stack.use(await startSimulator({ rawBodies: 'none' }));
+  simulator.script('faulty', createModelScript(`model ${fault.name}`, options.manners));
+  const postgresTap = stack.use(await openTap(postgres.port()));
+  const database = stack.adopt(openPool(withPort(databaseUrl(), postgresTap.port)), (pool) => pool.end());
+  const prefix = `faults-${randomBytes(4).toString('hex')}`;
+  const environment = {
+    ...SETTINGS,
+    BATON_AGENTS_DIR: join(folder, 'agents'),
+    BATON_WORKSPACE_DIR: folder,
+    BATON_QUEUE_PREFIX: prefix,
+    BATON_TEST_LEDGER: ledgerFile,
+    ...fault.environment,
+  };
+  const redisUrl = (): string => `redis://127.0.0.1:${redis?.port ?? 0}`;
+  const timeline = createTimeline();
+  const api = stack.use(
+    await startApiProcess(() => ({
+      ...environment,
+      BATON_PORT: '0',
+      BATON_SIMULATOR_URL: simulator.url,
+      DATABASE_URL: withPort(databaseUrl(), postgresTap.port),
+      ...(redis === null ? {} : { REDIS_URL: redisUrl() }),
+    })),
+  );
+  const fleet = stack.use(
+    await startFleet({
+      size: fault.workers ?? 3,
+      files: (await fault.versions?.({ folder })) ?? [WORKER_FILE],
+      environment,
+      targets: {
+        postgres: {
+          port: () => postgres.port(),
+          variable: 'DATABASE_URL',
+          url: () => withPort(databaseUrl(), postgresTap.port),
+        },
+        provider: {
+          port: () => Number(new URL(simulator.url).port),
+          variable: 'BATON_SIMULATOR_URL',
+          url: () => simulator.url,
+        },
+        ...(redis === null ? {} : { redis: { port: () => redis.port, variable: 'REDIS_URL', url: redisUrl } }),
+      },
+      tapped: fault.tapped ?? [],
+      database,
+      timeline,
+      random: random.fork('fleet'),
+      environmentOf: fault.environmentOf,
+      onMember: fault.onMember,
+    }),
+  );
+  return {
+    backend,
+    folder,
+    environment,
+    postgres,
+    redis,
+    postgresTap,
+    database,
+    simulator,
+    api,
+    fleet,
+    timeline,
+    ledgerFile,
+  };
+}
+
+/** A migrated database of its own in the suite's Postgres; its address changes when that is restarted. */
+async function createDatabase(postgres: OwnPostgres, stack: AsyncDisposableStack): Promise<() => string> {
+  const name = `baton_faults_${randomBytes(6).toString('hex')}`;
+  const admin = async (statement: string): Promise<void> => {
+    const client = new pg.Client({ connectionString: postgres.connectionString() });
+    await client.connect();
+    await client.query(statement).finally(() => client.end());
+  };
+  await admin(`create database ${name}`);
+  stack.defer(() => admin(`drop database ${name} with (force)`));
+  const url = (): string => {
+    const changed = new URL(postgres.connectionString());
+    changed.pathname = `/${name}`;
+    return changed.href;
+  };
+  await migrateQueueTables(url());
+  const db = openDatabase({ connectionString: url() });
+  await migrateToLatest(db);
+  await db.destroy();
+  return url;
+}
+
+function openPool(connectionString: string): pg.Pool {
+  const pool = new pg.Pool({ connectionString, max: 2 });
+  pool.on('error', () => undefined);
+  return pool;
+}
+
+async function startApiProcess(environment: () => Readonly<Record<string, string>>): Promise<ApiProcess> {
+  const start = (): Promise<Child> =>
+    startChild({ file: API_FILE, environment: environment(), onLine: () => undefined });
+  const state = { child: await start(), restarts: 0, stopping: false };
+  const supervise = (): void => {
+    void state.child.ended.then(async () => {
+      while (!state.stopping) {
+        try {
+          state.child = await start();
+          state.restarts += 1;
+          return supervise();
+        } catch {
+          // What it needs may be away: it is started until it stays.
+        }
+      }
+    });
+  };
+  supervise();
+  return {
+    url: () => String(state.child.started['url']),
+    child: () => state.child,
+    restarts: () => state.restarts,
+    async [Symbol.asyncDispose]() {
+      state.stopping = true;
+      state.child.kill('SIGKILL');
+      await state.child.ended;
+    },
+  };
+}
+
+function withPort(url: string, port: number): string {
+  const changed = new URL(url);
+  changed.port = String(port);
+  return changed.href;
+}
