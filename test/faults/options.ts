@@ -1,10 +1,13 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { BREAKAGES } from './breakages.ts';
 import { FAULTS } from './catalogue.ts';
 
 const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--json]
+npm run faults -- --broken NAME [...]     breaks a promise in a copy of the product: the suite must find out
 
-Faults: ${FAULTS.map(({ name }) => name).join(', ')}`;
+Faults: ${FAULTS.map(({ name }) => name).join(', ')}
+Broken: ${BREAKAGES.map(({ name }) => name).join(', ')}`;
 
 const count = z.coerce.number().int().positive();
 const names = FAULTS.map(({ name }) => name);
@@ -21,17 +24,27 @@ const optionsSchema = z.strictObject({
   sessions: count.default(20),
   seed: z.coerce.number().int().default(7),
   json: z.boolean().default(false),
+  broken: z.enum(BREAKAGES.map(({ name }) => name)).optional(),
 });
 
-export type SuiteOptions = z.infer<typeof optionsSchema>;
+type Options = z.infer<typeof optionsSchema>;
+export type SuiteOptions = Omit<Options, 'broken'>;
 
 /** What the command line says; prints how it is used and ends the process where it says something else. */
-export function parseArguments(args: readonly string[]): SuiteOptions {
+export function parseArguments(args: readonly string[]): Options {
   const text = { type: 'string' } as const;
   try {
     const { values } = parseArgs({
       args: [...args],
-      options: { only: text, backend: text, runs: text, sessions: text, seed: text, json: { type: 'boolean' } },
+      options: {
+        only: text,
+        backend: text,
+        runs: text,
+        sessions: text,
+        seed: text,
+        json: { type: 'boolean' },
+        broken: text,
+      },
     });
     return optionsSchema.parse(values);
   } catch (error) {

@@ -19,7 +19,6 @@ export type FaultRun = Readonly<{
   random: Random;
   postgres: OwnPostgres;
   redis: OwnRedis | null;
-  /** Entry point of the workers where it is not the product's own. */
   signal: AbortSignal;
 }>;
 
@@ -55,7 +54,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   const harming = fault.strike?.(world, random.fork('strike'), AbortSignal.any([harm.signal, signal]));
   const trafficOptions = { ...QUIET_TRAFFIC, sessions: options.sessions, ...fault.traffic };
   const traffic = startTraffic(
-    { api: createApi(url, signal), url },
+    { api: createApi(url, signal), url, lastWords: world.lastWords },
     options.runs,
     trafficOptions,
     random.fork('traffic'),

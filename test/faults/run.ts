@@ -1,9 +1,13 @@
 // npm run faults: harms the product in every way it must survive, and says what is left of it.
+import { runBroken } from './breakages.ts';
 import { parseArguments } from './options.ts';
 import { runSuite } from './suite.ts';
 
 const interrupted = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
 
-const options = parseArguments(process.argv.slice(2));
-process.exitCode = (await runSuite(options, interrupted.signal, (line) => process.stdout.write(`${line}\n`))) ? 0 : 1;
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
+const { broken, ...options } = parseArguments(process.argv.slice(2));
+const isWell =
+  broken === undefined ? await runSuite(options, interrupted.signal, print) : await runBroken(broken, options, print);
+process.exitCode = isWell ? 0 : 1;

@@ -12,10 +12,10 @@ export const HANGS: readonly Fault[] = [
     about: 'SIGSTOP until others have taken over, then SIGCONT',
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
-        const { child } = random.pick(world.fleet.members());
-        child.kill('SIGSTOP');
+        const child = world.fleet.anyone(random)?.child;
+        child?.kill('SIGSTOP');
         await pause(random.between(...HUNG_MS), signal);
-        child.kill('SIGCONT');
+        child?.kill('SIGCONT');
       }),
   },
   {
@@ -24,7 +24,7 @@ export const HANGS: readonly Fault[] = [
     tapped: ['postgres', 'redis', 'provider'],
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
-        const taps = Object.values(random.pick(world.fleet.members()).taps);
+        const taps = Object.values(world.fleet.anyone(random)?.taps ?? {});
         for (const tap of taps) tap.swallow();
         await pause(random.between(...HUNG_MS), signal);
         for (const tap of taps) tap.restore();

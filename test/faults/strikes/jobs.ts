@@ -1,8 +1,9 @@
+import { join } from 'node:path';
 import { type BackendFactory, createPostgresBackend, type IQueueBackend, Queue } from 'bullmq';
 import type { Fault } from '../fault.ts';
 import type { Random } from '../random.ts';
 import type { World } from '../world/world.ts';
-import { copyProduct, WORKER } from './product-copy.ts';
+import { copyProduct, WORKER, WORKER_FILE } from './product-copy.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 type Pending = Readonly<{ runId: string; kind: string; no: number; dispatch: number }>;
@@ -22,7 +23,7 @@ export const JOBS: readonly Fault[] = [
       const newer = await copyProduct(folder, [
         { file: 'src/domain/tunables.ts', find: 'ENGINE_VERSION = 1', replace: 'ENGINE_VERSION = 2' },
       ]);
-      return [WORKER, newer];
+      return [WORKER, join(newer, WORKER_FILE)];
     },
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [500, 1_000] }, async () => {

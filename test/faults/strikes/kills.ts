@@ -126,7 +126,7 @@ export const KILLS: readonly Fault[] = [
     name: 'kill-random',
     about: 'SIGKILL at random moments',
     strike: (world, random, signal) =>
-      repeatedly({ random, signal, pauseMs: [300, 1_200] }, () => random.pick(world.fleet.members())?.kill()),
+      repeatedly({ random, signal, pauseMs: [300, 1_200] }, () => world.fleet.anyone(random)?.kill()),
   },
   ...MOMENTS.map(killAt),
   {

@@ -31,8 +31,8 @@ export const PEOPLE: readonly Fault[] = [
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [150, 600] }, async () => {
         await random.pick([
-          () => random.pick(world.fleet.members())?.kill(),
-          () => random.pick(world.fleet.members())?.child.kill('SIGTERM'),
+          () => world.fleet.anyone(random)?.kill(),
+          () => world.fleet.anyone(random)?.child.kill('SIGTERM'),
           () => world.simulator.fault('faulty', { kind: 'cut', afterChunks: random.between(0, 6) }),
           () => world.simulator.fault('faulty', { kind: 'server-error' }),
           () => world.redis?.flush(),

@@ -5,15 +5,16 @@ import { fileURLToPath } from 'node:url';
 /** A change of the product's source: a text that is there exactly once, and what takes its place. */
 export type SourceChange = Readonly<{ file: string; find: string; replace: string }>;
 
-export const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-/** The worker's entry point, as it is. */
-export const WORKER = join(ROOT, 'test/faults/worker.ts');
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+/** The worker's entry point, within a copy and as it is. */
+export const WORKER_FILE = 'test/faults/worker.ts';
+export const WORKER = join(ROOT, WORKER_FILE);
 
 const COPIED = ['src', 'workers', 'migrations', 'test/faults', 'package.json', 'tsconfig.json'];
 
 /**
  * Copies the product into a folder, with changes: another version of it.
- * @returns the entry point of its worker
+ * @returns its folder
  * @throws when a text to be changed is not there, or more than once
  */
 export async function copyProduct(folder: string, changes: readonly SourceChange[]): Promise<string> {
@@ -22,7 +23,7 @@ export async function copyProduct(folder: string, changes: readonly SourceChange
   for (const name of COPIED) await cp(join(ROOT, name), join(copy, name), { recursive: true });
   await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
   for (const change of changes) await applyChange(copy, change);
-  return join(copy, 'test/faults/worker.ts');
+  return copy;
 }
 
 async function applyChange(copy: string, { file, find, replace }: SourceChange): Promise<void> {

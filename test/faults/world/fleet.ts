@@ -33,7 +33,13 @@ export type FleetOptions = Readonly<{
 }>;
 
 /** Worker processes under a supervisor: whoever ends, for whatever reason, is replaced. */
-export type Fleet = AsyncDisposable & Readonly<{ members: () => readonly Member[]; deaths: () => number }>;
+export type Fleet = AsyncDisposable &
+  Readonly<{
+    members: () => readonly Member[];
+    /** Undefined while nobody lives. */
+    anyone: (random: Random) => Member | undefined;
+    deaths: () => number;
+  }>;
 
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const members = new Set<Member>();
@@ -90,6 +96,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   await Promise.all(Array.from({ length: options.size }, startMember));
   return {
     members: () => [...members],
+    anyone: (random) => (members.size === 0 ? undefined : random.pick([...members])),
     deaths: () => deaths,
     async [Symbol.asyncDispose]() {
       stopping = true;

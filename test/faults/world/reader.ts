@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-export type ReadEvent = Readonly<{ seq: number; type: string; data: Readonly<Record<string, unknown>> }>;
+export type ReadEvent = Readonly<{ seq: number; type: string }>;
 
 /** Somebody who follows a session and, whenever the stream ends, goes on after the last event that came. */
 export type Reader = Readonly<{ events: readonly ReadEvent[]; done: Promise<void> }>;
@@ -8,12 +8,7 @@ export type Reader = Readonly<{ events: readonly ReadEvent[]; done: Promise<void
 const RECONNECT_PAUSE_MS = 50;
 
 /** Follows a session until the signal aborts. */
-export function followSession(
-  url: () => string,
-  sessionId: string,
-  signal: AbortSignal,
-  onEvent: (event: ReadEvent) => void = () => undefined,
-): Reader {
+export function followSession(url: () => string, sessionId: string, signal: AbortSignal): Reader {
   const events: ReadEvent[] = [];
   const follow = async (): Promise<void> => {
     const after = events.at(-1)?.seq ?? 0;
@@ -26,9 +21,7 @@ export function followSession(
       buffered = frames.pop() ?? '';
       for (const frame of frames) {
         const event = parseFrame(frame);
-        if (event === null) continue;
-        events.push(event);
-        onEvent(event);
+        if (event !== null) events.push(event);
       }
     }
   };
@@ -52,6 +45,6 @@ function parseFrame(frame: string): ReadEvent | null {
   const id = field('id');
   const data = field('data');
   if (id === undefined || data === undefined) return null;
-  const envelope = JSON.parse(data) as { type: string; data: ReadEvent['data'] };
-  return { seq: Number(id), type: envelope.type, data: envelope.data };
+  const { type } = JSON.parse(data) as { type: string };
+  return { seq: Number(id), type };
 }

@@ -1,4 +1,6 @@
+import type { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { rawId } from '../check/snapshot.ts';
 import type { Random } from '../random.ts';
 import type { Accepted, Api, Delivery } from './api.ts';
 import { followSession, type Reader } from './reader.ts';
@@ -13,7 +15,7 @@ export type TrafficOptions = Readonly<{
   interruptChance: number;
   /** How likely a run is cancelled, at a random moment. */
   cancelChance: number;
-  /** How likely a message is sent at the very moment in which a step ends. */
+  /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
   atEndChance: number;
 }>;
 
@@ -49,7 +51,7 @@ export const QUIET_TRAFFIC: TrafficOptions = {
 
 /** Sends so many messages that `runs` runs are started, and more into them. */
 export function startTraffic(
-  { api, url }: Readonly<{ api: Api; url: () => string }>,
+  { api, url, lastWords }: Readonly<{ api: Api; url: () => string; lastWords: EventEmitter }>,
   runs: number,
   options: TrafficOptions,
   random: Random,
@@ -75,12 +77,12 @@ export function startTraffic(
       meanwhile.add(work);
       void work.finally(() => meanwhile.delete(work)).catch(() => undefined);
     };
-    readers.set(
-      sessionId,
-      followSession(url, sessionId, signal, (event) => {
-        if (event.type === 'llm:response' && chance.chance(options.atEndChance)) atOnce(send('steer'));
-      }),
-    );
+    readers.set(sessionId, followSession(url, sessionId, signal));
+    lastWords.on(rawId(sessionId), () => {
+      if (!chance.chance(options.atEndChance)) return;
+      const inMs = chance.between(0, END_WITHIN_MS);
+      atOnce(delay(inMs, undefined, { signal }).then(() => send('steer')));
+    });
     for (let i = 0; i < count; i++) {
       const { runId } = await send('steer');
       const disturb = async (probability: number, act: () => Promise<unknown>): Promise<void> => {
@@ -112,6 +114,8 @@ export function startTraffic(
 }
 
 const DISTURBED_WITHIN_MS = 250;
+/** A step ends so soon after the last word of its answer. */
+const END_WITHIN_MS = 6;
 const LOOK_AGAIN_MS = 50;
 
 /** Waits until the session has nothing to do and nobody sends anything to it. */

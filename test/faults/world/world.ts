@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { openDatabase } from '../../../src/store/database.ts';
 import { migrateToLatest } from '../../../src/store/migrate.ts';
 import type { Backend, Fault } from '../fault.ts';
 import type { Random } from '../random.ts';
+import { WORKER } from '../strikes/product-copy.ts';
 import { type Child, startChild } from './child.ts';
 import { type Fleet, startFleet } from './fleet.ts';
 import { createModelScript, type ModelManners } from './model.ts';
@@ -28,6 +30,8 @@ export type World = Readonly<{
   postgresTap: Tap;
   database: pg.Pool;
   simulator: Simulator;
+  /** Tells, by the session's id, that the model speaks its last word of an answer: its step ends within milliseconds. */
+  lastWords: EventEmitter;
   api: ApiProcess;
   fleet: Fleet;
   timeline: Timeline;
@@ -46,7 +50,6 @@ export type WorldOptions = Readonly<{
   manners: ModelManners;
 }>;
 
-const WORKER_FILE = fileURLToPath(new URL('../worker.ts', import.meta.url));
 const API_FILE = fileURLToPath(new URL('../../../workers/api.ts', import.meta.url));
 
 /** Short leases: what hangs is taken over within seconds, and a schedule of faults takes no hours. */
@@ -78,7 +81,11 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   await writeFile(ledgerFile, '');
   const databaseUrl = await createDatabase(postgres, stack);
   const simulator = stack.use(await startSimulator({ rawBodies: 'none' }));
-  simulator.script('faulty', createModelScript(`model ${fault.name}`, options.manners));
+  const lastWords = new EventEmitter();
+  simulator.script(
+    'faulty',
+    createModelScript(`model ${fault.name}`, options.manners, (sessionId) => void lastWords.emit(sessionId)),
+  );
   const postgresTap = stack.use(await openTap(postgres.port()));
   const database = stack.adopt(openPool(withPort(databaseUrl(), postgresTap.port)), (pool) => pool.end());
   const prefix = `faults-${randomBytes(4).toString('hex')}`;
@@ -104,7 +111,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const fleet = stack.use(
     await startFleet({
       size: fault.workers ?? 3,
-      files: (await fault.versions?.({ folder })) ?? [WORKER_FILE],
+      files: (await fault.versions?.({ folder })) ?? [WORKER],
       environment,
       targets: {
         postgres: {
@@ -136,6 +143,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     postgresTap,
     database,
     simulator,
+    lastWords,
     api,
     fleet,
     timeline,

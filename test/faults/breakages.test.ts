@@ -1,0 +1,18 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { BREAKAGES } from './breakages.ts';
+import { FAULTS } from './catalogue.ts';
+import { copyProduct } from './strikes/product-copy.ts';
+
+it.each(BREAKAGES)('breaking on purpose still works: $name', async ({ changes, faults }) => {
+  const folder = await mkdtemp(join(tmpdir(), 'baton-breakage-'));
+  try {
+    // It throws when what it wants to change is not there any more.
+    expect(await copyProduct(folder, changes)).toContain(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  expect(FAULTS.map(({ name }) => name)).toEqual(expect.arrayContaining([...faults]));
+});

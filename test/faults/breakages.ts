@@ -1,0 +1,122 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { copyProduct, type SourceChange } from './strikes/product-copy.ts';
+
+/** A promise broken on purpose, and the faults under which that must show. */
+type Breakage = Readonly<{
+  name: string;
+  about: string;
+  changes: readonly SourceChange[];
+  faults: readonly string[];
+}>;
+
+const LOCKING = 'migrations/2026-11-21T0400_locking_functions.ts';
+const STEP_FUNCTIONS = 'migrations/2026-11-21T0600_step_functions.ts';
+
+/**
+ * What the suite must find out. Each is a small change that looks harmless in a review, and is, as long as nothing goes
+ * wrong.
+ */
+export const BREAKAGES: readonly Breakage[] = [
+  {
+    name: 'no-fence',
+    about: 'a worker that has lost its claim may still write',
+    changes: [{ file: LOCKING, find: 'and epoch = p_epoch and claim_id = p_claim', replace: '' }],
+    faults: ['freeze'],
+  },
+  {
+    name: 'enqueue-before-commit',
+    about: 'the job of a message is added before the transaction that it belongs to is committed',
+    changes: [
+      {
+        file: 'src/http/routes/messages.ts',
+        find: '      return toAcceptedBody(accepted);',
+        replace:
+          '      if (accepted.job !== null) await dispatchJob(deps, accepted.job);\n      return toAcceptedBody(accepted);',
+      },
+      {
+        file: 'src/http/routes/messages.ts',
+        find: '      if (accepted.job !== null) await dispatchJob(deps, accepted.job);\n    }',
+        replace: '    }',
+      },
+    ],
+    faults: ['none'],
+  },
+  {
+    name: 'inbox-before-lock',
+    about: 'the end of a step looks for waiting messages before it has the lock',
+    changes: [
+      {
+        file: STEP_FUNCTIONS,
+        find: `      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+    begin
+      if v_session is null then return null; end if;
+      if p_finish ? 'response'`,
+        replace: `      v_early text := set_config('baton.waiting', (exists (select 1 from inbox
+        where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null
+          and run_id is not distinct from p_run))::text, true);
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+    begin
+      if v_session is null then return null; end if;
+      if p_finish ? 'response'`,
+      },
+      {
+        file: STEP_FUNCTIONS,
+        find: `      v_waiting := exists (select 1 from inbox
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run);`,
+        replace: `      v_waiting := coalesce(current_setting('baton.waiting', true), 'false') = 'true';`,
+      },
+    ],
+    faults: ['cancels-and-steers'],
+  },
+  {
+    name: 'late-result',
+    about: 'the result of a tool is given to the model before it is committed',
+    changes: [
+      {
+        file: 'src/step/tool-runner.ts',
+        find: 'await commit({ messageId, index, from: [from], to: outcome.state, ...shown, events });',
+        replace:
+          'setTimeout(() => void commit({ messageId, index, from: [from], to: outcome.state, ...shown, events }).catch(() => undefined), 20);',
+      },
+    ],
+    faults: ['none'],
+  },
+];
+
+/**
+ * Breaks a copy of the product and runs the suite on it.
+ * @returns whether the suite went red, as it must
+ */
+export async function runBroken(
+  name: string,
+  {
+    backend,
+    runs,
+    sessions,
+    seed,
+  }: Readonly<{ backend?: string | undefined; runs: number; sessions: number; seed: number }>,
+  print: (line: string) => void,
+): Promise<boolean> {
+  const breakage = BREAKAGES.find((each) => each.name === name);
+  if (breakage === undefined) throw new Error(`known are: ${BREAKAGES.map((each) => each.name).join(', ')}`);
+  const folder = await mkdtemp(join(tmpdir(), 'baton-broken-'));
+  try {
+    const copy = await copyProduct(folder, breakage.changes);
+    const chosen = Object.entries({ only: breakage.faults.join(','), backend, runs, sessions, seed }).flatMap(
+      ([option, value]) => (value === undefined ? [] : [`--${option}`, String(value)]),
+    );
+    const suite = spawn(process.execPath, [join(copy, 'test/faults/run.ts'), ...chosen], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
+    const [exitCode] = await once(suite, 'exit');
+    const isRed = exitCode === 1;
+    print(`${isRed ? 'found out' : 'NOT FOUND OUT'}: ${breakage.about}`);
+    return isRed;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

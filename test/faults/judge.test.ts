@@ -1,0 +1,206 @@
+import { describe, expect, it } from 'vitest';
+import type { AcceptedMessage } from './check/messages.ts';
+import type { Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
+import { broken, judge, type Observed } from './check/verdict.ts';
+
+const SESSION = '00000000-0000-0000-0000-00000000000a';
+const RUN = '00000000-0000-0000-0000-00000000000b';
+const id = (no: number): string => `00000000-0000-0000-0000-${String(no).padStart(12, '0')}`;
+const messageId = (no: number): string => `msg_${id(no).replaceAll('-', '')}`;
+
+const user = (seq: number, text: string): StoredMessage => message(seq, 'user', null, [{ type: 'text', text }]);
+const answer = (seq: number, no: number, ...calls: Part[]): StoredMessage =>
+  message(seq, 'assistant', calls.length === 0 ? 'stop' : 'tool-calls', [
+    { type: 'text', text: `<answer ${no}> words </answer ${no}>` },
+    ...calls,
+  ]);
+
+type Part = StoredPart & { state?: string };
+
+function message(seq: number, role: StoredMessage['role'], finishReason: string | null, parts: Part[]): StoredMessage {
+  return {
+    id: id(100 + seq),
+    sessionId: SESSION,
+    seq,
+    role,
+    runId: RUN,
+    stepNo: 1,
+    finishReason,
+    superseded: false,
+    parts: parts.map(({ state = null, ...content }) => ({ content, state })),
+  };
+}
+
+const call = (token: string, state: string, value: string, toolName = 'append'): Part => ({
+  type: 'tool',
+  toolName,
+  input: { token },
+  output: { type: 'text', value },
+  state,
+});
+
+const effect = (token: string, callKey = 'key', tool = 'append') => ({ tool, token, callKey });
+
+const accepted = (no: number, delivery: AcceptedMessage['delivery'] = 'steer'): AcceptedMessage => ({
+  sessionId: `ses_${SESSION.replaceAll('-', '')}`,
+  messageId: messageId(no),
+  token: `message-0-${no}`,
+  delivery,
+});
+
+const EVENT_TYPES = [
+  'message:queued',
+  'message:dequeued',
+  'run:started',
+  'step:started',
+  'llm:response',
+  'run:completed',
+];
+const events = (types: readonly string[] = EVENT_TYPES): Snapshot['events'] =>
+  types.map((type, index) => ({
+    sessionId: SESSION,
+    seq: index + 1,
+    runId: RUN,
+    type,
+    data: { id: messageId(1), ids: [messageId(1)], step: 1 },
+  }));
+
+/** What a session leaves in which all went well, changed by what a test says. */
+function observed(changes: Partial<Snapshot> = {}, others: Partial<Observed> = {}): Observed {
+  const messages = changes.messages ?? [user(1, 'Task message-0-1.'), answer(2, 1)];
+  const log = changes.events ?? events();
+  return {
+    snapshot: {
+      sessions: [{ id: SESSION, status: 'idle', eventSeq: log.length, messageSeq: messages.length }],
+      runs: [{ id: RUN, sessionId: SESSION, status: 'completed', error: null }],
+      messages,
+      events: log,
+      waiting: new Set(),
+      effects: [],
+      ...changes,
+    },
+    accepted: [accepted(1)],
+    requests: [{ text: 'Task message-0-1.', violations: [] }],
+    read: new Map([[`ses_${SESSION.replaceAll('-', '')}`, log]]),
+    needlessRecoveries: [],
+    ...others,
+  };
+}
+
+const withCall = (part: Part, ...effects: ReturnType<typeof effect>[]): Observed =>
+  observed({ messages: [user(1, 'Task message-0-1.'), answer(2, 1, part), answer(3, 2)], effects });
+
+const read = (seqs: readonly number[]): Partial<Observed> => ({
+  read: new Map([
+    [`ses_${SESSION.replaceAll('-', '')}`, seqs.map((seq) => ({ seq, type: EVENT_TYPES[seq - 1] ?? '' }))],
+  ]),
+});
+
+describe('the judge of the fault suite', () => {
+  it('finds nothing where all went well', () => {
+    expect(broken(judge(observed()))).toEqual([]);
+    expect(broken(judge(withCall(call('call-1', 'completed', 'done call-1'), effect('call-1'))))).toEqual([]);
+  });
+
+  it.each<[string, keyof ReturnType<typeof judge>, Observed]>([
+    ['a message that is nowhere', 'lostMessages', observed({ messages: [user(1, 'Task.'), answer(2, 1)] })],
+    ['a message that the model never saw', 'lostMessages', observed({}, { requests: [] })],
+    [
+      'a message that is in the inbox and in the transcript',
+      'doubledMessages',
+      observed({ waiting: new Set([id(1)]) }),
+    ],
+    [
+      'messages in another order',
+      'outOfOrder',
+      observed(
+        { messages: [user(1, 'message-0-2 message-0-1'), answer(2, 1)] },
+        { accepted: [accepted(1), accepted(2)], requests: [{ text: 'message-0-1 message-0-2', violations: [] }] },
+      ),
+    ],
+    [
+      'a step that began without a steer',
+      'lateSteers',
+      observed(
+        { events: events(['run:started', 'message:queued', 'step:started', 'message:dequeued', 'run:completed']) },
+        read([]),
+      ),
+    ],
+    [
+      'an effect that happened twice',
+      'repeatedTools',
+      withCall(call('call-1', 'completed', 'done call-1'), effect('call-1'), effect('call-1')),
+    ],
+    [
+      'a repeatable effect under two keys',
+      'repeatedTools',
+      withCall(
+        call('call-1', 'completed', 'done call-1', 'put'),
+        effect('call-1', 'a', 'put'),
+        effect('call-1', 'b', 'put'),
+      ),
+    ],
+    ['a call without an outcome', 'lostResults', withCall(call('call-1', 'running', ''), effect('call-1'))],
+    [
+      'an outcome that is not the one it had',
+      'lostResults',
+      withCall(call('call-1', 'completed', 'done call-2'), effect('call-1')),
+    ],
+    ['an outcome without an effect', 'lostResults', withCall(call('call-1', 'completed', 'done call-1'))],
+    [
+      'an effect that is told as an error',
+      'lostResults',
+      withCall(call('call-1', 'error', 'it broke'), effect('call-1')),
+    ],
+    ['an effect of no call', 'lostResults', observed({ effects: [effect('call-9')] })],
+    ['a number that the log lacks', 'eventGaps', observed({ events: events().filter(({ seq }) => seq !== 3) })],
+    ['a number that a reader missed', 'eventGaps', observed({}, read([1, 2, 4, 5, 6]))],
+    ['a number that a reader got twice', 'eventGaps', observed({}, read([1, 2, 2, 3, 4, 5, 6]))],
+    [
+      'work after the end of its run',
+      'outOfOrder',
+      observed({ events: events(['run:started', 'run:completed', 'llm:response']) }),
+    ],
+    [
+      'a run that ends twice',
+      'outOfOrder',
+      observed({ events: events(['run:started', 'run:completed', 'run:completed']) }),
+    ],
+    [
+      'a request that a provider refuses',
+      'invalidTranscripts',
+      observed({}, { requests: [{ text: 'message-0-1', violations: ['orphan'] }] }),
+    ],
+    [
+      'an answer that is cut off',
+      'invalidTranscripts',
+      observed({
+        messages: [user(1, 'message-0-1'), message(2, 'assistant', 'stop', [{ type: 'text', text: '<answer 1> wo' }])],
+      }),
+    ],
+    [
+      'an answer that is there twice',
+      'invalidTranscripts',
+      observed({ messages: [user(1, 'message-0-1'), answer(2, 1), answer(3, 1)] }),
+    ],
+    [
+      'a run that never ended',
+      'stuck',
+      observed({ runs: [{ id: RUN, sessionId: SESSION, status: 'running', error: null }] }),
+    ],
+    [
+      'a run that failed',
+      'failedRuns',
+      observed({ runs: [{ id: RUN, sessionId: SESSION, status: 'failed', error: null }] }),
+    ],
+    ['a recovery of nothing', 'needlessRecoveries', observed({}, { needlessRecoveries: ['job_lost'] })],
+  ])('finds %s', (_what, kind, given) => {
+    expect(broken(judge(given))).toContain(kind);
+  });
+
+  it('tells a call of unknown outcome, and does not count it as broken', () => {
+    const findings = judge(withCall(call('call-1', 'error', 'The outcome of this call is unknown'), effect('call-1')));
+    expect(findings.unknownTools).toEqual(['call-1']);
+    expect(broken(findings)).toEqual([]);
+  });
+});
