@@ -23,9 +23,9 @@ export type StoredMessage = Readonly<{
   parts: readonly Readonly<{ content: StoredPart; state: string | null }>[];
 }>;
 
-export type StoredRun = Readonly<{ id: string; sessionId: string; status: string; error: unknown }>;
+type StoredRun = Readonly<{ id: string; sessionId: string; status: string; error: unknown }>;
 
-export type StoredEvent = Readonly<{
+type StoredEvent = Readonly<{
   sessionId: string;
   seq: number;
   runId: string | null;
@@ -33,7 +33,7 @@ export type StoredEvent = Readonly<{
   data: Readonly<Record<string, unknown>>;
 }>;
 
-export type StoredSession = Readonly<{ id: string; status: string; eventSeq: number; messageSeq: number }>;
+type StoredSession = Readonly<{ id: string; status: string; eventSeq: number; messageSeq: number }>;
 
 export type Effect = Readonly<{ tool: string; token: string; callKey: string }>;
 

@@ -6,7 +6,7 @@ const runSchema = z.object({ id: z.string(), status: z.string() });
 const sessionSchema = z.object({ id: z.string(), status: z.string(), activeRunId: z.string().nullable() });
 
 export type Accepted = z.infer<typeof acceptedSchema>;
-export type RunBody = z.infer<typeof runSchema>;
+type RunBody = z.infer<typeof runSchema>;
 export type Delivery = 'steer' | 'followup' | 'interrupt';
 
 /** The HTTP API as a patient client uses it: what fails on the way is sent again, under the same id. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-export type ReadEvent = Readonly<{ seq: number; type: string }>;
+type ReadEvent = Readonly<{ seq: number; type: string }>;
 
 /** Somebody who follows a session and, whenever the stream ends, goes on after the last event that came. */
 export type Reader = Readonly<{ events: readonly ReadEvent[]; done: Promise<void> }>;

@@ -1,10 +1,10 @@
 import type { LogLine } from './child.ts';
 
 /** A claim that some worker said it has. Times are milliseconds of `performance.now()` of this process. */
-export type SeenClaim = Readonly<{ runId: string; workerId: string; atMs: number }>;
+type SeenClaim = Readonly<{ runId: string; workerId: string; atMs: number }>;
 
 /** A run whose worker was killed while it had it, or before it had passed it on. */
-export type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number }>;
+type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number }>;
 
 /** What the processes of a world said and suffered. */
 export type Timeline = Readonly<{

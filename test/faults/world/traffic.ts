@@ -20,7 +20,7 @@ export type TrafficOptions = Readonly<{
 }>;
 
 /** A message that was accepted: what nobody may lose. */
-export type SentMessage = Readonly<{
+type SentMessage = Readonly<{
   sessionId: string;
   messageId: string;
   runId: string;
@@ -29,7 +29,7 @@ export type SentMessage = Readonly<{
 }>;
 
 /** A cancel that was asked for, by this process's clock. */
-export type SentCancel = Readonly<{ sessionId: string; runId: string; sentAtMs: number }>;
+type SentCancel = Readonly<{ sessionId: string; runId: string; sentAtMs: number }>;
 
 /** What the clients of a world did and saw. */
 export type Traffic = Readonly<{

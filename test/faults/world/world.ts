@@ -39,7 +39,7 @@ export type World = Readonly<{
 }>;
 
 /** The API under a supervisor: whenever its process ends there is a new one, at another address. */
-export type ApiProcess = AsyncDisposable & Readonly<{ url: () => string; child: () => Child; restarts: () => number }>;
+type ApiProcess = AsyncDisposable & Readonly<{ url: () => string; child: () => Child; restarts: () => number }>;
 
 export type WorldOptions = Readonly<{
   backend: Backend;
