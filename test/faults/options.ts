@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { BREAKAGES } from './breakages.ts';
 import { FAULTS } from './catalogue.ts';
 
-const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--json]
+const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--json] [--log FILE]
 npm run faults -- --broken NAME [...]     breaks a promise in a copy of the product: the suite must find out
 
 Faults: ${FAULTS.map(({ name }) => name).join(', ')}
@@ -24,6 +24,8 @@ const optionsSchema = z.strictObject({
   sessions: count.default(20),
   seed: z.coerce.number().int().default(7),
   json: z.boolean().default(false),
+  /** Where everything that the processes log is appended. */
+  log: z.string().optional(),
   broken: z.enum(BREAKAGES.map(({ name }) => name)).optional(),
 });
 
@@ -44,6 +46,7 @@ export function parseArguments(args: readonly string[]): Options {
         seed: text,
         json: { type: 'boolean' },
         broken: text,
+        log: text,
       },
     });
     return optionsSchema.parse(values);

@@ -20,6 +20,7 @@ export type FaultRun = Readonly<{
   postgres: OwnPostgres;
   redis: OwnRedis | null;
   signal: AbortSignal;
+  logFile: string | undefined;
 }>;
 
 /** What one kind of harm did. Times in milliseconds. */

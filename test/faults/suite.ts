@@ -24,7 +24,7 @@ export async function runSuite(
       print(skipped(fault, options, 'there is no redis-server on the path'));
       continue;
     }
-    const { runs, sessions, seed } = options;
+    const { runs, sessions, seed, log: logFile } = options;
     const random = createRandom(`${seed}/${fault.name}/${backend}`);
     const result = await runFault({
       fault,
@@ -35,6 +35,7 @@ export async function runSuite(
       postgres,
       redis,
       signal,
+      logFile,
     });
     isWell &&= result.broken.length === 0;
     print(options.json ? JSON.stringify(toRow(result)) : tell(result));

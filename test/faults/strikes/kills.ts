@@ -1,6 +1,5 @@
 import type { Fault } from '../fault.ts';
-import type { Random } from '../random.ts';
-import type { Line, Member } from '../world/fleet.ts';
+import type { Line } from '../world/fleet.ts';
 import type { Trigger } from '../world/tap.ts';
 import { repeatedly } from './repeatedly.ts';
 
@@ -102,23 +101,24 @@ function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
     tapped: [...new Set([line('redis'), line('postgres')])],
     onMember(member, random) {
       const tap = member.taps[line('redis')] ?? member.taps[line('postgres')];
-      tap?.arm({
-        marker,
-        on,
-        nth: random.between(5, 60),
-        strike: (_passage, text) => killNow(member, random, laterMs, text),
-      });
+      const arm = (): void =>
+        tap?.arm({
+          marker,
+          on,
+          nth: random.between(5, 60),
+          strike(_passage, text) {
+            if (laterMs > 0) {
+              setTimeout(() => member.kill() || arm(), random.between(0, laterMs));
+              return 'passed';
+            }
+            if (member.kill(RUN_ID.exec(text)?.[0])) return 'lost';
+            arm();
+            return 'passed';
+          },
+        });
+      arm();
     },
   };
-}
-
-function killNow(member: Member, random: Random, laterMs: number, text: string): 'lost' | 'passed' {
-  if (laterMs > 0) {
-    setTimeout(() => member.kill(), random.between(0, laterMs));
-    return 'passed';
-  }
-  member.kill(RUN_ID.exec(text)?.[0]);
-  return 'lost';
 }
 
 export const KILLS: readonly Fault[] = [
@@ -126,7 +126,9 @@ export const KILLS: readonly Fault[] = [
     name: 'kill-random',
     about: 'SIGKILL at random moments',
     strike: (world, random, signal) =>
-      repeatedly({ random, signal, pauseMs: [300, 1_200] }, () => world.fleet.anyone(random)?.kill()),
+      repeatedly({ random, signal, pauseMs: [300, 1_200] }, () => {
+        world.fleet.anyone(random)?.kill();
+      }),
   },
   ...MOMENTS.map(killAt),
   {

@@ -12,8 +12,11 @@ export type Member = Readonly<{
   child: Child;
   workerId: string;
   taps: Readonly<Partial<Record<Line, Tap>>>;
-  /** Kills it at once and remembers whom that orphans, `runId` among them. */
-  kill: (runId?: string) => void;
+  /**
+   * Kills it at once and remembers whom that orphans, `runId` among them. False: it was spared, because all the others
+   * are dead already and have not been replaced: what would be measured then is how fast processes start.
+   */
+  kill: (runId?: string) => boolean;
 }>;
 
 export type FleetOptions = Readonly<{
@@ -65,10 +68,13 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       },
     });
     const { workerId } = heard;
-    const kill = (runId?: string): void => {
+    const kill = (runId?: string): boolean => {
+      if (members.size < 2) return false;
       const atMs = performance.now();
+      members.delete(member);
       child.kill('SIGKILL');
       void rememberOrphans(options, workerId, runId, atMs);
+      return true;
     };
     const member: Member = { child, workerId, taps: opened, kill };
     members.add(member);

@@ -1,3 +1,4 @@
+import { appendFileSync } from 'node:fs';
 import type { LogLine } from './child.ts';
 
 /** A claim that some worker said it has. Times are milliseconds of `performance.now()` of this process. */
@@ -18,7 +19,8 @@ export type Timeline = Readonly<{
   orphaned: (workerId: string, runIds: readonly string[], killedAtMs: number) => void;
 }>;
 
-export function createTimeline(): Timeline {
+/** @param logFile where everything is appended as well */
+export function createTimeline(logFile: string | undefined): Timeline {
   const claims: SeenClaim[] = [];
   const orphans: Orphan[] = [];
   const logged = new Map<string, number>();
@@ -29,12 +31,16 @@ export function createTimeline(): Timeline {
     logged,
     recoveries,
     hear(workerId, line) {
+      if (logFile !== undefined) appendFileSync(logFile, `${JSON.stringify({ workerId, ...line })}\n`);
       const event = String(line['event']);
       logged.set(event, (logged.get(event) ?? 0) + 1);
       if (event === 'job_claimed') claims.push({ runId: String(line['runId']), workerId, atMs: performance.now() });
       if (event === 'run_recovered') recoveries.push(String(line['reason']));
     },
     orphaned(workerId, runIds, killedAtMs) {
+      if (logFile !== undefined) {
+        appendFileSync(logFile, `${JSON.stringify({ workerId, event: 'killed', time: new Date(), runIds })}\n`);
+      }
       orphans.push(...runIds.map((runId) => ({ runId, workerId, killedAtMs })));
     },
   };

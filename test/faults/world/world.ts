@@ -48,6 +48,7 @@ export type WorldOptions = Readonly<{
   redis: OwnRedis | null;
   random: Random;
   manners: ModelManners;
+  logFile: string | undefined;
 }>;
 
 const API_FILE = fileURLToPath(new URL('../../../workers/api.ts', import.meta.url));
@@ -98,7 +99,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     ...fault.environment,
   };
   const redisUrl = (): string => `redis://127.0.0.1:${redis?.port ?? 0}`;
-  const timeline = createTimeline();
+  const timeline = createTimeline(options.logFile);
   const api = stack.use(
     await startApiProcess(() => ({
       ...environment,
