@@ -11,12 +11,15 @@ const inputSchema = z.strictObject({
   afterMs: z.number(),
 });
 
+/** The process kills itself after so many effects, before the result of the last one is told. */
+const dieAfterEffects = Number(process.env['BATON_TEST_DIE_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
+const ledgerFile = process.env['BATON_TEST_LEDGER'] ?? '';
+
 /**
  * Tools whose effect is a line in a file: `append` must happen once, `put` may be repeated under its call key, `peek`
  * has none.
- * @param dieAfterEffects the process kills itself after so many effects, before the result of the last one is told
  */
-export function createLedgerTools(ledgerFile: string, dieAfterEffects: number): Tool[] {
+export default function createLedgerTools(): Tool[] {
   let effects = 0;
   const leaveTrace = (name: string, token: string, callKey: string): void => {
     appendFileSync(ledgerFile, `${JSON.stringify({ tool: name, token, callKey, pid: process.pid })}\n`);

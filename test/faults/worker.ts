@@ -1,10 +1,6 @@
-// A worker process of the fault suite: the ordinary one, with tools that leave a trace outside of the database.
+// A worker process that works on every kind of job: the suite's processes are few, each of them has to be worth killing.
 import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { runProcess } from '../../src/runtime/run-process.ts';
-import { createLedgerTools } from './ledger-tools.ts';
-
-const ledgerFile = process.env['BATON_TEST_LEDGER'] ?? '';
-const dieAfterEffects = Number(process.env['BATON_TEST_DIE_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
 
 await runProcess(
   'worker',
@@ -12,5 +8,5 @@ await runProcess(
     stack.use(await startJobWorker(deps));
     return undefined;
   },
-  { migrate: false, toolSets: { ledger: createLedgerTools(ledgerFile, dieAfterEffects) } },
+  { migrate: false },
 );

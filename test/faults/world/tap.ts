@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from 'node:net';
 
 /** A connection that passes through a tap. */
 type Passage = Readonly<{
-  /** Resets both ends; what is under way is lost. */
+  /** Closes both ends; what is under way is lost. */
   cut: () => void;
   /** True once the client has sent something that matches: a start-up packet names the application, say. */
   hasSaid: (pattern: RegExp) => boolean;
@@ -48,8 +48,9 @@ export async function openTap(targetPort: number): Promise<Tap> {
   let swallowing = false;
   const cut = (link: Link): void => {
     links.delete(link);
-    link.client.resetAndDestroy();
-    link.server.resetAndDestroy();
+    // Not reset: with a shutdown under way that leaves the event loop spinning without an end (Node 24, libuv).
+    link.client.destroy();
+    link.server.destroy();
   };
   const passageOf = (link: Link): Passage => ({ cut: () => cut(link), hasSaid: (pattern) => pattern.test(link.said) });
   const strike = (link: Link, trigger: Armed, text: string): boolean =>

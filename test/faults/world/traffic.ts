@@ -65,7 +65,14 @@ export function startTraffic(
     const chance = random.fork(`session ${no}`);
     const sessionId = await api.createSession();
     let sent = 0;
-    const send = async (delivery: Delivery): Promise<Accepted> => {
+    let before: Promise<unknown> = Promise.resolve();
+    // One after the other: what was accepted first is known then.
+    const send = (delivery: Delivery): Promise<Accepted> => {
+      const sending = before.then(() => sendNow(delivery));
+      before = sending.catch(() => undefined);
+      return sending;
+    };
+    const sendNow = async (delivery: Delivery): Promise<Accepted> => {
       const token = `message-${no}-${++sent}`;
       const id = `msg_${crypto.randomUUID().replaceAll('-', '')}`;
       const accepted = await api.send(sessionId, { id, content: `Task ${token}.`, delivery });

@@ -63,10 +63,12 @@ const SETTINGS = {
   BATON_LOG_LEVEL: 'debug',
 };
 
+const LEDGER_TOOLS = fileURLToPath(new URL('../ledger-tools.ts', import.meta.url));
+
 const AGENT = `name: faulty
 model: simulated/faulty
 instructions: Leave traces.
-tools: [ledger]
+tools: [{ module: ${LEDGER_TOOLS} }]
 limits: { maxSteps: 1000, toolConcurrency: 4 }
 `;
 
