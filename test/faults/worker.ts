@@ -8,5 +8,5 @@ await runProcess(
     stack.use(await startJobWorker(deps));
     return undefined;
   },
-  { migrate: false },
+  { migrate: false, jobKinds: 3 },
 );
