@@ -1,4 +1,5 @@
 import type { Fault } from '../fault.ts';
+import { createFailing } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 export const PEOPLE: readonly Fault[] = [
@@ -28,16 +29,18 @@ export const PEOPLE: readonly Fault[] = [
     name: 'everything',
     about: 'kills, cut connections, an emptied Redis, provider failures, cancels and steers, all at once',
     traffic: { steerChance: 0.4, followupChance: 0.2, interruptChance: 0.1, cancelChance: 0.2, atEndChance: 0.2 },
-    strike: (world, random, signal) =>
-      repeatedly({ random, signal, pauseMs: [150, 600] }, async () => {
+    strike(world, random, signal) {
+      const fail = createFailing(world);
+      return repeatedly({ random, signal, pauseMs: [150, 600] }, async () => {
         await random.pick([
           () => world.fleet.anyone(random)?.kill(),
           () => world.fleet.anyone(random)?.child.kill('SIGTERM'),
-          () => world.simulator.fault('faulty', { kind: 'cut', afterChunks: random.between(0, 6) }),
-          () => world.simulator.fault('faulty', { kind: 'server-error' }),
+          () => fail({ kind: 'cut', afterChunks: random.between(0, 6) }),
+          () => fail({ kind: 'server-error' }),
           () => world.redis?.flush(),
           () => world.api.child().kill('SIGKILL'),
         ])();
-      }),
+      });
+    },
   },
 ];

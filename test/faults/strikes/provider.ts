@@ -1,14 +1,30 @@
 import type { Fault as ProviderFault } from '../../../src/simulator/fault.ts';
 import type { Fault } from '../fault.ts';
 import type { Random } from '../random.ts';
+import type { World } from '../world/world.ts';
 import { repeatedly } from './repeatedly.ts';
+
+/** Requests that are answered as they should for each that is not: a step is tried again only so often. */
+const REQUESTS_PER_FAILURE = 4;
+
+/** Lets the provider fail, unless it has failed just now. */
+export function createFailing({ simulator }: World): (fault: ProviderFault) => void {
+  let lastAt = 0;
+  return (fault) => {
+    if (simulator.requests.length < lastAt + REQUESTS_PER_FAILURE) return;
+    lastAt = simulator.requests.length;
+    simulator.fault('faulty', fault);
+  };
+}
 
 const failing = (name: string, about: string, make: (random: Random) => ProviderFault): Fault => ({
   name: `provider-${name}`,
   about,
   isHarmless: true,
-  strike: (world, random, signal) =>
-    repeatedly({ random, signal, pauseMs: [20, 150] }, () => world.simulator.fault('faulty', make(random))),
+  strike(world, random, signal) {
+    const fail = createFailing(world);
+    return repeatedly({ random, signal, pauseMs: [20, 150] }, () => fail(make(random)));
+  },
 });
 
 export const PROVIDER: readonly Fault[] = [
