@@ -12,7 +12,6 @@ const SHORT: readonly (readonly [fault: string, backend: Backend])[] = [
   ['kill-after-commit', 'redis'],
   ['lost-replies', 'postgres'],
   ['redis-flush', 'redis'],
-  ['rolling-restart', 'postgres'],
 ];
 const SEED = 7;
 const WITHIN_MS = 180_000;
@@ -38,7 +37,7 @@ it.each(SHORT.filter(([, backend]) => backend === 'postgres' || isRedisHere))(
     const result = await runFault({
       fault,
       backend,
-      runs: 24,
+      runs: 16,
       sessions: 8,
       random: createRandom(SEED),
       postgres,
