@@ -105,7 +105,7 @@ function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
         tap?.arm({
           marker,
           on,
-          nth: random.between(5, 60),
+          nth: random.between(2, 25),
           strike(_passage, text) {
             if (laterMs > 0) {
               setTimeout(() => member.kill() || arm(), random.between(0, laterMs));
@@ -134,7 +134,7 @@ export const KILLS: readonly Fault[] = [
   {
     name: 'kill-after-effect',
     about: 'SIGKILL: a tool has taken effect and has not told its result',
-    environmentOf: (random) => ({ BATON_TEST_DIE_AFTER_EFFECTS: String(random.between(3, 30)) }),
+    environmentOf: (random) => ({ BATON_TEST_DIE_AFTER_EFFECTS: String(random.between(2, 15)) }),
   },
   {
     name: 'kill-api',
