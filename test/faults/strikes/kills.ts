@@ -139,7 +139,6 @@ export const KILLS: readonly Fault[] = [
   {
     name: 'kill-api',
     about: 'SIGKILL of the API, again and again; clients send again what was not answered',
-    isHarmless: true,
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [300, 1_500] }, () => world.api.child().kill('SIGKILL')),
   },
