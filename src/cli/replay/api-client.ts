@@ -12,13 +12,18 @@ const runSchema = z.object({
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
 const sessionSchema = z.object({ activeRunId: z.string().nullable() });
+/** The API gives a call an id of its own, of which a recording knows nothing. */
+const storedPartSchema = z
+  .looseObject({ id: z.string().optional() })
+  .transform(({ id: _id, ...part }) => part)
+  .pipe(partSchema);
 const messageSchema = z.object({
   seq: z.number(),
   role: z.enum(MESSAGE_ROLES),
   runId: z.string().nullable(),
   finishReason: z.string().nullable(),
   usage: usageSchema.nullable(),
-  parts: z.array(partSchema),
+  parts: z.array(storedPartSchema),
 });
 const messagePageSchema = z.object({ messages: z.array(messageSchema), next: z.number().nullable() });
 const eventSchema = z.object({ seq: z.number(), type: z.string(), data: z.record(z.string(), z.unknown()) });
