@@ -38,7 +38,7 @@ export type Simulator = Readonly<{
   requests: readonly RequestRecord[];
   /** Sets what a model answers; `*` is for every model without a script. A model without script answers 404. */
   script: (model: string, script: Script) => void;
-  /** Forgets scripts, faults, windows, the log and the prompt cache; releases and forgets all gates. */
+  /** Forgets scripts, faults, windows, the log, the prompt cache and what it has read; releases and forgets all gates. */
   clear: () => void;
   /** Queues faults for a model (or `*`); each request takes one. */
   fault: (model: string, faults: Fault | readonly Fault[]) => void;

@@ -55,6 +55,7 @@ export function createState(settings: Settings): SimulatorState {
   const gates = createGates();
   const journal = createJournal(settings.rawBodies);
   const cache = createPromptCache();
+  const memo = createWireMemo();
   const textsAfterCalls = createBoundedMap<string, true>(KEPT_TEXTS);
   const scripts = new Map<string, ScriptFunction>();
   const faults = new Map<string, Fault[]>();
@@ -66,7 +67,7 @@ export function createState(settings: Settings): SimulatorState {
     gates,
     journal,
     cache,
-    memo: createWireMemo(),
+    memo,
     textsAfterCalls,
     script: (model, script) => {
       scripts.set(model, typeof script === 'function' ? script : listScript(script, { text: END_OF_SCRIPT }));
@@ -94,7 +95,8 @@ export function createState(settings: Settings): SimulatorState {
     clear: () => {
       summaries.queue = [];
       summaries.afterwards = 'ok';
-      for (const each of [scripts, faults, windows, indexes, gates, journal, cache, textsAfterCalls]) each.clear();
+      for (const each of [scripts, faults, windows, indexes, gates, journal, cache, memo, textsAfterCalls])
+        each.clear();
     },
   };
 }

@@ -77,6 +77,7 @@ export class WireError extends Error {
 export type WireMemo = Readonly<{
   item: (json: unknown, read: (json: unknown) => ReadItem) => WireItem;
   tool: (json: unknown, read: (json: unknown) => Omit<WireTool, 'digest'>) => WireTool;
+  clear: () => void;
 }>;
 
 const MEMO_ITEMS = 50_000;
@@ -88,6 +89,10 @@ export function createWireMemo(): WireMemo {
   return {
     item: (json, read) => remember(items, json, read),
     tool: (json, read) => remember(tools, json, read),
+    clear: () => {
+      items.clear();
+      tools.clear();
+    },
   };
 }
 
