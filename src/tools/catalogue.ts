@@ -101,10 +101,11 @@ async function toolsOfSource(
 
 /** Sets and tools by their names. A built-in tool stands for every tool of its name. */
 function namedTools({ sets, builtIn = [] }: ToolCatalogueOptions, limits: ToolLimits): Map<string, readonly Tool[]> {
+  const builtInByName = new Map(builtIn.map((tool) => [tool.name, tool]));
   const named = new Map<string, readonly Tool[]>(builtIn.map((tool) => [tool.name, [tool]]));
   for (const [name, set] of Object.entries(sets)) {
     const tools = typeof set === 'function' ? set(limits) : set;
-    const own = tools.map((tool) => named.get(tool.name)?.[0] ?? tool);
+    const own = tools.map((tool) => builtInByName.get(tool.name) ?? tool);
     for (const tool of own) if (!named.has(tool.name)) named.set(tool.name, [tool]);
     named.set(name, own);
   }

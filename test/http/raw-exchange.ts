@@ -1,6 +1,9 @@
 import { connect } from 'node:net';
 
-/** Sends bytes as they are and returns all that comes back until the server hangs up. The own side stays open: Node answers nobody who has hung up. */
+/**
+ * Sends bytes as they are and returns all that comes back until the server hangs up. The own side stays open: Node
+ * answers nobody who has hung up.
+ */
 export async function exchangeRaw(url: string, request: string): Promise<string> {
   const { hostname, port } = new URL(url);
   const { promise, resolve, reject } = Promise.withResolvers<string>();

@@ -38,6 +38,14 @@ describe('the tools of an agent', () => {
     expect(await namesOf('b')).toEqual(['b', 'c']);
   });
 
+  it('are those of the set that it names, whatever another set calls by the same name', async () => {
+    const catalogue = createToolCatalogue({
+      sets: { workspace: [tool('bash', 'runs')], recorded: [tool('bash', 'remembers')] },
+    });
+    const [bash] = await catalogue({ ...agent, tools: ['recorded'] });
+    expect(bash?.description).toBe('remembers');
+  });
+
   it('may be named twice, by their set and by themselves', async () => {
     expect(await namesOf('set', 'a')).toEqual(['a', 'b', 'c']);
   });
