@@ -766,7 +766,7 @@ AS $function$
       if p_blob is not null then
         insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
           values (p_blob, v_tenant, p_blob_sha256, p_blob_media_type, length(p_blob_bytes), p_blob_bytes)
-          on conflict (tenant_id, sha256) do update set sha256 = excluded.sha256 returning id into v_blob;
+          on conflict (tenant_id, sha256) do update set created_at = clock_timestamp() returning id into v_blob;
         insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, v_session, v_tenant)
           on conflict do nothing;
         update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))

@@ -85,6 +85,18 @@ export const SSE_MAX_BUFFERED_BYTES = 1_048_576;
 /** Bodies over this are refused with 413. */
 export const MAX_BODY_BYTES = 1_048_576;
 
+/** The same for messages, which may bring files as base64; larger ones are uploaded first. */
+export const MAX_CONTENT_BODY_BYTES = 16_777_216;
+
+/** The largest file: about what providers take of one. */
+export const MAX_BLOB_BYTES = 20_971_520;
+
+/** A blob that nothing refers to is kept for this long: time to send the message that it was uploaded for. */
+export const UNREFERENCED_BLOB_KEPT_MS = 86_400_000;
+
+/** How often every worker process looks for blobs that nothing refers to. */
+export const BLOB_COLLECTION_INTERVAL_MS = 3_600_000;
+
 /** Characters of one user message. */
 export const MAX_MESSAGE_CHARS = 500_000;
 

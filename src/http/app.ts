@@ -14,6 +14,7 @@ import { createNotFoundHandler } from './not-found.ts';
 import { limitRate } from './request-rate.ts';
 import { registerAgentRoutes } from './routes/agents.ts';
 import { registerAuditRoutes } from './routes/audit.ts';
+import { registerBlobRoutes } from './routes/blobs.ts';
 import { registerCancelRoutes } from './routes/cancel.ts';
 import { registerContextRoutes } from './routes/context.ts';
 import { registerDocsRoutes } from './routes/docs.ts';
@@ -51,6 +52,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerContextRoutes(app, deps);
   registerRunRoutes(app, deps);
   registerToolCallRoutes(app, deps);
+  registerBlobRoutes(app, deps);
   registerAgentRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerHealthRoutes(app, deps);

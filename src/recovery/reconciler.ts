@@ -1,9 +1,11 @@
 import {
+  BLOB_COLLECTION_INTERVAL_MS,
   DEATH_CONFIRMED_AFTER_MS,
   SWEEP_BACKOFF_CAP_MS,
   SWEEP_INTERVAL_MS,
   SWEEP_LIMIT,
   UNCLAIMED_GRACE_MS,
+  UNREFERENCED_BLOB_KEPT_MS,
 } from '../domain/tunables.ts';
 import { admitNext } from '../jobs/admit.ts';
 import { enqueue } from '../jobs/pass-on.ts';
@@ -20,6 +22,7 @@ import {
   redispatch,
   type UnclaimedRun,
 } from '../store/lost-work.ts';
+import { deleteOrphanedBlobs, timeBefore } from '../store/retention.ts';
 import { isStoreAway } from '../store/store-away.ts';
 import { type RecoveryDeps, takeBack } from './take-back.ts';
 
@@ -29,11 +32,12 @@ export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void>
 
 /**
  * Finds what a crash lost and puts it back: runs whose worker is gone, and pending work whose job is not in the queue. Ends
- * the waits that nobody answered in time.
+ * the waits that nobody answered in time, and collects blobs that nothing refers to.
  * Because of it the queue owns nothing and may be emptied at any moment. One process sweeps at a time.
  */
 export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
   const leases = watchLeases(deps);
+  const collectBlobs = createBlobCollection(deps);
   let sweeping: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
@@ -44,6 +48,7 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
       await admitEverywhere(deps);
       await expireWaits(deps);
       await forgetExpiredKeys(deps.db, SWEEP_LIMIT);
+      await collectBlobs();
     } catch (error) {
       if (isStoreAway(error)) leases.holdOff();
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
@@ -67,6 +72,17 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
       clearTimeout(timer);
       await sweeping;
     },
+  };
+}
+
+/** Blobs of deleted sessions, and uploads that no message came for: now and then, and so many at a time. */
+function createBlobCollection({ db, log }: RecoveryDeps): () => Promise<void> {
+  let dueAtMs = Number.NEGATIVE_INFINITY;
+  return async () => {
+    if (performance.now() < dueAtMs) return;
+    const blobs = await deleteOrphanedBlobs(db, await timeBefore(db, UNREFERENCED_BLOB_KEPT_MS), SWEEP_LIMIT);
+    if (blobs > 0) log('info', { event: 'blobs_collected', blobs });
+    if (blobs < SWEEP_LIMIT) dueAtMs = performance.now() + BLOB_COLLECTION_INTERVAL_MS;
   };
 }
 

@@ -120,6 +120,8 @@ export type LogEvent =
       blobs: number;
       auditEntries: number;
     }>
+  /** Nothing had referred to them for a day. */
+  | Readonly<{ event: 'blobs_collected'; blobs: number }>
   | Readonly<{ event: 'retention_failed'; error: SafeError }>
   /** Redis counts no requests: they are all let through meanwhile. */
   | Readonly<{ event: 'request_rate_unknown'; error: SafeError }>

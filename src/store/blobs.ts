@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
 import { keepHeadAndTail } from '../domain/truncate.ts';
-import type { Db } from './database.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
 
 /** Bytes that are kept once for each tenant, whoever refers to them. */
 export type NewBlob = Readonly<{ id: string; sha256: Buffer; mediaType: string; bytes: Buffer }>;
@@ -14,9 +17,73 @@ const MAX_BLOB_TEXT_CHARS = 5_000_000;
  */
 export function textBlob(id: string, text: string): NewBlob {
   const kept = keepHeadAndTail(text, MAX_BLOB_TEXT_CHARS, ': too long to be kept').text;
-  const bytes = Buffer.from(kept, 'utf8');
-  const sha256 = createHash('sha256').update(bytes).digest();
-  return { id, sha256, mediaType: 'text/plain; charset=utf-8', bytes };
+  return bytesBlob(id, 'text/plain; charset=utf-8', Buffer.from(kept, 'utf8'));
+}
+
+/** Bytes as a blob: known by their hash. */
+export function bytesBlob(id: string, mediaType: string, bytes: Buffer): NewBlob {
+  return { id, sha256: createHash('sha256').update(bytes).digest(), mediaType, bytes };
+}
+
+/** What is known of a blob without its bytes. */
+export type BlobInfo = Readonly<{ id: string; mediaType: string; sizeBytes: number; createdAt: Date }>;
+
+/**
+ * Keeps bytes for a tenant, or finds them where it has them. Nothing refers to them by this; what nobody refers to is
+ * collected later, counted from the last time that it was kept.
+ */
+export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob): Promise<BlobInfo> {
+  const { id, sha256, mediaType, bytes } = blob;
+  // The update locks a blob that is there: no collection can take it before this is committed.
+  const { rows } = await sql<BlobInfo>`
+    insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
+      values (${id}, ${tenantId}, ${sha256}, ${mediaType}, ${bytes.length}, ${bytes})
+      on conflict (tenant_id, sha256) do update set created_at = clock_timestamp()
+      returning id, media_type as "mediaType", size_bytes as "sizeBytes", created_at as "createdAt"`.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw new Error('the blob was not returned');
+  return row;
+}
+
+/**
+ * Keeps blobs that a session refers to from now on, in the order of their hashes, in which everybody locks them.
+ * @returns what is known of each, in the order in which they were given
+ */
+export async function attachBlobs(db: Db | Tx, sessionId: string, blobs: readonly NewBlob[]): Promise<BlobInfo[]> {
+  if (blobs.length === 0) return [];
+  return inTransaction(db, async (tx) => {
+    const session = await tx.selectFrom('sessions').select('tenant_id').where('id', '=', sessionId).executeTakeFirst();
+    if (session === undefined) throw new BatonError('fenced', 'the session is gone');
+    const kept = new Map<NewBlob, BlobInfo>();
+    for (const blob of blobs.toSorted((a, b) => a.sha256.compare(b.sha256))) {
+      const info = await putBlob(tx, session.tenant_id, blob);
+      await referTo(tx, session.tenant_id, sessionId, info.id);
+      kept.set(blob, info);
+    }
+    return blobs.flatMap((blob) => kept.get(blob) ?? []);
+  });
+}
+
+async function referTo(tx: Tx, tenantId: string, sessionId: string, blobId: string): Promise<void> {
+  await tx
+    .insertInto('blob_refs')
+    .values({ blob_id: blobId, session_id: sessionId, tenant_id: tenantId })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** A blob of the tenant with its bytes. @throws BatonError `not_found` */
+export async function readBlob(db: Db, tenantId: string, id: string): Promise<BlobInfo & Readonly<{ bytes: Buffer }>> {
+  const row = await db
+    .selectFrom('blobs')
+    .select(['id', 'media_type as mediaType', 'size_bytes as sizeBytes', 'created_at as createdAt', 'bytes'])
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  if (row === undefined || row.bytes === null) {
+    throw new BatonError('not_found', `blob ${formatId('blob', id)} does not exist`);
+  }
+  return { ...row, bytes: row.bytes };
 }
 
 /** The text of a blob that the session refers to; null when it refers to no such blob. */

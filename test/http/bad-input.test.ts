@@ -75,7 +75,7 @@ describe('bad input', () => {
       expect(response.status).toBe(413);
       expect(await response.json()).toMatchObject({
         code: 'payload_too_large',
-        detail: expect.stringMatching(/1048576/),
+        detail: expect.stringMatching(/16777216/),
       });
     }
   });

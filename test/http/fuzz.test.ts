@@ -17,6 +17,8 @@ const PATHS = [
   '/readyz',
   '/v1/agents',
   '/v1/audit',
+  '/v1/blobs',
+  '/v1/blobs/{id}',
   '/v1/runs',
   '/v1/runs/{id}',
   '/v1/runs/{id}/cancel',

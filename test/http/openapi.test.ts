@@ -59,6 +59,8 @@ const ROUTES = [
   'GET /readyz',
   'GET /v1/agents',
   'GET /v1/audit',
+  'POST /v1/blobs',
+  'GET /v1/blobs/{id}',
   'GET /v1/runs',
   'POST /v1/runs/{id}/cancel',
   'GET /v1/runs/{id}',

@@ -36,7 +36,12 @@ async function createTenant(api: TestApi, name: string): Promise<Tenant> {
   const sent = [await send(busy), await send(busy), await send(busy)];
   const runs = [first, ...sent, asking].map((message) => String(message['runId']));
   const messages = [...sent.slice(1), first].map((message) => String(message['messageId']));
+  const file = await api.call('POST', '/v1/blobs', `a file of ${word}`, {
+    ...key.headers,
+    'content-type': 'text/plain',
+  });
   const ids = {
+    blob: [String(file.body['id'])],
     ses: [worked, busy, idle, waiting].map(String),
     run: [...new Set(runs)],
     msg: messages,
@@ -154,7 +159,7 @@ describe('two tenants', () => {
     const routes = readRoutes(document.body).filter(({ isOpen }) => !isOpen);
     const nobody: Tenant = {
       ...alpha,
-      ids: Object.fromEntries(['ses', 'run', 'msg', 'call'].map((kind) => [kind, [freshId(kind)]])),
+      ids: Object.fromEntries(['ses', 'run', 'msg', 'call', 'blob'].map((kind) => [kind, [freshId(kind)]])),
     };
     const readRows = await createRowReader(api.db);
     const seen = { foreign: new Set<number>(), own: new Set<number>() };
@@ -193,7 +198,7 @@ describe('two tenants', () => {
     expect(routes.length).toBeGreaterThan(10);
     const nobody: Tenant = {
       ...alpha,
-      ids: Object.fromEntries(['ses', 'run', 'msg', 'call'].map((kind) => [kind, [freshId(kind)]])),
+      ids: Object.fromEntries(['ses', 'run', 'msg', 'call', 'blob'].map((kind) => [kind, [freshId(kind)]])),
     };
     const input = { actor: 1, route: 0, pathOf: 'foreign', restOf: 'own', index: 1, body: 0, query: 0 } as const;
     for (const route of routes) {
@@ -202,7 +207,7 @@ describe('two tenants', () => {
         const answer = async (owner: Tenant) => {
           const path = addressOf(route, owner, beta, input);
           const { status, text } = await ask(api, beta, route.method, path, body);
-          return { status, text: text.replaceAll(/(ses|run|msg|call)_[0-9a-f]{32}(_\d+)?/g, '$1') };
+          return { status, text: text.replaceAll(/(ses|run|msg|call|blob)_[0-9a-f]{32}(_\d+)?/g, '$1') };
         };
         const name = `${route.method} ${route.path} ${JSON.stringify(body)}`;
         const foreign = await answer(alpha);

@@ -1,0 +1,67 @@
+/** `type/subtype`, without parameters (RFC 6838 §4.2). */
+const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}$/;
+
+/** Says nothing of what something is. */
+const ANY_BYTES = 'application/octet-stream';
+
+type Magic = Readonly<{ mediaType: string; at: number; bytes: string; also?: Readonly<{ at: number; bytes: string }> }>;
+
+/** How files of these types begin (https://mimesniff.spec.whatwg.org), as Latin-1. */
+const MAGIC: readonly Magic[] = [
+  { mediaType: 'image/png', at: 0, bytes: '\x89PNG\r\n\x1a\n' },
+  { mediaType: 'image/jpeg', at: 0, bytes: '\xff\xd8\xff' },
+  { mediaType: 'image/gif', at: 0, bytes: 'GIF87a' },
+  { mediaType: 'image/gif', at: 0, bytes: 'GIF89a' },
+  { mediaType: 'image/webp', at: 0, bytes: 'RIFF', also: { at: 8, bytes: 'WEBPVP' } },
+  { mediaType: 'application/pdf', at: 0, bytes: '%PDF-' },
+  { mediaType: 'audio/wav', at: 0, bytes: 'RIFF', also: { at: 8, bytes: 'WAVE' } },
+];
+
+/** Media types that are told by how their files begin: a name alone is not believed for these. */
+export const SNIFFED_MEDIA_TYPES: ReadonlySet<string> = new Set(MAGIC.map(({ mediaType }) => mediaType));
+
+/** What a file is by how it begins; null for what is not told that way. */
+export function sniffMediaType(bytes: Uint8Array): string | null {
+  const has = ({ at, bytes: text }: Pick<Magic, 'at' | 'bytes'>): boolean =>
+    [...text].every((char, index) => bytes[at + index] === char.charCodeAt(0));
+  return MAGIC.find((magic) => has(magic) && (magic.also === undefined || has(magic.also)))?.mediaType ?? null;
+}
+
+/** A media type without its parameters, in lower case; null for what is none. */
+export function bareMediaType(text: string): string | null {
+  const bare = text.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  return MEDIA_TYPE.test(bare) ? bare : null;
+}
+
+export type MediaTypeVerdict = Readonly<{ mediaType: string } | { refused: string }>;
+
+/**
+ * The media type that bytes are kept under. What their beginning says counts; a name that claims one of these types for
+ * something else is refused, because a provider would refuse the whole request. Of all else the name is believed, and
+ * without one it is text where it can be.
+ * @param declared as a caller wrote it; undefined where it wrote none
+ */
+export function judgeMediaType(declared: string | undefined, bytes: Uint8Array): MediaTypeVerdict {
+  if (bytes.length === 0) return { refused: 'must not be empty' };
+  const named = declared === undefined ? ANY_BYTES : bareMediaType(declared);
+  if (named === null) return { refused: 'is not a media type' };
+  const sniffed = sniffMediaType(bytes);
+  if (sniffed !== null) return { mediaType: sniffed };
+  if (SNIFFED_MEDIA_TYPES.has(named)) return { refused: `is not ${named}, whatever it says` };
+  if (named !== ANY_BYTES) return { mediaType: named };
+  return { mediaType: isText(bytes) ? 'text/plain' : ANY_BYTES };
+}
+
+function isText(bytes: Uint8Array): boolean {
+  try {
+    return !new TextDecoder('utf-8', { fatal: true }).decode(bytes).includes('\u0000');
+  } catch {
+    return false;
+  }
+}
+
+/** Raster images, which a browser shows and never runs. */
+const SAFE_INLINE: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
+
+/** Whether a browser may show it in place: anything else (HTML, SVG, PDF) is only ever a download. */
+export const isSafeInline = (mediaType: string): boolean => SAFE_INLINE.has(mediaType);

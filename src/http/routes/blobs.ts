@@ -1,0 +1,107 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import { formatId } from '../../domain/ids.ts';
+import { bareMediaType, isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
+import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
+import { bytesBlob, putBlob, readBlob } from '../../store/blobs.ts';
+import { idParams, noQuery } from '../fields.ts';
+import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
+import { ProblemError } from '../problem.ts';
+import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+
+const tags = ['blobs'];
+const BINARY = { type: 'string', format: 'binary' } as const;
+
+const blobBody = z
+  .object({
+    id: z.string(),
+    mediaType: z.string().openapi({ description: 'As its first bytes say, or as it was named.' }),
+    sizeBytes: z.int(),
+    createdAt: timeBody,
+  })
+  .openapi('Blob');
+
+const upload = createRoute({
+  method: 'post',
+  path: '/v1/blobs',
+  tags,
+  summary: 'Upload a file for messages to refer to',
+  description: `The bytes as they are under their own content type, or a form with one file. At most ${MAX_BLOB_BYTES} bytes. The same bytes are the same blob. One that no session refers to is removed after a day.`,
+  request: {
+    query: noQuery,
+    body: {
+      required: true,
+      content: {
+        'application/octet-stream': { schema: BINARY },
+        'multipart/form-data': { schema: { type: 'object', properties: { file: BINARY }, required: ['file'] } },
+      },
+    },
+  },
+  responses: { 201: jsonOf(blobBody, 'The blob.'), ...REFUSED, ...BODY_REFUSED },
+});
+
+const download = createRoute({
+  method: 'get',
+  path: '/v1/blobs/{id}',
+  tags,
+  summary: 'Read a blob',
+  description:
+    'Also images and whole outputs of tools, which the transcript refers to as `@blob:` and by `outputBlobId`.',
+  request: { params: idParams('blob'), query: noQuery },
+  responses: {
+    200: { description: 'Its bytes.', content: { 'application/octet-stream': { schema: BINARY } } },
+    ...REFUSED,
+    ...NOT_FOUND,
+  },
+});
+
+/** Files that messages and tool outputs refer to. */
+export function registerBlobRoutes(app: BatonApp, { db, newId }: HttpDeps): void {
+  app.openapi(upload, async (c) => {
+    const { declared, bytes } = await readUpload(c);
+    if (bytes.length > MAX_BLOB_BYTES) {
+      throw new ProblemError('payload_too_large', `The file is larger than ${MAX_BLOB_BYTES} bytes`);
+    }
+    const verdict = judgeMediaType(declared, bytes);
+    if ('refused' in verdict) throw new ProblemError('invalid_request', `Invalid body: it ${verdict.refused}`);
+    const blob = await putBlob(db, tenantOf(c), bytesBlob(newId(), verdict.mediaType, bytes));
+    const { mediaType, sizeBytes, createdAt } = blob;
+    const id = formatId('blob', blob.id);
+    const body = { id, mediaType, sizeBytes, createdAt: createdAt.toISOString() };
+    return c.json(body, 201, { location: `/v1/blobs/${id}` });
+  });
+
+  app.openapi(download, async (c) => {
+    const { id, mediaType, bytes } = await readBlob(db, tenantOf(c), c.req.valid('param').id);
+    const isInline = isSafeInline(mediaType);
+    return new Response(new Uint8Array(bytes), {
+      headers: {
+        'content-type': mediaType,
+        // Whoever uploads it decides what is in it: nothing of it may run as a page of this origin.
+        'content-disposition': isInline ? 'inline' : `attachment; filename="${formatId('blob', id)}"`,
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; sandbox",
+      },
+    });
+  });
+}
+
+type Upload = Readonly<{ declared: string | undefined; bytes: Buffer }>;
+
+/** @throws ProblemError `invalid_request` for a form that is none, or has not exactly one file */
+async function readUpload(c: Context<HttpEnv>): Promise<Upload> {
+  const contentType = c.req.header('content-type');
+  const bytes = Buffer.from(await c.req.arrayBuffer());
+  if (contentType === undefined || bareMediaType(contentType) !== 'multipart/form-data') {
+    return { declared: contentType, bytes };
+  }
+  const form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData().catch((cause) => {
+    throw new ProblemError('invalid_request', 'The body is not a valid form', { cause });
+  });
+  const [file, ...others] = [...form.values()];
+  if (!(file instanceof File) || others.length > 0) {
+    throw new ProblemError('invalid_request', 'The form must have one file and nothing else');
+  }
+  const declared = file.type === '' ? undefined : file.type;
+  return { declared, bytes: Buffer.from(await file.arrayBuffer()) };
+}

@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { parseId } from '../../src/domain/ids.ts';
+import { MAX_BLOB_BYTES } from '../../src/domain/tunables.ts';
+import { startReconciler } from '../../src/recovery/reconciler.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { attachBlobs, bytesBlob, putBlob } from '../../src/store/blobs.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestKey } from '../support/keys.ts';
+import { PNG } from '../support/png.ts';
+import { startTestApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startTestApi();
+});
+afterAll(() => api[Symbol.asyncDispose]());
+
+const blobSchema = z.looseObject({ id: z.string().default('') });
+
+async function upload(body: RequestInit['body'], contentType?: string, headers: Record<string, string> = {}) {
+  const response = await fetch(`${api.url}/v1/blobs`, {
+    method: 'POST',
+    body: body ?? null,
+    headers: { ...(contentType !== undefined && { 'content-type': contentType }), ...headers },
+  });
+  return {
+    status: response.status,
+    body: blobSchema.parse(await response.json()),
+    location: response.headers.get('location'),
+  };
+}
+
+const download = (id: string, headers: Record<string, string> = {}) => fetch(`${api.url}/v1/blobs/${id}`, { headers });
+
+describe('a blob', () => {
+  it('is uploaded as it is, and comes back byte by byte', async () => {
+    const { status, body, location } = await upload(PNG, 'image/png');
+    expect(status).toBe(201);
+    expect(body).toMatchObject({ mediaType: 'image/png', sizeBytes: PNG.length, id: expect.stringMatching(/^blob_/) });
+    expect(location).toBe(`/v1/blobs/${body.id}`);
+    const response = await download(body.id);
+    expect(Buffer.from(await response.arrayBuffer())).toEqual(Buffer.from(PNG));
+    expect(response.headers.get('content-type')).toBe('image/png');
+    expect(response.headers.get('content-disposition')).toBe('inline');
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
+  it('is uploaded as a form with one file', async () => {
+    const form = new FormData();
+    form.append('file', new File([PNG], 'a.png', { type: 'image/png' }));
+    expect(await upload(form)).toMatchObject({ status: 201, body: { mediaType: 'image/png', sizeBytes: PNG.length } });
+    form.append('other', 'text');
+    expect(await upload(form)).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+    expect(await upload('no form', 'multipart/form-data; boundary=x')).toMatchObject({ status: 400 });
+  });
+
+  it('is the same one for the same bytes', async () => {
+    const [first, second] = [await upload('same', 'text/plain'), await upload('same', 'text/plain')];
+    expect(second.body.id).toBe(first.body.id);
+  });
+
+  it.each([
+    ['<script>alert(1)</script>', 'text/html'],
+    ['<svg xmlns="http://www.w3.org/2000/svg"/>', 'image/svg+xml'],
+    ['%PDF-1.7 x', 'application/pdf'],
+  ])('that a browser might run is only ever a download: %s', async (bytes, mediaType) => {
+    const { body } = await upload(bytes, mediaType);
+    const response = await download(body.id);
+    expect(response.headers.get('content-type')).toBe(mediaType);
+    expect(response.headers.get('content-disposition')).toBe(`attachment; filename="${body.id}"`);
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+    expect(response.headers.get('content-security-policy')).toBe("default-src 'none'; sandbox");
+    await response.body?.cancel();
+  });
+
+  it.each([
+    ['', 'text/plain', 400],
+    ['no image', 'image/png', 400],
+    ['x', 'nonsense', 400],
+  ])('that is %j as %s is refused with %d', async (bytes, mediaType, status) => {
+    expect(await upload(bytes, mediaType)).toMatchObject({ status, body: { code: 'invalid_request' } });
+  });
+
+  it('may be as large as the limit, and not larger', async () => {
+    const bytes = new Uint8Array(MAX_BLOB_BYTES + 1).fill(7);
+    expect(await upload(bytes.subarray(1), 'application/octet-stream')).toMatchObject({ status: 201 });
+    expect(await upload(bytes, 'application/octet-stream')).toMatchObject({ status: 413 });
+    const much = new Uint8Array(MAX_BLOB_BYTES + 100_000);
+    expect(await upload(much, 'application/octet-stream')).toMatchObject({ status: 413 });
+  });
+
+  it('that nothing refers to is collected after a day, and one that something refers to is not', async () => {
+    const put = (text: string) => putBlob(api.db, 'default', bytesBlob(newId(), 'text/plain', Buffer.from(text)));
+    const [orphan, again, fresh] = [await put('orphan'), await put('again'), await put('fresh')];
+    const sessionId = parseId('session', await api.createSession()) ?? '';
+    const kept = bytesBlob(newId(), 'text/plain', Buffer.from('kept'));
+    await attachBlobs(api.db, sessionId, [kept]);
+    const old = [orphan.id, again.id, kept.id];
+    await sql`update blobs set created_at = clock_timestamp() - interval '25 hours' where id = any(${old}::uuid[])`.execute(
+      api.db,
+    );
+    // Uploaded once more: counted from now.
+    await put('again');
+    await using bus = { announce: () => undefined, [Symbol.asyncDispose]: async () => undefined };
+    await using reconciler = startReconciler(
+      { db: api.db, jobs: {} as never, bus: bus as never, log: () => undefined, leaseDurationMs: 30_000 },
+      1_000_000,
+    );
+    await reconciler.sweep();
+    const ids = await eventually(async () => {
+      const rows = await api.db.selectFrom('blobs').select('id').execute();
+      const left = rows.map(({ id }) => id);
+      return left.includes(orphan.id) ? null : left;
+    }, 'the orphan is collected');
+    expect(ids).toEqual(expect.arrayContaining([again.id, fresh.id, kept.id]));
+  });
+});
+
+describe('a blob of another tenant', () => {
+  it('does not exist, and the same bytes are another blob', async () => {
+    await using own = await startTestApi();
+    const [alpha, beta] = [await createTestKey(own.db, 'alpha'), await createTestKey(own.db, 'beta')];
+    const send = async (key: typeof alpha) => {
+      const response = await fetch(`${own.url}/v1/blobs`, { method: 'POST', body: PNG, headers: key.headers });
+      return blobSchema.parse(await response.json()).id;
+    };
+    const id = await send(alpha);
+    expect((await fetch(`${own.url}/v1/blobs/${id}`, { headers: alpha.headers })).status).toBe(200);
+    expect((await fetch(`${own.url}/v1/blobs/${id}`, { headers: beta.headers })).status).toBe(404);
+    expect(await send(beta)).not.toBe(id);
+    const reader = await createTestKey(own.db, 'alpha', ['read']);
+    const refused = await fetch(`${own.url}/v1/blobs`, { method: 'POST', body: PNG, headers: reader.headers });
+    expect(refused.status).toBe(403);
+    expect(createHash('sha256').update(PNG).digest('hex')).toBe(
+      Buffer.from((await own.db.selectFrom('blobs').select('sha256').executeTakeFirstOrThrow()).sha256).toString('hex'),
+    );
+  });
+});
