@@ -71,11 +71,11 @@ describe('bad input', () => {
     const whole = Buffer.concat(Array.from({ length: 30 }, () => megabyte));
     for (const body of [whole, chunked]) {
       const init = { method: 'POST', headers: JSON_TYPE, body, duplex: 'half' } as const;
-      const response = await fetch(`${api.url}/v1/sessions/${sessionId}/messages`, init);
+      const response = await fetch(`${api.url}/v1/sessions`, init);
       expect(response.status).toBe(413);
       expect(await response.json()).toMatchObject({
         code: 'payload_too_large',
-        detail: expect.stringMatching(/16777216/),
+        detail: expect.stringMatching(/1048576/),
       });
     }
   });
