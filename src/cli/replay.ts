@@ -15,7 +15,8 @@ npm run replay -- --matrix [FOLDER] [--window …] [--policy …] [--provider �
 Sends a recorded conversation through the whole service and compares what it stored with the recording.
 With a window, a policy or a provider it also tells how the context was kept. --matrix does so for every recording of
 a folder (default: BATON_TEST_TRANSCRIPTS, else ../shared/transcripts), provider and window: one line each, and a sum.
-Postgres: DATABASE_URL, else an embedded one. Backend: redis where REDIS_URL is set, else postgres.
+Postgres: DATABASE_URL, else an embedded one; BATON_API_KEY where it has API keys. Backend: redis where REDIS_URL is set,
+else postgres.
 Exit code 0: equal; 1: mismatches (on stderr), or a bar missed; 2: it could not be replayed.`;
 
 const argumentsSchema = z.strictObject({
@@ -68,7 +69,8 @@ async function replay({ file, json, matrix, backend, ...model }: Arguments): Pro
   }
   // Standard output belongs to the result.
   const log = createLog({ level: 'error', destination: { write: (line) => process.stderr.write(line) } });
-  const options = { ...servicesFor(backend), ...model, log, signal: interrupted.signal };
+  const apiKey = process.env['BATON_API_KEY'] || undefined;
+  const options = { ...servicesFor(backend), ...model, log, apiKey, signal: interrupted.signal };
   if (matrix) return replayAll(file ?? process.env['BATON_TEST_TRANSCRIPTS'] ?? DEFAULT_FOLDER, options, json);
   if (file === undefined) throw new Error(`name the file of a recording\n\n${USAGE}`);
   const result = await replayRecording(await readRecording(file), options);

@@ -35,7 +35,7 @@ export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Pr
 
   using mailbox = createStreamMailbox();
   const stop = (): void => mailbox[Symbol.dispose]();
-  const timer = setTimeout(stop, deadline - performance.now());
+  const timer = setTimeout(stop, Math.max(0, deadline - performance.now()));
   signal.addEventListener('abort', stop, { once: true });
   const watching = watch(deps, request, run.session_id, mailbox, (seen) => {
     run = seen;

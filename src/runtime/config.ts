@@ -163,8 +163,8 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
 /** Names the optional configuration file (YAML or JSON). */
 const FILE_VARIABLE = 'BATON_CONFIG';
 
-/** Settings of the tests share the prefix and are none of ours. */
-const TEST_VARIABLES = /^BATON_TEST_/;
+/** Settings of the tests, and of those who talk to a service, share the prefix and are none of ours. */
+const OTHER_VARIABLES = /^BATON_(TEST_.*|URL|API_KEY)$/;
 
 /**
  * The configuration from environment and file, the environment first; parsed once, frozen.
@@ -173,7 +173,7 @@ const TEST_VARIABLES = /^BATON_TEST_/;
 export function loadConfig(environment: Readonly<Record<string, string | undefined>>): Config {
   const known = new Set([...Object.values(VARIABLES), FILE_VARIABLE]);
   const unknown = Object.keys(environment).filter(
-    (name) => name.startsWith('BATON_') && !known.has(name) && !TEST_VARIABLES.test(name),
+    (name) => name.startsWith('BATON_') && !known.has(name) && !OTHER_VARIABLES.test(name),
   );
   if (unknown.length > 0) throw new BatonError('config_invalid', `unknown settings: ${unknown.join(', ')}`);
   const fromEnvironment = Object.entries(VARIABLES).flatMap(([key, variable]) => {

@@ -1,67 +1,32 @@
 import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { createPrinter } from '../../src/cli/demo/printer.ts';
-import { NO_PROGRESS, type Piece, showItem } from '../../src/cli/demo/progress.ts';
-import type { FeedItem } from '../../src/cli/demo/session-feed.ts';
-import { isOver, NOTHING_YET, type Tally, tallyItem } from '../../src/cli/demo/tally.ts';
-import type { Chunk, NewEvent } from '../../src/domain/events.ts';
+import { isOver, NOTHING_YET, type Tally, tallyEvent } from '../../src/cli/demo/tally.ts';
+import { createPrinter } from '../../src/cli/terminal/printer.ts';
+import { NO_PROGRESS, type Piece, showEvent } from '../../src/cli/terminal/progress.ts';
+import type { Chunk, EventData, StreamEvent } from '../../src/client/session-events.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 
 const runId = 'run_1';
 const messageId = 'msg_1';
 
-const at = (second: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
-const durable = (event: NewEvent, second = 0): FeedItem => ({
-  kind: 'event',
-  seq: 1,
-  runId,
-  createdAt: at(second),
-  event,
-});
-const chunk = (data: Partial<Chunk> & Pick<Chunk, 'offset' | 'content'>): FeedItem => ({
-  kind: 'live',
-  event: { type: 'llm:chunk', data: { messageId, epoch: 1, chunkType: 'text', ...data } },
-});
-const response = (content: string, reasoning?: string): FeedItem =>
-  durable({
-    type: 'llm:response',
-    data: {
-      messageId,
-      content,
-      ...(reasoning === undefined ? {} : { reasoning }),
-      provider: 'p',
-      model: 'm',
-      finishReason: 'stop',
-      tokenUsage: NO_USAGE,
-    },
-  });
-const snapshot = (content: string): FeedItem => ({
-  kind: 'snapshot',
-  snapshot: {
-    sessionId: 'ses_1',
-    status: 'busy',
-    activeRunId: runId,
-    seq: 4,
-    queue: [],
-    inFlight: { messageId, runId, step: 1, epoch: 1, chunks: [{ chunkType: 'text', content, offset: 0 }] },
-    reset: false,
-    usage: NO_USAGE,
-    compactingSince: null,
-    context: null,
-  },
-});
+type NewEvent = { [Type in keyof EventData]: { type: Type; data: EventData[Type] } }[keyof EventData];
 
-function piecesOf(...items: readonly FeedItem[]): Piece[] {
+const at = (second: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
+const durable = (event: NewEvent, second = 0): StreamEvent => ({ seq: 1, runId, createdAt: at(second), ...event });
+const chunk = (data: Partial<Chunk> & Pick<Chunk, 'offset' | 'content'>): StreamEvent => ({
+  type: 'llm:chunk',
+  data: { messageId, epoch: 1, chunkType: 'text', ...data },
+});
+function piecesOf(...items: readonly StreamEvent[]): Piece[] {
   let progress = NO_PROGRESS;
   return items.flatMap((item) => {
-    const shown = showItem(progress, item);
+    const shown = showEvent(progress, item);
     progress = shown.progress;
     return shown.pieces;
   });
 }
 
-const textsOf = (...items: readonly FeedItem[]): string[] => piecesOf(...items).map(({ text }) => text);
-const streamedBy = (...items: readonly FeedItem[]): string => textsOf(...items).join('');
+const textsOf = (...items: readonly StreamEvent[]): string[] => piecesOf(...items).map(({ text }) => text);
 
 describe('the progress that is shown', () => {
   it('names the step and the tokens used before it', () => {
@@ -89,37 +54,11 @@ describe('the progress that is shown', () => {
     expect(long.endsWith('…')).toBe(true);
   });
 
-  it('shows each character of a streamed message once, whatever is sent again', () => {
-    expect(
-      streamedBy(
-        snapshot('Hel'),
-        chunk({ offset: 0, content: 'Hel' }),
-        chunk({ offset: 2, content: 'llo' }),
-        chunk({ offset: 5, content: ' you' }),
-        snapshot('Hello you'),
-        chunk({ offset: 5, content: ' lost', epoch: 0 }),
-        response('Hello you.'),
-      ),
-    ).toBe('Hello you.');
-  });
-
-  it('fills what previews have lost from the response', () => {
-    expect(
-      streamedBy(
-        chunk({ offset: 0, content: 'One ' }),
-        chunk({ offset: 8, content: 'three' }),
-        response('One two three'),
-      ),
-    ).toBe('One two three');
-    expect(textsOf(response('Answer', 'Because'))).toEqual(['thinks: Because', 'Answer']);
-  });
-
   it('tells reasoning from text', () => {
     const pieces = piecesOf(
       chunk({ offset: 0, content: 'hm', chunkType: 'reasoning' }),
       chunk({ offset: 2, content: 'm', chunkType: 'reasoning' }),
       chunk({ offset: 3, content: 'Yes' }),
-      response('Yes', 'hmm'),
     );
     expect(pieces).toEqual([
       { kind: 'stream', tone: 'dim', text: 'thinks: hm' },
@@ -135,6 +74,27 @@ describe('the progress that is shown', () => {
     const [only = '', ...others] = textsOf(taken('msg_first'), queued, taken('msg_late'));
     expect(only).toContain('taken up after 2.0 s');
     expect(others).toEqual([]);
+  });
+
+  it('names the calls that wait for somebody, by the ids that answer them', () => {
+    const call = { id: 'call_2_1', kind: 'approval', messageId, toolName: 'bash', args: { command: 'rm x' } } as const;
+    const waits = durable({ type: 'run:requires-action', data: { runId, calls: [call] } });
+    expect(textsOf(waits)).toEqual(['? bash command: rm x waits for an approval: call_2_1']);
+  });
+
+  it('tells what a compaction made of the context', () => {
+    const compressed = durable({
+      type: 'context:compressed',
+      data: {
+        originalTokens: 96_000,
+        compressedTokens: 30_000,
+        originalMessages: 80,
+        compressedMessages: 12,
+        strategy: 'reactive-overflow',
+        reason: 'threshold',
+      },
+    });
+    expect(textsOf(compressed)).toEqual(['context compressed: 96,000 → 30,000 tokens']);
   });
 
   it('tells why a step is tried again, and that a text it has shown is void', () => {
@@ -153,21 +113,21 @@ describe('the progress that is shown', () => {
 });
 
 describe('the tally', () => {
-  const dequeued = (id: string, inRun: string): FeedItem => ({
-    kind: 'event',
+  const dequeued = (id: string, inRun: string): StreamEvent => ({
     seq: 1,
     runId: inRun,
     createdAt: at(0),
-    event: { type: 'message:dequeued', data: { count: 1, ids: [id], coalesced: false } },
+    type: 'message:dequeued',
+    data: { count: 1, ids: [id], coalesced: false },
   });
-  const ended = (event: NewEvent): FeedItem => durable(event);
+  const ended = (event: NewEvent): StreamEvent => durable(event);
   const completed = (id: string) => ended({ type: 'run:completed', data: { runId: id, finishReason: 'stop' } });
-  const tallyOf = (...items: readonly FeedItem[]): Tally => items.reduce(tallyItem, NOTHING_YET);
+  const tallyOf = (...items: readonly StreamEvent[]): Tally => items.reduce(tallyEvent, NOTHING_YET);
 
   it('counts durable events only', () => {
     const usage = { ...NO_USAGE, inputTokens: 5, cacheReadTokens: 3, outputTokens: 2, totalTokens: 7 };
     const used = durable({ type: 'usage:updated', data: { runId, usage } });
-    const tally = tallyOf(chunk({ offset: 0, content: 'x' }), used, used, snapshot('x'));
+    const tally = tallyOf(chunk({ offset: 0, content: 'x' }), used, used);
     expect(tally).toMatchObject({ events: 2, inputTokens: 10, cacheReadTokens: 6, outputTokens: 4, ended: null });
   });
 

@@ -1,8 +1,9 @@
-import type { Accepted, ApiClient } from './api-client.ts';
-import type { Printer } from './printer.ts';
-import { NO_PROGRESS, showItem } from './progress.ts';
-import type { FeedItem } from './session-feed.ts';
-import { type Ending, isOver, NOTHING_YET, type Tally, tallyItem } from './tally.ts';
+import type { SentMessage } from '../../client/api.ts';
+import type { BatonClient } from '../../client/client.ts';
+import type { StreamEvent } from '../../client/session-events.ts';
+import type { Printer } from '../terminal/printer.ts';
+import { NO_PROGRESS, showEvent } from '../terminal/progress.ts';
+import { type Ending, isOver, NOTHING_YET, type Tally, tallyEvent } from './tally.ts';
 
 /** The step during which the second message is sent. */
 const SEND_DURING_STEP = 2;
@@ -10,7 +11,7 @@ const SEND_DURING_STEP = 2;
 const CANCEL_WAIT_MS = 3_000;
 
 export type Talk = Readonly<{
-  api: ApiClient;
+  api: BatonClient;
   printer: Printer;
   agent: string;
   task: string;
@@ -31,11 +32,11 @@ export type TalkOutcome = Readonly<{
 
 /**
  * Gives the agent its task, follows the session and sends the other message on the way, until the last run has ended.
- * @throws what the API client throws
+ * @throws BatonError of the client
  */
 export async function converse(talk: Talk): Promise<TalkOutcome> {
   const { api, printer, signal } = talk;
-  const session = await api.createSession(talk.agent, 'Demo');
+  const session = await api.sessions.create({ agent: talk.agent, title: 'Demo' });
   const startedAtMs = performance.now();
   const task = await api.send(session.id, talk.task);
   printer.print(
@@ -45,19 +46,17 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
   );
   let tally = NOTHING_YET;
   let progress = NO_PROGRESS;
-  let sent: Accepted | null = null;
+  let sent: SentMessage | null = null;
   try {
-    for await (const item of api.follow(session.id, signal)) {
-      const shown = showItem(progress, item);
+    for await (const event of api.events(session.id, { after: 0, signal })) {
+      const shown = showEvent(progress, event);
       progress = shown.progress;
       printer.print(...shown.pieces);
-      tally = tallyItem(tally, item);
-      if (sent === null && isTimeToSend(item)) sent = await interject(talk, session.id);
+      tally = tallyEvent(tally, event);
+      if (sent === null && isTimeToSend(event)) sent = await interject(talk, session.id);
       if (isOver(tally, sent?.messageId ?? null)) break;
     }
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    tally = await cancel(talk, sent ?? task, tally);
+    if (signal.aborted) tally = await cancel(talk, sent ?? task, tally);
   } finally {
     printer.end();
   }
@@ -67,10 +66,10 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
   return { sessionId: session.id, tally, ended: tally.ended, injected: taken.length, durationMs };
 }
 
-const isTimeToSend = (item: FeedItem): boolean =>
-  item.kind === 'event' && item.event.type === 'step:started' && item.event.data.step >= SEND_DURING_STEP;
+const isTimeToSend = (event: StreamEvent): boolean =>
+  event.type === 'step:started' && event.data.step >= SEND_DURING_STEP;
 
-async function interject({ api, printer, message }: Talk, sessionId: string): Promise<Accepted> {
+async function interject({ api, printer, message }: Talk, sessionId: string): Promise<SentMessage> {
   const accepted = await api.send(sessionId, message);
   const answer = accepted.queued
     ? `queued at position ${accepted.position}: the agent gets it with its next step`
@@ -83,10 +82,10 @@ async function interject({ api, printer, message }: Talk, sessionId: string): Pr
 }
 
 /** Without this the run would be gone on with by the next process that opens the database. */
-async function cancel({ api, printer }: Talk, { runId }: Accepted, tally: Tally): Promise<Tally> {
+async function cancel({ api, printer }: Talk, { runId }: SentMessage, tally: Tally): Promise<Tally> {
   printer.end();
   printer.print({ kind: 'line', tone: 'bad', text: 'Stopping: the run is being cancelled.' });
-  const run = await api.cancelRun(runId, CANCEL_WAIT_MS).catch(() => null);
+  const run = await api.runs.cancel(runId, { waitMs: CANCEL_WAIT_MS }).catch(() => null);
   const status = run?.status === 'completed' ? 'completed' : 'cancelled';
   const reason =
     run === null || run.status === 'cancelling' ? 'interrupted; the run has not confirmed it' : 'interrupted';

@@ -30,6 +30,7 @@ Environment
                     (OPENAI_BASE_URL and BATON_MODEL=provider/model choose another)
   DATABASE_URL      uses this Postgres; without it one is started in .baton (BATON_DATA_DIR)
   REDIS_URL         uses this Redis; without it queue and live events go over Postgres
+  BATON_API_KEY     sent with every request: needed where the database has API keys
   NO_COLOR          no colours
 
 Exit code: 0 when the run completed, 1 when not, 2 for wrong arguments, 130 after Ctrl-C.`;

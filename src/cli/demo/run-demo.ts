@@ -1,12 +1,12 @@
-import { createApiClient } from './api-client.ts';
+import { createClient } from '../../client/client.ts';
+import { type Interrupt, listenForInterrupt } from '../terminal/interrupt.ts';
+import { createPrinter, type Printer } from '../terminal/printer.ts';
+import { printable, seconds } from '../terminal/words.ts';
 import { converse, type TalkOutcome } from './conversation.ts';
-import { type Interrupt, listenForInterrupt } from './interrupt.ts';
 import { type DemoOptions, HELP, parseArguments } from './options.ts';
-import { createPrinter, type Printer } from './printer.ts';
 import { GENERAL_MESSAGE, GENERAL_TASK, SAMPLE_MESSAGE, SAMPLE_TASK } from './sample-project.ts';
 import type { DemoService } from './service.ts';
 import { showSummary, toJsonLine } from './summary.ts';
-import { printable, seconds } from './words.ts';
 import { openWorkspace, type WorkspaceFolder } from './workspace-folder.ts';
 
 const EXIT_NOT_COMPLETED = 1;
@@ -57,7 +57,7 @@ async function play(options: DemoOptions, environment: NodeJS.ProcessEnv, stage:
   interrupt.signal.throwIfAborted();
   introduce(printer, service, workspace, performance.now() - startedAtMs);
   const outcome = await converse({
-    api: createApiClient(service.url),
+    api: createClient({ baseUrl: service.url, apiKey: environment['BATON_API_KEY'] || undefined }),
     printer,
     agent: DEMO_AGENT,
     task: options.task ?? (workspace.isSample ? SAMPLE_TASK : GENERAL_TASK),

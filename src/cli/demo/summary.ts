@@ -1,7 +1,7 @@
+import type { Piece } from '../terminal/progress.ts';
+import { count, oneLine, seconds } from '../terminal/words.ts';
 import type { TalkOutcome } from './conversation.ts';
-import type { Piece } from './progress.ts';
 import type { DemoService } from './service.ts';
-import { count, oneLine, seconds } from './words.ts';
 
 /** Where `npm start` serves when nothing else is set. */
 const DEFAULT_URL = 'http://127.0.0.1:4400';

@@ -1,4 +1,4 @@
-import type { FeedItem } from './session-feed.ts';
+import type { StreamEvent } from '../../client/session-events.ts';
 
 /** How runs end, as the events say it. */
 export type Ending = Readonly<{
@@ -33,10 +33,10 @@ export const NOTHING_YET: Tally = {
   ended: null,
 };
 
-/** Counts one more item. Pure. */
-export function tallyItem(before: Tally, item: FeedItem): Tally {
-  if (item.kind !== 'event') return before;
-  const { event, runId } = item;
+/** Counts one more event. Pure. */
+export function tallyEvent(before: Tally, event: StreamEvent): Tally {
+  if (!('seq' in event)) return before;
+  const { runId = null } = event;
   const tally = { ...before, events: before.events + 1 };
   switch (event.type) {
     case 'step:completed':

@@ -28,6 +28,8 @@ export type ReplayOptions = ReplayServices &
   Readonly<{
     /** Ends the replay early: what it started is stopped and removed. */
     signal?: AbortSignal | undefined;
+    /** Needed where the database has API keys. */
+    apiKey?: string | undefined;
     log?: Log | undefined;
   }>;
 
@@ -82,7 +84,7 @@ export async function replayRecording(given: Recording, options: ReplayOptions =
     }),
   );
   const { url } = stack.use(await startApi(deps));
-  const client = createApiClient(url, options.signal);
+  const client = createApiClient(url, options);
   await refuseBusyDatabase(client);
   const sessionId = await client.createSession(agent.name);
   const startedAtMs = performance.now();

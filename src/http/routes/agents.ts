@@ -5,7 +5,7 @@ import { noQuery } from '../fields.ts';
 import type { BatonApp, HttpDeps } from '../http-deps.ts';
 import { jsonOf, REFUSED } from '../responses.ts';
 
-const agentBody = z
+export const agentBody = z
   .object({
     name: z.string(),
     version: z.string(),

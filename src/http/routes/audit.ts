@@ -6,7 +6,7 @@ import { limitField, numberField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { jsonOf, REFUSED, timeBody } from '../responses.ts';
 
-const entryBody = z
+export const entryBody = z
   .object({
     seq: z.int(),
     action: z.enum(AUDITED_ACTIONS),

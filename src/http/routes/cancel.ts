@@ -15,7 +15,7 @@ const tags = ['cancel'];
 /** The body may be left out; it has no fields yet, so any is refused by its name. */
 const emptyBody = { required: false, content: { 'application/json': { schema: z.strictObject({}) } } } as const;
 
-const cancelledSession = z
+export const cancelledSession = z
   .object({
     sessionId: z.string(),
     runId: z.string().nullable(),

@@ -16,7 +16,7 @@ import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses
 const tags = ['context'];
 const tokens = z.number().int();
 
-const contextBody = z
+export const contextBody = z
   .object({
     model: z.string(),
     window: tokens.openapi({ description: 'Tokens of input and output together.' }),
@@ -51,7 +51,7 @@ const contextBody = z
   })
   .openapi('Context');
 
-const maintenanceBody = z
+export const maintenanceBody = z
   .object({
     sessionId: z.string(),
     runId: z.string(),

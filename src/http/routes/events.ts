@@ -13,7 +13,7 @@ import { wantedEventFormat } from '../media-type.ts';
 import { untilGone } from '../request-signal.ts';
 import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
 
-const eventBody = z
+export const eventBody = z
   .object({
     seq: z.int(),
     type: z.string(),

@@ -16,7 +16,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses
 import { tellCancelled } from '../tell-cancelled.ts';
 
 const tags = ['messages'];
-const acceptedBody = z
+export const acceptedBody = z
   .object({
     messageId: z.string(),
     runId: z.string().openapi({ description: 'Takes it up; one that waits for its turn can be waited for already.' }),

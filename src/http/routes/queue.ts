@@ -17,7 +17,7 @@ const itemParams = z.strictObject({
   messageId: idField('message').openapi({ param: { name: 'messageId', in: 'path', required: true } }),
 });
 
-const waitingBody = z
+export const waitingBody = z
   .object({
     id: z.string(),
     position: z.int(),

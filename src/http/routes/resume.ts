@@ -9,7 +9,7 @@ import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 
-const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');
+export const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');
 const RESUME = '/v1/sessions/{id}/resume';
 
 const resume = createRoute({

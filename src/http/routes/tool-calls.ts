@@ -12,7 +12,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses
 const ANSWER = '/v1/runs/{id}/tool-calls/{toolCallId}';
 const MAX_REASON_CHARS = 2_000;
 
-const answerBody = z
+export const answerBody = z
   .strictObject({
     decision: z.enum(['approve', 'deny']).optional(),
     reason: textField(MAX_REASON_CHARS).optional().openapi({ description: 'Of a denial; the model reads it.' }),
@@ -31,7 +31,7 @@ const answerBody = z
   })
   .openapi('ToolCallAnswer');
 
-const answeredBody = z
+export const answeredBody = z
   .object({
     runId: z.string(),
     toolCallId: z.string(),

@@ -11,6 +11,10 @@ export function count(amount: number, noun: string): string {
   return `${NUMBER.format(amount)} ${noun}${amount === 1 ? '' : 's'}`;
 }
 
+/** "96,000 → 30,000 tokens". */
+export const tokenChange = (before: number, after: number): string =>
+  `${NUMBER.format(before)} → ${count(after, 'token')}`;
+
 /** Milliseconds as "0.4 s". */
 export function seconds(durationMs: number): string {
   return `${(Math.max(0, durationMs) / 1000).toFixed(1)} s`;

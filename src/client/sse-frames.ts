@@ -1,28 +1,38 @@
 /** One server-sent event. */
 export type SseFrame = Readonly<{ id: string | null; event: string; data: string }>;
 
+/** What is known between two pieces of a body. */
+export type SseReader = Readonly<{
+  /** The events that this piece completes. */
+  read: (bytes: Uint8Array) => SseFrame[];
+}>;
+
 /**
  * Reads a body of type `text/event-stream`, however it is cut into pieces. What is not ended by a blank line is dropped,
  * as https://html.spec.whatwg.org/multipage/server-sent-events.html says. Lines may end in LF or CR LF.
  */
-export async function* readSseFrames(body: AsyncIterable<Uint8Array>): AsyncGenerator<SseFrame, void> {
+export function createSseReader(): SseReader {
   const decoder = new TextDecoder();
   let rest = '';
   let lines: string[] = [];
-  for await (const bytes of body) {
-    const pieces = (rest + decoder.decode(bytes, { stream: true })).split('\n');
-    rest = pieces.pop() ?? '';
-    for (const piece of pieces) {
-      const line = piece.endsWith('\r') ? piece.slice(0, -1) : piece;
-      if (line !== '') {
-        lines.push(line);
-        continue;
+  return {
+    read(bytes) {
+      const frames: SseFrame[] = [];
+      const pieces = (rest + decoder.decode(bytes, { stream: true })).split('\n');
+      rest = pieces.pop() ?? '';
+      for (const piece of pieces) {
+        const line = piece.endsWith('\r') ? piece.slice(0, -1) : piece;
+        if (line !== '') {
+          lines.push(line);
+          continue;
+        }
+        const frame = toFrame(lines);
+        lines = [];
+        if (frame !== null) frames.push(frame);
       }
-      const frame = toFrame(lines);
-      lines = [];
-      if (frame !== null) yield frame;
-    }
-  }
+      return frames;
+    },
+  };
 }
 
 function toFrame(lines: readonly string[]): SseFrame | null {

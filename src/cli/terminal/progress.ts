@@ -1,0 +1,121 @@
+import type { Chunk, DurableEvent, StreamEvent } from '../../client/session-events.ts';
+import { count, oneLine, seconds, shortArguments, shortResult, tokenChange } from './words.ts';
+
+export type Tone = 'plain' | 'dim' | 'good' | 'bad' | 'note';
+
+/** Something to show. A `stream` piece goes on where the one before it ended; the others are whole lines. */
+export type Piece =
+  | Readonly<{ kind: 'heading'; text: string }>
+  | Readonly<{ kind: 'line'; tone: Tone; text: string }>
+  | Readonly<{ kind: 'stream'; tone: Tone; text: string }>;
+
+/** What has been shown so far, as far as it decides what is shown next. */
+export type Progress = Readonly<{
+  tokens: number;
+  /** The message being streamed, and whether some of it was reasoning. */
+  streamed: Readonly<{ messageId: string; hasThought: boolean }> | null;
+  /** When each waiting message was queued (ISO time), by id. */
+  queuedAt: Readonly<Record<string, string>>;
+}>;
+
+export const NO_PROGRESS: Progress = { tokens: 0, streamed: null, queuedAt: {} };
+
+export type Shown = Readonly<{ progress: Progress; pieces: readonly Piece[] }>;
+
+/** What an event of the stream looks like to a person, and what is known after it. Pure. */
+export function showEvent(progress: Progress, event: StreamEvent): Shown {
+  switch (event.type) {
+    case 'llm:chunk':
+      return showChunk(progress, event.data);
+    case 'step:started':
+      return { progress: { ...progress, streamed: null }, pieces: [stepHeading(progress, event.data)] };
+    case 'usage:updated':
+      return { progress: { ...progress, tokens: progress.tokens + event.data.usage.totalTokens }, pieces: [] };
+    case 'message:queued':
+      return {
+        progress: { ...progress, queuedAt: { ...progress.queuedAt, [event.data.id]: event.createdAt } },
+        pieces: [],
+      };
+    case 'message:dequeued':
+      return { progress, pieces: event.data.ids.flatMap((id) => takenUp(progress.queuedAt[id], event.createdAt)) };
+    case 'step:reset': {
+      const pieces = progress.streamed === null ? [] : [line('bad', 'the answer broke off; the step starts again')];
+      return { progress: { ...progress, streamed: null }, pieces };
+    }
+    case 'session:snapshot':
+    case 'llm:thinking':
+      return { progress, pieces: [] };
+    default:
+      return { progress, pieces: plainEvent(event) };
+  }
+}
+
+function showChunk(progress: Progress, { messageId, chunkType, content }: Chunk): Shown {
+  const known = progress.streamed?.messageId === messageId ? progress.streamed : { messageId, hasThought: false };
+  const isReasoning = chunkType === 'reasoning';
+  const lead = isReasoning && !known.hasThought ? 'thinks: ' : '';
+  const streamed = { messageId, hasThought: known.hasThought || isReasoning };
+  const piece = { kind: 'stream', tone: isReasoning ? 'dim' : 'plain', text: lead + content } as const;
+  return { progress: { ...progress, streamed }, pieces: [piece] };
+}
+
+/** Events that are shown without knowing what came before. */
+function plainEvent(event: DurableEvent): Piece[] {
+  switch (event.type) {
+    case 'llm:tool-call': {
+      const { toolName, args } = event.data;
+      return [line('note', `→ ${toolName} ${shortArguments(args)}`.trimEnd())];
+    }
+    case 'llm:tool-result': {
+      const { toolName, success, sanitized } = event.data;
+      const text = `${success ? '←' : '✗'} ${toolName} ${shortResult(sanitized)}`.trimEnd();
+      return [line(success ? 'dim' : 'bad', text)];
+    }
+    case 'step:retrying': {
+      const { error, nextAttemptAt } = event.data;
+      const wait = seconds(Date.parse(nextAttemptAt) - Date.parse(event.createdAt));
+      return [line('bad', `${error.code}: ${oneLine(error.message, 200)}; the next attempt is in ${wait}`)];
+    }
+    case 'run:cancelling':
+      return [line('bad', 'the run is being cancelled')];
+    case 'run:requires-action':
+      return event.data.calls.map(({ id, kind, toolName, args }) =>
+        line('note', `? ${toolName} ${shortArguments(args)} waits for ${ASKED[kind]}: ${id}`),
+      );
+    case 'compaction:start':
+      return [line('dim', `compacting the context (${count(event.data.tokensBefore, 'token')}) …`)];
+    case 'compaction:failed':
+      return [
+        line('bad', `the compaction failed: ${event.data.error.code}: ${oneLine(event.data.error.message, 200)}`),
+      ];
+    case 'context:compressed':
+      return [
+        line('good', `context compressed: ${tokenChange(event.data.originalTokens, event.data.compressedTokens)}`),
+      ];
+    case 'context:pruned':
+      return [line('dim', `old tool outputs cleared: ${count(event.data.savedTokens, 'token')} saved`)];
+    default:
+      return [];
+  }
+}
+
+const ASKED = {
+  approval: 'an approval',
+  output: 'its output',
+  unknown_outcome: 'a word on its unknown outcome',
+} as const;
+
+function stepHeading({ tokens }: Progress, { step, attempt }: { step: number; attempt: number }): Piece {
+  const again = attempt > 1 ? `, attempt ${attempt}` : '';
+  const soFar = tokens > 0 ? ` · ${count(tokens, 'token')} so far` : '';
+  return { kind: 'heading', text: `Step ${step}${again}${soFar}` };
+}
+
+/** Nothing for a message that never waited: the one that started the run. */
+function takenUp(queuedAt: string | undefined, dequeuedAt: string): Piece[] {
+  if (queuedAt === undefined) return [];
+  const waited = seconds(Date.parse(dequeuedAt) - Date.parse(queuedAt));
+  return [line('good', `✉ your message was taken up after ${waited}: it is in the conversation from the next step on`)];
+}
+
+const line = (tone: Tone, text: string): Piece => ({ kind: 'line', tone, text });

@@ -1,0 +1,287 @@
+import type { RunErrorCode } from './baton-error.ts';
+
+/** Any JSON value. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+
+/** Tokens as the provider billed them. `inputTokens` includes the cached ones, `outputTokens` the reasoning. */
+export type Usage = Readonly<{
+  inputTokens: number;
+  outputTokens: number;
+  reasoningTokens: number;
+  cacheReadTokens: number;
+  cacheWriteTokens: number;
+  totalTokens: number;
+}>;
+
+/** Why a run or a call to a model failed. */
+export type RunError = Readonly<{ code: RunErrorCode; message: string }>;
+
+export type SessionStatus = 'idle' | 'busy' | 'requires_action' | 'closed';
+
+export type Session = Readonly<{
+  id: string;
+  agent: string;
+  /** Of the definition that the session was created with. */
+  agentVersion: string;
+  title: string | null;
+  metadata: Readonly<Record<string, string>>;
+  status: SessionStatus;
+  activeRunId: string | null;
+  /** Set while older messages are being summarized; messages are accepted as always. */
+  compactingSince: string | null;
+  usage: Usage;
+  costUsd: number;
+  createdAt: string;
+  updatedAt: string;
+}>;
+
+export type NewSession = Readonly<{
+  agent: string;
+  /** `ses_` and 32 hex digits; one of the service's own by default. */
+  id?: string;
+  title?: string | null;
+  /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
+  metadata?: Readonly<Record<string, string>>;
+}>;
+
+export type SessionPage = Readonly<{ sessions: readonly Session[]; nextCursor: string | null }>;
+
+export type RunStatus =
+  | 'queued'
+  | 'running'
+  | 'requires_action'
+  | 'cancelling'
+  | 'completed'
+  | 'failed'
+  | 'cancelled'
+  | 'incomplete';
+
+export type IncompleteReason = 'max_steps' | 'budget' | 'deadline' | 'doom_loop' | 'context_exhausted';
+
+/**
+ * A call that a run waits for. `approval`: approve or deny it. `output`: run it and give its output. `unknown_outcome`:
+ * nobody knows whether it took effect; approve runs it again, deny tells the model, an output is taken as its result.
+ */
+export type RequiredAction = Readonly<{
+  id: string;
+  kind: 'approval' | 'output' | 'unknown_outcome';
+  messageId: string;
+  toolName: string;
+  args: Json;
+}>;
+
+/** What a run may use before it ends `incomplete`; what is left out is the agent's. */
+export type RunLimits = Readonly<{
+  maxSteps?: number;
+  maxTokens?: number;
+  maxCostUsd?: number;
+  maxDurationMs?: number;
+}>;
+
+export type Run = Readonly<{
+  id: string;
+  sessionId: string;
+  /** `maintenance`: the session tidies its context up. */
+  kind: 'task' | 'maintenance';
+  status: RunStatus;
+  /** Why it ended `incomplete`. */
+  reason: string | null;
+  /** Model steps that were completed. */
+  steps: number;
+  maxSteps: number | null;
+  maxTokens: number | null;
+  maxCostUsd: number | null;
+  deadlineAt: string | null;
+  /** It goes on when each of these calls is answered. */
+  requiredActions: readonly RequiredAction[];
+  /** Until then they can be answered; null: for ever. */
+  approvalExpiresAt: string | null;
+  error: RunError | null;
+  usage: Usage;
+  /** Of the steps whose model has known prices. */
+  costUsd: number;
+  createdAt: string;
+  startedAt: string | null;
+  finishedAt: string | null;
+  cancelRequestedAt: string | null;
+}>;
+
+export type RunPage = Readonly<{ runs: readonly Run[]; nextCursor: string | null }>;
+
+/** What came of a message that was sent. */
+export type SentMessage = Readonly<{
+  messageId: string;
+  /** Takes it up; one that waits for its turn can be waited for already. */
+  runId: string;
+  /** A run is at work that the message waits for. */
+  queued: boolean;
+  /** Among those that wait, from 1; 0 when it does not wait. */
+  position: number;
+  /** Of the run. */
+  status: RunStatus;
+}>;
+
+/**
+ * What a message to a session at work does. `steer`: it is in the very next model request. `followup`: it gets a run of
+ * its own afterwards. `interrupt`: it cancels the run first. `reject`: it is refused (`session_busy`).
+ */
+export type Delivery = 'steer' | 'followup' | 'interrupt' | 'reject';
+
+/** What a user says. */
+export type UserPart = Readonly<{ type: 'text'; text: string }>;
+
+type ProviderMetadata = Readonly<Record<string, Readonly<Record<string, Json>>>>;
+type FromProvider = Readonly<{ providerMetadata?: ProviderMetadata }>;
+
+export type ToolCallState =
+  | 'pending'
+  | 'awaiting_approval'
+  | 'awaiting_output'
+  | 'running'
+  | 'completed'
+  | 'error'
+  | 'denied'
+  | 'unknown';
+
+/** The outcome of a tool call as the model is shown it. */
+export type ToolOutput =
+  | Readonly<{ type: 'text'; value: string }>
+  | Readonly<{ type: 'json'; value: Json }>
+  | Readonly<{ type: 'error-text'; value: string }>
+  | Readonly<{ type: 'execution-denied'; reason?: string }>;
+
+export type ToolPart = FromProvider &
+  Readonly<{
+    type: 'tool';
+    /** Names the call and no other one; `toolCallId` is what the provider calls it, which may come again. */
+    id?: string;
+    toolCallId: string;
+    toolName: string;
+    input: Json;
+    state: ToolCallState;
+    output?: ToolOutput;
+    /** The blob with the whole output, where `output` has only head and tail of it. */
+    outputBlobId?: string;
+    providerExecuted?: boolean;
+    resultProviderMetadata?: ProviderMetadata;
+  }>;
+
+export type TextPart = FromProvider & Readonly<{ type: 'text'; text: string }>;
+
+type AnyPart =
+  | TextPart
+  | (FromProvider & Readonly<{ type: 'reasoning'; text: string }>)
+  | (FromProvider & Readonly<{ type: 'file'; mediaType: string; filename?: string; url: string }>)
+  | (FromProvider & Readonly<{ type: 'source'; sourceId: string; url?: string; title?: string; mediaType?: string }>)
+  | Readonly<{ type: 'step-start' }>
+  | Readonly<{ type: 'compaction'; text: string }>;
+
+/** One piece of a message. */
+export type Part = AnyPart | ToolPart;
+
+/** A message of the transcript. */
+export type Message = Readonly<{
+  id: string;
+  /** Its place in the transcript. */
+  seq: number;
+  role: 'user' | 'assistant';
+  runId: string | null;
+  step: number | null;
+  model: string | null;
+  /** Null while the message is written. */
+  finishReason: string | null;
+  usage: Usage | null;
+  parts: readonly Part[];
+  createdAt: string;
+}>;
+
+export type MessagePage = Readonly<{ messages: readonly Message[]; next: number | null }>;
+
+/** A message that waits to be taken up. */
+export type WaitingMessage = Readonly<{
+  id: string;
+  position: number;
+  delivery: Exclude<Delivery, 'reject'>;
+  content: readonly Json[];
+  enqueuedAt: string;
+}>;
+
+export type Queue = Readonly<{ messages: readonly WaitingMessage[] }>;
+
+export type Compaction = Readonly<{
+  round: number;
+  strategy: string;
+  reason: string;
+  state: string;
+  tokensBefore: number;
+  tokensAfter: number | null;
+  attempts: number;
+  costUsd: number;
+  error: Readonly<{ code: string; message: string }> | null;
+  startedAt: string;
+  finishedAt: string | null;
+}>;
+
+/** How full the context of a session is. Tokens, but for `share`. */
+export type ContextMeter = Readonly<{
+  model: string;
+  /** Of input and output together. */
+  window: number;
+  /** What a request may hold. */
+  usable: number;
+  /** What the next request holds. */
+  used: number;
+  /** `used / usable`. */
+  share: number;
+  byKind: Readonly<Record<string, number>>;
+  thresholds: Readonly<Record<string, number>>;
+  /** The call whose bill `used` rests on; null where it is an estimate only. */
+  anchor: Readonly<{ messageSeq: number; inputTokens: number; outputTokens: number }> | null;
+  strategy: string;
+  compactingSince: string | null;
+  compactions: readonly Compaction[];
+}>;
+
+/** The run that does it; `queued`: one is at work, and it is done before its next step. */
+export type Maintenance = Readonly<{ sessionId: string; runId: string; queued: boolean }>;
+
+/** `idle`: nothing was active. */
+export type CancelledSession = Readonly<{ sessionId: string; runId: string | null; status: RunStatus | 'idle' }>;
+
+export type ResumedSession = Readonly<{ runId: string; status: RunStatus }>;
+
+/** A decision, or the output of a call that the caller has run: a string or any JSON value. */
+export type ToolCallAnswer =
+  | Readonly<{ decision: 'approve' }>
+  | Readonly<{ decision: 'deny'; reason?: string }>
+  | Readonly<{ output: Json; isError?: boolean }>;
+
+export type AnsweredToolCall = Readonly<{
+  runId: string;
+  toolCallId: string;
+  kind: RequiredAction['kind'];
+  /** Of the run after this answer. */
+  status: 'requires_action' | 'running';
+  /** Calls that it still waits for. */
+  open: number;
+}>;
+
+export type Agent = Readonly<{
+  name: string;
+  version: string;
+  description: string | null;
+  model: string;
+  tools: readonly string[];
+}>;
+
+export type AuditEntry = Readonly<{
+  seq: number;
+  action: string;
+  /** The path of the request, or the id of what was changed. */
+  target: string;
+  /** Null: on the command line, or before there were keys. */
+  keyId: string | null;
+  createdAt: string;
+}>;
+
+export type AuditPage = Readonly<{ entries: readonly AuditEntry[]; next: number | null }>;

@@ -1,0 +1,115 @@
+/** Why something failed in the service: in the errors of requests, of runs and of events. */
+export type RunErrorCode =
+  | 'agent_not_found'
+  | 'already_answered'
+  | 'auth'
+  | 'blocked_transition'
+  | 'byte_overflow'
+  | 'config_invalid'
+  | 'conflict'
+  | 'content_policy'
+  | 'context_exhausted'
+  | 'fenced'
+  | 'idempotency_conflict'
+  | 'input_overflow'
+  | 'internal'
+  | 'invalid_request'
+  | 'limit_exceeded'
+  | 'malformed_history'
+  | 'model_unavailable'
+  | 'not_found'
+  | 'output_reserve_overflow'
+  | 'overloaded'
+  | 'payload_too_large'
+  | 'quota'
+  | 'quota_exceeded'
+  | 'rate_limited'
+  | 'resume_limit'
+  | 'session_busy'
+  | 'session_closed'
+  | 'silent_truncation'
+  | 'store_unavailable'
+  | 'timeout'
+  | 'tools_unavailable'
+  | 'transport';
+
+/** The `code` of a problem that the service answers with. */
+export type ErrorCode =
+  | RunErrorCode
+  | 'forbidden'
+  | 'method_not_allowed'
+  | 'not_acceptable'
+  | 'unauthenticated'
+  | 'unsupported_media_type';
+
+/** `unreachable`: no answer came, or it broke off. `unexpected_response`: what answered is not the service. */
+export type ClientErrorCode = 'unreachable' | 'unexpected_response';
+
+/** One wrong field of a request; `path` is dotted: `limits.maxSteps`. */
+export type FieldError = Readonly<{ path: string; message: string }>;
+
+type Details = Readonly<{
+  /** Of the HTTP response; null where there was none. */
+  status: number | null;
+  /** The fields that are wrong. */
+  errors?: readonly FieldError[];
+  /** What the service asks to wait before the next attempt, in milliseconds. */
+  retryAfterMs?: number | null;
+  /** Names the request in the service's logs. */
+  requestId?: string | null;
+  cause?: unknown;
+}>;
+
+/** Every failure of the client, but for an abort, which rejects with the reason of its signal. Decide by `code`. */
+export class BatonError extends Error {
+  override readonly name = 'BatonError';
+  // A newer service may have codes that this client has not heard of.
+  readonly code: ErrorCode | ClientErrorCode | (string & {});
+  readonly status: number | null;
+  readonly errors: readonly FieldError[];
+  readonly retryAfterMs: number | null;
+  readonly requestId: string | null;
+
+  constructor(code: BatonError['code'], message: string, details: Details) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.status = details.status;
+    this.errors = details.errors ?? [];
+    this.retryAfterMs = details.retryAfterMs ?? null;
+    this.requestId = details.requestId ?? null;
+  }
+}
+
+/** The error of a response without success. Reads its body. */
+export async function toBatonError(response: Response): Promise<BatonError> {
+  const { status, headers } = response;
+  const text = await response.text().catch(() => '');
+  const details = { status, retryAfterMs: readRetryAfter(headers), requestId: headers.get('x-request-id') };
+  const problem = readProblem(text);
+  if (problem === null) {
+    return new BatonError('unexpected_response', `the server answered ${status} without saying why`, details);
+  }
+  const { code, detail, errors } = problem;
+  const fields = errors.map(({ path, message }) => ` (${path === '' ? message : `${path}: ${message}`})`).join('');
+  return new BatonError(code, detail + fields, { ...details, errors });
+}
+
+type Problem = Readonly<{ code: string; detail: string; errors: readonly FieldError[] }>;
+
+function readProblem(text: string): Problem | null {
+  try {
+    const body: unknown = JSON.parse(text);
+    if (typeof body !== 'object' || body === null) return null;
+    const { code, detail, errors = [] } = body as Partial<Record<string, unknown>>;
+    if (typeof code !== 'string' || typeof detail !== 'string' || !Array.isArray(errors)) return null;
+    return { code, detail, errors };
+  } catch {
+    return null;
+  }
+}
+
+/** Seconds, as the service sends them; a date, which proxies may send, is read as none. */
+function readRetryAfter(headers: Headers): number | null {
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN);
+  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1_000 : null;
+}

@@ -1,0 +1,55 @@
+import type { Chunk, EventData, LiveEvent, SessionSnapshot } from './session-events.ts';
+
+/** How much of a message its reader has, in UTF-16 units. */
+type Place = Readonly<{ messageId: string; epoch: number; text: number; reasoning: number }>;
+
+/** Which streamed text a reader has, over all of its connections. */
+export type DeliveredText = Readonly<{
+  /** What of a chunk is new. What comes behind a hole has to wait for what is missing. */
+  accept: (chunk: Chunk) => LiveEvent[];
+  /** What of a snapshot's text is new. */
+  catchUp: (inFlight: SessionSnapshot['inFlight']) => LiveEvent[];
+  /** What of a whole response is new. */
+  complete: (response: EventData['llm:response']) => LiveEvent[];
+}>;
+
+/**
+ * A server sends every character once per connection, and none that came while there was no connection. This makes it
+ * once per reader, without a hole.
+ */
+export function createDeliveredText(): DeliveredText {
+  let place: Place | null = null;
+  const placeOf = (messageId: string): Place | null => (place?.messageId === messageId ? place : null);
+  const accept = (chunk: Chunk): LiveEvent[] => {
+    const { messageId, epoch, offset, chunkType, content } = chunk;
+    const known = placeOf(messageId);
+    if (known !== null && epoch < known.epoch) return [];
+    const before = known?.epoch === epoch ? known : { messageId, epoch, text: 0, reasoning: 0 };
+    const end = before.text + before.reasoning;
+    const fresh = offset > end ? '' : content.slice(end - offset);
+    if (fresh === '') return [];
+    place = { ...before, [chunkType]: before[chunkType] + fresh.length };
+    return [{ type: 'llm:chunk', data: { ...chunk, offset: end, content: fresh } }];
+  };
+  return {
+    accept,
+    catchUp(inFlight) {
+      if (inFlight === null) return [];
+      const { messageId, epoch, chunks } = inFlight;
+      return chunks.flatMap((chunk) => accept({ ...chunk, messageId, epoch }));
+    },
+    complete({ messageId, content, reasoning = '' }) {
+      const { epoch, text, reasoning: thought } = placeOf(messageId) ?? { epoch: 0, text: 0, reasoning: 0 };
+      const rest = { messageId, epoch };
+      return [
+        ...accept({ ...rest, offset: thought + text, chunkType: 'reasoning', content: reasoning.slice(thought) }),
+        ...accept({
+          ...rest,
+          offset: Math.max(thought, reasoning.length) + text,
+          chunkType: 'text',
+          content: content.slice(text),
+        }),
+      ];
+    },
+  };
+}

@@ -1,0 +1,155 @@
+import { BatonError } from './baton-error.ts';
+import { createDeliveredText, type DeliveredText } from './delivered-text.ts';
+import { isWorthRetrying, pause, retryDelayMs } from './retry.ts';
+import type { DurableEvent, LiveEvent, SnapshotEvent, StreamEvent } from './session-events.ts';
+import { createSseReader, type SseFrame } from './sse-frames.ts';
+import { pathOf, type Transport, unreachable } from './transport.ts';
+
+export type EventOptions = Readonly<{
+  /** Events after this one are replayed first; 0: from the beginning; left out: only what is new. */
+  after?: number | undefined;
+  /** Ends the iteration, whatever it waits for. */
+  signal?: AbortSignal | undefined;
+}>;
+
+/** A server sends a heartbeat every 5 s: one that is silent for longer is gone, whatever TCP thinks of it. */
+const MAX_SILENCE_MS = 20_000;
+
+type Heartbeat = Readonly<{ type: 'heartbeat' }>;
+type Incoming = StreamEvent | Heartbeat;
+
+/** A reader's place, over all of its connections. */
+type Place = {
+  /** The last durable event that it was given; null: none yet, and none is to be replayed. */
+  cursor: number | null;
+  /** Attempts to connect in a row that brought nothing. */
+  failures: number;
+  wasConnected: boolean;
+  readonly text: DeliveredText;
+};
+
+/**
+ * Follows a session: a snapshot, then every durable event after the cursor exactly once and in order. Text comes as
+ * chunks as it streams, each character once: by its `llm:response` the chunks of a message are its whole text. A
+ * connection that breaks or falls silent is made again where it was, for as long as it takes; only the first one is given
+ * up after `retries`.
+ * @throws BatonError when the server refuses; nothing when the signal aborts, which is the end
+ */
+export async function* streamEvents(
+  transport: Transport,
+  sessionId: string,
+  { after, signal }: EventOptions,
+  retries: number,
+): AsyncGenerator<StreamEvent, void, undefined> {
+  const place: Place = { cursor: after ?? null, failures: 0, wasConnected: false, text: createDeliveredText() };
+  while (!isAborted(signal)) {
+    try {
+      yield* readConnection(transport, sessionId, place, signal);
+    } catch (error) {
+      if (isAborted(signal)) return;
+      if (!(error instanceof BatonError) || !isWorthRetrying(error, true)) throw error;
+      if (!place.wasConnected && place.failures >= retries) throw error;
+      place.failures += 1;
+      await pause(retryDelayMs(place.failures, Math.random(), error.retryAfterMs), signal).catch(() => undefined);
+    }
+  }
+}
+
+/** One connection, until it ends: then it throws. */
+async function* readConnection(
+  transport: Transport,
+  sessionId: string,
+  place: Place,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<StreamEvent, never, undefined> {
+  const connection = new AbortController();
+  const stop = (): void => connection.abort();
+  signal?.addEventListener('abort', stop, { once: true });
+  // A snapshot is ahead of the replay that follows it: its text, and what goes on from there, belong behind that.
+  let ahead: SnapshotEvent['data'] | null = null;
+  let held: LiveEvent[] = [];
+  try {
+    for await (const event of readEvents(transport, sessionId, place.cursor, connection)) {
+      if (isAborted(signal)) break;
+      place.wasConnected = true;
+      if (event.type === 'session:snapshot') {
+        ahead = event.data;
+        place.cursor = Math.min(place.cursor ?? ahead.seq, ahead.seq);
+        yield event;
+      } else {
+        place.failures = 0;
+        if (ahead !== null && isLive(event)) held.push(event);
+        else yield* take(place, event);
+      }
+      if (ahead === null || place.cursor === null || place.cursor < ahead.seq) continue;
+      yield* place.text.catchUp(ahead.inFlight);
+      for (const live of held) yield* take(place, live);
+      ahead = null;
+      held = [];
+    }
+    throw unreachable('the event stream ended');
+  } finally {
+    signal?.removeEventListener('abort', stop);
+    connection.abort();
+  }
+}
+
+// Signals change while others wait, which TypeScript does not expect of a property.
+const isAborted = (signal: AbortSignal | undefined): boolean => signal?.aborted === true;
+
+const isLive = (event: Incoming): event is LiveEvent => event.type === 'llm:chunk' || event.type === 'llm:thinking';
+
+function take(place: Place, event: DurableEvent | LiveEvent | Heartbeat): readonly StreamEvent[] {
+  if (event.type === 'heartbeat') return [];
+  if (event.type === 'llm:chunk') return place.text.accept(event.data);
+  if ('seq' in event) {
+    if (event.seq <= (place.cursor ?? 0)) return [];
+    place.cursor = event.seq;
+  }
+  if (event.type === 'llm:response') return [...place.text.complete(event.data), event];
+  return [event];
+}
+
+/** What a server sends over one connection, which is given up when it falls silent. */
+async function* readEvents(
+  transport: Transport,
+  sessionId: string,
+  cursor: number | null,
+  connection: AbortController,
+): AsyncGenerator<Incoming, void, undefined> {
+  const headers = { accept: 'text/event-stream', ...(cursor !== null && { 'last-event-id': String(cursor) }) };
+  const onSilence = (): void => connection.abort(unreachable('the event stream fell silent'));
+  try {
+    const path = pathOf`/v1/sessions/${sessionId}/events`;
+    const init: RequestInit = { headers, signal: connection.signal, cache: 'no-store' };
+    const { body } = await within(transport.open(path, init), onSilence);
+    if (body === null) throw unreachable('the event stream has no body');
+    const reader = body.getReader();
+    const frames = createSseReader();
+    for (;;) {
+      const { done, value } = await within(reader.read(), onSilence);
+      if (done) return;
+      for (const frame of frames.read(value)) yield toEvent(frame);
+    }
+  } catch (error) {
+    if (connection.signal.reason instanceof BatonError) throw connection.signal.reason;
+    throw error instanceof BatonError ? error : unreachable('the event stream broke off', error);
+  }
+}
+
+async function within<Value>(answer: Promise<Value>, onSilence: () => void): Promise<Value> {
+  const timer = setTimeout(onSilence, MAX_SILENCE_MS);
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function toEvent({ data }: SseFrame): Incoming {
+  try {
+    return JSON.parse(data);
+  } catch (cause) {
+    throw new BatonError('unexpected_response', 'an event is no JSON', { status: 200, cause });
+  }
+}

@@ -1,0 +1,44 @@
+import type { EventPage, SnapshotEvent, StreamEvent } from './session-events.ts';
+
+const ENDS: ReadonlySet<string> = new Set(['run:completed', 'run:failed', 'run:cancelled', 'run:incomplete']);
+
+type Page = Readonly<{ after: number }>;
+
+/**
+ * The events of a session until one of its runs has ended, that end included; of other runs, too, as they come.
+ * @param events the session's stream
+ * @param readPage pages of its log
+ * @param hasEnded what the service says of the run now
+ */
+export async function* untilRunEnds(
+  runId: string,
+  events: AsyncIterable<StreamEvent>,
+  readPage: (page: Page) => Promise<EventPage>,
+  hasEnded: () => Promise<boolean>,
+): AsyncGenerator<StreamEvent, void, undefined> {
+  // The number up to which a stream that only brings what is new has begun too late to see the end.
+  let isFirst = true;
+  for await (const event of events) {
+    yield event;
+    if (ENDS.has(event.type) && 'runId' in event && event.runId === runId) return;
+    if (event.type !== 'session:snapshot') continue;
+    if (isFirst && (await endedBefore(runId, event, readPage, hasEnded))) return;
+    isFirst = false;
+  }
+}
+
+/** A run that has ended since the snapshot was taken has its end in the log after it: that is on its way. */
+async function endedBefore(
+  runId: string,
+  { data }: SnapshotEvent,
+  readPage: (page: Page) => Promise<EventPage>,
+  hasEnded: () => Promise<boolean>,
+): Promise<boolean> {
+  if (data.activeRunId === runId || !(await hasEnded())) return false;
+  for (let after = data.seq; ; ) {
+    const page = await readPage({ after });
+    if (page.events.some((event) => ENDS.has(event.type) && event.runId === runId)) return false;
+    if (page.events.length === 0) return true;
+    after = page.next;
+  }
+}

@@ -1,0 +1,47 @@
+import type { BatonError } from './baton-error.ts';
+
+const FIRST_DELAY_MS = 250;
+const MAX_DELAY_MS = 8_000;
+/** A service that asks for more patience than this is left alone: the caller decides. */
+const MAX_RETRY_AFTER_MS = 30_000;
+
+/** Answers of a server, or of a proxy before it, that is away for a moment. */
+const AWAY_STATUSES: ReadonlySet<number | null> = new Set([502, 503, 504]);
+
+/**
+ * Whether a failed request is worth another attempt.
+ * @param isRepeatable sending it twice does what sending it once does
+ */
+export function isWorthRetrying(error: BatonError, isRepeatable: boolean): boolean {
+  if ((error.retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) return false;
+  // Refused before anything was done for it.
+  if (error.code === 'rate_limited') return true;
+  return isRepeatable && (error.code === 'unreachable' || AWAY_STATUSES.has(error.status));
+}
+
+/**
+ * The pause before an attempt, in milliseconds: doubled with each, at least what the service asks for, and spread over
+ * half of itself, so that clients that lost the same server do not come back all at once.
+ * @param attempt from 1, the first repetition
+ * @param random from 0 to 1
+ */
+export function retryDelayMs(attempt: number, random: number, retryAfterMs: number | null): number {
+  const fullMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt - 1, 16));
+  return Math.round(Math.max(retryAfterMs ?? 0, fullMs * (0.5 + random / 2)));
+}
+
+/** Resolves after the time. Rejects with the signal's reason when it aborts before. */
+export function pause(durationMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) return reject(signal.reason);
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    }, durationMs);
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}

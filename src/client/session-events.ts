@@ -1,0 +1,151 @@
+import type {
+  Delivery,
+  IncompleteReason,
+  Json,
+  RequiredAction,
+  RunError,
+  SessionStatus,
+  TextPart,
+  Usage,
+  WaitingMessage,
+} from './api.ts';
+
+export type FinishReason = 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'other' | 'aborted';
+
+type OfRun = Readonly<{ runId: string }>;
+type OfStep = OfRun & Readonly<{ step: number; attempt: number }>;
+
+/** The data of the durable events of a session, by their names. */
+export type EventData = Readonly<{
+  'run:queued': OfRun;
+  'run:started': OfRun;
+  'run:requires-action': OfRun & Readonly<{ calls: readonly RequiredAction[] }>;
+  /** `open`: calls that the run still waits for; with 0 it goes on. */
+  'run:answered': OfRun & Readonly<{ id: string; answer: 'approve' | 'deny' | 'output' | 'expired'; open: number }>;
+  'run:cancelling': OfRun;
+  'run:completed': OfRun & Readonly<{ finishReason: FinishReason; lateCancel?: boolean }>;
+  'run:failed': OfRun & Readonly<{ error: RunError }>;
+  'run:cancelled': OfRun & Readonly<{ stillRan: readonly string[] }>;
+  'run:incomplete': OfRun & Readonly<{ reason: IncompleteReason; error?: RunError }>;
+  'step:started': OfStep & Readonly<{ messageId: string }>;
+  'step:retrying': OfStep & Readonly<{ error: RunError; nextAttemptAt: string }>;
+  /** What was streamed of the message is void. */
+  'step:reset': OfRun & Readonly<{ step: number; messageId: string }>;
+  'step:completed': OfStep &
+    Readonly<{ messageId: string; finishReason: FinishReason; toolCalls: number; usage: Usage }>;
+  'llm:tool-call': Readonly<{ id: string; messageId: string; toolName: string; args: Json; callId: string }>;
+  'llm:tool-result': Readonly<{
+    id: string;
+    messageId: string;
+    toolName: string;
+    callId: string;
+    success: boolean;
+    sanitized: string;
+  }>;
+  /** The whole of what a model said in a step. */
+  'llm:response': Readonly<{
+    messageId: string;
+    content: string;
+    reasoning?: string;
+    provider: string;
+    model: string;
+    finishReason: FinishReason;
+    tokenUsage: Usage;
+  }>;
+  'llm:error': Readonly<{ error: RunError; context?: string; recoverable: boolean }>;
+  'llm:switched': Readonly<{ from: string; to: string }>;
+  'llm:unsupported-input': Readonly<{ model: string; mediaTypes: readonly string[] }>;
+  'message:queued': Readonly<{ position: number; id: string }>;
+  'message:dequeued': Readonly<{ count: number; ids: readonly string[]; coalesced: boolean }>;
+  'message:changed': Readonly<{ id: string; delivery: Exclude<Delivery, 'reject'> }>;
+  'message:removed': Readonly<{ ids: readonly string[] }>;
+  'message:created': Readonly<{
+    messageId: string;
+    seq: number;
+    role: 'user' | 'assistant';
+    parts: readonly TextPart[];
+  }>;
+  'context:compressed': Readonly<{
+    originalTokens: number;
+    compressedTokens: number;
+    originalMessages: number;
+    compressedMessages: number;
+    strategy: string;
+    reason: string;
+  }>;
+  'context:pruned': Readonly<{ prunedCount: number; savedTokens: number }>;
+  'compaction:start': Readonly<{ tokensBefore: number; modelLimit: number; reason: string }>;
+  'compaction:complete': Readonly<{
+    tokensBefore: number;
+    tokensAfter: number;
+    messagesCompacted: number;
+    wasPruned: boolean;
+    wasSummarized: boolean;
+  }>;
+  'compaction:failed': Readonly<{ error: RunError; attempts: number }>;
+  'prune:complete': Readonly<{ prunedCount: number; savedTokens: number; prunedTools: readonly string[] }>;
+  'usage:updated': OfRun & Readonly<{ usage: Usage; sessionUsage?: Usage }>;
+}>;
+
+/** A durable event: numbered by its session without gaps, and there to be read again. */
+export type DurableEvent = {
+  [Type in keyof EventData]: Readonly<{
+    type: Type;
+    seq: number;
+    /** Left out where it is of no run. */
+    runId?: string;
+    createdAt: string;
+    data: EventData[Type];
+  }>;
+}[keyof EventData];
+
+/**
+ * A piece of text as it streams: never stored, and nothing without its `llm:response`. `offset` counts the characters of
+ * the message so far, text and reasoning together. With a higher `epoch` the message begins anew.
+ */
+export type Chunk = Readonly<{
+  messageId: string;
+  epoch: number;
+  offset: number;
+  chunkType: 'text' | 'reasoning';
+  content: string;
+  isComplete?: boolean;
+}>;
+
+export type LiveEvent =
+  | Readonly<{ type: 'llm:chunk'; data: Chunk }>
+  | Readonly<{ type: 'llm:thinking'; data: OfStep & Readonly<{ messageId: string }> }>;
+
+/** The session as of event `seq`: first when a stream begins, and again whenever its connection was made again. */
+export type SessionSnapshot = Readonly<{
+  sessionId: string;
+  status: SessionStatus;
+  activeRunId: string | null;
+  seq: number;
+  queue: readonly WaitingMessage[];
+  /** The message that is being written. Its text comes as `llm:chunk` events, too. */
+  inFlight: Readonly<{
+    messageId: string;
+    runId: string;
+    step: number;
+    epoch: number;
+    chunks: readonly Pick<Chunk, 'chunkType' | 'content' | 'offset'>[];
+  }> | null;
+  /** Events that the reader lacks are gone: what it knows is replaced by this. */
+  reset: boolean;
+  usage: Usage;
+  compactingSince: string | null;
+  /** Tokens of the next request, and what it may hold; null before the first step. */
+  context: Readonly<{ used: number; usable: number }> | null;
+}>;
+
+export type SnapshotEvent = Readonly<{ type: 'session:snapshot'; data: SessionSnapshot }>;
+
+/** What a stream of events brings. A newer service may send names that are not listed here: let them pass. */
+export type StreamEvent = SnapshotEvent | DurableEvent | LiveEvent;
+
+/** A page of durable events; `next` is the `after` of the page that follows. */
+export type EventPage = Readonly<{
+  events: readonly (Omit<DurableEvent, 'runId'> & Readonly<{ runId: string | null }>)[];
+  next: number;
+}>;

@@ -1,0 +1,129 @@
+import { BatonError, toBatonError } from './baton-error.ts';
+import { isWorthRetrying, pause, retryDelayMs } from './retry.ts';
+
+/** What the client asks of `fetch`. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+export type Request = Readonly<{
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  /** From `/v1` on, its ids escaped: see `pathOf`. */
+  path: string;
+  query?: Query;
+  body?: object;
+  headers?: Readonly<Record<string, string>>;
+  /** Sending it twice does what sending it once does. */
+  isRepeatable: boolean;
+  /** How long the answer may take, in milliseconds, where the service is asked to wait. */
+  timeoutMs?: number;
+  signal?: AbortSignal | undefined;
+}>;
+
+export type TransportOptions = Readonly<{
+  baseUrl: string;
+  apiKey?: string | undefined;
+  fetch?: Fetch | undefined;
+  retries: number;
+  timeoutMs: number;
+}>;
+
+/** The way to one server. */
+export type Transport = Readonly<{
+  /** The decoded JSON of the answer, taken at its word. @throws BatonError, or the reason of the signal */
+  call: <Body>(request: Request) => Promise<Body>;
+  /** One attempt, whose body is not read yet. @throws BatonError, or the reason of the signal */
+  open: (path: string, init: RequestInit) => Promise<Response>;
+}>;
+
+/** Requests that are tried again while the server is away for a moment, as far as repeating them is safe. */
+export function createTransport(options: TransportOptions): Transport {
+  const root = options.baseUrl.replace(/\/+$/, '');
+  const send: Fetch = options.fetch ?? ((url, init) => fetch(url, init));
+  const authorization = options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` };
+
+  const open: Transport['open'] = async (path, init) => {
+    const response = await reach(send, root + path, { ...init, headers: { ...authorization, ...init.headers } });
+    if (!response.ok) throw await toBatonError(response);
+    return response;
+  };
+
+  /** The text of the answer: its body may break off, too, so that the whole of it is part of the attempt. */
+  const attempt = async (request: Request): Promise<string> => {
+    const { method, path, query = {}, body, headers = {} } = request;
+    const overdue = AbortSignal.timeout(request.timeoutMs ?? options.timeoutMs);
+    const signal = request.signal === undefined ? overdue : AbortSignal.any([request.signal, overdue]);
+    const init: RequestInit = {
+      method,
+      signal,
+      headers: { accept: 'application/json', ...(body !== undefined && JSON_BODY), ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    };
+    try {
+      return await readWhole(await open(path + formatQuery(query), init));
+    } catch (error) {
+      request.signal?.throwIfAborted();
+      if (overdue.aborted) throw unreachable('the server did not answer in time', error);
+      throw error;
+    }
+  };
+
+  return {
+    open,
+    async call<Body>(request: Request): Promise<Body> {
+      for (let repetition = 1; ; repetition++) {
+        try {
+          return decode(await attempt(request));
+        } catch (error) {
+          const isOver = repetition > options.retries || !(error instanceof BatonError);
+          if (isOver || !isWorthRetrying(error, request.isRepeatable)) throw error;
+          await pause(retryDelayMs(repetition, Math.random(), error.retryAfterMs), request.signal);
+        }
+      }
+    },
+  };
+}
+
+const JSON_BODY = { 'content-type': 'application/json' } as const;
+
+/** A failure to get an answer. */
+export const unreachable = (message: string, cause?: unknown): BatonError =>
+  new BatonError('unreachable', message, { status: null, cause });
+
+async function reach(send: Fetch, url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await send(url, init);
+  } catch (error) {
+    init.signal?.throwIfAborted();
+    throw unreachable(`no answer from ${new URL(url).host}`, error);
+  }
+}
+
+async function readWhole(response: Response): Promise<string> {
+  try {
+    return await response.text();
+  } catch (error) {
+    throw unreachable('the answer broke off', error);
+  }
+}
+
+/** What is decoded is taken at its word; an answer without content is undefined. */
+function decode(text: string) {
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch (cause) {
+    throw new BatonError('unexpected_response', 'the answer is no JSON', { status: 200, cause });
+  }
+}
+
+/** A path whose values are escaped, whatever is in them. */
+export function pathOf(parts: TemplateStringsArray, ...values: readonly string[]): string {
+  return parts.reduce((path, part, index) => `${path}${encodeURIComponent(values[index - 1] ?? '')}${part}`);
+}
+
+/** With its question mark, or empty. */
+function formatQuery(query: Query): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) given.append(name, String(value));
+  return given.size === 0 ? '' : `?${given}`;
+}

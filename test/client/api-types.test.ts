@@ -1,0 +1,78 @@
+import type { z } from '@hono/zod-openapi';
+import { expectTypeOf, test } from 'vitest';
+import type * as api from '../../src/client/api.ts';
+import type { BatonError, ClientErrorCode, ErrorCode } from '../../src/client/baton-error.ts';
+import type * as events from '../../src/client/session-events.ts';
+import type { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/events.ts';
+import type { Json, Part, ToolPart } from '../../src/domain/message.ts';
+import type { runLimitsSchema } from '../../src/domain/run-limits.ts';
+import type { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
+import type { messageBody } from '../../src/http/message-body.ts';
+import type { ProblemCode } from '../../src/http/problem.ts';
+import type { agentBody } from '../../src/http/routes/agents.ts';
+import type { entryBody } from '../../src/http/routes/audit.ts';
+import type { cancelledSession } from '../../src/http/routes/cancel.ts';
+import type { contextBody, maintenanceBody } from '../../src/http/routes/context.ts';
+import type { eventBody } from '../../src/http/routes/events.ts';
+import type { acceptedBody } from '../../src/http/routes/messages.ts';
+import type { waitingBody } from '../../src/http/routes/queue.ts';
+import type { resumedBody } from '../../src/http/routes/resume.ts';
+import type { answerBody, answeredBody } from '../../src/http/routes/tool-calls.ts';
+import type { runBody } from '../../src/http/run-body.ts';
+import type { sessionBody } from '../../src/http/session-body.ts';
+
+/**
+ * A type without what says the same in another way: `readonly` goes, a field that may be left out becomes one that may be
+ * null-like, whatever takes any JSON value is `'json'`.
+ */
+type Plain<T> = [Json] extends [T]
+  ? 'json'
+  : T extends readonly (infer Item)[]
+    ? Plain<Item>[]
+    : T extends object
+      ? {
+          -readonly [Key in keyof T]-?: [Json] extends [T[Key]]
+            ? 'json'
+            : undefined extends T[Key]
+              ? Plain<Exclude<T[Key], undefined>> | 'left out'
+              : Plain<T[Key]>;
+        }
+      : T;
+
+type Body<Schema extends z.ZodType> = Plain<z.infer<Schema>>;
+
+/** These are compared by the compiler: `npm run lint`. What the service answers is what the client's types say. */
+test('the types of the client are those of the service', () => {
+  expectTypeOf<Plain<api.Session>>().toEqualTypeOf<Body<typeof sessionBody>>();
+  expectTypeOf<Plain<api.Run>>().toEqualTypeOf<Body<typeof runBody>>();
+  type Served = z.infer<typeof messageBody>;
+  expectTypeOf<Plain<Omit<api.Message, 'parts'>>>().toEqualTypeOf<Plain<Omit<Served, 'parts'>>>();
+  // Only the parts of tools have an id.
+  expectTypeOf<Plain<Omit<api.ToolPart, 'id'>>>().toEqualTypeOf<Plain<ToolPart>>();
+  expectTypeOf<Plain<Exclude<api.Part, api.ToolPart>>>().toEqualTypeOf<Plain<Exclude<Part, ToolPart>>>();
+  expectTypeOf<Plain<api.SentMessage>>().toEqualTypeOf<Body<typeof acceptedBody>>();
+  expectTypeOf<Plain<api.WaitingMessage>>().toEqualTypeOf<Body<typeof waitingBody>>();
+  expectTypeOf<Plain<api.ContextMeter>>().toEqualTypeOf<Body<typeof contextBody>>();
+  expectTypeOf<Plain<api.Maintenance>>().toEqualTypeOf<Body<typeof maintenanceBody>>();
+  expectTypeOf<Plain<api.CancelledSession>>().toEqualTypeOf<Body<typeof cancelledSession>>();
+  expectTypeOf<Plain<api.ResumedSession>>().toEqualTypeOf<Body<typeof resumedBody>>();
+  expectTypeOf<Plain<api.AnsweredToolCall>>().toEqualTypeOf<Body<typeof answeredBody>>();
+  expectTypeOf<Plain<api.Agent>>().toEqualTypeOf<Body<typeof agentBody>>();
+  expectTypeOf<Plain<api.RunLimits>>().toEqualTypeOf<Body<typeof runLimitsSchema>>();
+  expectTypeOf<Body<typeof entryBody>>().toExtend<Plain<api.AuditEntry>>();
+  expectTypeOf<Plain<z.infer<typeof eventBody>>['seq']>().toEqualTypeOf<number>();
+  expectTypeOf<api.ToolCallAnswer>().toExtend<z.input<typeof answerBody>>();
+});
+
+test('so are the events', () => {
+  type Served = { [Type in keyof typeof EVENT_SCHEMAS]: z.infer<(typeof EVENT_SCHEMAS)[Type]> };
+  expectTypeOf<Plain<events.EventData>>().toEqualTypeOf<Plain<Served>>();
+  expectTypeOf<Plain<events.SessionSnapshot>>().toEqualTypeOf<Body<typeof sessionSnapshotSchema>>();
+  expectTypeOf<Plain<events.Chunk>>().toEqualTypeOf<Body<(typeof LIVE_SCHEMAS)['llm:chunk']>>();
+  expectTypeOf<events.LiveEvent['type']>().toEqualTypeOf<keyof typeof LIVE_SCHEMAS>();
+});
+
+test('and the codes of errors', () => {
+  expectTypeOf<ErrorCode>().toEqualTypeOf<ProblemCode>();
+  expectTypeOf<ClientErrorCode>().toExtend<BatonError['code']>();
+});
