@@ -285,3 +285,12 @@ export type AuditEntry = Readonly<{
 }>;
 
 export type AuditPage = Readonly<{ entries: readonly AuditEntry[]; next: number | null }>;
+
+/** A file that messages and tool outputs refer to. */
+export type StoredBlob = Readonly<{
+  id: string;
+  /** As its first bytes say, or as it was named. */
+  mediaType: string;
+  sizeBytes: number;
+  createdAt: string;
+}>;

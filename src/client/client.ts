@@ -18,6 +18,7 @@ import type {
   Session,
   SessionPage,
   SessionStatus,
+  StoredBlob,
   ToolCallAnswer,
   UserPart,
 } from './api.ts';
@@ -138,6 +139,14 @@ export type BatonClient = Readonly<{
       options?: KeyedOptions,
     ) => Promise<AnsweredToolCall>;
   }>;
+  blobs: Readonly<{
+    /** The same bytes are the same blob. One that no session refers to is removed after a day. */
+    upload: (
+      file: Blob | Uint8Array<ArrayBuffer>,
+      options?: CallOptions & Readonly<{ mediaType?: string }>,
+    ) => Promise<StoredBlob>;
+    download: (blobId: string, options?: CallOptions) => Promise<Blob>;
+  }>;
   agents: (options?: CallOptions) => Promise<Readonly<{ agents: readonly Agent[] }>>;
   /** Which key cancelled, removed, answered and deleted what, newest first. Needs the scope `admin`. */
   audit: (options?: Paged & Readonly<{ before?: number }>) => Promise<AuditPage>;
@@ -164,6 +173,20 @@ export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs }: Cli
     sessions: sessionMethods(transport),
     queue: queueMethods(transport),
     runs: runMethods(transport, answerWithinMs, { events, eventPage }),
+    blobs: {
+      upload(file, { mediaType = file instanceof Blob ? file.type : '', signal } = {}) {
+        const headers = { 'content-type': mediaType === '' ? 'application/octet-stream' : mediaType };
+        return transport.call({ method: 'POST', path: '/v1/blobs', bytes: file, headers, signal, isRepeatable: true });
+      },
+      download: (id, { signal } = {}) =>
+        transport.download({
+          method: 'GET',
+          path: pathOf`/v1/blobs/${id}`,
+          headers: { accept: '*/*' },
+          signal,
+          isRepeatable: true,
+        }),
+    },
     agents: ({ signal } = {}) => get(transport, '/v1/agents', {}, signal),
     audit: ({ before, limit, signal } = {}) => get(transport, '/v1/audit', { before, limit }, signal),
   };

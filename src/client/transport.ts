@@ -11,7 +11,10 @@ export type Request = Readonly<{
   /** From `/v1` on, its ids escaped: see `pathOf`. */
   path: string;
   query?: Query;
+  /** Sent as JSON. */
   body?: object;
+  /** Sent as they are, in place of a body. */
+  bytes?: Blob | Uint8Array<ArrayBuffer> | undefined;
   headers?: Readonly<Record<string, string>>;
   /** Sending it twice does what sending it once does. */
   isRepeatable: boolean;
@@ -32,6 +35,8 @@ export type TransportOptions = Readonly<{
 export type Transport = Readonly<{
   /** The decoded JSON of the answer, taken at its word. @throws BatonError, or the reason of the signal */
   call: <Body>(request: Request) => Promise<Body>;
+  /** The answer as it is. @throws BatonError, or the reason of the signal */
+  download: (request: Request) => Promise<Blob>;
   /** One attempt, whose body is not read yet. @throws BatonError, or the reason of the signal */
   open: (path: string, init: RequestInit) => Promise<Response>;
 }>;
@@ -48,39 +53,41 @@ export function createTransport(options: TransportOptions): Transport {
     return response;
   };
 
-  /** The text of the answer: its body may break off, too, so that the whole of it is part of the attempt. */
-  const attempt = async (request: Request): Promise<string> => {
-    const { method, path, query = {}, body, headers = {} } = request;
+  const attempt = async <Whole>(request: Request, read: (response: Response) => Promise<Whole>): Promise<Whole> => {
+    const { method, path, query = {}, body, bytes, headers = {} } = request;
     const overdue = AbortSignal.timeout(request.timeoutMs ?? options.timeoutMs);
     const signal = request.signal === undefined ? overdue : AbortSignal.any([request.signal, overdue]);
+    const sent = body === undefined ? bytes : JSON.stringify(body);
     const init: RequestInit = {
       method,
       signal,
       headers: { accept: 'application/json', ...(body !== undefined && JSON_BODY), ...headers },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(sent !== undefined && { body: sent }),
     };
     try {
-      return await readWhole(await open(path + formatQuery(query), init));
+      return await readWhole(await open(path + formatQuery(query), init), read);
     } catch (error) {
       request.signal?.throwIfAborted();
       if (overdue.aborted) throw unreachable('the server did not answer in time', error);
       throw error;
     }
   };
+  const repeat = async <Whole>(request: Request, read: (response: Response) => Promise<Whole>): Promise<Whole> => {
+    for (let repetition = 1; ; repetition++) {
+      try {
+        return await attempt(request, read);
+      } catch (error) {
+        const isOver = repetition > options.retries || !(error instanceof BatonError);
+        if (isOver || !isWorthRetrying(error, request.isRepeatable)) throw error;
+        await pause(retryDelayMs(repetition, Math.random(), error.retryAfterMs), request.signal);
+      }
+    }
+  };
 
   return {
     open,
-    async call<Body>(request: Request): Promise<Body> {
-      for (let repetition = 1; ; repetition++) {
-        try {
-          return decode(await attempt(request));
-        } catch (error) {
-          const isOver = repetition > options.retries || !(error instanceof BatonError);
-          if (isOver || !isWorthRetrying(error, request.isRepeatable)) throw error;
-          await pause(retryDelayMs(repetition, Math.random(), error.retryAfterMs), request.signal);
-        }
-      }
-    },
+    download: (request) => repeat(request, (response) => response.blob()),
+    call: async (request) => decode(await repeat(request, (response) => response.text())),
   };
 }
 
@@ -99,9 +106,10 @@ async function reach(send: Fetch, url: string, init: RequestInit): Promise<Respo
   }
 }
 
-async function readWhole(response: Response): Promise<string> {
+/** The body may break off, too: the whole of it is part of the attempt. */
+async function readWhole<Whole>(response: Response, read: (response: Response) => Promise<Whole>): Promise<Whole> {
   try {
-    return await response.text();
+    return await read(response);
   } catch (error) {
     throw unreachable('the answer broke off', error);
   }

@@ -11,6 +11,7 @@ import type { messageBody } from '../../src/http/message-body.ts';
 import type { ProblemCode } from '../../src/http/problem.ts';
 import type { agentBody } from '../../src/http/routes/agents.ts';
 import type { entryBody } from '../../src/http/routes/audit.ts';
+import type { blobBody } from '../../src/http/routes/blobs.ts';
 import type { cancelledSession } from '../../src/http/routes/cancel.ts';
 import type { contextBody, maintenanceBody } from '../../src/http/routes/context.ts';
 import type { eventBody } from '../../src/http/routes/events.ts';
@@ -58,6 +59,7 @@ test('the types of the client are those of the service', () => {
   expectTypeOf<Plain<api.ResumedSession>>().toEqualTypeOf<Body<typeof resumedBody>>();
   expectTypeOf<Plain<api.AnsweredToolCall>>().toEqualTypeOf<Body<typeof answeredBody>>();
   expectTypeOf<Plain<api.Agent>>().toEqualTypeOf<Body<typeof agentBody>>();
+  expectTypeOf<Plain<api.StoredBlob>>().toEqualTypeOf<Body<typeof blobBody>>();
   expectTypeOf<Plain<api.RunLimits>>().toEqualTypeOf<Body<typeof runLimitsSchema>>();
   expectTypeOf<Body<typeof entryBody>>().toExtend<Plain<api.AuditEntry>>();
   expectTypeOf<Plain<z.infer<typeof eventBody>>['seq']>().toEqualTypeOf<number>();

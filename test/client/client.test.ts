@@ -172,6 +172,13 @@ describe('the client of a real service', () => {
     await expect(client.sessions.get(session)).rejects.toMatchObject({ code: 'not_found', status: 404 });
   });
 
+  it('uploads a file and gets it back', async () => {
+    const { id, mediaType, sizeBytes } = await client.blobs.upload(new Blob(['some text'], { type: 'text/plain' }));
+    expect([mediaType, sizeBytes]).toEqual(['text/plain', 9]);
+    expect(await (await client.blobs.download(id)).text()).toBe('some text');
+    expect(await client.blobs.upload(new TextEncoder().encode('some text'), { mediaType })).toMatchObject({ id });
+  });
+
   it('tells by its code why something is refused, with the fields that are wrong', async () => {
     const refused = await client.sessions.create({ agent: 'tester', title: 'x'.repeat(201) }).catch((error) => error);
     expect(refused).toBeInstanceOf(BatonError);

@@ -11,6 +11,7 @@ const FACADES = ['/v1/chat/completions', '/v1/models'];
 const SESSION = `ses_${'1'.repeat(32)}`;
 const RUN = `run_${'2'.repeat(32)}`;
 const MESSAGE = `msg_${'3'.repeat(32)}`;
+const BLOB = `blob_${'5'.repeat(32)}`;
 const CALL = `call_${'4'.repeat(32)}_1`;
 
 /** Every method, called with everything that it takes. A method that is missing here fails the test. */
@@ -48,6 +49,10 @@ const CALLS: {
     follow: (client) => client.runs.follow(RUN, { after: 1 }).next(),
     cancel: (client) => client.runs.cancel(RUN, { waitMs: 3 }),
     answer: (client) => client.runs.answer(RUN, CALL, { decision: 'deny', reason: 'no' }),
+  },
+  blobs: {
+    upload: (client) => client.blobs.upload(new Blob(['x'])),
+    download: (client) => client.blobs.download(BLOB),
   },
   agents: (client) => client.agents(),
   audit: (client) => client.audit({ before: 3, limit: 2 }),

@@ -12,7 +12,7 @@ import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses
 const tags = ['blobs'];
 const BINARY = { type: 'string', format: 'binary' } as const;
 
-const blobBody = z
+export const blobBody = z
   .object({
     id: z.string(),
     mediaType: z.string().openapi({ description: 'As its first bytes say, or as it was named.' }),
