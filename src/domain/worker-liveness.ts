@@ -53,13 +53,13 @@ export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): Livene
   const heldOffUntilMs = isUndisturbed ? watch.heldOffUntilMs : check.nowMs + check.leaseDurationMs;
   if (check.nowMs >= heldOffUntilMs) return judgeFreeLocks({ ...watch, ownLockKey }, check);
   const heldOff = { ownLockKey, heldOffUntilMs, suspects: new Map() };
-  return { watch: heldOff, dead: [], nextCheckInMs: LIVENESS_CHECK_INTERVAL_MS };
+  return { watch: heldOff, dead: [], nextCheckInMs: checkIntervalMs(check.workers.length) };
 }
 
 function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
   const suspects = new Map<string, Suspect>();
   const dead: WorkerSight[] = [];
-  let nextCheckInMs = LIVENESS_CHECK_INTERVAL_MS;
+  let nextCheckInMs = checkIntervalMs(check.workers.length);
   for (const worker of check.workers) {
     if (!worker.lockFree) continue;
     const { lockKey, seenAt } = worker;
@@ -72,6 +72,12 @@ function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJud
     else nextCheckInMs = Math.min(nextCheckInMs, confirmedInMs);
   }
   return { watch: { ...watch, suspects }, dead, nextCheckInMs };
+}
+
+/** How long a watcher waits before it looks again, among so many workers, while it suspects nobody. */
+export function checkIntervalMs(workers: number): number {
+  const { perWorker, min, max } = LIVENESS_CHECK_INTERVAL_MS;
+  return Math.min(max, Math.max(min, perWorker * workers));
 }
 
 /** After a check that got no answer: what was suspected before it counts no more, since its sign of life got none either. */

@@ -1,5 +1,6 @@
-import { LIVENESS_CHECK_INTERVAL_MS, SWEEP_LIMIT } from '../domain/tunables.ts';
+import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import {
+  checkIntervalMs,
   judgeWorkers,
   type LivenessWatch,
   NEW_WATCH,
@@ -20,18 +21,20 @@ export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseD
  */
 export function createWorkerWatch(deps: WorkerWatchDeps): (nowMs: number) => Promise<number> {
   let watch: LivenessWatch = NEW_WATCH;
+  let watched = 0;
   return async (nowMs) => {
     try {
       const { workerId: ownId, leaseDurationMs } = deps;
       const workers = await sightWorkers(deps.db);
       const judged = judgeWorkers(watch, { ownId, workers, nowMs, leaseDurationMs });
       watch = judged.watch;
+      watched = workers.length;
       for (const worker of judged.dead) await bury(deps, worker);
       return judged.nextCheckInMs;
     } catch (error) {
       watch = withoutSuspects(watch);
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
-      return LIVENESS_CHECK_INTERVAL_MS;
+      return checkIntervalMs(watched);
     }
   };
 }
@@ -48,7 +51,7 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
       checking = check(performance.now()).then(schedule);
     }, delayMs);
   };
-  schedule(LIVENESS_CHECK_INTERVAL_MS * Math.random());
+  schedule(checkIntervalMs(0) * Math.random());
   return {
     async [Symbol.asyncDispose]() {
       stopped = true;

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { childEnvironment } from '../support/child-environment.ts';
 
 type NodeProcess = AsyncDisposable &
   Readonly<{
@@ -16,7 +17,7 @@ export function runNode(
 ): NodeProcess {
   const child = spawn(process.execPath, args, {
     cwd: options.cwd,
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...options.environment },
+    env: childEnvironment(options.environment ?? {}),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
 import {
+  checkIntervalMs,
   judgeWorkers,
   type LivenessWatch,
   NEW_WATCH,
@@ -67,8 +68,12 @@ describe('a worker is dead', () => {
 
   it('and is looked at again as soon as its death can be confirmed', () => {
     const first = look(NEW_WATCH, { nowMs: 0, workers: [SELF, OTHER] });
-    const second = look(first.watch, { nowMs: 500, workers: [SELF, OTHER] });
-    expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([500, DEATH_CONFIRMED_AFTER_MS - 500]);
+    const second = look(first.watch, { nowMs: 600, workers: [SELF, OTHER] });
+    expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([200, DEATH_CONFIRMED_AFTER_MS - 600]);
+  });
+
+  it('and is looked for the less often by each, the more there are who look', () => {
+    expect([0, 2, 3, 10, 100].map(checkIntervalMs)).toEqual([200, 200, 300, 1_000, 1_000]);
   });
 });
 

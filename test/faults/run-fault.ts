@@ -55,7 +55,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   const harming = fault.strike?.(world, random.fork('strike'), AbortSignal.any([harm.signal, signal]));
   const trafficOptions = { ...QUIET_TRAFFIC, sessions: options.sessions, ...fault.traffic };
   const traffic = startTraffic(
-    { api: createApi(url, signal), url, lastWords: world.lastWords },
+    { api: createApi(url, signal), url, model: world.model },
     options.runs,
     trafficOptions,
     random.fork('traffic'),

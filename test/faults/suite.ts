@@ -1,3 +1,4 @@
+import { compileAhead } from '../support/child-environment.ts';
 import { FAULTS } from './catalogue.ts';
 import type { Backend, Fault } from './fault.ts';
 import type { SuiteOptions } from './options.ts';
@@ -5,6 +6,9 @@ import { createRandom } from './random.ts';
 import { tell, toRow } from './report.ts';
 import { runFault } from './run-fault.ts';
 import { hasRedisServer, startOwnPostgres, startOwnRedis } from './world/services.ts';
+
+/** What the processes of a world import. */
+const PRODUCT = ['run-process', 'job-worker'].map((name) => import.meta.resolve(`../../src/runtime/${name}.ts`));
 
 const BACKENDS: readonly Backend[] = ['redis', 'postgres'];
 
@@ -14,6 +18,7 @@ export async function runSuite(
   signal: AbortSignal,
   print: (line: string) => void,
 ): Promise<boolean> {
+  compileAhead(PRODUCT);
   await using stack = new AsyncDisposableStack();
   const postgres = stack.use(await startOwnPostgres());
   const redis = hasRedisServer() ? stack.use(await startOwnRedis()) : null;

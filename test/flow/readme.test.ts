@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { loadConfig } from '../../src/runtime/config.ts';
+import { childEnvironment } from '../support/child-environment.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -27,8 +28,7 @@ async function withService(work: (pasted: Pasted) => Promise<void>): Promise<voi
   const folder = await mkdtemp(path.join(tmpdir(), 'baton-readme-'));
   await writeFile(path.join(folder, 'notes.txt'), 'some errors are noted here\n');
   const environment = {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
+    ...childEnvironment({}),
     BATON_DATA_DIR: path.join(folder, 'data'),
     BATON_WORKSPACE_DIR: folder,
   };

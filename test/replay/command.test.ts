@@ -9,6 +9,7 @@ import { formatId } from '../../src/domain/ids.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { insertSession } from '../../src/store/sessions.ts';
+import { childEnvironment } from '../support/child-environment.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { redisUrlOf } from './replay-fixture.ts';
 
@@ -37,8 +38,7 @@ afterEach(() => rm(folder, { recursive: true }));
 
 /** Runs the command with its temporary files in `folder`. */
 async function run(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
-  const { PATH = '' } = process.env;
-  const env = { PATH, TMPDIR: folder, ...environment };
+  const env = childEnvironment({ TMPDIR: folder, ...environment });
   const child = spawn(process.execPath, [COMMAND, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { stdout, stderr, code };

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { childEnvironment } from './child-environment.ts';
 
 export type WorkerProcess = AsyncDisposable &
   Readonly<{
@@ -19,7 +20,7 @@ export async function startWorkerProcess(
 ): Promise<WorkerProcess> {
   const file = fileURLToPath(new URL(`../../workers/${name}.ts`, import.meta.url));
   const child = spawn(process.execPath, [file], {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...environment },
+    env: childEnvironment(environment),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const logged: Record<string, unknown>[] = [];

@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { processesIn, scratchDir } from '../../embedded/support.ts';
+import { childEnvironment } from '../../support/child-environment.ts';
 
 const DEMO = fileURLToPath(new URL('../../../src/cli/demo.ts', import.meta.url));
 
@@ -38,8 +39,7 @@ export async function demoPlace(): Promise<DemoPlace> {
   const temporaryDir = join(path, 'tmp');
   await mkdir(temporaryDir);
   const base = {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
+    ...childEnvironment({}),
     TMPDIR: temporaryDir,
     BATON_DATA_DIR: dataDir,
   };

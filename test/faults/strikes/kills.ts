@@ -91,6 +91,12 @@ const MOMENTS: readonly Moment[] = [
   },
 ];
 
+/**
+ * The occurrence of its moment at which a worker dies. Soon enough that many do, late enough that not all of them are
+ * starting most of the time: what is measured then is how fast processes start.
+ */
+const DIES_AT = [3, 45] as const;
+
 const RUN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
 
 /** Every worker dies at some occurrence of the moment, and so does each that takes its place. */
@@ -105,7 +111,7 @@ function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
         tap?.arm({
           marker,
           on,
-          nth: random.between(2, 25),
+          nth: random.between(...DIES_AT),
           strike(_passage, text) {
             if (laterMs > 0) {
               setTimeout(() => member.kill() || arm(), random.between(0, laterMs));
@@ -126,7 +132,7 @@ export const KILLS: readonly Fault[] = [
     name: 'kill-random',
     about: 'SIGKILL at random moments',
     strike: (world, random, signal) =>
-      repeatedly({ random, signal, pauseMs: [300, 1_200] }, () => {
+      repeatedly({ random, signal, pauseMs: [600, 3_000] }, () => {
         world.fleet.anyone(random)?.kill();
       }),
   },
@@ -134,7 +140,7 @@ export const KILLS: readonly Fault[] = [
   {
     name: 'kill-after-effect',
     about: 'SIGKILL: a tool has taken effect and has not told its result',
-    environmentOf: (random) => ({ BATON_TEST_DIE_AFTER_EFFECTS: String(random.between(2, 15)) }),
+    environmentOf: (random) => ({ BATON_TEST_DIE_AFTER_EFFECTS: String(random.between(...DIES_AT)) }),
   },
   {
     name: 'kill-api',

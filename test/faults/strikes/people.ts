@@ -12,6 +12,14 @@ export const PEOPLE: readonly Fault[] = [
     manners: { chunkDelayMs: 12, maxChunks: 30 },
   },
   {
+    name: 'cancel-answers',
+    about: 'people cancel while the model answers',
+    isHarmless: true,
+    // Few sessions: what is measured is the way of a cancel, not how busy the machine is.
+    traffic: { sessions: 4, cancelAnswerChance: 0.4 },
+    manners: { chunkDelayMs: 25, maxChunks: 30 },
+  },
+  {
     name: 'rolling-restart',
     about: 'SIGTERM to every process in turn, under load',
     isHarmless: true,

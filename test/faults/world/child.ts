@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { childEnvironment } from '../../support/child-environment.ts';
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
@@ -10,7 +11,8 @@ export type Child = Readonly<{
   started: LogLine;
   /** Does nothing to a process that has ended. */
   kill: (signal: NodeJS.Signals) => void;
-  ended: Promise<void>;
+  /** Resolves with the signal that ended it, if one did. */
+  ended: Promise<NodeJS.Signals | null>;
 }>;
 
 export type ChildOptions = Readonly<{
@@ -25,10 +27,10 @@ const STDERR_CHARS = 4_000;
 /** Starts a process of the product and waits until it says that it has started. @throws when it ends before */
 export async function startChild({ file, environment, onLine }: ChildOptions): Promise<Child> {
   const child = spawn(process.execPath, [file], {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...environment },
+    env: childEnvironment(environment),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const ended = once(child, 'exit').then(() => undefined);
+  const ended = once(child, 'exit').then(() => child.signalCode);
   const { promise: started, resolve, reject } = Promise.withResolvers<LogLine>();
   let stderr = '';
   child.stderr.on('data', (text) => {

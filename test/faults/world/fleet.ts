@@ -79,8 +79,11 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const member: Member = { child, workerId, taps: opened, kill };
     members.add(member);
     options.onMember?.(member, random);
-    void child.ended.then(async () => {
-      members.delete(member);
+    void child.ended.then(async (signal) => {
+      // Nobody here has killed it: it did so itself.
+      if (members.delete(member) && signal === 'SIGKILL' && !stopping) {
+        void rememberOrphans(options, workerId, undefined, performance.now());
+      }
       deaths += 1;
       for (const tap of Object.values(opened)) {
         taps.delete(tap);

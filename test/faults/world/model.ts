@@ -22,16 +22,17 @@ const CHUNK = 'sixteen letters ';
 /**
  * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says so at both
  * ends, every call has a token of its own: what came of each can be told afterwards.
- * @param onLastWord called when the last piece of an answer without calls leaves, with the session's id
+ * @param heard told of a request as it arrives, and when the last piece of an answer without calls leaves, by session
  */
 export function createModelScript(
   seed: string,
   manners: ModelManners,
-  onLastWord: (cacheKey: string) => void,
+  heard: Readonly<{ onRequest: (cacheKey: string) => void; onLastWord: (cacheKey: string) => void }>,
 ): (request: SimulatedRequest) => Reply {
   let answers = 0;
   let calls = 0;
   return (request) => {
+    heard.onRequest(request.cacheKey);
     const no = ++answers;
     const lastUser = request.messages.findLastIndex((message) => message.role === 'user');
     const rounds = request.messages.slice(lastUser + 1).filter(({ role }) => role === 'assistant').length;
@@ -40,7 +41,7 @@ export function createModelScript(
     const random = createRandom(`${seed}/answer ${no}`);
     const text = `<answer ${no}> ${CHUNK.repeat(random.between(1, manners.maxChunks))}</answer ${no}>`;
     const pace = { chunkChars: CHUNK.length, chunkDelayMs: manners.chunkDelayMs };
-    if (rounds >= wanted) return { text, ...pace, onDelivered: () => onLastWord(request.cacheKey) };
+    if (rounds >= wanted) return { text, ...pace, onDelivered: () => heard.onLastWord(request.cacheKey) };
     const toolCalls = Array.from({ length: random.between(1, manners.maxCalls) }, () => ({
       name: random.pick(TOOLS),
       input: {

@@ -15,6 +15,8 @@ export type TrafficOptions = Readonly<{
   interruptChance: number;
   /** How likely a run is cancelled, at a random moment. */
   cancelChance: number;
+  /** How likely a run is cancelled while the model answers, for each of its answers. */
+  cancelAnswerChance: number;
   /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
   atEndChance: number;
 }>;
@@ -46,12 +48,13 @@ export const QUIET_TRAFFIC: TrafficOptions = {
   followupChance: 0,
   interruptChance: 0,
   cancelChance: 0,
+  cancelAnswerChance: 0,
   atEndChance: 0.1,
 };
 
 /** Sends so many messages that `runs` runs are started, and more into them. */
 export function startTraffic(
-  { api, url, lastWords }: Readonly<{ api: Api; url: () => string; lastWords: EventEmitter }>,
+  { api, url, model }: Readonly<{ api: Api; url: () => string; model: EventEmitter }>,
   runs: number,
   options: TrafficOptions,
   random: Random,
@@ -85,13 +88,23 @@ export function startTraffic(
       void work.finally(() => meanwhile.delete(work)).catch(() => undefined);
     };
     readers.set(sessionId, followSession(url, sessionId, signal));
-    lastWords.on(rawId(sessionId), () => {
+    let runId = '';
+    const cancel = async (): Promise<void> => {
+      cancels.push({ sessionId, runId, sentAtMs: performance.now() });
+      await api.cancel(runId);
+    };
+    model.on(`request ${rawId(sessionId)}`, () => {
+      if (!chance.chance(options.cancelAnswerChance)) return;
+      const inMs = chance.between(0, ANSWERED_WITHIN_MS);
+      atOnce(delay(inMs, undefined, { signal }).then(cancel));
+    });
+    model.on(`last-word ${rawId(sessionId)}`, () => {
       if (!chance.chance(options.atEndChance)) return;
       const inMs = chance.between(0, END_WITHIN_MS);
       atOnce(delay(inMs, undefined, { signal }).then(() => send('steer')));
     });
     for (let i = 0; i < count; i++) {
-      const { runId } = await send('steer');
+      runId = (await send('steer')).runId;
       const disturb = async (probability: number, act: () => Promise<unknown>): Promise<void> => {
         if (!chance.chance(probability)) return;
         await delay(chance.between(0, DISTURBED_WITHIN_MS), undefined, { signal });
@@ -101,10 +114,7 @@ export function startTraffic(
         disturb(options.steerChance, () => send('steer')),
         disturb(options.followupChance, () => send('followup')),
         disturb(options.interruptChance, () => send('interrupt')),
-        disturb(options.cancelChance, async () => {
-          cancels.push({ sessionId, runId, sentAtMs: performance.now() });
-          await api.cancel(runId);
-        }),
+        disturb(options.cancelChance, cancel),
       ];
       await Promise.all([api.ended(runId), ...disturbances]);
     }
@@ -121,6 +131,8 @@ export function startTraffic(
 }
 
 const DISTURBED_WITHIN_MS = 250;
+/** Where answers are long, a cancel meets one in the middle. */
+const ANSWERED_WITHIN_MS = 200;
 /** A step ends so soon after the last word of its answer. */
 const END_WITHIN_MS = 6;
 const LOOK_AGAIN_MS = 50;

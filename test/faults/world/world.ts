@@ -30,8 +30,11 @@ export type World = Readonly<{
   postgresTap: Tap;
   database: pg.Pool;
   simulator: Simulator;
-  /** Tells, by the session's id, that the model speaks its last word of an answer: its step ends within milliseconds. */
-  lastWords: EventEmitter;
+  /**
+   * Tells, by the session's id, of requests as they arrive (`request <id>`), and that the last word of an answer is spoken
+   * (`last-word <id>`): its step ends within milliseconds.
+   */
+  model: EventEmitter;
   api: ApiProcess;
   fleet: Fleet;
   timeline: Timeline;
@@ -84,10 +87,13 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   await writeFile(ledgerFile, '');
   const databaseUrl = await createDatabase(postgres, stack);
   const simulator = stack.use(await startSimulator({ rawBodies: 'none' }));
-  const lastWords = new EventEmitter();
+  const model = new EventEmitter();
   simulator.script(
     'faulty',
-    createModelScript(`model ${fault.name}`, options.manners, (sessionId) => void lastWords.emit(sessionId)),
+    createModelScript(`model ${fault.name}`, options.manners, {
+      onRequest: (sessionId) => void model.emit(`request ${sessionId}`),
+      onLastWord: (sessionId) => void model.emit(`last-word ${sessionId}`),
+    }),
   );
   const postgresTap = stack.use(await openTap(postgres.port()));
   const database = stack.adopt(openPool(withPort(databaseUrl(), postgresTap.port)), (pool) => pool.end());
@@ -146,7 +152,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     postgresTap,
     database,
     simulator,
-    lastWords,
+    model,
     api,
     fleet,
     timeline,
