@@ -10,6 +10,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       agent_version text not null,
       agent_snapshot jsonb not null,
       title text,
+      external_key text,
       metadata jsonb not null default '{}',
       status text not null default 'idle' check (status in ('idle', 'busy', 'requires_action', 'closed')),
       active_run_id uuid,
@@ -42,6 +43,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index sessions_by_status on sessions (tenant_id, status, created_at desc, id desc)`.execute(db);
   await sql`
     create index sessions_of_active_run on sessions (active_run_id) where active_run_id is not null`.execute(db);
+  // What a client of another protocol calls its conversation.
+  await sql`
+    create unique index sessions_by_external_key on sessions (tenant_id, external_key)
+    where external_key is not null`.execute(db);
   await sql`create index sessions_by_metadata on sessions using gin (metadata jsonb_path_ops)`.execute(db);
 
   await sql`

@@ -44,12 +44,21 @@ export type SseOptions = Readonly<{
  * BatonError `limit_exceeded`, the stream is closed, and the reader can resume where it was.
  */
 export function sseResponse(stream: AsyncIterable<StreamItem>, options: SseOptions): Response {
+  return framesResponse(stream, toSseFrame, options);
+}
+
+/** The same for a stream of anything, each item of which is a frame of text. */
+export function framesResponse<Item>(
+  stream: AsyncIterable<Item>,
+  toFrame: (item: Item) => string,
+  options: SseOptions & Readonly<{ headers?: Readonly<Record<string, string>> }>,
+): Response {
   const cancelled = new AbortController();
   const signal = AbortSignal.any([options.signal, cancelled.signal]);
   const room = createRoom(options.stallLimitMs ?? STALL_LIMIT_MS, signal);
   const body = new ReadableStream<Uint8Array>(
     {
-      start: (controller) => void pump(stream, { controller, room, signal }).finally(options.onEnd),
+      start: (controller) => void pump(stream, toFrame, { controller, room, signal }).finally(options.onEnd),
       pull: room.made,
       cancel: () => cancelled.abort(),
     },
@@ -60,13 +69,18 @@ export function sseResponse(stream: AsyncIterable<StreamItem>, options: SseOptio
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',
+      ...options.headers,
     },
   });
 }
 
 type Sink = Readonly<{ controller: ReadableStreamDefaultController<Uint8Array>; room: Room; signal: AbortSignal }>;
 
-async function pump(stream: AsyncIterable<StreamItem>, { controller, room, signal }: Sink): Promise<void> {
+async function pump<Item>(
+  stream: AsyncIterable<Item>,
+  toFrame: (item: Item) => string,
+  { controller, room, signal }: Sink,
+): Promise<void> {
   const encoder = new TextEncoder();
   const iterator = stream[Symbol.asyncIterator]();
   const stop = (): void => void iterator.return?.().catch(() => undefined);
@@ -75,7 +89,7 @@ async function pump(stream: AsyncIterable<StreamItem>, { controller, room, signa
     while (await room.wait(() => (controller.desiredSize ?? 0) > 0)) {
       const next = await iterator.next();
       if (next.done === true || signal.aborted) break;
-      controller.enqueue(encoder.encode(toSseFrame(next.value)));
+      controller.enqueue(encoder.encode(toFrame(next.value)));
     }
     closeBody(controller);
   } catch (error) {

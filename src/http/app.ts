@@ -16,6 +16,7 @@ import { registerAgentRoutes } from './routes/agents.ts';
 import { registerAuditRoutes } from './routes/audit.ts';
 import { registerBlobRoutes } from './routes/blobs.ts';
 import { registerCancelRoutes } from './routes/cancel.ts';
+import { registerChatRoutes } from './routes/chat.ts';
 import { registerContextRoutes } from './routes/context.ts';
 import { registerDocsRoutes } from './routes/docs.ts';
 import { registerEventRoutes } from './routes/events.ts';
@@ -53,6 +54,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerRunRoutes(app, deps);
   registerToolCallRoutes(app, deps);
   registerBlobRoutes(app, deps);
+  registerChatRoutes(app, deps);
   registerAgentRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerHealthRoutes(app, deps);

@@ -35,6 +35,8 @@ export type HttpDeps = Readonly<{
   quota?: TenantQuota;
   /** Counts the requests of keys; absent: any number is let through. */
   requestRate?: RequestRate;
+  /** The agent of conversations that name none; absent: the only one that there is. */
+  defaultAgent?: string | undefined;
   /** A fresh UUIDv7. */
   newId: () => string;
 }>;

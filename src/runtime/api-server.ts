@@ -15,11 +15,12 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
   const board = createBoard({ queues: deps.jobs.bullQueues(), isReadOnly: deps.config.adminReadOnly });
   const requestRate = openRequestRate(deps);
   if (requestRate !== null) stack.use(requestRate);
-  const { host, port, allowPublicBind, tenantTokensPerDay, tenantCostUsdPerDay } = deps.config;
+  const { host, port, allowPublicBind, defaultAgent, tenantTokensPerDay, tenantCostUsdPerDay } = deps.config;
   const app = createApp({
     ...deps,
     readiness: deps.health.readiness,
     board,
+    defaultAgent,
     quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay },
     ...(requestRate !== null && { requestRate }),
   });

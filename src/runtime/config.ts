@@ -42,6 +42,8 @@ const configSchema = z.strictObject({
   dataDir: z.string().default('.baton'),
   /** Folder of the agents' YAML files. */
   agentsDir: z.string().default('agents'),
+  /** The agent of chats that name none. Without it they have to, unless there is only one. */
+  defaultAgent: z.string().min(1).optional(),
   /** Root of the `workspace` tools: nothing outside of it is read or written by them. */
   workspaceDir: z.string().default('.'),
   /** Prefix of every key and channel in Redis. */
@@ -126,6 +128,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   port: 'BATON_PORT',
   dataDir: 'BATON_DATA_DIR',
   agentsDir: 'BATON_AGENTS_DIR',
+  defaultAgent: 'BATON_DEFAULT_AGENT',
   workspaceDir: 'BATON_WORKSPACE_DIR',
   queuePrefix: 'BATON_QUEUE_PREFIX',
   stepConcurrency: 'BATON_STEP_CONCURRENCY',

@@ -42,3 +42,26 @@ export async function readEvents(
     data: row.data,
   }));
 }
+
+/**
+ * The number of a run's last event of a type, or null where there is none, or none any more. Looks backwards: it costs
+ * what has happened since, which whoever asks is about to read.
+ */
+export async function findLastRunEvent(
+  db: Db,
+  tenantId: string,
+  { sessionId, runId }: Readonly<{ sessionId: string; runId: string }>,
+  type: NewEvent['type'],
+): Promise<number | null> {
+  const row = await db
+    .selectFrom('events')
+    .select('seq')
+    .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .where('run_id', '=', runId)
+    .where('type', '=', type)
+    .orderBy('seq', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.seq ?? null;
+}

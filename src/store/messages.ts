@@ -128,3 +128,19 @@ export async function listMessages(
     parts: parts.get(row.id) ?? [],
   }));
 }
+
+/** One part by its place, or null when there is no such part. */
+export async function readPart(
+  db: Db,
+  tenantId: string,
+  { messageId, index }: Readonly<{ messageId: string; index: number }>,
+): Promise<Part | null> {
+  const row = await db
+    .selectFrom('parts')
+    .select(['content', 'state'])
+    .where('message_id', '=', messageId)
+    .where('idx', '=', index)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  return row === undefined ? null : toPart(row.content, row.state);
+}

@@ -13,6 +13,7 @@ const COLUMNS = [
   'status',
   'active_run_id',
   'event_seq',
+  'message_seq',
   'events_first_seq',
   'input_tokens',
   'output_tokens',
@@ -37,9 +38,11 @@ export type NewSession = Readonly<{
   agentSnapshot: unknown;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
+  /** What a client of another protocol calls it. */
+  externalKey?: string;
 }>;
 
-/** Creates the session. @throws BatonError `conflict` when the id is taken */
+/** Creates the session. @throws BatonError `conflict` when the id, or what a client calls it, is taken */
 export async function insertSession(db: Db, session: NewSession): Promise<SessionRow> {
   const row = await db
     .insertInto('sessions')
@@ -51,8 +54,9 @@ export async function insertSession(db: Db, session: NewSession): Promise<Sessio
       agent_snapshot: toJson(session.agentSnapshot),
       title: session.title,
       metadata: toJson(session.metadata),
+      external_key: session.externalKey ?? null,
     })
-    .onConflict((conflict) => conflict.column('id').doNothing())
+    .onConflict((conflict) => conflict.doNothing())
     .returning(COLUMNS)
     .executeTakeFirst();
   if (row === undefined) throw new BatonError('conflict', `session ${formatId('session', session.id)} exists already`);
@@ -69,6 +73,29 @@ export async function findSession(db: Db, tenantId: string, id: string) {
     .executeTakeFirst();
   if (row === undefined) throw sessionNotFound(id);
   return row;
+}
+
+/** The session that a client calls so, if there is one. */
+export async function findSessionByKey(db: Db, tenantId: string, externalKey: string): Promise<SessionRow | null> {
+  const row = await db
+    .selectFrom('sessions')
+    .select(COLUMNS)
+    .where('tenant_id', '=', tenantId)
+    .where('external_key', '=', externalKey)
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** The agent as the session keeps it. @throws BatonError `not_found` */
+export async function readAgentSnapshot(db: Db, tenantId: string, id: string): Promise<unknown> {
+  const row = await db
+    .selectFrom('sessions')
+    .select('agent_snapshot')
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  if (row === undefined) throw sessionNotFound(id);
+  return row.agent_snapshot;
 }
 
 export type SessionFilter = Readonly<{

@@ -19,6 +19,8 @@ type SessionsTable = {
   agent_version: string;
   agent_snapshot: Json;
   title: string | null;
+  /** What a client of another protocol calls its conversation, unique within the tenant. */
+  external_key: string | null;
   metadata: ColumnType<Record<string, string>, string | undefined, string>;
   status: Generated<SessionStatus>;
   active_run_id: string | null;

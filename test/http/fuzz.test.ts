@@ -6,11 +6,15 @@ import { newId } from '../../src/runtime/new-id.ts';
 import { startTestApi } from './test-api.ts';
 
 const CALL = 'call_018f0000000070008000000000000000_1';
-const SEED = 20_261_121;
+const SEED = 20_261_122;
 const REQUESTS = 500;
 
 const PATHS = [
   '/',
+  '/api/chat',
+  '/api/chat/{id}/messages',
+  '/api/chat/{id}/stop',
+  '/api/chat/{id}/stream',
   '/docs',
   '/livez',
   '/openapi.json',
@@ -37,6 +41,9 @@ const anyText = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit)
 const anyNumber = fc.oneof(fc.integer(), fc.double(), fc.bigInt()).map(String);
 const FIELDS = [
   'agent',
+  'messages',
+  'message',
+  'trigger',
   'id',
   'title',
   'metadata',

@@ -52,6 +52,10 @@ const documentSchema = z.strictObject({
 
 const ROUTES = [
   'GET /',
+  'POST /api/chat',
+  'GET /api/chat/{id}/messages',
+  'POST /api/chat/{id}/stop',
+  'GET /api/chat/{id}/stream',
   'GET /docs',
   'GET /livez',
   'GET /metrics',

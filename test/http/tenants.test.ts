@@ -103,9 +103,9 @@ function bodyFor(n: number, { ids }: Tenant, at: number): object {
   return bodies[n % bodies.length] ?? {};
 }
 
-/** The id for a parameter: its pattern says of what kind. */
-function parameterOf({ pattern }: DocumentedRoute['parameters'][number], { ids }: Tenant, at: number): string {
-  const prefix = /^\^?([a-z]+)_/.exec(pattern)?.[1];
+/** The id for a parameter: its pattern says of what kind. What may be called by any name may be called by its own. */
+function parameterOf({ name, pattern }: DocumentedRoute['parameters'][number], { ids }: Tenant, at: number): string {
+  const prefix = /^\^?([a-z]+)_/.exec(pattern)?.[1] ?? (name === 'id' ? 'ses' : undefined);
   return prefix === undefined ? 'x' : pick(ids[prefix] ?? [freshId(prefix)], at);
 }
 

@@ -6,14 +6,13 @@ import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { listMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
 import { contentField, toParts } from '../content-field.ts';
-import { dispatchJob } from '../dispatch.ts';
 import { afterField, idField, idParams, limitField, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { messageBody, toMessageBody } from '../message-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
-import { tellCancelled } from '../tell-cancelled.ts';
+import { tellAccepted } from '../tell-accepted.ts';
 
 const tags = ['messages'];
 export const acceptedBody = z
@@ -89,7 +88,7 @@ const list = createRoute({
 
 /** Sending messages, and reading what was said and what waits. */
 export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
-  const { db, bus, newId } = deps;
+  const { db, newId } = deps;
 
   app.openapi(send, async (c) => {
     const { content, id, delivery = 'steer', limits = {} } = c.req.valid('json');
@@ -103,11 +102,7 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
       accepted = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
       return toAcceptedBody(accepted);
     });
-    if (accepted !== undefined) {
-      bus.announce(sessionId, accepted.eventSeq);
-      if (accepted.cancelled !== null) await tellCancelled(deps, accepted.cancelled);
-      if (accepted.job !== null) await dispatchJob(deps, accepted.job);
-    }
+    if (accepted !== undefined) await tellAccepted(deps, sessionId, accepted);
     return c.json(body, 202, isReplay ? REPLAYED : {});
   });
 

@@ -1,0 +1,96 @@
+import { createHash } from 'node:crypto';
+import { type Agent, type AgentCatalogue, agentVersion } from '../agents/agent.ts';
+import { BatonError } from '../domain/errors.ts';
+import { parseId } from '../domain/ids.ts';
+import type { Db, Tx } from '../store/database.ts';
+import { findSession, findSessionByKey, insertSession, type NewSession, type SessionRow } from '../store/sessions.ts';
+
+export type ChatSessionDeps = Readonly<{
+  db: Db;
+  agents: AgentCatalogue;
+  /** The agent as a new session keeps it. @throws BatonError `tools_unavailable` */
+  pinTools: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
+  newId: () => string;
+  /** Of conversations that name none; absent: the only one that there is. */
+  defaultAgent?: string | undefined;
+}>;
+
+/** What a client of another protocol calls a conversation; `scope` keeps the names of protocols apart. */
+export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'openai'; name: string }>;
+
+/** The session of that name, or by its own id. Null: there is none yet. @throws BatonError `not_found` (by its id) */
+export async function findChatSession(db: Db, { tenantId, scope, name }: ChatName): Promise<SessionRow | null> {
+  const id = parseId('session', name);
+  return id === null ? findSessionByKey(db, tenantId, `${scope}:${name}`) : findSession(db, tenantId, id);
+}
+
+/**
+ * Does something in the session of that name; in a new one of the agent, where there is none, which is there only if the
+ * work succeeds.
+ * @throws BatonError `agent_not_found`, `invalid_request` (no agent is named), `conflict` (it is another agent's),
+ *   `not_found`, `tools_unavailable`; what `work` throws
+ */
+export async function inChatSession<Result>(
+  deps: ChatSessionDeps,
+  chat: ChatName,
+  request: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
+  work: (tx: Tx, session: SessionRow) => Promise<Result>,
+): Promise<Result> {
+  const workIn = (session: SessionRow): Promise<Result> =>
+    deps.db.transaction().execute((tx) => work(tx, withAgent(session, request.agentName)));
+  const known = await findChatSession(deps.db, chat);
+  if (known !== null) return workIn(known);
+  const fresh = await newChatSession(deps, chat, request);
+  try {
+    return await deps.db.transaction().execute(async (tx) => work(tx, await insertSession(tx, fresh)));
+  } catch (error) {
+    // Two first requests at once: the other one has made it.
+    const made = error instanceof BatonError && error.code === 'conflict' ? await findChatSession(deps.db, chat) : null;
+    if (made === null) throw error;
+    return workIn(made);
+  }
+}
+
+async function newChatSession(
+  deps: ChatSessionDeps,
+  { tenantId, scope, name }: ChatName,
+  { agentName, signal }: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
+): Promise<NewSession> {
+  const agent = deps.agents.get(agentName ?? defaultAgentOf(deps));
+  return {
+    id: deps.newId(),
+    tenantId,
+    agentName: agent.name,
+    agentVersion: agentVersion(agent),
+    agentSnapshot: await deps.pinTools(agent, signal),
+    title: null,
+    metadata: {},
+    externalKey: `${scope}:${name}`,
+  };
+}
+
+function withAgent(session: SessionRow, agentName: string | undefined): SessionRow {
+  if (agentName === undefined || agentName === session.agent_name) return session;
+  throw new BatonError('conflict', `the conversation is one with the agent ${session.agent_name}`);
+}
+
+function defaultAgentOf({ agents, defaultAgent }: ChatSessionDeps): string {
+  const names = agents.names();
+  const only = names.length === 1 ? names[0] : undefined;
+  const name = defaultAgent ?? only;
+  if (name !== undefined) return name;
+  throw new BatonError('invalid_request', `name an agent: ${names.join(', ')}`);
+}
+
+/** A UUID (version 8, RFC 9562) that is always the same for the same words: what a client sends again is known by it. */
+export function derivedId(...words: readonly string[]): string {
+  const hex = createHash('sha256').update(JSON.stringify(words)).digest('hex');
+  const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16);
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `${variant}${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ].join('-');
+}

@@ -1,0 +1,127 @@
+import type { LiveEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
+import type { SessionSnapshot, StreamItem } from '../events/stream-item.ts';
+import { openEventStream } from '../events/subscribe.ts';
+import type { Db } from '../store/database.ts';
+import { findLastRunEvent } from '../store/events.ts';
+import { type FollowDeps, type RunRef, readMore } from './run-details.ts';
+import { createEventReader, type RunUpdate, readEvent } from './run-updates.ts';
+
+export type FollowOptions = Readonly<{
+  signal: AbortSignal;
+  /** Only what comes after this event of a run that waits for answers; without it the run from its beginning. */
+  afterSeq?: number | undefined;
+}>;
+
+/**
+ * What happens in a run: from its beginning, or from where it began to wait, and on until it ends or waits for answers.
+ * Text comes as deltas, each character once, whenever somebody joins. Ends early when `signal` aborts.
+ * @throws BatonError `not_found`, and the error of the database when it does not come back
+ */
+export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowOptions): AsyncGenerator<RunUpdate> {
+  const { tenantId, sessionId } = ref;
+  const afterSeq = options.afterSeq ?? ((await findLastRunEvent(deps.db, tenantId, ref, 'run:queued')) ?? 1) - 1;
+  const isContinued = options.afterSeq !== undefined;
+  const reading: Reading = {
+    runId: formatId('run', ref.runId),
+    toUpdates: createEventReader(isContinued),
+    texts: createTextFilter(),
+    isWaiting: isContinued,
+    headSeq: 0,
+    lastSeq: afterSeq,
+    hasEnded: false,
+  };
+  for await (const item of openEventStream(deps, { tenantId, sessionId, afterSeq, signal: options.signal })) {
+    yield* updatesOf(deps.db, ref, reading, item);
+    if (reading.hasEnded) return;
+    // In a replay a wait may be over long since.
+    if (reading.isWaiting && reading.lastSeq >= reading.headSeq && item.kind !== 'live') {
+      return yield* readMore(deps.db, ref, { kind: 'ended', end: { status: 'requires_action' } }, true);
+    }
+  }
+}
+
+/** How far a run has been read. */
+type Reading = Readonly<{ runId: string; toUpdates: ReturnType<typeof createEventReader>; texts: Texts }> & {
+  isWaiting: boolean;
+  /** The session's last event when the reader joined. */
+  headSeq: number;
+  lastSeq: number;
+  hasEnded: boolean;
+};
+
+async function* updatesOf(db: Db, ref: RunRef, reading: Reading, item: StreamItem): AsyncGenerator<RunUpdate> {
+  switch (item.kind) {
+    case 'heartbeat':
+      yield { kind: 'alive' };
+      return;
+    case 'live':
+      yield* reading.texts.pass(item.event);
+      return;
+    case 'snapshot':
+      reading.headSeq = item.data.seq;
+      reading.texts.join(item.data);
+      return;
+    case 'event':
+      reading.lastSeq = item.event.seq;
+      if (item.event.runId === reading.runId) yield* eventUpdates(db, ref, reading, readEvent(item.event));
+  }
+}
+
+async function* eventUpdates(
+  db: Db,
+  ref: RunRef,
+  reading: Reading,
+  event: ReturnType<typeof readEvent>,
+): AsyncGenerator<RunUpdate> {
+  if (event === null) return;
+  for (const update of reading.toUpdates(event)) {
+    yield* readMore(db, ref, update, reading.lastSeq >= reading.headSeq);
+    if (update.kind === 'ended') reading.hasEnded = true;
+  }
+  yield* reading.texts.after(event);
+  if (event.type === 'run:requires-action') reading.isWaiting = true;
+  if (event.type === 'run:answered') reading.isWaiting = event.data.open > 0;
+}
+
+type Texts = Readonly<{
+  join: (snapshot: SessionSnapshot) => void;
+  /** What is known so far of the text of a message that has just begun. */
+  after: (event: NonNullable<ReturnType<typeof readEvent>>) => Delta[];
+  pass: (event: LiveEvent) => Delta[];
+}>;
+type Delta = Extract<RunUpdate, { kind: 'delta' }>;
+
+/**
+ * Passes on the text of messages whose beginning was seen: that of others is known already, or another run's. Who joins
+ * while a message is written gets the text of that before the replay has come to its beginning: it waits here.
+ */
+function createTextFilter(): Texts {
+  const begun = new Set<string>();
+  let early: { messageId: string; deltas: Delta[] } | null = null;
+  return {
+    join({ inFlight }) {
+      if (inFlight === null || begun.has(inFlight.messageId)) return;
+      const deltas = inFlight.chunks.map(({ chunkType, content }) => toDelta(chunkType, content));
+      early = { messageId: inFlight.messageId, deltas };
+    },
+    after(event) {
+      if (event.type !== 'step:started') return [];
+      begun.add(event.data.messageId);
+      if (early?.messageId !== event.data.messageId) return [];
+      const { deltas } = early;
+      early = null;
+      return deltas;
+    },
+    pass(event) {
+      if (event.type !== 'llm:chunk') return [];
+      const { messageId, chunkType, content } = event.data;
+      const delta = toDelta(chunkType, content);
+      if (begun.has(messageId)) return [delta];
+      if (early?.messageId === messageId) early.deltas.push(delta);
+      return [];
+    },
+  };
+}
+
+const toDelta = (type: Delta['type'], text: string): Delta => ({ kind: 'delta', type, text });

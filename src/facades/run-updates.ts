@@ -1,0 +1,132 @@
+import type { ErrorRecord } from '../domain/errors.ts';
+import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../domain/events.ts';
+import type { FinishReason, ToolPart, UserPart } from '../domain/message.ts';
+import type { RequiredAction } from '../domain/required-action.ts';
+import type { IncompleteReason } from '../domain/run.ts';
+import type { Usage } from '../domain/usage.ts';
+
+/** How a run ended, or why nothing more of it comes for now. */
+export type RunEnd = Readonly<
+  | { status: 'completed'; finishReason: FinishReason }
+  | { status: 'failed'; error: ErrorRecord }
+  | { status: 'cancelled' }
+  | { status: 'incomplete'; reason: IncompleteReason; error?: ErrorRecord | undefined }
+  /** It waits for answers. */
+  | { status: 'requires_action' }
+  /** The message waits in the queue, and nothing is at work that would take it up. */
+  | { status: 'parked'; after: 'cancelled' | 'failed' }
+>;
+
+/** How full the context is, in tokens of the next request. */
+export type ContextMeter = Readonly<{ used: number; usable: number }>;
+
+/** What a session is at when a run has ended. */
+export type EndState = Readonly<{ usage: Usage; context: ContextMeter | null; waiting: number }>;
+
+/** What happens in one run, in order and each once, in terms that no client's protocol knows of. Ids are public. */
+export type RunUpdate = Readonly<
+  /** Nothing for a while. */
+  | { kind: 'alive' }
+  /** The message waits behind a run that is at work. */
+  | { kind: 'queued'; position: number }
+  | { kind: 'step-started'; step: number }
+  /** What was shown of the step is void: it is taken again. */
+  | { kind: 'step-reset' }
+  | { kind: 'delta'; type: 'text' | 'reasoning'; text: string }
+  /** The model's answer is whole. */
+  | { kind: 'answer-ended' }
+  | { kind: 'tool-call'; id: string; toolName: string; args: unknown }
+  /** `part` is the call with its output; null: it is gone. */
+  | { kind: 'tool-result'; id: string; part: ToolPart | null }
+  | { kind: 'asked'; calls: readonly RequiredAction[] }
+  | { kind: 'answered'; id: string; answer: 'approve' | 'deny' | 'output' | 'expired' }
+  /** A message that joined the run after its beginning. */
+  | { kind: 'joined'; messageId: string; parts: readonly UserPart[] }
+  | { kind: 'step-completed'; finishReason: FinishReason; usage: Usage; context: ContextMeter | null }
+  | { kind: 'compacting'; tokensBefore: number }
+  | { kind: 'compacted'; tokensBefore: number; tokensAfter: number }
+  | { kind: 'compaction-failed' }
+  | { kind: 'ended'; end: RunEnd; state: EndState }
+>;
+
+/** An update as the event log has it: what is read besides, where it is passed on, is left out. */
+export type LoggedUpdate =
+  | Exclude<RunUpdate, Readonly<{ kind: 'tool-result' | 'step-completed' | 'ended' }>>
+  | Readonly<{ kind: 'tool-result'; id: string }>
+  | Omit<Extract<RunUpdate, { kind: 'step-completed' }>, 'context'>
+  | Readonly<{ kind: 'ended'; end: RunEnd }>;
+
+/** The event with its data as its name promises; null: of a newer version. */
+export function readEvent({ type, data }: SessionEvent): NewEvent | null {
+  if (!isKnown(type)) return null;
+  const parsed = EVENT_SCHEMAS[type].safeParse(data);
+  return parsed.success ? ({ type, data: parsed.data } as NewEvent) : null;
+}
+
+const isKnown = (type: string): type is NewEvent['type'] => Object.hasOwn(EVENT_SCHEMAS, type);
+
+/**
+ * Reads the events of one run in their order.
+ * @param hasBegun the reader knows the beginning of the run: a message that it takes up now joins it
+ */
+export function createEventReader(hasBegun: boolean): (event: NewEvent) => LoggedUpdate[] {
+  let begun = hasBegun;
+  return (event) => {
+    if (event.type === 'step:started') begun = true;
+    if (event.type === 'message:created' && (!begun || event.data.role !== 'user')) return [];
+    const update = toUpdate(event);
+    return update === null ? [] : [update];
+  };
+}
+
+function toUpdate(event: NewEvent): LoggedUpdate | null {
+  switch (event.type) {
+    case 'step:started':
+      return { kind: 'step-started', step: event.data.step };
+    case 'step:reset':
+      return { kind: 'step-reset' };
+    case 'llm:response':
+      return { kind: 'answer-ended' };
+    case 'llm:tool-call':
+      return { kind: 'tool-call', id: event.data.id, toolName: event.data.toolName, args: event.data.args };
+    case 'llm:tool-result':
+      return { kind: 'tool-result', id: event.data.id };
+    case 'run:requires-action':
+      return { kind: 'asked', calls: event.data.calls };
+    case 'run:answered':
+      return { kind: 'answered', id: event.data.id, answer: event.data.answer };
+    case 'message:created':
+      return { kind: 'joined', messageId: event.data.messageId, parts: event.data.parts };
+    case 'step:completed':
+      return { kind: 'step-completed', finishReason: event.data.finishReason, usage: event.data.usage };
+    case 'compaction:start':
+      return { kind: 'compacting', tokensBefore: event.data.tokensBefore };
+    case 'compaction:complete':
+      return { kind: 'compacted', tokensBefore: event.data.tokensBefore, tokensAfter: event.data.tokensAfter };
+    case 'compaction:failed':
+      return { kind: 'compaction-failed' };
+    default:
+      return endOf(event);
+  }
+}
+
+function endOf(event: NewEvent): LoggedUpdate | null {
+  const end = runEndOf(event);
+  return end === null ? null : { kind: 'ended', end };
+}
+
+/** How this event ends its run; null: it does not. */
+export function runEndOf(event: NewEvent): RunEnd | null {
+  switch (event.type) {
+    case 'run:completed':
+      return { status: 'completed', finishReason: event.data.finishReason };
+    case 'run:failed':
+      return { status: 'failed', error: event.data.error };
+    case 'run:cancelled':
+      return { status: 'cancelled' };
+    case 'run:incomplete':
+      return { status: 'incomplete', reason: event.data.reason, error: event.data.error };
+    default:
+      return null;
+  }
+}

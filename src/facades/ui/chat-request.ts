@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import type { Json } from '../../domain/message.ts';
+import type { ActionKind, CallAnswer } from '../../domain/required-action.ts';
+
+const MAX_ID_CHARS = 256;
+
+/** Clients add what they like to a part; what is read of it is looked at where it is read. */
+const uiPartSchema = z.looseObject({ type: z.string() });
+
+const uiMessageSchema = z.looseObject({
+  id: z.string().max(MAX_ID_CHARS).optional(),
+  role: z.enum(['system', 'user', 'assistant']),
+  parts: z.array(uiPartSchema),
+});
+export type IncomingMessage = Readonly<z.infer<typeof uiMessageSchema>>;
+
+/**
+ * What `DefaultChatTransport` sends, or only the newest `message` of it. Applications may add fields of their own.
+ * (https://ai-sdk.dev/docs/ai-sdk-ui/transport)
+ */
+export const chatRequestShape = {
+  messages: z.array(uiMessageSchema).optional(),
+  message: uiMessageSchema.optional(),
+  trigger: z.enum(['submit-message', 'regenerate-message']).default('submit-message'),
+  messageId: z.string().max(MAX_ID_CHARS).nullish(),
+};
+
+type ChatRequest = Readonly<{
+  messages?: readonly IncomingMessage[] | undefined;
+  message?: IncomingMessage | undefined;
+  trigger: 'submit-message' | 'regenerate-message';
+}>;
+
+/** The conversation as the client sees it: whole, or the newest message alone. */
+export function conversationOf({ messages = [], message }: ChatRequest): readonly IncomingMessage[] {
+  return message === undefined ? messages : [...messages, message];
+}
+
+/** The message that is new; null: the client goes on with the assistant's, whose calls it has answered. */
+export function newMessageOf(request: ChatRequest): IncomingMessage | null {
+  const conversation = conversationOf(request);
+  const last = conversation.at(-1);
+  if (last?.role === 'user') return last;
+  if (request.trigger === 'submit-message') return null;
+  return conversation.findLast(({ role }) => role === 'user') ?? null;
+}
+
+/** The parts of a user message as `/v1` takes them. What applications keep in it for themselves is left out. */
+export function contentOf({ parts }: IncomingMessage): readonly unknown[] {
+  return parts
+    .filter(({ type }) => !type.startsWith('data-'))
+    .map((part) => (part.type === 'text' ? { type: 'text', text: part['text'] } : part));
+}
+
+const respondedSchema = z.looseObject({ approved: z.boolean(), reason: z.string().optional() });
+
+/** What the client says about a call that a run waits for; null: nothing that would answer what is asked. */
+export function answerIn(
+  conversation: readonly IncomingMessage[],
+  callId: string,
+  kind: ActionKind,
+): CallAnswer | null {
+  for (const { role, parts } of conversation.toReversed()) {
+    if (role !== 'assistant') continue;
+    const part = parts.find((candidate) => candidate['toolCallId'] === callId);
+    if (part !== undefined) return toAnswer(part, kind);
+  }
+  return null;
+}
+
+function toAnswer(part: Readonly<Record<string, unknown>>, kind: ActionKind): CallAnswer | null {
+  const { state } = part;
+  if (state === 'output-available' && kind !== 'approval') return { output: (part['output'] ?? null) as Json };
+  if (state === 'output-error' && kind !== 'approval') {
+    return { output: String(part['errorText'] ?? 'The tool failed.'), isError: true };
+  }
+  if (state === 'output-denied') return { decision: 'deny' };
+  const responded = state === 'approval-responded' ? respondedSchema.safeParse(part['approval']) : null;
+  if (responded?.success !== true) return null;
+  const { approved, reason } = responded.data;
+  if (approved) return { decision: 'approve' };
+  return { decision: 'deny', ...(reason !== undefined && { reason }) };
+}

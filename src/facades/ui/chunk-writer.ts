@@ -1,0 +1,199 @@
+import type { UIMessageChunk } from 'ai';
+import type { ToolPart } from '../../domain/message.ts';
+import type { RequiredAction } from '../../domain/required-action.ts';
+import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
+
+/** One piece of a UI message stream: a chunk, or a comment that no client reads. */
+export type UiFrame = UIMessageChunk | Readonly<{ comment: string }>;
+
+export type ChunkWriterOptions = Readonly<{
+  /** Public ids. */
+  sessionId: string;
+  runId: string;
+  /** Whether compactions are shown, and not only noted in a comment. */
+  showsCompaction: boolean;
+  /** Calls whose approvals the client was asked for in an earlier stream of the run. */
+  approvals?: readonly string[];
+}>;
+
+const COMPACTING_NOTICE = '⚙️ Compacting…';
+const compactedNotice = (tokensBefore: number, tokensAfter: number): string =>
+  `✅ Compacted: ${tokensBefore} → ${tokensAfter} tokens`;
+
+/**
+ * Tells a run as chunks of the AI SDK's UI message stream. All steps of a run are one message, which has the run's id.
+ * (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol)
+ */
+export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpdate) => UiFrame[] {
+  const approvals = new Set(options.approvals);
+  let step = 0;
+  let open: Readonly<{ type: 'text' | 'reasoning'; id: string }> | null = null;
+  let texts = 0;
+
+  const close = (): UiFrame[] => {
+    const ended = open;
+    open = null;
+    return ended === null ? [] : [{ type: `${ended.type}-end`, id: ended.id }];
+  };
+  const grow = (type: 'text' | 'reasoning', delta: string): UiFrame[] => {
+    if (open?.type === type) return [{ type: `${type}-delta`, id: open.id, delta }];
+    const id = `${options.runId}-${++texts}`;
+    const before = close();
+    open = { type, id };
+    return [...before, { type: `${type}-start`, id }, { type: `${type}-delta`, id, delta }];
+  };
+
+  return (update) => {
+    switch (update.kind) {
+      case 'alive':
+        return [{ comment: 'keep-alive' }];
+      case 'queued':
+        return [queueChunk(update.position)];
+      case 'step-started':
+        // The same step again: its first attempt was taken back, and with it everything after its beginning.
+        if (update.step === step) return [];
+        step = update.step;
+        return [...close(), { type: 'start-step' }];
+      case 'step-reset':
+        open = null;
+        return [{ type: 'reset-step' }];
+      case 'delta':
+        return grow(update.type, update.text);
+      case 'answer-ended':
+        return close();
+      case 'tool-call':
+        return [...close(), ...callChunks(update)];
+      case 'tool-result':
+        return resultChunks(update.id, update.part);
+      case 'asked':
+        for (const { id, kind } of update.calls) if (kind !== 'output') approvals.add(id);
+        return update.calls.flatMap(askChunks);
+      case 'answered':
+        return approvals.has(update.id) ? answerChunks(update) : [];
+      case 'joined':
+        return [
+          {
+            type: 'steering-message',
+            id: update.messageId,
+            parts: update.parts.map(({ text }) => ({ type: 'text', text })),
+          },
+        ];
+      case 'step-completed':
+        return [
+          ...close(),
+          { type: 'finish-step' },
+          ...(update.context === null ? [] : [metadataChunk({ context: update.context })]),
+        ];
+      case 'compacting':
+      case 'compacted':
+      case 'compaction-failed':
+        return [compactionFrame(update, options.showsCompaction)];
+      case 'ended':
+        return [...close(), ...endChunks(update.end, update.state)];
+    }
+  };
+}
+
+/** The beginning of a message: of a run, or of what comes after an answer of the client. */
+export function startChunk({ sessionId, runId }: ChunkWriterOptions): UiFrame {
+  return { type: 'start', messageId: runId, messageMetadata: { sessionId, runId } };
+}
+
+const metadataChunk = (messageMetadata: object): UiFrame => ({ type: 'message-metadata', messageMetadata });
+
+const queueChunk = (position: number): UiFrame => ({
+  type: 'data-queue',
+  id: 'queue',
+  data: { position },
+  transient: true,
+});
+
+function callChunks({ id: toolCallId, toolName, args: input }: Extract<RunUpdate, { kind: 'tool-call' }>): UiFrame[] {
+  return [
+    { type: 'tool-input-start', toolCallId, toolName },
+    { type: 'tool-input-available', toolCallId, toolName, input },
+  ];
+}
+
+function resultChunks(toolCallId: string, part: ToolPart | null): UiFrame[] {
+  const output = part?.output;
+  if (part === null || output === undefined) return [];
+  const provider = part.providerExecuted === true ? { providerExecuted: true } : {};
+  if (output.type === 'execution-denied') return [{ type: 'tool-output-denied', toolCallId }];
+  if (output.type === 'error-text') {
+    return [{ type: 'tool-output-error', toolCallId, errorText: output.value, ...provider }];
+  }
+  return [{ type: 'tool-output-available', toolCallId, output: output.value, ...provider }];
+}
+
+/** What the client is to run itself it has heard of with the call. */
+function askChunks({ id, kind }: RequiredAction): UiFrame[] {
+  if (kind === 'output') return [];
+  const reason = kind === 'unknown_outcome' ? { reason: 'Nobody knows whether it took effect: run it again?' } : {};
+  return [{ type: 'tool-approval-request', approvalId: id, toolCallId: id, ...reason }];
+}
+
+function answerChunks({ id, answer }: Extract<RunUpdate, { kind: 'answered' }>): UiFrame[] {
+  if (answer === 'output') return [];
+  const reason = answer === 'expired' ? { reason: 'Nobody answered in time.' } : {};
+  return [{ type: 'tool-approval-response', approvalId: id, approved: answer === 'approve', ...reason }];
+}
+
+type CompactionUpdate = Extract<RunUpdate, { kind: 'compacting' | 'compacted' | 'compaction-failed' }>;
+
+function compactionFrame(update: CompactionUpdate, isShown: boolean): UiFrame {
+  const { kind, ...numbers } = update;
+  if (!isShown) return { comment: [kind, ...Object.entries(numbers).map(([name, n]) => `${name}=${n}`)].join(' ') };
+  const text =
+    update.kind === 'compacting'
+      ? COMPACTING_NOTICE
+      : update.kind === 'compacted'
+        ? compactedNotice(update.tokensBefore, update.tokensAfter)
+        : '⚠️ The context could not be compacted';
+  return { type: 'data-compaction', data: { phase: kind, text, ...numbers }, transient: true };
+}
+
+function endChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[] {
+  const messageMetadata = { usage, ...(context !== null && { context }), queue: { waiting } };
+  switch (end.status) {
+    case 'completed':
+      return [{ type: 'finish', finishReason: toFinishReason(end.finishReason), messageMetadata }];
+    case 'requires_action':
+      return [{ type: 'finish', finishReason: 'tool-calls', messageMetadata }];
+    case 'cancelled':
+      return [metadataChunk(messageMetadata), { type: 'abort', reason: 'cancelled' }];
+    case 'failed':
+      return [metadataChunk(messageMetadata), errorChunk(end.error)];
+    case 'incomplete':
+      return [
+        metadataChunk(messageMetadata),
+        errorChunk(end.error ?? { code: end.reason, message: `The run ended before it was done: ${end.reason}` }),
+      ];
+    case 'parked':
+      return end.after === 'cancelled'
+        ? [{ type: 'abort', reason: 'the message waits in the queue' }]
+        : [errorChunk({ code: 'parked', message: 'The message waits in the queue: the run before it failed' })];
+  }
+}
+
+const errorChunk = ({ code, message }: Readonly<{ code: string; message: string }>): UiFrame => ({
+  type: 'error',
+  errorText: `${message} (${code})`,
+});
+
+type UiFinishReason = NonNullable<Extract<UIMessageChunk, { type: 'finish' }>['finishReason']>;
+
+function toFinishReason(reason: string): UiFinishReason {
+  const known: readonly UiFinishReason[] = ['stop', 'length', 'content-filter', 'tool-calls', 'error', 'other'];
+  return known.find((candidate) => candidate === reason) ?? 'other';
+}
+
+/** The frame on the wire. */
+export function toUiFrame(frame: UiFrame): string {
+  return 'comment' in frame ? `: ${frame.comment}\n\n` : `data: ${JSON.stringify(frame)}\n\n`;
+}
+
+/** The last frame of every stream. */
+export const DONE_FRAME = 'data: [DONE]\n\n';
+
+export const UI_STREAM_HEADERS = { 'x-vercel-ai-ui-message-stream': 'v1', 'cache-control': 'no-cache' } as const;

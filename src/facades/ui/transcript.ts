@@ -1,0 +1,81 @@
+import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
+import { formatCallId, formatId } from '../../domain/ids.ts';
+import type { Part, ToolPart, UserPart } from '../../domain/message.ts';
+import type { TranscriptMessage } from '../../store/messages.ts';
+
+type UiPart = UIMessage['parts'][number];
+type UiToolPart = Exclude<ToolUIPart | DynamicToolUIPart, DynamicToolUIPart>;
+
+type Shown = Pick<TranscriptMessage, 'id' | 'role' | 'runId' | 'parts'>;
+type Waiting = Readonly<{ id: string; content: readonly unknown[] }>;
+
+/**
+ * The transcript as messages of the AI SDK's UI, as the streams of its runs would have built them: one message of the
+ * assistant per run, in it what joined the run later. Summaries are not shown. What waits comes last.
+ * @param openCalls ids of calls that somebody is asked to approve
+ */
+export function toUiMessages(
+  transcript: readonly Shown[],
+  waiting: readonly Waiting[],
+  openCalls: ReadonlySet<string>,
+): UIMessage[] {
+  const messages: UIMessage[] = [];
+  for (const message of transcript) {
+    if (message.parts.some(({ type }) => type === 'compaction')) continue;
+    const answer = messages.find(({ id }) => message.runId !== null && id === formatId('run', message.runId));
+    if (message.role === 'user') {
+      if (answer === undefined) messages.push(toUserMessage(message.id, message.parts));
+      else answer.parts.push({ type: 'steering-message', id: formatId('message', message.id), parts: texts(message) });
+      continue;
+    }
+    const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, openCalls));
+    if (answer !== undefined) answer.parts.push(...parts);
+    else messages.push({ id: formatId('run', message.runId ?? message.id), role: 'assistant', parts });
+  }
+  const queued = waiting.map(({ id, content }, index) => ({
+    ...toUserMessage(id, content as readonly UserPart[]),
+    metadata: { queue: { position: index + 1 } },
+  }));
+  return [...messages, ...queued];
+}
+
+function toUserMessage(id: string, parts: readonly Part[]): UIMessage {
+  return { id: formatId('message', id), role: 'user', parts: texts({ parts }) };
+}
+
+const texts = ({ parts }: Pick<Shown, 'parts'>): { type: 'text'; text: string }[] =>
+  parts.flatMap((part) => (part.type === 'text' ? [{ type: 'text', text: part.text }] : []));
+
+function toUiPart(messageId: string, part: Part, index: number, openCalls: ReadonlySet<string>): UiPart[] {
+  switch (part.type) {
+    case 'text':
+      return [{ type: 'text', text: part.text, state: 'done' }];
+    case 'reasoning':
+      return [{ type: 'reasoning', text: part.text, state: 'done' }];
+    case 'step-start':
+      return [{ type: 'step-start' }];
+    case 'file':
+      return [{ type: 'file', mediaType: part.mediaType, url: part.url }];
+    case 'source':
+      return part.url === undefined ? [] : [{ type: 'source-url', sourceId: part.sourceId, url: part.url }];
+    case 'tool':
+      return [toToolPart(formatCallId(messageId, index), part, openCalls)];
+    case 'compaction':
+      return [];
+  }
+}
+
+function toToolPart(toolCallId: string, part: ToolPart, openCalls: ReadonlySet<string>): UiToolPart {
+  const { output, input } = part;
+  const call = { type: `tool-${part.toolName}` as const, toolCallId, input };
+  const executed = part.providerExecuted === true ? { providerExecuted: true } : {};
+  if (output === undefined) {
+    if (!openCalls.has(toolCallId)) return { ...call, ...executed, state: 'input-available' };
+    return { ...call, state: 'approval-requested', approval: { id: toolCallId } };
+  }
+  if (output.type === 'execution-denied') {
+    return { ...call, state: 'output-denied', approval: { id: toolCallId, approved: false } };
+  }
+  if (output.type === 'error-text') return { ...call, ...executed, state: 'output-error', errorText: output.value };
+  return { ...call, ...executed, state: 'output-available', output: output.value };
+}

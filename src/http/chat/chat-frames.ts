@@ -1,0 +1,103 @@
+import { agentSchema } from '../../agents/agent.ts';
+import { formatId } from '../../domain/ids.ts';
+import { followRun } from '../../facades/follow-run.ts';
+import type { FollowDeps, RunRef } from '../../facades/run-details.ts';
+import {
+  type ChunkWriterOptions,
+  createChunkWriter,
+  DONE_FRAME,
+  startChunk,
+  type UiFrame,
+} from '../../facades/ui/chunk-writer.ts';
+import { type WaitingRef, waitForTurn } from '../../facades/wait-for-turn.ts';
+import { toSafeError } from '../../runtime/log.ts';
+import { findRun } from '../../store/runs.ts';
+import { findSession, readAgentSnapshot } from '../../store/sessions.ts';
+import type { HttpDeps } from '../http-deps.ts';
+
+type Frames = AsyncGenerator<UiFrame | string>;
+
+/** The rest of a run's message. */
+export type Continuation = Readonly<{
+  /** The event with which the run began to wait. */
+  afterSeq: number;
+  /** Calls whose approval the client was asked for. */
+  approvals: readonly string[];
+}>;
+
+/** The stream of one run: its whole message, or what comes after an answer. */
+export async function* runFrames(
+  deps: HttpDeps,
+  ref: RunRef,
+  signal: AbortSignal,
+  continuation?: Continuation,
+): Frames {
+  yield* messageFrames(deps, ref, signal, continuation);
+  if (!signal.aborted) yield DONE_FRAME;
+}
+
+/** The stream of a message that waits its turn first. */
+export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: AbortSignal): Frames {
+  const { tenantId, sessionId } = ref;
+  // The run is not known yet; what is written before it is has no part of it.
+  const write = createChunkWriter(await writerOptions(deps, { ...ref, runId: ref.messageId }));
+  const turn = waitForTurn(followDeps(deps), ref, signal);
+  let next = await turn.next();
+  for (; next.done !== true; next = await turn.next()) yield* write(next.value);
+  if (next.value !== null) yield* messageFrames(deps, { tenantId, sessionId, runId: next.value }, signal);
+  if (!signal.aborted) yield DONE_FRAME;
+}
+
+/**
+ * The stream of what a session is at: the active run from its beginning, and the runs that follow it at once, each a message
+ * of its own.
+ */
+export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSignal): Frames {
+  let runId: string | null = ref.runId;
+  while (runId !== null && !signal.aborted) {
+    const followed: string = runId;
+    yield* messageFrames(deps, { ...ref, runId: followed }, signal);
+    runId = await runAfter(deps, { ...ref, runId: followed });
+  }
+  if (!signal.aborted) yield DONE_FRAME;
+}
+
+/** The run that began when this one ended; null: none did. */
+async function runAfter({ db }: HttpDeps, { tenantId, sessionId, runId }: RunRef): Promise<string | null> {
+  const { active_run_id: active } = await findSession(db, tenantId, sessionId);
+  if (active === null || active === runId) return null;
+  return (await findRun(db, tenantId, active)).kind === 'task' ? active : null;
+}
+
+async function* messageFrames(
+  deps: HttpDeps,
+  ref: RunRef,
+  signal: AbortSignal,
+  continuation?: Continuation,
+): AsyncGenerator<UiFrame> {
+  const options = await writerOptions(deps, ref, continuation?.approvals);
+  const write = createChunkWriter(options);
+  yield startChunk(options);
+  const updates = followRun(followDeps(deps), ref, { signal, afterSeq: continuation?.afterSeq });
+  for await (const update of updates) yield* write(update);
+}
+
+async function writerOptions(
+  { db }: HttpDeps,
+  { tenantId, sessionId, runId }: RunRef,
+  approvals: readonly string[] = [],
+): Promise<ChunkWriterOptions> {
+  const snapshot = agentSchema.safeParse(await readAgentSnapshot(db, tenantId, sessionId));
+  return {
+    sessionId: formatId('session', sessionId),
+    runId: formatId('run', runId),
+    showsCompaction: snapshot.data?.context.compaction.notice === 'text',
+    approvals,
+  };
+}
+
+const followDeps = ({ db, bus, log }: HttpDeps): FollowDeps => ({
+  db,
+  bus,
+  onError: (error: unknown): void => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
+});

@@ -1,0 +1,191 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import { REQUESTED_DELIVERIES } from '../../domain/delivery.ts';
+import { formatId } from '../../domain/ids.ts';
+import { RUN_STATUSES } from '../../domain/run.ts';
+import { framesResponse } from '../../events/sse.ts';
+import { findChatSession } from '../../facades/chat-session.ts';
+import { chatRequestShape } from '../../facades/ui/chat-request.ts';
+import { toUiFrame, UI_STREAM_HEADERS, type UiFrame } from '../../facades/ui/chunk-writer.ts';
+import { toUiMessages } from '../../facades/ui/transcript.ts';
+import { requestSessionCancel } from '../../store/cancels.ts';
+import { listMessages } from '../../store/messages.ts';
+import { readRequiredActions } from '../../store/open-calls.ts';
+import { findRun } from '../../store/runs.ts';
+import { listWaiting } from '../../store/waiting.ts';
+import { answerChat } from '../chat/answer-chat.ts';
+import { followActive } from '../chat/chat-frames.ts';
+import { noQuery, textField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
+import { limitsBody } from '../limits-body.ts';
+import { ProblemError } from '../problem.ts';
+import { untilGone } from '../request-signal.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
+import { tellCancelled } from '../tell-cancelled.ts';
+
+const tags = ['chat (AI SDK UI)'];
+
+const chatName = textField(256).min(1);
+const chatParams = z.strictObject({
+  id: chatName.openapi({
+    param: { name: 'id', in: 'path', required: true },
+    description: 'What the client calls the chat, or the id of a session.',
+  }),
+});
+const agentField = textField(64).min(1).optional();
+
+const DELIVERY =
+  'What becomes of a message while a run is at work: `followup` (default) gets an answer of its own afterwards, `steer` joins the ' +
+  'run at its next step, `interrupt` cancels it first, `reject` is refused with 409.';
+
+export const chatBody = z
+  .looseObject({
+    ...chatRequestShape,
+    id: chatName,
+    agent: agentField,
+    delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
+    limits: limitsBody.optional(),
+  })
+  .openapi('ChatRequest');
+
+const stream = {
+  description: 'A UI message stream (v1): chunks as server-sent events, `data: [DONE]` at its end.',
+  content: { 'text/event-stream': { schema: z.string() } },
+};
+
+const post = createRoute({
+  method: 'post',
+  path: '/api/chat',
+  tags,
+  summary: 'Send a message, or answer tool calls, as `useChat` does',
+  description:
+    'Body as `DefaultChatTransport` sends it. Only what is new in it is taken: the chat is a session of its own. A client that goes away cancels nothing.',
+  request: {
+    query: z.strictObject({ agent: agentField }),
+    headers: z.object({ 'x-baton-agent': agentField }),
+    body: { required: true, content: { 'application/json': { schema: chatBody } } },
+  },
+  responses: { 200: stream, ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND, ...CONFLICT, ...UNKNOWN_AGENT },
+});
+
+const reconnect = createRoute({
+  method: 'get',
+  path: '/api/chat/{id}/stream',
+  tags,
+  summary: 'Follow the answer that is being written, from its beginning',
+  request: { params: chatParams, query: noQuery },
+  responses: { 200: stream, 204: { description: 'Nothing is being written.' }, ...REFUSED, ...NOT_FOUND },
+});
+
+const transcript = createRoute({
+  method: 'get',
+  path: '/api/chat/{id}/messages',
+  tags,
+  summary: 'Read a chat as UI messages, for a page that is opened again',
+  description: 'At most the newest 1000 messages of the transcript. A chat that nobody has written in is empty.',
+  request: { params: chatParams, query: noQuery },
+  responses: {
+    200: jsonOf(z.object({ messages: z.array(z.looseObject({})) }), 'The messages, oldest first.'),
+    ...REFUSED,
+    ...NOT_FOUND,
+  },
+});
+
+const stop = createRoute({
+  method: 'post',
+  path: '/api/chat/{id}/stop',
+  tags,
+  summary: 'Cancel what is being answered',
+  description: 'Messages that wait stay in the queue. Nothing to stop is no error.',
+  request: {
+    params: chatParams,
+    query: noQuery,
+    body: {
+      required: false,
+      content: {
+        'application/json': {
+          schema: z
+            .looseObject({ activeStreamId: z.string().nullish() })
+            .openapi({ description: '`activeStreamId`: the run that is meant; another one is left alone.' }),
+        },
+      },
+    },
+  },
+  responses: {
+    200: jsonOf(
+      z.object({ runId: z.string().nullable(), status: z.enum([...RUN_STATUSES, 'idle']) }),
+      'What became of the run.',
+    ),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+  },
+});
+
+const IDLE = { runId: null, status: 'idle' } as const;
+/** Messages of a transcript that a page is given. */
+const SHOWN_MESSAGES = 1_000;
+
+/** A chat of the AI SDK's UI: `useChat` works as it is. */
+export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db } = deps;
+  const sessionOf = (c: Context<HttpEnv>, name: string) =>
+    findChatSession(db, { tenantId: tenantOf(c), scope: 'ui', name });
+
+  app.openapi(post, async (c) => {
+    const agent = c.req.valid('query').agent ?? c.req.valid('header')['x-baton-agent'];
+    const caller = c.get('caller');
+    return respond(c, deps, await answerChat(deps, caller, c.req.valid('json'), agent, untilGone(c)));
+  });
+
+  app.openapi(reconnect, async (c) => {
+    const session = await sessionOf(c, c.req.valid('param').id);
+    const runId = session?.active_run_id ?? null;
+    if (session === null || runId === null) return c.body(null, 204);
+    if ((await findRun(db, tenantOf(c), runId)).kind !== 'task') return c.body(null, 204);
+    return respond(c, deps, followActive(deps, { tenantId: tenantOf(c), sessionId: session.id, runId }, untilGone(c)));
+  });
+
+  app.openapi(transcript, async (c) => {
+    const session = await sessionOf(c, c.req.valid('param').id);
+    if (session === null) return c.json({ messages: [] }, 200);
+    const tenantId = tenantOf(c);
+    const after = Math.max(0, session.message_seq - SHOWN_MESSAGES);
+    const runs = session.active_run_id === null ? [] : [await findRun(db, tenantId, session.active_run_id)];
+    const [messages, waiting, actions] = await Promise.all([
+      listMessages(db, tenantId, session.id, after, SHOWN_MESSAGES),
+      listWaiting(db, tenantId, session.id),
+      readRequiredActions(db, runs),
+    ]);
+    const asked = [...actions.values()].flat().filter(({ kind }) => kind !== 'output');
+    const shown = toUiMessages(messages, waiting, new Set(asked.map(({ id }) => id)));
+    return c.json({ messages: shown.map((message) => ({ ...message })) }, 200);
+  });
+
+  app.openapi(stop, async (c) => {
+    const session = await sessionOf(c, c.req.valid('param').id);
+    const meant = c.req.valid('json')?.activeStreamId ?? null;
+    const active = session?.active_run_id ?? null;
+    if (session === null || active === null) return c.json(IDLE, 200);
+    if (meant !== null && meant !== formatId('run', active)) {
+      throw new ProblemError('conflict', `${meant} is not at work`);
+    }
+    const { outcome, eventSeq } = await requestSessionCancel(db, tenantOf(c), session.id);
+    deps.bus.announce(session.id, eventSeq);
+    if (outcome === null) return c.json(IDLE, 200);
+    await tellCancelled(deps, outcome);
+    return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
+  });
+}
+
+function respond(c: Context<HttpEnv>, { metrics }: HttpDeps, frames: AsyncIterable<UiFrame | string>): Response {
+  const reader = metrics.http.readerJoined();
+  const response = framesResponse(frames, (frame) => (typeof frame === 'string' ? frame : toUiFrame(frame)), {
+    signal: untilGone(c),
+    headers: UI_STREAM_HEADERS,
+    onEnd: () => reader[Symbol.dispose](),
+  });
+  if (c.req.method !== 'HEAD') return response;
+  void response.body?.cancel();
+  return new Response(null, response);
+}

@@ -1,0 +1,153 @@
+import { asSchema, type UIMessageChunk, uiMessageChunkSchema } from 'ai';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { ToolPart } from '../../src/domain/message.ts';
+import { NO_USAGE } from '../../src/domain/usage.ts';
+import type { RunUpdate } from '../../src/facades/run-updates.ts';
+import { createChunkWriter, startChunk, type UiFrame } from '../../src/facades/ui/chunk-writer.ts';
+
+const OPTIONS = { sessionId: 'ses_1', runId: 'run_1', showsCompaction: false };
+const STATE = { usage: NO_USAGE, context: { used: 10, usable: 100 }, waiting: 0 };
+const call = (output: ToolPart['output']): ToolPart => ({
+  type: 'tool',
+  toolCallId: 'x',
+  toolName: 'look',
+  input: {},
+  state: 'completed',
+  ...(output && { output }),
+});
+
+const write = (updates: readonly RunUpdate[], options = OPTIONS): UiFrame[] => {
+  const toFrames = createChunkWriter(options);
+  return updates.flatMap(toFrames);
+};
+
+const id = fc.constantFrom('call_a', 'call_b');
+const update = fc.oneof(
+  fc.record({ kind: fc.constant('step-started' as const), step: fc.nat({ max: 3 }) }),
+  fc.constant<RunUpdate>({ kind: 'step-reset' }),
+  fc.constant<RunUpdate>({ kind: 'answer-ended' }),
+  fc.constant<RunUpdate>({ kind: 'alive' }),
+  fc.record({
+    kind: fc.constant('delta' as const),
+    type: fc.constantFrom('text' as const, 'reasoning' as const),
+    text: fc.string({ minLength: 1 }),
+  }),
+  fc.record({ kind: fc.constant('tool-call' as const), id, toolName: fc.constant('look'), args: fc.jsonValue() }),
+  fc.record({
+    kind: fc.constant('tool-result' as const),
+    id,
+    part: fc.constantFrom(
+      null,
+      call(undefined),
+      call({ type: 'json', value: { a: 1 } }),
+      call({ type: 'error-text', value: 'no' }),
+      call({ type: 'execution-denied' }),
+    ),
+  }),
+  fc.record({ kind: fc.constant('queued' as const), position: fc.nat() }),
+  fc.record({ kind: fc.constant('compacting' as const), tokensBefore: fc.nat() }),
+  fc.record({
+    kind: fc.constant('answered' as const),
+    id,
+    answer: fc.constantFrom('approve' as const, 'deny' as const, 'output' as const, 'expired' as const),
+  }),
+  fc.record({
+    kind: fc.constant('step-completed' as const),
+    finishReason: fc.constant('stop' as const),
+    usage: fc.constant(NO_USAGE),
+    context: fc.constantFrom(null, { used: 1, usable: 2 }),
+  }),
+  fc.record({
+    kind: fc.constant('ended' as const),
+    end: fc.constantFrom(
+      { status: 'completed', finishReason: 'aborted' } as const,
+      { status: 'cancelled' } as const,
+      { status: 'requires_action' } as const,
+      { status: 'incomplete', reason: 'max_steps' } as const,
+      { status: 'parked', after: 'failed' } as const,
+      { status: 'failed', error: { code: 'auth', message: 'no' } } as const,
+    ),
+    state: fc.constant(STATE),
+  }),
+) as fc.Arbitrary<RunUpdate>;
+
+/** The client throws at a delta or an end of what it has not seen begin. */
+function expectInOrder(frame: UIMessageChunk, open: Set<string>): void {
+  if (frame.type === 'reset-step') open.clear();
+  if (frame.type === 'text-start' || frame.type === 'reasoning-start') open.add(frame.id);
+  if (frame.type === 'text-delta' || frame.type === 'reasoning-delta') expect(open).toContain(frame.id);
+  if (frame.type === 'text-end' || frame.type === 'reasoning-end') expect(open.delete(frame.id)).toBe(true);
+}
+
+const chunksOf = (frames: readonly UiFrame[]): UIMessageChunk[] =>
+  frames.flatMap((frame) => ('comment' in frame ? [] : [frame]));
+
+describe('a UI message stream', () => {
+  test('is one that the client takes, whatever happens in the run', async () => {
+    const { validate } = asSchema(uiMessageChunkSchema);
+    await fc.assert(
+      fc.asyncProperty(fc.array(update), fc.boolean(), async (updates, showsCompaction) => {
+        const open = new Set<string>();
+        const frames = [startChunk(OPTIONS), ...write(updates, { ...OPTIONS, showsCompaction })];
+        for (const frame of frames) if ('comment' in frame) expect(frame.comment).not.toContain('\n');
+        for (const chunk of chunksOf(frames)) {
+          expect(await validate?.(JSON.parse(JSON.stringify(chunk)))).toMatchObject({ success: true });
+          expectInOrder(chunk, open);
+        }
+      }),
+    );
+  });
+
+  test('joins deltas of one kind to one part, and has all their characters', () => {
+    const delta = fc.record({
+      kind: fc.constant('delta' as const),
+      type: fc.constantFrom('text' as const, 'reasoning' as const),
+      text: fc.string({ minLength: 1 }),
+    });
+    fc.assert(
+      fc.property(fc.array(delta), (deltas) => {
+        const frames = chunksOf(write([...deltas, { kind: 'answer-ended' }]));
+        const told = frames.flatMap((frame) => ('delta' in frame ? [frame.delta] : [])).join('');
+        expect(told).toBe(deltas.map(({ text }) => text).join(''));
+        const changes = deltas.filter(({ type }, at) => deltas[at - 1]?.type !== type).length;
+        expect(frames.filter(({ type }) => type.endsWith('-start'))).toHaveLength(changes);
+        expect(frames.filter(({ type }) => type.endsWith('-end'))).toHaveLength(changes);
+      }),
+    );
+  });
+
+  test('asks for approvals, and answers only those that the client was asked for', () => {
+    const action = { id: 'call_a', messageId: 'msg_1', toolName: 'deploy', args: {} };
+    const asked: RunUpdate = {
+      kind: 'asked',
+      calls: [
+        { ...action, kind: 'approval' },
+        { ...action, id: 'call_b', kind: 'output' },
+      ],
+    };
+    const answered = (id: string, answer: 'approve' | 'deny'): RunUpdate => ({ kind: 'answered', id, answer });
+    expect(write([asked, answered('call_a', 'approve'), answered('call_b', 'deny')])).toEqual([
+      { type: 'tool-approval-request', approvalId: 'call_a', toolCallId: 'call_a' },
+      { type: 'tool-approval-response', approvalId: 'call_a', approved: true },
+    ]);
+    expect(write([answered('call_c', 'deny')], { ...OPTIONS, approvals: ['call_c'] } as never)).toEqual([
+      { type: 'tool-approval-response', approvalId: 'call_c', approved: false },
+    ]);
+  });
+
+  test('notes a compaction in a comment, or shows it', () => {
+    const updates: RunUpdate[] = [
+      { kind: 'compacting', tokensBefore: 900 },
+      { kind: 'compacted', tokensBefore: 900, tokensAfter: 300 },
+    ];
+    expect(write(updates)).toEqual([
+      { comment: 'compacting tokensBefore=900' },
+      { comment: 'compacted tokensBefore=900 tokensAfter=300' },
+    ]);
+    expect(write(updates, { ...OPTIONS, showsCompaction: true })).toMatchObject([
+      { type: 'data-compaction', transient: true, data: { text: '⚙️ Compacting…', tokensBefore: 900 } },
+      { type: 'data-compaction', transient: true, data: { text: '✅ Compacted: 900 → 300 tokens', tokensAfter: 300 } },
+    ]);
+  });
+});

@@ -1,0 +1,70 @@
+import { AbstractChat, type ChatInit, type ChatState, DefaultChatTransport, type UIMessage } from 'ai';
+import type { Agent } from '../../src/agents/agent.ts';
+import { agentSchema } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { startApi } from '../../src/runtime/api-server.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { availableBackends } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+/** The hooks of the UI frameworks keep this in their own reactive state. */
+class PlainState implements ChatState<UIMessage> {
+  status: ChatState<UIMessage>['status'] = 'ready';
+  error: Error | undefined = undefined;
+  messages: UIMessage[];
+  constructor(messages: UIMessage[]) {
+    this.messages = messages;
+  }
+  pushMessage = (message: UIMessage): void => void this.messages.push(message);
+  popMessage = (): void => void this.messages.pop();
+  replaceMessage = (index: number, message: UIMessage): void => void this.messages.splice(index, 1, message);
+  snapshot = <T>(thing: T): T => structuredClone(thing);
+}
+
+/** What `useChat` is without React. */
+export class PlainChat extends AbstractChat<UIMessage> {
+  constructor({ messages = [], ...init }: ChatInit<UIMessage>) {
+    super({ ...init, state: new PlainState(messages) });
+  }
+}
+
+export type ChatService = AsyncDisposable &
+  Readonly<{
+    service: TestService;
+    url: string;
+    chat: (id: string, init?: ChatInit<UIMessage> & Readonly<{ body?: object }>) => PlainChat;
+  }>;
+
+/** Service, worker and API, with one agent whose model is scripted by its own name. */
+export async function startChatService(
+  agents: readonly Partial<Agent>[],
+  tools: readonly Tool[] = [],
+): Promise<ChatService> {
+  await using stack = new AsyncDisposableStack();
+  const [backend = 'postgres'] = availableBackends();
+  const service = stack.use(await startTestService({ backend, tools }));
+  await service.startWorker();
+  const defined = agents.map((agent) => agentSchema.parse({ model: `simulated/${agent.name}`, ...agent }));
+  const { url } = stack.use(await startApi({ ...service.deps, agents: createCatalogue(defined) }));
+  const owned = stack.move();
+  return {
+    service,
+    url,
+    chat(id, { body, ...init } = {}) {
+      const transport = new DefaultChatTransport<UIMessage>({ api: `${url}/api/chat`, ...(body && { body }) });
+      return new PlainChat({ id, transport, ...init });
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The text of the newest message. */
+export const textOf = (message: UIMessage | undefined): string =>
+  (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('|');
+
+export const typesOf = (message: UIMessage | undefined): string[] => (message?.parts ?? []).map(({ type }) => type);
+
+/** Resolves once the chat has nothing under way. */
+export const settled = (chat: PlainChat): Promise<true> =>
+  eventually(async () => chat.status === 'ready' || chat.status === 'error', 'the chat is ready');
