@@ -23,6 +23,7 @@ export function createBeginStep(db: Db): BeginStep {
       model: name,
       provider: 'anthropic',
       modelId: name,
+      protocol: 'anthropic-messages' as const,
       endpoint: 'bench',
       providerOptions: () => ({}),
     }),

@@ -68,6 +68,7 @@ function openaiResponses(
     model: openai.responses(modelId),
     provider,
     modelId,
+    protocol: 'openai-responses',
     endpoint: baseURL ?? DEFAULT_ENDPOINT,
     providerOptions: (sessionId) => ({
       openai: { store: false, promptCacheKey: sessionId, reasoningSummary: 'auto', ...toJsonOptions(extra) },
@@ -81,6 +82,7 @@ function openaiChat(provider: string, apiKey: string, baseURL: string): Provider
     model: openai.chat(modelId),
     provider,
     modelId,
+    protocol: 'openai-chat',
     endpoint: baseURL,
     // The protocol has no calls that the provider runs itself.
     providerTools: false,
@@ -103,6 +105,7 @@ function anthropicMessages(
     model: anthropic.messages(modelId),
     provider,
     modelId,
+    protocol: 'anthropic-messages',
     endpoint: baseURL ?? DEFAULT_ENDPOINT,
     providerTools: false,
     cacheBreakpoints: true,

@@ -127,8 +127,14 @@ export type SentMessage = Readonly<{
  */
 export type Delivery = 'steer' | 'followup' | 'interrupt' | 'reject';
 
-/** What a user says. */
-export type UserPart = Readonly<{ type: 'text'; text: string }>;
+type NamedFile = Readonly<{ type: 'file' | 'image'; mediaType?: string; filename?: string }>;
+
+/** What a user says, and files with it: an uploaded blob, base64, or a data or http(s) URL. */
+export type UserPart =
+  | Readonly<{ type: 'text'; text: string }>
+  | (NamedFile & Readonly<{ blobId: string }>)
+  | (NamedFile & Readonly<{ data: string }>)
+  | (NamedFile & Readonly<{ url: string }>);
 
 type ProviderMetadata = Readonly<Record<string, Readonly<Record<string, Json>>>>;
 type FromProvider = Readonly<{ providerMetadata?: ProviderMetadata }>;
@@ -143,9 +149,13 @@ export type ToolCallState =
   | 'denied'
   | 'unknown';
 
+/** A file as it is stored: `url` is `@blob:` and the id of a blob, or an http(s) URL. */
+type StoredFile = Readonly<{ type: 'file'; mediaType: string; filename?: string; url: string; sizeBytes?: number }>;
+
 /** The outcome of a tool call as the model is shown it. */
 export type ToolOutput =
   | Readonly<{ type: 'text'; value: string }>
+  | Readonly<{ type: 'content'; value: readonly (Readonly<{ type: 'text'; text: string }> | StoredFile)[] }>
   | Readonly<{ type: 'json'; value: Json }>
   | Readonly<{ type: 'error-text'; value: string }>
   | Readonly<{ type: 'execution-denied'; reason?: string }>;
@@ -168,10 +178,12 @@ export type ToolPart = FromProvider &
 
 export type TextPart = FromProvider & Readonly<{ type: 'text'; text: string }>;
 
+export type FilePart = FromProvider & StoredFile;
+
 type AnyPart =
   | TextPart
   | (FromProvider & Readonly<{ type: 'reasoning'; text: string }>)
-  | (FromProvider & Readonly<{ type: 'file'; mediaType: string; filename?: string; url: string }>)
+  | FilePart
   | (FromProvider & Readonly<{ type: 'source'; sourceId: string; url?: string; title?: string; mediaType?: string }>)
   | Readonly<{ type: 'step-start' }>
   | Readonly<{ type: 'compaction'; text: string }>;

@@ -1,5 +1,6 @@
 import type {
   Delivery,
+  FilePart,
   IncompleteReason,
   Json,
   RequiredAction,
@@ -63,7 +64,7 @@ export type EventData = Readonly<{
     messageId: string;
     seq: number;
     role: 'user' | 'assistant';
-    parts: readonly TextPart[];
+    parts: readonly (TextPart | FilePart)[];
   }>;
   'context:compressed': Readonly<{
     originalTokens: number;

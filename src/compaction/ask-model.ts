@@ -10,7 +10,7 @@ import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
-import type { ModelPrompt } from '../step/model-prompt.ts';
+import { leaveToProvider, type ModelPrompt } from '../step/model-prompt.ts';
 import { inModelSpan, type TracedRequest } from '../step/model-span.ts';
 import { toUsage } from '../step/response-parts.ts';
 import { comesFromModel } from '../step/stream-processor.ts';
@@ -103,6 +103,7 @@ async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchd
     const result = streamText({
       model: resolved.model,
       ...prompt,
+      experimental_download: leaveToProvider,
       ...(tools.length === 0 ? {} : { tools: toSdkTools(tools), ...toolChoiceFor(resolved) }),
       maxRetries: 0,
       temperature: TEMPERATURE,

@@ -30,13 +30,13 @@ export type Asked = Readonly<
  */
 export async function askUntilValid(
   work: CompactionWork,
-  requestOf: (reminder: SummaryFault | null) => ModelRequest | null,
+  requestOf: (reminder: SummaryFault | null) => Promise<ModelRequest | null> | ModelRequest | null,
   validate: (answer: SummaryAnswer) => SummaryFault | null,
   attempts = 2,
 ): Promise<Asked | null> {
   let reminder: SummaryFault | null = null;
   for (let left = attempts; ; left--) {
-    const request = requestOf(reminder);
+    const request = await requestOf(reminder);
     if (request === null) return null;
     const judged = judge(work, await askModel(work, request), validate);
     if (!('again' in judged)) return judged;

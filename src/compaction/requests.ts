@@ -8,6 +8,7 @@ import { SUMMARIZER_INSTRUCTIONS } from '../domain/context/summary-request.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import { promptFor } from '../step/model-prompt.ts';
+import { readMedia } from '../store/media.ts';
 import type { ModelRequest } from './ask-model.ts';
 import { type CompactionWork, countReal } from './work.ts';
 
@@ -24,20 +25,21 @@ const INPUT_SHARE = 0.95;
  * The request that the session's own model was sent before, up to where the tail begins, and an order at its end: the
  * provider's cache serves it. Null where another model summarizes, or where it does not fit.
  */
-export function prefixRequest(
+export async function prefixRequest(
   work: CompactionWork,
   plan: CompactPlan,
   order: string,
   answerTokens: number,
-): ModelRequest | null {
-  const { resolved, ruler, scope, tools, view } = work;
+): Promise<ModelRequest | null> {
+  const { deps, resolved, ruler, scope, tools, view } = work;
   if (ruler.policy.compaction.model !== SAME_MODEL) return null;
   const before = plan.previousSummary === null ? [] : view.slice(0, 1);
-  const sent = [...before, ...plan.head, userMessage(order, plan.uptoSeq + 1)];
+  const { view: sent } = ruler.show([...before, ...plan.head, userMessage(order, plan.uptoSeq + 1)]);
   const maxOutputTokens = maxOutputOf(work, ruler, answerTokens);
   const { total } = ruler.measure(sent, { ...scope.contextState, anchor: null });
   if (total > inputRoom(ruler, maxOutputTokens)) return null;
-  const prompt = promptFor(resolved, ruler.model, scope.agent.instructions, sent);
+  const media = await readMedia(deps.db, scope.sessionId, sent);
+  const prompt = promptFor(resolved, ruler.model, scope.agent.instructions, sent, media);
   return { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
 }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Agent } from '../agents/agent.ts';
 import { findModel, type ModelEntry, UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
 import { createRuler, type Ruler } from '../domain/context/ruler.ts';
+import { mediaSupportOf } from '../domain/context/shown-media.ts';
 import { estimateText, guardCounter, type TokenCounter } from '../domain/context/tokens.ts';
 import { type Json, jsonSchema } from '../domain/message.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
@@ -34,6 +35,7 @@ export async function rulerOf(
     instructions: agent.instructions,
     tools: tools.map((tool) => ({ name: tool.name, description: tool.description, inputSchema: schemaOf(tool) })),
     count,
+    media: mediaSupportOf(resolved.protocol, entry.mediaTypes),
   });
   return { ruler, prior };
 }
@@ -49,7 +51,12 @@ export async function offeredTools(
 }
 
 /** The simulator stands in for a model of today where nobody says otherwise. */
-const SIMULATED_MODEL: ModelEntry = { ...UNKNOWN_MODEL, contextWindow: 200_000, maxOutput: 32_000 };
+const SIMULATED_MODEL: ModelEntry = {
+  ...UNKNOWN_MODEL,
+  contextWindow: 200_000,
+  maxOutput: 32_000,
+  mediaTypes: ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf'],
+};
 
 const undescribed = ({ provider }: ResolvedModel): ModelEntry =>
   provider.startsWith('simulated') ? SIMULATED_MODEL : UNKNOWN_MODEL;

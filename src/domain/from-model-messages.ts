@@ -128,7 +128,13 @@ function answer(batch: readonly ToolPart[], result: ImportedResult, dropped: Dro
   if (result.providerOptions !== undefined) call.resultProviderMetadata = result.providerOptions;
 }
 
-const STATE_OF = { text: 'completed', json: 'completed', 'error-text': 'error', 'execution-denied': 'denied' } as const;
+const STATE_OF = {
+  text: 'completed',
+  json: 'completed',
+  content: 'completed',
+  'error-text': 'error',
+  'execution-denied': 'denied',
+} as const;
 
 function outputOf(output: ImportedOutput, dropped: Dropped): ToolOutput {
   switch (output.type) {

@@ -20,8 +20,10 @@ const filePartSchema = z.strictObject({
   type: z.literal('file'),
   mediaType: z.string(),
   filename: z.string().optional(),
-  /** A data URL, an http(s) URL or a `@blob:` reference. */
+  /** A data URL (never in storage), an http(s) URL or a `@blob:` reference. */
   url: z.string(),
+  /** Of a file that is kept as a blob. */
+  sizeBytes: z.number().int().positive().optional(),
   ...metadata,
 });
 const sourcePartSchema = z.strictObject({
@@ -35,10 +37,18 @@ const sourcePartSchema = z.strictObject({
 const stepStartPartSchema = z.strictObject({ type: z.literal('step-start') });
 const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
 
+/** A piece of an output that is more than text: its files are named as those of messages are. */
+const outputItemSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text'), text: z.string() }),
+  filePartSchema.omit({ providerMetadata: true }),
+]);
+export type OutputItem = z.infer<typeof outputItemSchema>;
+
 const toolOutputOf = (json: z.ZodType<Json>) =>
   z.discriminatedUnion('type', [
     z.strictObject({ type: z.literal('text'), value: z.string() }),
     z.strictObject({ type: z.literal('json'), value: json }),
+    z.strictObject({ type: z.literal('content'), value: z.array(outputItemSchema).min(1) }),
     z.strictObject({ type: z.literal('error-text'), value: z.string() }),
     z.strictObject({ type: z.literal('execution-denied'), reason: z.string().optional() }),
   ]);
@@ -105,7 +115,7 @@ export type ToolPart = z.infer<typeof toolPartSchema>;
 export type FilePart = z.infer<typeof filePartSchema>;
 
 /** What a user message may be made of. */
-export const userPartSchema = z.discriminatedUnion('type', [textPartSchema]);
+export const userPartSchema = z.discriminatedUnion('type', [textPartSchema, filePartSchema]);
 export type UserPart = z.infer<typeof userPartSchema>;
 
 export const MESSAGE_ROLES = ['user', 'assistant'] as const;

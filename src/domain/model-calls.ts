@@ -1,6 +1,7 @@
 import type { Json, ToolPart } from './message.ts';
+import { fileForModel, type MediaContents } from './model-files.ts';
 import { isBlank, NO_OUTPUT, UNNAMED_TOOL } from './model-frames.ts';
-import type { ModelToolOutput } from './model-message.ts';
+import type { ModelFilePart, ModelTextPart, ModelToolOutput } from './model-message.ts';
 import { UNKNOWN_OUTCOME } from './required-action.ts';
 
 /** OpenAI: call ids of at most 64 characters, names likewise. Anthropic: ids of this alphabet only, names likewise. */
@@ -46,8 +47,8 @@ const WITHOUT_OUTCOME = {
   unknown: UNKNOWN_OUTCOME,
 } as const;
 
-/** What the model reads as the result of a call, whatever became of it. Never empty. */
-export function outputForModel(part: ToolPart): ModelToolOutput {
+/** What the model is shown as the result of a call, whatever became of it. Never empty. */
+export function outputForModel(part: ToolPart, media?: MediaContents): ModelToolOutput {
   switch (part.state) {
     case 'pending':
     case 'awaiting_approval':
@@ -56,16 +57,26 @@ export function outputForModel(part: ToolPart): ModelToolOutput {
     case 'unknown':
       return { type: 'error-text', value: WITHOUT_OUTCOME[part.state] };
     case 'completed':
-      return withContent(part.output ?? { type: 'text', value: '' });
+      return withContent(part.output ?? { type: 'text', value: '' }, media);
     case 'error':
-      return withContent(part.output ?? { type: 'error-text', value: 'The call failed.' });
+      return withContent(part.output ?? { type: 'error-text', value: 'The call failed.' }, media);
     case 'denied':
-      return withContent(part.output ?? { type: 'execution-denied' });
+      return withContent(part.output ?? { type: 'execution-denied' }, media);
   }
 }
 
-function withContent(output: NonNullable<ToolPart['output']>): ModelToolOutput {
+function withContent(output: NonNullable<ToolPart['output']>, media: MediaContents | undefined): ModelToolOutput {
   switch (output.type) {
+    case 'content': {
+      const items = output.value.flatMap((item): (ModelTextPart | ModelFilePart)[] => {
+        if (item.type === 'text') return isBlank(item.text) ? [] : [item];
+        return [fileForModel(item, media)];
+      });
+      // Where nothing but text is left it is sent as such: chat completions know no other result.
+      if (items.some(({ type }) => type === 'file')) return { type: 'content', value: items };
+      const text = items.flatMap((item) => (item.type === 'text' ? [item.text] : [])).join('\n');
+      return { type: 'text', value: text === '' ? NO_OUTPUT : text };
+    }
     case 'json':
       return { type: 'json', value: output.value };
     case 'execution-denied': {

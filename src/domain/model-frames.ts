@@ -51,5 +51,11 @@ export function strippedFileNotice(mediaType: string, filename: string | undefin
   return `[Attached ${mediaType}: ${name}, no longer shown]`;
 }
 
+/** Names a file of a tool's output where only text is read. */
+export function fileNotice(file: Readonly<{ mediaType: string; filename?: string | undefined; url: string }>): string {
+  const where = file.url.startsWith('data:') ? '' : `, ${file.url}`;
+  return `[${file.mediaType}${file.filename === undefined ? '' : ` ${file.filename}`}${where}]`;
+}
+
 /** True for text that providers refuse as empty content. */
 export const isBlank = (text: string): boolean => text.trim() === '';

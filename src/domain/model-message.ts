@@ -41,5 +41,6 @@ export type ModelToolResultPart = WithOptions & {
 export type ModelToolOutput =
   | { type: 'text'; value: string }
   | { type: 'json'; value: Json }
+  | { type: 'content'; value: (Omit<ModelTextPart, 'providerOptions'> | Omit<ModelFilePart, 'providerOptions'>)[] }
   | { type: 'error-text'; value: string }
   | { type: 'execution-denied'; reason?: string };

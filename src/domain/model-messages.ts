@@ -1,7 +1,7 @@
 import { shownParts } from './context/shown-parts.ts';
 import type { Part, ProviderMetadata, ToolPart, ViewMessage } from './message.ts';
 import { type CallIds, createCallIds, outputForModel, wireInput, wireToolName } from './model-calls.ts';
-import { fileForModel } from './model-files.ts';
+import { fileForModel, type MediaContents } from './model-files.ts';
 import { CONTINUE_NOTICE, EMPTY_MESSAGE, frameSummary, isBlank, START_NOTICE } from './model-frames.ts';
 import type {
   ModelAssistantPart,
@@ -22,6 +22,8 @@ export type ToModelOptions = Readonly<{
    * ordinary calls. Default true.
    */
   providerTools?: boolean;
+  /** The bytes of the files that the view refers to as blobs; a notice stands for what is missing here. */
+  media?: MediaContents | undefined;
 }>;
 
 /**
@@ -45,10 +47,11 @@ export function toModelMessages(view: readonly ViewMessage[], options: ToModelOp
   for (const message of view) {
     const isOwn = message.model === options.model;
     if (message.role === 'user') {
-      appendUser(messages, userContent(shownParts(message), isOwn));
+      appendUser(messages, userContent(shownParts(message), isOwn, options.media));
       continue;
     }
-    const step = stepContent(message, { callIds, isOwn, providerTools: isOwn && options.providerTools !== false });
+    const providerTools = isOwn && options.providerTools !== false;
+    const step = stepContent(message, { callIds, isOwn, providerTools, media: options.media });
     appendUser(messages, summaries(message.parts));
     appendStep(messages, step);
   }
@@ -75,10 +78,10 @@ function appendStep(messages: ModelMessage[], { content, results }: Step): void 
   if (results.length > 0) messages.push({ role: 'tool', content: results });
 }
 
-function userContent(parts: readonly Part[], isOwn: boolean): ModelUserPart[] {
+function userContent(parts: readonly Part[], isOwn: boolean, media: MediaContents | undefined): ModelUserPart[] {
   const content = parts.flatMap((part): ModelUserPart[] => {
     if (part.type === 'text') return isBlank(part.text) ? [] : [textForModel(part, isOwn)];
-    if (part.type === 'file') return [{ ...fileForModel(part), ...optionsFor(part.providerMetadata, isOwn) }];
+    if (part.type === 'file') return [{ ...fileForModel(part, media), ...optionsFor(part.providerMetadata, isOwn) }];
     return part.type === 'compaction' ? summaries([part]) : [];
   });
   return content.length > 0 ? content : [{ type: 'text', text: EMPTY_MESSAGE }];
@@ -102,13 +105,18 @@ function optionsFor(metadata: ProviderMetadata | undefined, isOwn: boolean): { p
 }
 
 type Step = Readonly<{ content: ModelAssistantPart[]; results: ModelToolResultPart[] }>;
-type StepOptions = Readonly<{ callIds: CallIds; isOwn: boolean; providerTools: boolean }>;
+type StepOptions = Readonly<{
+  callIds: CallIds;
+  isOwn: boolean;
+  providerTools: boolean;
+  media: MediaContents | undefined;
+}>;
 
 /**
  * Calls come last, in their order: text between a call and its result breaks the pairing for some providers. A reasoning
  * item moves with the part after it, and goes when that part is not sent.
  */
-function stepContent(message: ViewMessage, { callIds, isOwn, providerTools }: StepOptions): Step {
+function stepContent(message: ViewMessage, { callIds, isOwn, providerTools, media }: StepOptions): Step {
   const body: ModelAssistantPart[] = [];
   const calls: ModelAssistantPart[] = [];
   const results: ModelToolResultPart[] = [];
@@ -129,7 +137,7 @@ function stepContent(message: ViewMessage, { callIds, isOwn, providerTools }: St
     } else if (part.type === 'text' && !isBlank(part.text)) {
       place(body, textForModel(part, isOwn));
     } else if (part.type === 'tool') {
-      const shown = callForModel(part, callIds(part.toolCallId, message.seq, index), isOwn);
+      const shown = callForModel(part, callIds(part.toolCallId, message.seq, index), isOwn, media);
       if (providerTools && isProviderResult(part)) {
         place(body, { ...shown.call, providerExecuted: true }, shown.result);
       } else {
@@ -152,6 +160,7 @@ function callForModel(
   part: ToolPart,
   toolCallId: string,
   isOwn: boolean,
+  media: MediaContents | undefined,
 ): { call: ModelToolCallPart; result: ModelToolResultPart } {
   const toolName = wireToolName(part.toolName);
   return {
@@ -166,7 +175,7 @@ function callForModel(
       type: 'tool-result',
       toolCallId,
       toolName,
-      output: outputForModel(part),
+      output: outputForModel(part, media),
       ...optionsFor(part.resultProviderMetadata, isOwn),
     },
   };

@@ -1,26 +1,81 @@
 import { z } from '@hono/zod-openapi';
+import { formatId } from '../domain/ids.ts';
+import { bareMediaType } from '../domain/media-type.ts';
 import type { UserPart } from '../domain/message.ts';
-import { MAX_MESSAGE_CHARS } from '../domain/tunables.ts';
-import { textField } from './fields.ts';
+import { MAX_CONTENT_BODY_BYTES, MAX_MESSAGE_CHARS } from '../domain/tunables.ts';
+import { idField, textField } from './fields.ts';
 
 const MAX_PARTS = 256;
+const MAX_FILES = 32;
+const MAX_URL_CHARS = 8_192;
 
 /** Providers refuse a text without a visible character. */
 const messageText = textField(MAX_MESSAGE_CHARS).refine((text) => text.trim() !== '', { error: 'must not be blank' });
+
+const textPart = z.strictObject({ type: z.literal('text'), text: messageText });
+
+const url = z
+  .string()
+  .max(MAX_CONTENT_BODY_BYTES)
+  .refine((text) => /^data:/i.test(text) || (/^https?:\/\//i.test(text) && text.length <= MAX_URL_CHARS), {
+    error: 'must be a data URL, or an http(s) URL',
+  });
+
+/** Bytes of its own, or a blob, or what the provider fetches. */
+const filePart = z
+  .strictObject({
+    type: z.enum(['file', 'image']),
+    url: url.optional().openapi({ description: 'A data URL, or an http(s) URL that the provider fetches.' }),
+    data: z.base64().max(MAX_CONTENT_BODY_BYTES).optional().openapi({ description: 'Its bytes.' }),
+    blobId: idField('blob').optional(),
+    mediaType: textField(255)
+      .refine((text) => bareMediaType(text) !== null, { error: 'is not a media type' })
+      .optional()
+      .openapi({ description: 'What its first bytes say counts more. Needed with an http(s) URL.' }),
+    filename: textField(255).min(1).optional(),
+  })
+  .refine((part) => [part.url, part.data, part.blobId].filter((from) => from !== undefined).length === 1, {
+    error: 'needs exactly one of url, data and blobId',
+  })
+  .refine((part) => part.mediaType !== undefined || part.url === undefined || /^data:/i.test(part.url), {
+    path: ['mediaType'],
+    error: 'is needed with an http(s) URL',
+  });
+
+type FilePartBody = z.infer<typeof filePart>;
 
 /** What a user says: a text, or parts. */
 export const contentField = z.union([
   messageText,
   z
-    .array(z.discriminatedUnion('type', [z.strictObject({ type: z.literal('text'), text: messageText })]))
+    .array(z.discriminatedUnion('type', [textPart, filePart]))
     .min(1)
     .max(MAX_PARTS)
-    .refine((parts) => parts.reduce((sum, part) => sum + part.text.length, 0) <= MAX_MESSAGE_CHARS, {
+    .refine((parts) => charsOf(parts) <= MAX_MESSAGE_CHARS, {
       error: `at most ${MAX_MESSAGE_CHARS} characters altogether`,
+    })
+    .refine((parts) => parts.filter(({ type }) => type !== 'text').length <= MAX_FILES, {
+      error: `at most ${MAX_FILES} files`,
     }),
 ]);
 
-/** The parts of a content. */
+const charsOf = (parts: readonly (z.infer<typeof textPart> | FilePartBody)[]): number =>
+  parts.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0);
+
+/** The parts of a content. Files are named by URL: data, http(s) or `@blob:`. */
 export function toParts(content: z.infer<typeof contentField>): readonly UserPart[] {
-  return typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  if (typeof content === 'string') return [{ type: 'text', text: content }];
+  return content.map((part) => (part.type === 'text' ? part : toFilePart(part)));
+}
+
+function toFilePart({ url: given, data, blobId, mediaType, filename }: FilePartBody): UserPart {
+  const inline = given ?? `data:${mediaType ?? ''};base64,${data ?? ''}`;
+  const bare = mediaType === undefined ? null : bareMediaType(mediaType);
+  return {
+    type: 'file',
+    // Without a name the bytes tell.
+    mediaType: bare ?? '',
+    url: blobId === undefined ? inline : `@blob:${formatId('blob', blobId)}`,
+    ...(filename !== undefined && { filename }),
+  };
 }

@@ -38,7 +38,7 @@ async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMess
   const { agent, contextState, runKind } = scope;
   const resolved = deps.models(agent.model);
   const { ruler } = await rulerOf(deps, agent, resolved, await offeredTools(deps, agent, resolved));
-  return planPruneJob(ruler, contextState, view, runKind === 'task');
+  return planPruneJob(ruler, contextState, ruler.show(view).view, runKind === 'task');
 }
 
 /** A cancelled prune leaves the view as it was. */

@@ -7,6 +7,7 @@ import { formatId } from '../domain/ids.ts';
 import type { AskedCall } from '../domain/required-action.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
+import { keepAnswerFiles, readMedia } from '../store/media.ts';
 import { appendChunks, writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
 import { findAskedCalls } from './asked-calls.ts';
@@ -55,14 +56,18 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const preview = createTextPreview(answering);
   const writing: { promise: Promise<void> | null; asked: readonly AskedCall[] } = { promise: null, asked: [] };
   const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
-  const result = await inModelSpan(tracedRequest(answering, begun.view), async (span) => {
-    const called = await callModel(scope, resolved, begun.view, tools, limits, {
+  const { model, instructions } = scope.agent;
+  const media = await whileAway(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
+  const prompt = promptFor(resolved, model, instructions, context.view, media);
+  const result = await inModelSpan(tracedRequest(answering), async (span) => {
+    const called = await callModel(scope, resolved, prompt, tools, limits, {
       onText(type, partIndex, delta) {
         text.push(type, partIndex, delta);
         preview(type, delta);
         guard.heard(delta);
       },
       onToolInput: guard.heard,
+      keepFiles: (parts) => whileAway(scope.held, () => keepAnswerFiles(deps.db, scope.sessionId, parts)),
       async onResponse(response) {
         span.answered(tracedAnswer(response));
         await text.close();
@@ -102,8 +107,8 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
 }
 
-function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering, view: BegunStep['view']): TracedRequest {
-  const { resolved } = context;
+function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): TracedRequest {
+  const { resolved, view } = context;
   const { model, instructions, settings } = scope.agent;
   return {
     resolved,

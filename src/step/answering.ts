@@ -53,7 +53,14 @@ export function responseEvents({ messageId: id, context }: Answering, response: 
   const calls = response.parts.flatMap((part, index): NewEvent[] =>
     part.type === 'tool' ? callEvents(id, { index, part }) : [],
   );
-  return [{ type: 'llm:response', data: reasoning === '' ? answered : { ...answered, reasoning } }, ...calls];
+  const said: NewEvent = { type: 'llm:response', data: reasoning === '' ? answered : { ...answered, reasoning } };
+  return [...unsupportedEvents(context), said, ...calls];
+}
+
+/** What the model was not shown of the view: said once per step, with its answer. */
+function unsupportedEvents({ unsupported, ruler }: StepContext): NewEvent[] {
+  if (unsupported.length === 0) return [];
+  return [{ type: 'llm:unsupported-input', data: { model: ruler.model, mediaTypes: [...unsupported] } }];
 }
 
 /** A call, and its outcome where it came with the response: invalid, or run by the provider. */

@@ -1,14 +1,14 @@
 import { dynamicTool, isStepCount, jsonSchema, type LanguageModelCallEndEvent, streamText, type ToolSet } from 'ai';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
-import { FINISH_REASONS, type FinishReason, type Part, type ViewMessage } from '../domain/message.ts';
+import { FINISH_REASONS, type FinishReason, type Part } from '../domain/message.ts';
 import type { PlacedCall } from '../domain/required-action.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { ResolvedModel } from './model-port.ts';
-import { promptFor } from './model-prompt.ts';
+import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
 import { toParts, toUsage } from './response-parts.ts';
 import { createStreamProcessor, type StreamEnd } from './stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from './watchdog.ts';
@@ -28,6 +28,8 @@ export type ModelCallHooks = Readonly<{
   onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void;
   /** A piece of a call's input. */
   onToolInput: (text: string) => void;
+  /** The files of an answer become blobs before anything of it is written. */
+  keepFiles: (parts: readonly Part[]) => Promise<readonly Part[]>;
   /** The response is whole. No tool starts before this has resolved; if it rejects, none starts at all. */
   onResponse: (response: ModelResponse) => Promise<void>;
   /** Runs one call to its outcome. */
@@ -56,7 +58,7 @@ export type ModelCallResult = Readonly<{
 export async function callModel(
   scope: JobScope,
   resolved: ResolvedModel,
-  view: readonly ViewMessage[],
+  prompt: ModelPrompt,
   tools: readonly Tool[],
   limits: ModelCallLimits,
   hooks: ModelCallHooks,
@@ -72,7 +74,7 @@ export async function callModel(
     if (brokeOff(event)) return;
     try {
       const response = {
-        parts: toParts(event.content),
+        parts: await hooks.keepFiles(toParts(event.content)),
         finishReason: toFinishReason(event.finishReason),
         usage: toUsage(event.usage),
       };
@@ -86,7 +88,8 @@ export async function callModel(
   const { temperature } = scope.agent.settings;
   const result = streamText({
     model: resolved.model,
-    ...promptFor(resolved, scope.agent.model, scope.agent.instructions, view),
+    ...prompt,
+    experimental_download: leaveToProvider,
     tools: toSdkTools(tools, durable.promise, hooks.runCall),
     stopWhen: isStepCount(1),
     maxRetries: 0,
@@ -105,7 +108,7 @@ export async function callModel(
   return {
     end,
     response: answer.response,
-    partial: processor.partial(),
+    partial: await hooks.keepFiles(processor.partial()),
     rawFinishReason: processor.rawFinishReason(),
     firstChunkMs: watchdog.firstChunkMs(),
     durationMs: answer.durationMs ?? watchdog.elapsedMs(),

@@ -1,5 +1,6 @@
 import { learnedFromOverflow } from '../domain/context/overflow-limit.ts';
 import { type OverflowRemedy, planOverflow, withPending } from '../domain/context/overflow-plan.ts';
+import { hasFiles } from '../domain/context/shown-media.ts';
 import { toErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part } from '../domain/message.ts';
@@ -31,9 +32,7 @@ export async function endOverflow(
     remedy,
     numbers: failure.overflow,
     maxOutputTokens,
-    hasMedia: view.some(({ parts }) =>
-      parts.some((part) => part.type === 'file' && part.marks?.mediaStripped !== true),
-    ),
+    hasMedia: view.some(hasFiles),
     message: error.message.replace(/\.$/, ''),
   });
   if (plan.kind === 'helpless') return false;

@@ -1,4 +1,5 @@
 import type { LanguageModel } from 'ai';
+import type { ModelProtocol } from '../domain/context/shown-media.ts';
 import type { ProviderMetadata } from '../domain/message.ts';
 
 /** A model that can be called, with what its provider must be told in every request. */
@@ -6,6 +7,8 @@ export type ResolvedModel = Readonly<{
   model: LanguageModel;
   provider: string;
   modelId: string;
+  /** In which it is asked: not every one carries every media type everywhere. */
+  protocol: ModelProtocol;
   /** Where requests go: the same model may be served with other limits elsewhere. */
   endpoint: string;
   /** False where the API knows no calls that the provider runs itself, or none are offered. Default true. */

@@ -1,6 +1,7 @@
 import type { Instructions, ModelMessage } from 'ai';
 import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../domain/cache-breakpoints.ts';
 import type { ViewMessage } from '../domain/message.ts';
+import type { MediaContents } from '../domain/model-files.ts';
 import { toModelMessages } from '../domain/model-messages.ts';
 import type { ResolvedModel } from './model-port.ts';
 
@@ -9,6 +10,7 @@ export type ModelPrompt = Readonly<{ instructions?: Instructions; messages: Mode
 
 /**
  * The prompt of a request, in the form that its provider takes and caches.
+ * @param media the files that the view refers to as blobs; a notice stands for what is not there
  * @param model `provider/model` that the request goes to: only what it wrote itself keeps its reasoning
  */
 export function promptFor(
@@ -16,10 +18,17 @@ export function promptFor(
   model: string,
   instructions: string,
   view: readonly ViewMessage[],
+  media?: MediaContents,
 ): ModelPrompt {
-  const messages = toModelMessages(view, { model, providerTools });
+  const messages = toModelMessages(view, { model, providerTools, media });
   if (!cacheBreakpoints) return { ...(instructions !== '' && { instructions }), messages };
   // Tools come before the instructions in a prompt, so this mark covers them too.
   const marked = { role: 'system' as const, content: instructions, providerOptions: CACHE_BREAKPOINT };
   return { ...(instructions !== '' && { instructions: marked }), messages: withCacheBreakpoints(messages) };
 }
+
+/**
+ * The SDK would fetch what a provider does not fetch from a URL by itself: a worker reaches more than whoever named the
+ * URL may, so that it fetches nothing.
+ */
+export const leaveToProvider = async (files: readonly unknown[]): Promise<null[]> => files.map(() => null);

@@ -2,10 +2,12 @@ import {
   afterResult,
   capText,
   countAnyLength,
+  fitFiles,
   type OutputCap,
   outputCapOf,
   outputText,
   type ToolBatch,
+  textBeside,
   withText,
 } from '../domain/context/output-cap.ts';
 import { outputRef } from '../domain/context/output-ref.ts';
@@ -61,12 +63,14 @@ export function createOutputLimiter(
       batch = batchOf(parts, count);
     },
     isShownWhole,
-    async limit(index, output, tool) {
-      const text = outputText(output);
+    async limit(index, whole, tool) {
+      const text = textBeside(whole);
       const hint = isShownWhole(text, tool) ? '' : await hintOf(index, tool);
       // From here on nothing is awaited: the next result that comes in sees what this one has taken.
-      const shown = capText(text, capFor(tool), count, hint);
-      batch = afterResult(batch, shown.tokens);
+      const cap = capFor(tool);
+      const shown = capText(text, cap, count, hint);
+      const { output, tokens } = fitFiles(whole, cap, count);
+      batch = afterResult(batch, shown.tokens + tokens);
       if (!shown.truncated) return { output };
       const originalTokens = countAnyLength(text, count);
       const cut = tool?.paged === true ? { originalTokens } : { originalTokens, blob: textBlob(deps.newId(), text) };
@@ -75,9 +79,13 @@ export function createOutputLimiter(
   };
 }
 
+const NO_CAP: OutputCap = { tokens: Number.POSITIVE_INFINITY, chars: Number.POSITIVE_INFINITY };
+
 function batchOf(parts: readonly Part[], count: TokenCounter): ToolBatch {
   const calls = parts.filter((part) => part.type === 'tool').filter((part) => part.providerExecuted !== true);
   const settled = calls.filter((call) => isSettledCall(call.state));
-  const shown = settled.map(({ output }) => (output === undefined ? 0 : count(outputText(output))));
+  const shown = settled.map(({ output }) =>
+    output === undefined ? 0 : count(outputText(output)) + fitFiles(output, NO_CAP, count).tokens,
+  );
   return { openCalls: calls.length - settled.length, usedTokens: shown.reduce((sum, tokens) => sum + tokens, 0) };
 }

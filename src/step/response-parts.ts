@@ -94,7 +94,12 @@ export function settleProviderCall(
  * @throws TypeError when it has no JSON form, such as a circular object
  */
 export function toToolOutput(value: unknown): ToolOutput {
-  return typeof value === 'string' ? { type: 'text', value } : { type: 'json', value: toJsonValue(value) };
+  return typeof value === 'string' ? { type: 'text', value } : toJsonOutput(value);
+}
+
+/** Any value as JSON. @throws TypeError when it has no JSON form */
+export function toJsonOutput(value: unknown): ToolOutput {
+  return { type: 'json', value: toJsonValue(value) };
 }
 
 /** An error in the form that the model is shown: its message only. Whatever was thrown, this never throws. */

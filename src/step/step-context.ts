@@ -16,9 +16,11 @@ import type { ResolvedModel } from './model-port.ts';
 /** A step that has begun: its message is open, the inbox is drained. */
 export type BegunStep = Readonly<{ messageId: string; messageSeq: number; view: readonly ViewMessage[] }>;
 
-/** What a step knows of its context before it asks the model. */
+/** What a step knows of its context before it asks the model. Its view is the one that the model is shown. */
 export type StepContext = BegunStep &
   Readonly<{
+    /** Media types of files that the model can not be shown. */
+    unsupported: readonly string[];
     resolved: ResolvedModel;
     tools: readonly Tool[];
     ruler: Ruler;
@@ -43,19 +45,32 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     pauseLeftMs(deps.db, resolved),
   ]);
   const state = scope.contextState;
-  const measurement = ruler.measure(begun.view, state);
+  const { view, unsupported } = ruler.show(begun.view);
+  const measurement = ruler.measure(view, state);
   const decision = decideContext(
     ruler,
     measurement,
     state,
-    () => isPrunable(ruler, begun.view, state, measurement.total),
+    () => isPrunable(ruler, view, state, measurement.total),
     mostOutputTokens(scope),
   );
   if (decision.kind === 'proceed') {
     const { total: tokens, isAnchored } = measurement;
     deps.log('debug', { event: 'context_measured', ...logFields(scope), tokens, isAnchored });
   }
-  return { ...begun, resolved, tools, ruler, prior, measurement, decision, modelKey: modelKey(resolved), pausedMs };
+  return {
+    ...begun,
+    view,
+    unsupported,
+    resolved,
+    tools,
+    ruler,
+    prior,
+    measurement,
+    decision,
+    modelKey: modelKey(resolved),
+    pausedMs,
+  };
 }
 
 /** Whether a prune of this view, which measures so many tokens, is worth its while. */

@@ -1,7 +1,7 @@
 import { callResultEvent } from '../domain/call-events.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { Part, ToolOutput } from '../domain/message.ts';
+import type { Part, ToolOutput, ToolPart } from '../domain/message.ts';
 import { type CallOutcome, outcomeOf, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, GIVEN_UP, type GivenCall } from '../domain/settlement.ts';
 import { callKeyOf, type ToolCallState } from '../domain/tool-call.ts';
@@ -9,9 +9,11 @@ import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../domain/tunables
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
+import { keepOutputFiles } from '../store/media.ts';
 import { type CallMove, moveCall } from '../store/step-writes.ts';
 import { sanitizeOutput } from '../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../tools/tool.ts';
+import { toContentOutput, toOutput } from './content-output.ts';
 import type { StepDeps } from './deps.ts';
 import { inToolSpan } from './model-span.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
@@ -82,8 +84,10 @@ export function createToolRunner(
     if (moved.outcome === 'moved' && moved.eventSeq !== null) deps.bus.announce(scope.sessionId, moved.eventSeq);
     return moved.outcome;
   };
-  const finish = async (call: PlacedCall, from: ToolCallState, outcome: CallOutcome): Promise<ToolOutput> => {
+  const finish = async (call: PlacedCall, from: ToolCallState, made: CallOutcome): Promise<ToolOutput> => {
     const { index, part } = call;
+    const output = await whileAway(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output));
+    const outcome = { ...made, output };
     const events = [callResultEvent(messageId, call, outcome)];
     const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
     await commit({ messageId, index, from: [from], to: outcome.state, ...shown, events });
@@ -184,7 +188,7 @@ async function execute(
       runId: formatId('run', scope.runId),
       isShownWhole: (text) => limiter.isShownWhole(text, tool),
     });
-    outcome = { state: 'completed', output: sanitizeOutput(toToolOutput(await untilGivenUp(work, signal))) };
+    outcome = await outcomeOfResult(tool, call.part, await untilGivenUp(work, signal));
   } catch (error) {
     const timedOut = timeout.signal.aborted && !scope.held.signal.aborted && !(error instanceof ToolGivenUp);
     const failure = timedOut ? new Error(`${tool.name} did not finish within its time.`) : error;
@@ -198,6 +202,16 @@ async function execute(
     durationMs: Math.round(performance.now() - startedAtMs),
   });
   return outcome;
+}
+
+/** What the model is shown of what a tool has returned. @throws what the tool's own `toModelOutput` throws */
+async function outcomeOfResult(tool: ServerTool, part: ToolPart, output: unknown): Promise<CallOutcome> {
+  const { toolCallId, input } = part;
+  const shown =
+    tool.toModelOutput === undefined
+      ? (toContentOutput(output) ?? toToolOutput(output))
+      : toOutput(await tool.toModelOutput({ toolCallId, input, output }));
+  return { state: shown.type === 'error-text' ? 'error' : 'completed', output: sanitizeOutput(shown) };
 }
 
 class ToolGivenUp extends Error {

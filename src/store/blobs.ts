@@ -45,23 +45,56 @@ export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob): Pro
   return row;
 }
 
+/** A blob that is there already. */
+export type KnownBlob = Readonly<{ id: string; sha256: Buffer; mediaType: string; bytes?: undefined }>;
+
+/** A blob of the tenant by its id, as far as it takes to refer to it; null when the tenant has none. */
+export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): Promise<KnownBlob | null> {
+  const row = await db
+    .selectFrom('blobs')
+    .select(['id', 'sha256', 'media_type as mediaType'])
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  return row ?? null;
+}
+
 /**
  * Keeps blobs that a session refers to from now on, in the order of their hashes, in which everybody locks them.
  * @returns what is known of each, in the order in which they were given
+ * @throws BatonError `not_found` for a known one that was collected meanwhile
  */
-export async function attachBlobs(db: Db | Tx, sessionId: string, blobs: readonly NewBlob[]): Promise<BlobInfo[]> {
+export async function attachBlobs(
+  db: Db | Tx,
+  sessionId: string,
+  blobs: readonly (NewBlob | KnownBlob)[],
+): Promise<BlobInfo[]> {
   if (blobs.length === 0) return [];
   return inTransaction(db, async (tx) => {
     const session = await tx.selectFrom('sessions').select('tenant_id').where('id', '=', sessionId).executeTakeFirst();
     if (session === undefined) throw new BatonError('fenced', 'the session is gone');
-    const kept = new Map<NewBlob, BlobInfo>();
+    const kept = new Map<NewBlob | KnownBlob, BlobInfo>();
     for (const blob of blobs.toSorted((a, b) => a.sha256.compare(b.sha256))) {
-      const info = await putBlob(tx, session.tenant_id, blob);
+      const { tenant_id: tenantId } = session;
+      const info = blob.bytes === undefined ? await lockBlob(tx, tenantId, blob.id) : await putBlob(tx, tenantId, blob);
       await referTo(tx, session.tenant_id, sessionId, info.id);
       kept.set(blob, info);
     }
     return blobs.flatMap((blob) => kept.get(blob) ?? []);
   });
+}
+
+/** No collection can take it any more. */
+async function lockBlob(tx: Tx, tenantId: string, id: string): Promise<BlobInfo> {
+  const row = await tx
+    .selectFrom('blobs')
+    .select(['id', 'media_type as mediaType', 'size_bytes as sizeBytes', 'created_at as createdAt'])
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (row === undefined) throw new BatonError('not_found', `blob ${formatId('blob', id)} does not exist`);
+  return row;
 }
 
 async function referTo(tx: Tx, tenantId: string, sessionId: string, blobId: string): Promise<void> {

@@ -11,6 +11,7 @@ import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
+import { keepUserFiles } from './media.ts';
 import { refuseOverQuota, type TenantQuota } from './quota.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
 import { startRun } from './start-run.ts';
@@ -19,6 +20,7 @@ export type NewInboxMessage = Readonly<{
   tenantId: string;
   sessionId: string;
   messageId: string;
+  /** Files by data URL, http(s) URL or `@blob:` reference; stored as blobs. */
   content: readonly UserPart[];
   /** How it is taken up where a run is at work. Default `steer`. */
   delivery?: RequestedDelivery;
@@ -51,7 +53,7 @@ export type AcceptedMessage = Readonly<{
  * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it up. Sent
  * again with the same id it changes nothing and gives the answer of now.
  * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `conflict` (the id is taken),
- *   `quota_exceeded`
+ *   `quota_exceeded`, `invalid_request` (a file that is none)
  */
 export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
   return inTransaction(db, (tx) => accept(tx, message));
@@ -73,10 +75,11 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
   const active = session.active_run_id === null ? null : await stateOf(tx, session.active_run_id);
   const requested = message.delivery ?? 'steer';
   const place = placeMessage(requested, active);
-  const stored = { ...message, delivery: storedDelivery(requested) };
   if (place === 'refuse') {
     throw new BatonError('session_busy', `session ${formatId('session', session.id)} is at work`);
   }
+  const content = await keepUserFiles(tx, message, message.content);
+  const stored = { ...message, content, delivery: storedDelivery(requested) };
   if (active === null || place === 'start') return startWith(tx, session, stored);
   if (place === 'join') return enqueue(tx, session, stored, active.id, active);
   // The message after the cancel: what comes later than a cancel is not parked by it.

@@ -9,6 +9,7 @@ import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.
 import { appendEvents } from './events.ts';
 import { promiseRun } from './inbox.ts';
 import { toJson } from './json.ts';
+import { keepUserFiles } from './media.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
 import { startRequested, startRun } from './start-run.ts';
 
@@ -38,7 +39,7 @@ type WaitingRef = Readonly<{ tenantId: string; sessionId: string; messageId: str
  * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. Returns the
  * session's last event.
  * @param freshRunId for the run after the active one, should the message now wait for it
- * @throws BatonError `not_found`; `conflict` when it was taken up already
+ * @throws BatonError `not_found`; `conflict` when it was taken up already; `invalid_request` for a file that is none
  */
 export async function changeWaiting(
   db: Db,
@@ -50,13 +51,14 @@ export async function changeWaiting(
     const session = await lockSession(tx, ref.tenantId, ref.sessionId);
     const item = await waitingItem(tx, ref);
     const delivery = change.delivery ?? item.delivery;
+    const content = change.content === undefined ? undefined : await keepUserFiles(tx, ref, change.content);
     const runId = delivery === item.delivery ? item.run_id : await runFor(tx, session, delivery, item.run_id);
     if (runId === null && session.active_run_id !== null) await promiseRun(tx, session, freshRunId);
     await tx
       .updateTable('inbox')
       .set({
         delivery,
-        ...(change.content !== undefined && { content: toJson(change.content) }),
+        ...(content !== undefined && { content: toJson(content) }),
         run_id: runId,
       })
       .where('id', '=', ref.messageId)

@@ -30,6 +30,7 @@ const toolSchema = z.looseObject({
   readOnly: z.boolean().optional(),
   needsApproval: z.custom<Tool['needsApproval']>(isBooleanOrFunction, 'true, false or a function').optional(),
   onUnknown: z.enum(['report', 'ask']).optional(),
+  toModelOutput: z.custom<Tool['toModelOutput']>(isFunction, 'a function').optional(),
   timeoutMs: z.number().int().positive().optional(),
   maxOutputChars: z.number().int().positive().optional(),
 });

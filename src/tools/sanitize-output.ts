@@ -1,4 +1,4 @@
-import type { Json, ToolOutput } from '../domain/message.ts';
+import type { Json, OutputItem, ToolOutput } from '../domain/message.ts';
 import { sanitizeText } from './sanitize-text.ts';
 
 /** Looked at to tell whether a text is none. */
@@ -14,10 +14,16 @@ const MIN_UNPRINTABLE_SHARE = 0.1;
  */
 export function sanitizeOutput(output: ToolOutput): ToolOutput {
   if (output.type === 'json') return { type: 'json', value: sanitizeJson(output.value) };
+  if (output.type === 'content') return { type: output.type, value: output.value.map(sanitizeItem) };
   if (output.type === 'execution-denied') {
     return output.reason === undefined ? output : { ...output, reason: sanitizeText(output.reason) };
   }
   return { ...output, value: toShownText(output.value) };
+}
+
+function sanitizeItem(item: OutputItem): OutputItem {
+  if (item.type === 'text') return { type: item.type, text: toShownText(item.text) };
+  return { ...item, ...(item.filename !== undefined && { filename: sanitizeText(item.filename) }) };
 }
 
 function sanitizeJson(value: Json): Json {

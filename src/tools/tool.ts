@@ -15,7 +15,8 @@ export type ToolContext = Readonly<{
 }>;
 
 /**
- * A tool that an agent can call. `execute` returns a string or any JSON value; a throw becomes an error result that the
+ * A tool that an agent can call. `execute` returns a string, any JSON value, or `{ type: 'content', value: [...] }` with
+ * texts and files in the AI SDK's form; a throw becomes an error result that the
  * model reads (its message only), never a failed run. Without `execute` it is the client's: the run waits until the client
  * gives the output.
  */
@@ -24,6 +25,11 @@ export type Tool = Readonly<{
   description: string;
   inputSchema: z.ZodType | JsonSchema;
   execute?: (input: unknown, context: ToolContext) => Promise<unknown>;
+  /**
+   * What the model is shown of a result, in the AI SDK's form (`ToolResultOutput`): `text`, `json`, `error-text`,
+   * `error-json`, or `content` of texts and files. Default: a string as text, content as it is, anything else as JSON.
+   */
+  toModelOutput?: (result: Readonly<{ toolCallId: string; input: unknown; output: unknown }>) => unknown;
   /**
    * Whether somebody has to approve a call before it runs: the run waits for that. A check that throws or does not
    * answer counts as yes.

@@ -52,15 +52,18 @@ describe('a session with MCP servers', () => {
     ]);
     const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
     const calls = messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
+    const url = expect.stringMatching(/^@blob:blob_/);
+    const image = { type: 'file', mediaType: 'image/png', url, sizeBytes: expect.any(Number) };
     expect(calls.map(({ state, output }) => [state, output])).toEqual([
       [
         'completed',
         { type: 'text', value: expect.stringMatching(/characters cut out: read them with read_tool_output/) },
       ],
-      ['completed', { type: 'text', value: expect.stringContaining('[image/png, ') }],
+      ['completed', { type: 'content', value: [expect.anything(), image, expect.anything()] }],
       ['error', { type: 'error-text', value: expect.stringContaining('Input validation error') }],
     ]);
     expect(service.simulator.requests.flatMap(({ violations }) => violations)).toEqual([]);
+    expect(service.simulator.requests[1]?.rawBody).toMatch(/"image_url":"data:image\/png;base64,iVBORw0KGgo/);
   });
 
   it('is not created while a server is down, and its creation can be repeated; its answer is kept for the same key', async () => {

@@ -57,6 +57,11 @@ const reply =
   (response) =>
     response.writeHead(status, { 'content-type': contentType }).end(body);
 
+const IMAGE = {
+  type: 'content',
+  value: [{ type: 'file', mediaType: 'image/png', data: { type: 'data', data: 'AAEC' } }],
+};
+
 describe('an HTTP tool', () => {
   it('sends input and ids, with the call key as idempotency key, and signed', async () => {
     const result = await callWith(reply(200, 'application/json; charset=utf-8', '{"hits":[1]}'), {
@@ -85,7 +90,8 @@ describe('an HTTP tool', () => {
     ['text', 200, 'text/plain', 'found', 'found'],
     ['nothing', 204, '', '', ''],
     ['JSON that is none', 200, 'application/json', '{', '{'],
-    ['an image', 200, 'image/png', Buffer.alloc(12), '[image/png, 12 bytes, not shown]'],
+    ['an image', 200, 'image/png', Buffer.from('AAEC', 'base64'), IMAGE],
+    ['an archive', 200, 'application/zip', Buffer.alloc(12), '[application/zip, 12 bytes, not shown]'],
     ['problem JSON', 200, 'application/problem+json', '{"a":1}', { a: 1 }],
   ])('returns %s', async (_what, status, contentType, body, result) => {
     expect(await callWith(reply(status, contentType, body))).toEqual(result);

@@ -77,7 +77,14 @@ describe.each(TRANSPORTS)('the reference server over %s', (_transport, serve) =>
     const weather = await fixture.call(agent, 'all__get-structured-content', { location: 'Chicago' });
     expect(weather).toEqual({ temperature: 36, conditions: 'Light rain / drizzle', humidity: 82 });
     const image = await fixture.call(agent, 'all__get-tiny-image');
-    expect(image).toMatch(/^Here's the image you requested:\n\[image\/png, \d{4} bytes, not shown\]\nThe image above/);
+    expect(image).toMatchObject({
+      type: 'content',
+      value: [
+        { type: 'text', text: "Here's the image you requested:" },
+        { type: 'file', mediaType: 'image/png', data: { type: 'data', data: expect.stringMatching(/^iVBORw0KGgo/) } },
+        { type: 'text', text: expect.stringMatching(/^The image above/) },
+      ],
+    });
     const link = await fixture.call(agent, 'all__get-resource-reference', { resourceType: 'Text', resourceId: 1 });
     expect(link).toMatch(/\[resource demo:\/\/resource.*\]\nResource 1/);
     await expect(fixture.call(agent, 'all__get-sum', { a: 'one' })).rejects.toThrow(/Input validation error/);

@@ -3,17 +3,23 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hashOfTools, isIncluded, nameForModel, type PinnedTool } from '../../src/agents/pinned-tools.ts';
 import { TOOL_NAME } from '../../src/agents/tool-sources.ts';
-import { toCallResult, toToolValue } from '../../src/tools/mcp/call-result.ts';
+import { toCallResult, toToolText, toToolValue } from '../../src/tools/mcp/call-result.ts';
 
 const text = (value: string) => ({ type: 'text' as const, text: value });
 const image = { type: 'image' as const, data: 'AAEC', mimeType: 'image/png' };
+const file = (mediaType: string, data: string) => ({ type: 'file', mediaType, data: { type: 'data', data } });
+const content = (...value: object[]) => ({ type: 'content', value });
 
 describe('the answer of a server', () => {
   it.each([
     ['text', { content: [text('a'), text('b')] }, 'a\nb'],
     ['nothing', { content: [] }, '[no output]'],
-    ['an image', { content: [text('a'), image] }, 'a\n[image/png, 3 bytes, not shown]'],
-    ['sound', { content: [{ type: 'audio', data: 'AA==', mimeType: 'audio/wav' }] }, '[audio/wav, 1 bytes, not shown]'],
+    ['an image', { content: [text('a'), image] }, content(text('a'), file('image/png', 'AAEC'))],
+    [
+      'sound',
+      { content: [{ type: 'audio', data: 'AA==', mimeType: 'audio/wav' }] },
+      content(file('audio/wav', 'AA==')),
+    ],
     [
       'a link',
       { content: [{ type: 'resource_link', uri: 'file:///a', name: 'a', mimeType: 'text/x', description: 'A file' }] },
@@ -27,7 +33,7 @@ describe('the answer of a server', () => {
     [
       'a resource of bytes',
       { content: [{ type: 'resource', resource: { uri: 'file:///a', blob: 'AAEC' } }] },
-      '[application/octet-stream file:///a, 3 bytes, not shown]',
+      content({ ...file('application/octet-stream', 'AAEC'), filename: 'file:///a' }),
     ],
     ['structured content alone', { content: [], structuredContent: { a: 1 } }, { a: 1 }],
     ['structured content and its JSON', { content: [text('{ "a": 1 }')], structuredContent: { a: 1 } }, { a: 1 }],
@@ -35,6 +41,11 @@ describe('the answer of a server', () => {
     ['both, when they differ', { content: [text('one')], structuredContent: { a: 1 } }, 'one\n{"a":1}'],
   ])('with %s', (_what, answer, value) => {
     expect(toToolValue(toCallResult(CallToolResultSchema.parse(answer)))).toEqual(value);
+  });
+
+  it('is text alone where it says what went wrong', () => {
+    const answer = toCallResult(CallToolResultSchema.parse({ content: [text('a'), image], isError: true }));
+    expect(toToolText(answer)).toBe('a\n[image/png, 3 bytes, not shown]');
   });
 
   it('keeps data as it came, for whoever can store it', () => {

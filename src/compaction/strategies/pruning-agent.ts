@@ -70,12 +70,12 @@ export const pruningAgent: Strategy = {
 const usableShare = ({ thresholds }: PlanBase): number => thresholds.usableTokens * USABLE_SHARE;
 
 /** Null where the old part is too large for one request. */
-function requestOf(
+async function requestOf(
   work: CompactionWork,
   plan: Plan,
   summarizer: Summarizer,
   reminder: SummaryFault | null,
-): ModelRequest | null {
+): Promise<ModelRequest | null> {
   const { instructions } = work.ruler.policy.compaction.options;
   const order = pruningOrderText({
     round: work.round,
@@ -83,7 +83,7 @@ function requestOf(
     instructions,
     reminder,
   });
-  const own = prefixRequest(work, plan, order, plan.bodyTokens);
+  const own = await prefixRequest(work, plan, order, plan.bodyTokens);
   if (own !== null) return own;
   const textOf = (transcript: string): string =>
     [

@@ -1,6 +1,7 @@
 import type { Part, ToolPart, ViewMessage, ViewPart } from '../message.ts';
 import { outputForModel } from '../model-calls.ts';
 import { isSettledCall } from '../tool-call.ts';
+import { outputText } from './output-cap.ts';
 import { shownParts } from './shown-parts.ts';
 
 /** Messages of a view without its summary, each with its tokens. One assistant message is one step, results included. */
@@ -103,7 +104,8 @@ function limitOf(
 
 /** What the model reads as the result of a call. */
 export function resultText(part: ToolPart): string {
+  if (part.output?.type === 'content') return outputText(part.output);
   const output = outputForModel(part);
-  if (output.type === 'json') return JSON.stringify(output.value);
+  if (output.type === 'json' || output.type === 'content') return JSON.stringify(output.value);
   return output.type === 'execution-denied' ? (output.reason ?? '') : output.value;
 }

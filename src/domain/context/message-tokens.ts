@@ -1,9 +1,9 @@
-import type { FilePart, Json, Part, ToolPart, ViewMessage } from '../message.ts';
+import type { Json, OutputItem, Part, ToolPart, ViewMessage } from '../message.ts';
 import { outputForModel, wireInput } from '../model-calls.ts';
-import { fileForModel } from '../model-files.ts';
 import { EMPTY_MESSAGE, frameSummary, isBlank } from '../model-frames.ts';
 import type { ModelAssistantPart, ModelReasoningPart } from '../model-message.ts';
 import { keepValidReasoning } from '../model-reasoning.ts';
+import { estimateFile } from './file-tokens.ts';
 import { shownParts } from './shown-parts.ts';
 import type { TokenCounter } from './tokens.ts';
 
@@ -38,13 +38,6 @@ const MESSAGE_FRAME_TOKENS = 4;
 const TOOL_CALL_FRAME_TOKENS = 36;
 const TOOL_RESULT_FRAME_TOKENS = 9;
 
-/** An image of about one megapixel or more: providers scale down to it. */
-const IMAGE_TOKENS = 1_500;
-/** A page of a PDF is sent as text and as image. */
-const PDF_PAGE_TOKENS = 2_000;
-const PDF_PAGE_BYTES = 50_000;
-/** Pages of a PDF that only the provider reads. */
-const PDF_PAGES_UNSEEN = 10;
 const BASE64_CHARS_PER_BYTE = 4 / 3;
 
 export type MessageTokensOptions = Readonly<{
@@ -109,7 +102,11 @@ export function estimateToolCall(part: ToolPart, count: TokenCounter): number {
 
 /** Estimated tokens of what the model reads as the result of a call. Marks are not read here either. */
 export function estimateToolResult(part: ToolPart, count: TokenCounter): number {
+  if (part.output?.type === 'content') {
+    return TOOL_RESULT_FRAME_TOKENS + part.output.value.reduce((sum, item) => sum + estimateItem(item, count), 0);
+  }
   const output = outputForModel(part);
+  if (output.type === 'content') return TOOL_RESULT_FRAME_TOKENS;
   if (output.type === 'json') return TOOL_RESULT_FRAME_TOKENS + countJson(output.value, count);
   const text = output.type === 'execution-denied' ? (output.reason ?? output.type) : output.value;
   return TOOL_RESULT_FRAME_TOKENS + count(text);
@@ -117,16 +114,8 @@ export function estimateToolResult(part: ToolPart, count: TokenCounter): number 
 
 const countJson = (value: Json, count: TokenCounter): number => count(JSON.stringify(value));
 
-function estimateFile(part: FilePart, count: TokenCounter): number {
-  const sent = fileForModel(part);
-  const isBlob = part.url.startsWith('@blob:');
-  if (sent.type === 'text' && !isBlob) return count(sent.text);
-  const mediaType = part.mediaType.toLowerCase();
-  if (mediaType.startsWith('image/')) return IMAGE_TOKENS;
-  if (sent.type === 'text' && mediaType !== 'application/pdf') return count(sent.text);
-  const isInline = sent.type === 'file' && sent.data.type === 'data';
-  const bytes = part.url.length / BASE64_CHARS_PER_BYTE;
-  return PDF_PAGE_TOKENS * (isInline ? Math.ceil(bytes / PDF_PAGE_BYTES) : PDF_PAGES_UNSEEN);
+function estimateItem(item: OutputItem, count: TokenCounter): number {
+  return item.type === 'text' ? count(item.text) : estimateFile(item, count);
 }
 
 /** The reasoning of a message that goes back to the model. Signed, followed by what it led to, and the model's own. */

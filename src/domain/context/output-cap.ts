@@ -1,5 +1,7 @@
-import type { ToolOutput } from '../message.ts';
+import type { OutputItem, ToolOutput } from '../message.ts';
+import { fileNotice } from '../model-frames.ts';
 import { keepHeadAndTail } from '../truncate.ts';
+import { estimateFile } from './file-tokens.ts';
 import type { Thresholds } from './thresholds.ts';
 import type { TokenCounter } from './tokens.ts';
 
@@ -39,16 +41,51 @@ export function afterResult({ openCalls, usedTokens }: ToolBatch, tokens: number
   return { openCalls: Math.max(0, openCalls - 1), usedTokens: usedTokens + tokens };
 }
 
-/** The text of an output as the model reads it; what is not text is its JSON. */
+/** The text of an output as the model reads it; what is not text is its JSON, and files are named by a notice. */
 export function outputText(output: ToolOutput): string {
   if (output.type === 'execution-denied') return output.reason ?? '';
+  if (output.type === 'content') {
+    return output.value.map((item) => (item.type === 'text' ? item.text : fileNotice(item))).join('\n');
+  }
   return output.type === 'json' ? JSON.stringify(output.value) : output.value;
 }
 
-/** An output with another text. Cut JSON is text, not JSON. */
+/** The text of an output without a word on its files. */
+export function textBeside(output: ToolOutput): string {
+  if (output.type !== 'content') return outputText(output);
+  return output.value.flatMap((item) => (item.type === 'text' ? [item.text] : [])).join('\n');
+}
+
+/** An output with another text. Cut JSON is text, not JSON. Files stay, after the text. */
 export function withText(output: ToolOutput, text: string): ToolOutput {
   if (output.type === 'execution-denied') return { type: output.type, reason: text };
+  if (output.type === 'content') {
+    return {
+      type: output.type,
+      value: [{ type: 'text', text }, ...output.value.filter(({ type }) => type === 'file')],
+    };
+  }
   return { type: output.type === 'error-text' ? output.type : 'text', value: text };
+}
+
+export type FittedFiles = Readonly<{ output: ToolOutput; tokens: number }>;
+
+/**
+ * As many of an output's files as its cap allows, from the first on; the others are named. An output of a hundred
+ * screenshots would fill any window.
+ * @returns with the tokens of the files that stay
+ */
+export function fitFiles(output: ToolOutput, cap: OutputCap, count: TokenCounter): FittedFiles {
+  if (output.type !== 'content') return { output, tokens: 0 };
+  let tokens = 0;
+  const value = output.value.map((item): OutputItem => {
+    if (item.type === 'text') return item;
+    const own = estimateFile(item, count);
+    if (tokens + own > cap.tokens) return { type: 'text', text: `${fileNotice(item)} not shown: too much at once` };
+    tokens += own;
+    return item;
+  });
+  return { output: { type: 'content', value }, tokens };
 }
 
 /** A text within its cap. */

@@ -1,9 +1,10 @@
-import type { PartMarks, ToolPart, ViewMessage } from '../message.ts';
+import type { PartMarks, ToolPart, ViewMessage, ViewPart } from '../message.ts';
 import { fileForModel } from '../model-files.ts';
 import { isSettledCall } from '../tool-call.ts';
 import { estimateMessage, estimateToolCall, estimateToolResult, totalOf } from './message-tokens.ts';
 import { outputRef } from './output-ref.ts';
 import type { ContextPolicy } from './policy.ts';
+import { filesOfOutput } from './shown-media.ts';
 import { prunedCall, shownPart } from './shown-parts.ts';
 import type { Thresholds } from './thresholds.ts';
 import type { TokenCounter } from './tokens.ts';
@@ -206,15 +207,19 @@ export function planMediaStrip(input: Pick<PruneInput, 'view' | 'count' | 'ratio
   };
 }
 
+function isStrippable({ role }: ViewMessage, part: ViewPart): boolean {
+  if (role === 'assistant') return filesOfOutput(part).length > 0;
+  if (part.type !== 'file' || part.marks?.mediaStripped === true) return false;
+  // What cannot be sent is a text already.
+  return fileForModel(part).type === 'file' || part.url.startsWith('@blob:');
+}
+
 function filesOf(
   message: ViewMessage,
   { count, ratio }: Pick<PruneInput, 'count' | 'ratio'>,
 ): Readonly<{ mark: PlannedMark; savedTokens: number }>[] {
-  if (message.role !== 'user') return [];
   return message.parts.flatMap((part, index) => {
-    if (part.type !== 'file' || part.marks?.mediaStripped === true) return [];
-    // What cannot be sent is a text already.
-    if (fileForModel(part).type === 'text' && !part.url.startsWith('@blob:')) return [];
+    if (!isStrippable(message, part)) return [];
     const marked = { ...part, marks: { ...part.marks, mediaStripped: true as const } };
     const before = totalOf(estimateMessage({ ...message, parts: [part] }, count));
     const after = totalOf(estimateMessage({ ...message, parts: [marked] }, count));

@@ -4,6 +4,7 @@ import { applyLearned, type LearnedLimits, type ModelLimits, reserveOf, usableOf
 import { type Anchor, estimateOverhead, type Measurement, measure, type OverheadTokens } from './measure.ts';
 import { limitsOf, type ModelEntry, tierOf, UNKNOWN_MODEL } from './model-registry.ts';
 import type { ContextPolicy, StrategyName } from './policy.ts';
+import { type MediaSupport, type ShownMedia, showMedia } from './shown-media.ts';
 import type { ContextState } from './state.ts';
 import { type ThresholdShares, type Thresholds, thresholdsOf } from './thresholds.ts';
 import type { TokenCounter } from './tokens.ts';
@@ -30,6 +31,8 @@ export type RulerInput = Readonly<{
   instructions: string;
   tools: readonly Readonly<{ name: string; description: string; inputSchema: Json }>[];
   count: TokenCounter;
+  /** What the model can be shown beside text; absent: whatever the view has. */
+  media?: MediaSupport;
 }>;
 
 /** Measures views of one session for one model, and knows where the context layer acts on them. */
@@ -50,7 +53,9 @@ export type Ruler = Readonly<{
   anchorOf: (state: ContextState) => Anchor | null;
   /** Whether the last call was sent with other instructions or tools. */
   hasOtherOverhead: (state: ContextState) => boolean;
-  /** The tokens of the next request with this view. */
+  /** The view as this model can be shown it: see `showMedia`. */
+  show: (view: readonly ViewMessage[]) => ShownMedia;
+  /** The tokens of the next request with this view, as the model is shown it. */
   measure: (view: readonly ViewMessage[], state: ContextState) => Measurement;
   /** Tokens that the measure may be wrong by: kept free beside the answer. */
   marginOf: (measurement: Measurement, state: ContextState) => number;
@@ -77,6 +82,8 @@ export function createRuler(input: RulerInput): Ruler {
     billed !== null && billed !== allOverhead;
   const anchorOf = (state: ContextState): Anchor | null =>
     state.model === model && !hasOtherOverhead(state) ? state.anchor : null;
+  const show = (view: readonly ViewMessage[]): ShownMedia =>
+    input.media === undefined ? { view, unsupported: [] } : showMedia(view, input.media);
   return {
     model,
     entry,
@@ -89,8 +96,16 @@ export function createRuler(input: RulerInput): Ruler {
     ratioOf: ratio,
     anchorOf,
     hasOtherOverhead,
+    show,
     measure: (view, state) => {
-      return measure({ view, model, overheadTokens, anchor: anchorOf(state), ratio: ratio(state), count });
+      return measure({
+        view: show(view).view,
+        model,
+        overheadTokens,
+        anchor: anchorOf(state),
+        ratio: ratio(state),
+        count,
+      });
     },
     marginOf: ({ total, isAnchored }, state) => {
       const isSure = isAnchored && isCalibrated(calibrationOf(state));

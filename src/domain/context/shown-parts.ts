@@ -2,6 +2,7 @@ import type { FilePart, Json, Part, ToolOutput, ToolPart, ViewMessage, ViewPart 
 import { CLEARED_INPUT, clearedOutput, shortenedOutput, strippedFileNotice } from '../model-frames.ts';
 import { isSettledCall } from '../tool-call.ts';
 import { keepHeadAndTail } from '../truncate.ts';
+import { textBeside, withText } from './output-cap.ts';
 import { outputRef } from './output-ref.ts';
 
 /** Longer texts of a pruned call's input are cleared. Paths, ids and short commands stay: they say what was done. */
@@ -24,7 +25,16 @@ export function shownPart({ role, seq }: Pick<ViewMessage, 'role' | 'seq'>, view
   if (part.type === 'file') return marks.mediaStripped && role === 'user' ? strippedFile(part) : part;
   if (part.type !== 'tool' || !isSettledCall(part.state)) return part;
   if (marks.pruned) return prunedCall(part, outputRef(seq, index));
-  return marks.viewLimitChars === undefined ? part : shortenedCall(part, marks.viewLimitChars, outputRef(seq, index));
+  const kept = marks.mediaStripped ? withoutFiles(part) : part;
+  return marks.viewLimitChars === undefined ? kept : shortenedCall(kept, marks.viewLimitChars, outputRef(seq, index));
+}
+
+function withoutFiles(part: ToolPart): ToolPart {
+  if (part.output?.type !== 'content') return part;
+  const value = part.output.value.map((item) =>
+    item.type === 'file' ? { type: 'text' as const, text: strippedFileNotice(item.mediaType, item.filename) } : item,
+  );
+  return { ...part, output: { type: 'content', value } };
 }
 
 const strippedFile = ({ mediaType, filename }: FilePart): Part => ({
@@ -57,11 +67,8 @@ function withoutLongTexts(value: Json): Json {
 function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {
   const { output } = part;
   if (output === undefined || output.type === 'execution-denied') return part;
-  const text = output.type === 'json' ? JSON.stringify(output.value) : output.value;
-  const shown = shortened(text, maxChars, shortenedOutput(ref));
-  return shown === null
-    ? part
-    : { ...part, output: { type: output.type === 'error-text' ? output.type : 'text', value: shown } };
+  const shown = shortened(textBeside(output), maxChars, shortenedOutput(ref));
+  return shown === null ? part : { ...part, output: withText(output, shown) };
 }
 
 /** Null where nothing would be gained. */

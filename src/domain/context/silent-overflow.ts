@@ -3,6 +3,7 @@ import type { OverflowClass } from '../provider-overflow-rules.ts';
 import type { Usage } from '../usage.ts';
 import { type Anchor, coveredTokens, estimateAfter } from './measure.ts';
 import type { OverflowNumbers } from './overflow-limit.ts';
+import { hasFiles } from './shown-media.ts';
 
 /** A whole answer, and what was expected of its request. */
 export type AnsweredRequest = Readonly<{
@@ -109,9 +110,9 @@ export function certainOf(view: readonly ViewMessage[], anchor: Anchor | null, m
   return { acceptedTokens: anchor.usage.inputTokens, leastTokens };
 }
 
-/** Whether an image or a file came after the message `seq`. */
+/** Whether an image or a file came after the model call that wrote the message `seq`, results of its calls included. */
 export function hasMediaAfter(view: readonly ViewMessage[], seq: number): boolean {
-  return view.some((message) => message.seq > seq && message.parts.some((part) => part.type === 'file'));
+  return view.some((message) => message.seq >= seq && hasFiles(message));
 }
 
 function countWords(text: string): number {

@@ -1,5 +1,6 @@
 import type { HttpToolConfig } from '../../agents/tool-sources.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { bareMediaType, SNIFFED_MEDIA_TYPES } from '../../domain/media-type.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import { mediaNotice } from '../media-notice.ts';
 import type { ServerTool, ToolContext } from '../tool.ts';
@@ -81,6 +82,8 @@ function toResult(response: GuardedResponse): unknown {
       `The endpoint refused the call with HTTP ${status}${said === '' ? '' : `: ${said}`}`,
     );
   }
+  const mediaType = bareMediaType(contentType);
+  if (!isCut && mediaType !== null && SNIFFED_MEDIA_TYPES.has(mediaType)) return fileOf(mediaType, body);
   if (isCut) return `${textOf(response)}\n[the answer was cut after ${body.length} bytes]`;
   if (!JSON_TYPES.test(contentType)) return textOf(response);
   try {
@@ -88,6 +91,12 @@ function toResult(response: GuardedResponse): unknown {
   } catch {
     return body.toString();
   }
+}
+
+/** An image or a PDF is shown as what it is, to a model that takes it. */
+function fileOf(mediaType: string, body: Buffer): unknown {
+  const data = { type: 'data', data: body.toString('base64') };
+  return { type: 'content', value: [{ type: 'file', mediaType, data }] };
 }
 
 function textOf({ contentType, body }: GuardedResponse): string {

@@ -59,9 +59,23 @@ function wraps(structured: Json, text: string): boolean {
   return values.length === 1 && values[0] === text;
 }
 
-/** The result as a tool returns it: JSON where it is nothing else, otherwise text with notices for media. Pure. */
-export function toToolValue({ parts, structured }: CallResult): Json {
+/** The result as a tool returns it: JSON where it is nothing else, content where it has files, otherwise text. Pure. */
+export function toToolValue(result: CallResult): Json {
+  const { parts, structured } = result;
   if (parts.length === 0) return structured ?? '[no output]';
+  if (parts.every(({ type }) => type === 'text')) return toToolText(result);
+  const value = parts.map((part): Json => {
+    if (part.type === 'text') return { type: 'text', text: part.text };
+    const { mediaType, base64, uri } = part;
+    const data = { type: 'data', data: base64 };
+    return { type: 'file', mediaType, data, ...(uri !== undefined && { filename: uri }) };
+  });
+  const json = structured === undefined ? [] : [{ type: 'text', text: JSON.stringify(structured) }];
+  return { type: 'content', value: [...value, ...json] };
+}
+
+/** The result as text alone, with notices for its files: what an error is told as. Pure. */
+export function toToolText({ parts, structured }: CallResult): string {
   const texts = parts.map((part) => (part.type === 'text' ? part.text : fileNotice(part)));
   return [...texts, ...(structured === undefined ? [] : [JSON.stringify(structured)])].join('\n');
 }

@@ -3,7 +3,7 @@ import { hashOfTools, nameForModel, type PinnedTool } from '../../agents/pinned-
 import { BatonError } from '../../domain/errors.ts';
 import type { Log } from '../../runtime/log.ts';
 import type { Tool, ToolContext } from '../tool.ts';
-import { toCallResult, toToolValue } from './call-result.ts';
+import { toCallResult, toToolText, toToolValue } from './call-result.ts';
 import type { McpConnection } from './connection.ts';
 import { failureOf } from './failure.ts';
 
@@ -27,8 +27,7 @@ export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool
       await checkStillOffered(options, pinned, context);
       const result = toCallResult(await callOnce(options, pinned, input, context, idempotent));
       if (!result.isError) return toToolValue(result);
-      const text = toToolValue(result);
-      throw new BatonError('invalid_request', typeof text === 'string' ? text : JSON.stringify(text));
+      throw new BatonError('invalid_request', toToolText(result) || '[no output]');
     },
   };
 }

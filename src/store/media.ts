@@ -1,0 +1,139 @@
+import { blobUrlsOf } from '../domain/context/shown-media.ts';
+import { BatonError } from '../domain/errors.ts';
+import { formatId, parseId } from '../domain/ids.ts';
+import { judgeMediaType } from '../domain/media-type.ts';
+import type { FilePart, OutputItem, Part, ToolOutput, UserPart, ViewMessage } from '../domain/message.ts';
+import type { MediaContents } from '../domain/model-files.ts';
+import { MAX_BLOB_BYTES } from '../domain/tunables.ts';
+import { newId } from '../runtime/new-id.ts';
+import { attachBlobs, type BlobInfo, bytesBlob, findBlobHash, type KnownBlob, type NewBlob } from './blobs.ts';
+import type { Db, Tx } from './database.ts';
+
+const BLOB_SCHEME = '@blob:';
+
+/** How a part or an output refers to a blob. */
+const blobUrl = (id: string): string => `${BLOB_SCHEME}${formatId('blob', id)}`;
+
+const parseBlobUrl = (url: string): string | null =>
+  url.startsWith(BLOB_SCHEME) ? parseId('blob', url.slice(BLOB_SCHEME.length)) : null;
+
+/** The bytes of the files that a view refers to, as base64; only of blobs that the session refers to. */
+export async function readMedia(db: Db, sessionId: string, view: readonly ViewMessage[]): Promise<MediaContents> {
+  const ids = [...blobUrlsOf(view)].flatMap((url) => parseBlobUrl(url) ?? []);
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('blobs')
+    .innerJoin('blob_refs', 'blob_refs.blob_id', 'blobs.id')
+    .select(['blobs.id', 'blobs.bytes'])
+    .where('blob_refs.session_id', '=', sessionId)
+    .where('blobs.id', 'in', ids)
+    .execute();
+  return new Map(
+    rows.flatMap(({ id, bytes }) => (bytes === null ? [] : [[blobUrl(id), bytes.toString('base64')] as const])),
+  );
+}
+
+/**
+ * The parts of a user's message as they are stored: the bytes of data URLs become blobs of the session, and what is named
+ * as a blob is looked up. An http(s) URL stays as it is: a provider fetches it, we never do.
+ * @throws BatonError `invalid_request` that names the part
+ */
+export async function keepUserFiles(
+  tx: Tx,
+  owner: Readonly<{ tenantId: string; sessionId: string }>,
+  content: readonly UserPart[],
+): Promise<UserPart[]> {
+  const located = await Promise.all(
+    content.map((part, index) => (part.type === 'file' ? locate(tx, owner.tenantId, part, index) : null)),
+  );
+  const infos = (
+    await attachBlobs(
+      tx,
+      owner.sessionId,
+      located.flatMap((blob) => blob ?? []),
+    )
+  ).values();
+  return content.map((part, index) => {
+    const info = located[index] == null ? undefined : infos.next().value;
+    if (part.type !== 'file' || info === undefined) return part;
+    // The same bytes may be known by another name; what they are here is what was said here.
+    const mediaType = located[index]?.mediaType ?? info.mediaType;
+    return { ...part, mediaType, ...keptAs(info) };
+  });
+}
+
+const keptAs = ({ id, sizeBytes }: BlobInfo): Pick<FilePart, 'url' | 'sizeBytes'> => ({ url: blobUrl(id), sizeBytes });
+
+type Located = (NewBlob | KnownBlob) & Readonly<{ mediaType: string }>;
+
+/** Null: it stays as it is. */
+async function locate(tx: Tx, tenantId: string, part: FilePart, index: number): Promise<Located | null> {
+  const refuse = (why: string): never => {
+    throw new BatonError('invalid_request', `content.${index}: ${why}`);
+  };
+  if (part.url.startsWith(BLOB_SCHEME)) {
+    const id = parseBlobUrl(part.url);
+    return (id === null ? null : await findBlobHash(tx, tenantId, id)) ?? refuse('there is no such blob');
+  }
+  if (/^https?:/i.test(part.url)) return URL.canParse(part.url) ? null : refuse('is not a URL');
+  const read = readDataUrl(part);
+  return 'refused' in read ? refuse(read.refused) : read;
+}
+
+type Named = Readonly<{ url: string; mediaType: string }>;
+
+const DATA_URL = /^data:([^,;]*)[^,]*?(;base64)?,(.*)$/is;
+
+/** The bytes of a data URL as a blob of the type that they have. */
+function readDataUrl({ url, mediaType }: Named): NewBlob | Readonly<{ refused: string }> {
+  const [, named = '', base64, data] = DATA_URL.exec(url) ?? [];
+  if (data === undefined) return { refused: 'must be a data URL, an http(s) URL or a blob' };
+  const bytes = base64 === undefined ? decodePercent(data) : decodeBase64(data);
+  if (bytes === null) return { refused: 'is not encoded as it says' };
+  if (bytes.length > MAX_BLOB_BYTES) return { refused: `is larger than ${MAX_BLOB_BYTES} bytes` };
+  const verdict = judgeMediaType(mediaType === '' ? named || undefined : mediaType, bytes);
+  return 'refused' in verdict ? verdict : bytesBlob(newId(), verdict.mediaType, bytes);
+}
+
+function decodeBase64(text: string): Buffer | null {
+  const compact = text.replaceAll(/\s/g, '');
+  return /^[A-Za-z0-9+/_-]*={0,2}$/.test(compact) ? Buffer.from(compact, 'base64') : null;
+}
+
+function decodePercent(text: string): Buffer | null {
+  try {
+    return Buffer.from(decodeURIComponent(text), 'utf8');
+  } catch {
+    return null;
+  }
+}
+
+/** An output as it is stored: the bytes of its files become blobs of the session. A file that is none is said to be. */
+export async function keepOutputFiles(db: Db, sessionId: string, output: ToolOutput): Promise<ToolOutput> {
+  if (output.type !== 'content') return output;
+  const value = await keepAll(db, sessionId, output.value, (text): OutputItem => ({ type: 'text', text }));
+  return { type: output.type, value };
+}
+
+/** The parts of an answer as they are stored. */
+export function keepAnswerFiles(db: Db, sessionId: string, parts: readonly Part[]): Promise<Part[]> {
+  return keepAll(db, sessionId, parts, (text): Part => ({ type: 'text', text }));
+}
+
+async function keepAll<Item extends OutputItem | Part>(
+  db: Db,
+  sessionId: string,
+  items: readonly Item[],
+  notice: (text: string) => Item,
+): Promise<Item[]> {
+  const read = items.map((item) => (item.type === 'file' && !/^https?:/i.test(item.url) ? readDataUrl(item) : null));
+  const blobs = read.flatMap((blob) => (blob === null || 'refused' in blob ? [] : [blob]));
+  const infos = (await attachBlobs(db, sessionId, blobs)).values();
+  return items.map((item, index) => {
+    const blob = read[index] ?? null;
+    if (blob === null || item.type !== 'file') return item;
+    if ('refused' in blob) return notice(`[${item.mediaType}, not shown: it ${blob.refused}]`);
+    const info = infos.next().value;
+    return info === undefined ? item : { ...item, mediaType: blob.mediaType, ...keptAs(info) };
+  });
+}
