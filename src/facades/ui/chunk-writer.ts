@@ -75,7 +75,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
           {
             type: 'steering-message',
             id: update.messageId,
-            parts: update.parts.map(({ text }) => ({ type: 'text', text })),
+            parts: update.parts.flatMap((part) => (part.type === 'text' ? [{ type: 'text', text: part.text }] : [])),
           },
         ];
       case 'step-completed':
