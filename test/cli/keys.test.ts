@@ -8,7 +8,8 @@ import { testDeps } from '../http/test-api.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 const keys = (databaseUrl: string, ...args: string[]) =>
-  runNode(['src/cli/keys.ts', ...args], { cwd: process.cwd(), environment: { DATABASE_URL: databaseUrl } }).ended;
+  runNode(['src/cli/baton.ts', 'keys', ...args], { cwd: process.cwd(), environment: { DATABASE_URL: databaseUrl } })
+    .ended;
 
 describe('npm run keys', () => {
   it('creates a key that works, shows its secret once, lists it and revokes it', async () => {
@@ -46,9 +47,11 @@ describe('npm run keys', () => {
   ])('refuses %j, says why and changes nothing', async (args, reason) => {
     await using database = await createTestDatabase();
     const { code, output } = await keys(database.connectionString, ...args);
-    expect(code).toBe(1);
     expect(output).toMatch(reason);
-    expect(output).toContain('npm run keys -- create');
+    // Only the database knows whether there is such a key.
+    const isKnownByDatabase = output.includes('does not exist');
+    expect(code).toBe(isKnownByDatabase ? 1 : 2);
+    if (!isKnownByDatabase) expect(output).toContain('baton keys create');
     expect(await listApiKeys(database.db)).toEqual([]);
   });
 });

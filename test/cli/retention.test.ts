@@ -6,7 +6,10 @@ import { runNode } from '../deploy/process.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 const retention = (databaseUrl: string, ...args: string[]) =>
-  runNode(['src/cli/retention.ts', ...args], { cwd: process.cwd(), environment: { DATABASE_URL: databaseUrl } }).ended;
+  runNode(['src/cli/baton.ts', 'retention', ...args], {
+    cwd: process.cwd(),
+    environment: { DATABASE_URL: databaseUrl },
+  }).ended;
 
 describe('npm run retention', () => {
   it('says what it would remove, and removes it when it is told to', async () => {
@@ -29,8 +32,8 @@ describe('npm run retention', () => {
     async (args) => {
       await using database = await createTestDatabase();
       const { code, output } = await retention(database.connectionString, ...args);
-      expect(code).toBe(1);
-      expect(output).toContain('npm run retention -- --older-than 30d');
+      expect(code).toBe(2);
+      expect(output).toContain('baton retention --older-than 30d');
     },
   );
 });

@@ -34,14 +34,14 @@ describe('the build', () => {
     await using built = await createEmptyDatabase();
     await using sources = await createEmptyDatabase();
     for (const [file, cwd, { connectionString }] of [
-      ['dist/src/cli/migrate.js', folder, built],
-      ['src/cli/migrate.ts', ROOT, sources],
+      ['dist/src/cli/baton.js', folder, built],
+      ['src/cli/baton.ts', ROOT, sources],
     ] as const) {
-      await using migrate = runNode([file], { cwd, environment: { DATABASE_URL: connectionString } });
+      await using migrate = runNode([file, 'migrate'], { cwd, environment: { DATABASE_URL: connectionString } });
       expect(await migrate.ended).toMatchObject({ code: 0, output: expect.stringContaining('Applied: ') });
     }
     expect(await dumpSchema(built.connectionString)).toBe(await dumpSchema(sources.connectionString));
-    await using again = runNode(['dist/src/cli/migrate.js'], {
+    await using again = runNode(['dist/src/cli/baton.js', 'migrate'], {
       cwd: folder,
       environment: { DATABASE_URL: sources.connectionString },
     });

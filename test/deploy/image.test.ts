@@ -60,14 +60,21 @@ describe('the image', () => {
   });
 
   it('holds neither tests nor the simulator nor development dependencies', async () => {
-    for (const left of ['test', 'src/simulator', 'src/cli/start.ts', 'node_modules/vitest', '.git']) {
+    for (const left of [
+      'test',
+      'src/simulator',
+      'src/cli/commands/dev.ts',
+      'src/cli/demo',
+      'node_modules/vitest',
+      '.git',
+    ]) {
       await expect(access(path.join(app, left)), left).rejects.toMatchObject({ code: 'ENOENT' });
     }
   });
 
   it('migrates an empty database', async () => {
     await using empty = await createEmptyDatabase();
-    await using migrate = runNode(['src/cli/migrate.ts'], {
+    await using migrate = runNode(['src/cli/baton.ts', 'migrate'], {
       cwd: app,
       environment: { DATABASE_URL: empty.connectionString },
     });

@@ -32,7 +32,7 @@ async function withService(work: (pasted: Pasted) => Promise<void>): Promise<voi
     BATON_DATA_DIR: path.join(folder, 'data'),
     BATON_WORKSPACE_DIR: folder,
   };
-  const child = spawn(process.execPath, ['src/cli/start.ts'], {
+  const child = spawn(process.execPath, ['src/cli/baton.ts', 'dev'], {
     cwd: ROOT,
     env: { ...environment, BATON_PORT: '0' },
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -42,7 +42,7 @@ async function withService(work: (pasted: Pasted) => Promise<void>): Promise<voi
     const url = await startedUrl(child);
     const run = async (block: string): Promise<string> => {
       const script = `set -o pipefail\n${block.replaceAll('localhost:4400', url.replace('http://', ''))}`;
-      const options = { cwd: ROOT, env: environment, maxBuffer: 10_000_000 };
+      const options = { cwd: ROOT, env: { ...environment, BATON_URL: url }, maxBuffer: 10_000_000 };
       // curl ends with a write error once sed has seen enough.
       const { stdout } = await promisify(execFile)('bash', ['-c', script], options).catch(
         (error: { stdout: string }) => error,
@@ -66,6 +66,16 @@ it('works when the three commands of the README are pasted: create, send, follow
     expect(stdout).toContain('"queued":false');
     expect(stdout).toContain('event: llm:tool-result');
     expect(stdout).toContain('event: run:completed');
+  }));
+
+it('works when the command line and the client of the README are pasted', () =>
+  withService(async ({ readme, run }) => {
+    const commands = /```sh\n(npm run -s baton[\s\S]*?)```/.exec(readme)?.[1] ?? '';
+    expect(await run(commands)).toMatch(/✓ completed after \d+ steps[\s\S]*ses_[0-9a-f]{32} {2}idle/);
+    const program = /```ts\n(import \{ createClient[\s\S]*?)```/.exec(readme)?.[1] ?? '';
+    const script = program.replace('http://127.0.0.1:4400', 'http://localhost:4400');
+    const shown = await run(`node --input-type=module-typescript <<'EOF'\n${script}EOF\n`);
+    expect(shown).toMatch(/errors[\s\S]*false completed\n$/);
   }));
 
 it('asks for a key once the commands under Access are pasted, beside the service that has the database', () =>

@@ -13,7 +13,7 @@ import { childEnvironment } from '../support/child-environment.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { redisUrlOf } from './replay-fixture.ts';
 
-const COMMAND = join(import.meta.dirname, '../../src/cli/replay.ts');
+const COMMAND = join(import.meta.dirname, '../../src/cli/baton.ts');
 const LINES = [
   { type: 'transcript', name: 'small', model: 'm' },
   { type: 'user', text: 'Look.' },
@@ -39,7 +39,7 @@ afterEach(() => rm(folder, { recursive: true }));
 /** Runs the command with its temporary files in `folder`. */
 async function run(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
   const env = childEnvironment({ TMPDIR: folder, ...environment });
-  const child = spawn(process.execPath, [COMMAND, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [COMMAND, 'replay', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { stdout, stderr, code };
 }

@@ -15,6 +15,14 @@ export function count(amount: number, noun: string): string {
 export const tokenChange = (before: number, after: number): string =>
   `${NUMBER.format(before)} → ${count(after, 'token')}`;
 
+const BAR_CELLS = 20;
+
+/** A share as a bar; one above 1 is full. */
+export function bar(share: number): string {
+  const full = Math.max(0, Math.min(BAR_CELLS, Math.round(share * BAR_CELLS)));
+  return `${'█'.repeat(full)}${'░'.repeat(BAR_CELLS - full)}`;
+}
+
 /** Milliseconds as "0.4 s". */
 export function seconds(durationMs: number): string {
   return `${(Math.max(0, durationMs) / 1000).toFixed(1)} s`;

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { processesIn, scratchDir } from '../../embedded/support.ts';
 import { childEnvironment } from '../../support/child-environment.ts';
 
-const DEMO = fileURLToPath(new URL('../../../src/cli/demo.ts', import.meta.url));
+const BATON = fileURLToPath(new URL('../../../src/cli/baton.ts', import.meta.url));
 
 export type DemoEnd = Readonly<{ exitCode: number | null; stdout: string; stderr: string }>;
 
@@ -44,7 +44,7 @@ export async function demoPlace(): Promise<DemoPlace> {
     BATON_DATA_DIR: dataDir,
   };
   const start: DemoPlace['start'] = (args, environment = {}) => {
-    const child = spawn(process.execPath, [DEMO, ...args], { cwd: path, env: { ...base, ...environment } });
+    const child = spawn(process.execPath, [BATON, 'demo', ...args], { cwd: path, env: { ...base, ...environment } });
     const output = { stdout: '', stderr: '' };
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       output.stdout += text;

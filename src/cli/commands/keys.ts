@@ -1,17 +1,18 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { DEFAULT_TENANT_ID, SCOPES } from '../domain/access.ts';
-import { formatId, parseId } from '../domain/ids.ts';
-import { loadConfig } from '../runtime/config.ts';
-import { newId } from '../runtime/new-id.ts';
-import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../store/api-keys.ts';
-import { appendAudit } from '../store/audit.ts';
-import type { Db } from '../store/database.ts';
-import { openCommandDatabase } from './command-database.ts';
+import { DEFAULT_TENANT_ID, SCOPES } from '../../domain/access.ts';
+import { formatId, parseId } from '../../domain/ids.ts';
+import { loadConfig } from '../../runtime/config.ts';
+import { newId } from '../../runtime/new-id.ts';
+import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../../store/api-keys.ts';
+import { appendAudit } from '../../store/audit.ts';
+import type { Db } from '../../store/database.ts';
+import { openCommandDatabase } from '../command-database.ts';
+import { UsageError } from '../exit-codes.ts';
 
-const USAGE = `npm run keys -- create --name NAME [--tenant TENANT] [--scopes read,write]
-npm run keys -- list
-npm run keys -- revoke ID
+export const usage = `baton keys create --name NAME [--tenant TENANT] [--scopes read,write]   (npm run keys -- …)
+baton keys list
+baton keys revoke ID
 
 Scopes: ${SCOPES.join(', ')}; read,write by default. Tenant: "${DEFAULT_TENANT_ID}" by default.
 As soon as there is a key, every request needs one.`;
@@ -40,10 +41,10 @@ function readCommand(args: readonly string[]): Command {
   const options = { name: option, tenant: option, scopes: option };
   const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true });
   const [command, id, ...rest] = positionals;
-  if (rest.length > 0) throw new Error(`unknown argument ${rest[0]}`);
+  if (rest.length > 0) throw new UsageError(`unknown argument ${rest[0]}`);
   const parsed = commandSchema.safeParse({ command, ...(id !== undefined && { id }), ...values });
   if (parsed.success) return parsed.data;
-  throw new Error(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '));
+  throw new UsageError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '));
 }
 
 async function perform(db: Db, command: Command): Promise<string> {
@@ -63,7 +64,7 @@ async function perform(db: Db, command: Command): Promise<string> {
     }
     case 'revoke': {
       const id = parseId('key', command.id);
-      if (id === null) throw new Error(`${command.id} is not the id of a key: see "npm run keys -- list"`);
+      if (id === null) throw new UsageError(`${command.id} is not the id of a key: see "baton keys list"`);
       await db.transaction().execute(async (tx) => {
         const tenantId = await revokeApiKey(tx, id);
         await appendAudit(tx, { tenantId, keyId: null, action: 'key:revoke', target: command.id });
@@ -79,15 +80,9 @@ function describe({ id, tenantId, name, shown, scopes, lastUsedAt, revokedAt }: 
   return [formatId('key', id), `${shown}…`, tenantId, scopes.join(','), state, name].join('  ');
 }
 
-try {
-  if (process.argv.includes('--help')) {
-    console.log(USAGE);
-  } else {
-    const command = readCommand(process.argv.slice(2));
-    await using stack = new AsyncDisposableStack();
-    console.log(await perform(await openCommandDatabase(loadConfig(process.env), stack), command));
-  }
-} catch (error) {
-  console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
-  process.exitCode = 1;
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const command = readCommand(args);
+  await using stack = new AsyncDisposableStack();
+  console.log(await perform(await openCommandDatabase(loadConfig(environment), stack), command));
+  return 0;
 }

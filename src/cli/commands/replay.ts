@@ -1,16 +1,16 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { STRATEGIES } from '../domain/context/policy.ts';
-import { createLog } from '../runtime/log.ts';
-import { RecordingError, readRecording } from '../simulator/recording.ts';
-import { formatCell, replayMatrix, summarizeMatrix } from './replay/matrix.ts';
-import { formatMismatch } from './replay/mismatch.ts';
-import { type ReplayOptions, type ReplayResult, replayRecording } from './replay/replay-recording.ts';
-import { REPLAY_PROVIDERS } from './replay/replayed-agent.ts';
+import { STRATEGIES } from '../../domain/context/policy.ts';
+import { createLog } from '../../runtime/log.ts';
+import { RecordingError, readRecording } from '../../simulator/recording.ts';
+import { formatCell, replayMatrix, summarizeMatrix } from '../replay/matrix.ts';
+import { formatMismatch } from '../replay/mismatch.ts';
+import { type ReplayOptions, type ReplayResult, replayRecording } from '../replay/replay-recording.ts';
+import { REPLAY_PROVIDERS } from '../replay/replayed-agent.ts';
 
-const USAGE = `npm run replay -- FILE [--window TOKENS] [--policy NAME] [--provider openai|anthropic]
-                         [--backend redis|postgres] [--json]
-npm run replay -- --matrix [FOLDER] [--window …] [--policy …] [--provider …] [--backend …] [--json]
+export const usage = `baton replay FILE [--window TOKENS] [--policy NAME] [--provider openai|anthropic]   (npm run replay -- …)
+                  [--backend redis|postgres] [--json]
+baton replay --matrix [FOLDER] [--window …] [--policy …] [--provider …] [--backend …] [--json]
 
 Sends a recorded conversation through the whole service and compares what it stored with the recording.
 With a window, a policy or a provider it also tells how the context was kept. --matrix does so for every recording of
@@ -35,17 +35,19 @@ const DEFAULT_FOLDER = '../shared/transcripts';
 /** Mismatches that are described; one early difference can make everything after it differ. */
 const DESCRIBED_MISMATCHES = 20;
 
-try {
-  const { help, ...values } = readArguments();
-  if (help) console.log(USAGE);
-  else await replay(argumentsSchema.parse(values));
-} catch (error) {
-  console.error(`replay: ${describe(error)}`);
-  process.exitCode = 2;
+/** Its own code for what cannot be replayed: 1 says that a replay is not equal to its recording. */
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  try {
+    return (await replay(argumentsSchema.parse(readArguments(args)), environment)) ? 0 : 1;
+  } catch (error) {
+    console.error(`replay: ${describe(error)}`);
+    return 2;
+  }
 }
 
-function readArguments() {
+function readArguments(args: readonly string[]) {
   const { values, positionals } = parseArgs({
+    args: [...args],
     allowPositionals: true,
     options: {
       window: { type: 'string' },
@@ -54,7 +56,6 @@ function readArguments() {
       backend: { type: 'string' },
       json: { type: 'boolean' },
       matrix: { type: 'boolean' },
-      help: { type: 'boolean', default: false },
     },
   });
   const [file, ...more] = positionals;
@@ -62,17 +63,21 @@ function readArguments() {
   return { ...values, file };
 }
 
-async function replay({ file, json, matrix, backend, ...model }: Arguments): Promise<void> {
+/** Whether all is as it must be. */
+async function replay(
+  { file, json, matrix, backend, ...model }: Arguments,
+  environment: NodeJS.ProcessEnv,
+): Promise<boolean> {
   const interrupted = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => interrupted.abort(new Error(`stopped by ${signal}`)));
   }
   // Standard output belongs to the result.
   const log = createLog({ level: 'error', destination: { write: (line) => process.stderr.write(line) } });
-  const apiKey = process.env['BATON_API_KEY'] || undefined;
-  const options = { ...servicesFor(backend), ...model, log, apiKey, signal: interrupted.signal };
-  if (matrix) return replayAll(file ?? process.env['BATON_TEST_TRANSCRIPTS'] ?? DEFAULT_FOLDER, options, json);
-  if (file === undefined) throw new Error(`name the file of a recording\n\n${USAGE}`);
+  const apiKey = environment['BATON_API_KEY'] || undefined;
+  const options = { ...servicesFor(backend, environment), ...model, log, apiKey, signal: interrupted.signal };
+  if (matrix) return replayAll(file ?? environment['BATON_TEST_TRANSCRIPTS'] ?? DEFAULT_FOLDER, options, json);
+  if (file === undefined) throw new Error(`name the file of a recording\n\n${usage}`);
   const result = await replayRecording(await readRecording(file), options);
   const { mismatches } = result;
   for (const mismatch of mismatches.slice(0, DESCRIBED_MISMATCHES)) console.error(formatMismatch(mismatch));
@@ -80,20 +85,23 @@ async function replay({ file, json, matrix, backend, ...model }: Arguments): Pro
     console.error(`… and ${mismatches.length - DESCRIBED_MISMATCHES} more`);
   }
   console.log(json ? JSON.stringify(summarize(result)) : tell(result));
-  if (mismatches.length > 0) process.exitCode = 1;
+  return mismatches.length === 0;
 }
 
-async function replayAll(folder: string, options: ReplayOptions, json: boolean): Promise<void> {
+async function replayAll(folder: string, options: ReplayOptions, json: boolean): Promise<boolean> {
   const cells = await replayMatrix(folder, options, (cell) =>
     console.log(json ? JSON.stringify(cell) : formatCell(cell)),
   );
   console.log(JSON.stringify(summarizeMatrix(cells)));
-  if (cells.some(({ missed }) => missed.length > 0)) process.exitCode = 1;
+  return cells.every(({ missed }) => missed.length === 0);
 }
 
-function servicesFor(backend: Arguments['backend']): Pick<ReplayOptions, 'databaseUrl' | 'redisUrl'> {
-  const databaseUrl = process.env['DATABASE_URL'] || undefined;
-  const redisUrl = process.env['REDIS_URL'] || undefined;
+function servicesFor(
+  backend: Arguments['backend'],
+  environment: NodeJS.ProcessEnv,
+): Pick<ReplayOptions, 'databaseUrl' | 'redisUrl'> {
+  const databaseUrl = environment['DATABASE_URL'] || undefined;
+  const redisUrl = environment['REDIS_URL'] || undefined;
   if (backend === 'redis' && redisUrl === undefined) throw new Error('--backend redis needs REDIS_URL');
   return { databaseUrl, redisUrl: backend === 'postgres' ? undefined : redisUrl };
 }
@@ -120,7 +128,7 @@ function tell(result: ReplayResult): string {
 }
 
 function describe(error: unknown): string {
-  if (error instanceof z.ZodError) return `${error.issues.map((issue) => issue.message).join('; ')}\n\n${USAGE}`;
+  if (error instanceof z.ZodError) return `${error.issues.map((issue) => issue.message).join('; ')}\n\n${usage}`;
   if (!(error instanceof Error)) return String(error);
   return error instanceof RecordingError || !(error.cause instanceof Error)
     ? error.message

@@ -1,0 +1,94 @@
+import { BatonError } from '../client/baton-error.ts';
+import { EXIT, UsageError } from './exit-codes.ts';
+import { printable } from './terminal/words.ts';
+
+/** What a file in commands/ exports. */
+export type Command = Readonly<{
+  /** How it is called, and what its options mean. */
+  usage: string;
+  /** Resolves with the exit code. */
+  run: (args: readonly string[], environment: NodeJS.ProcessEnv) => Promise<number>;
+}>;
+
+type Entry = Readonly<{ summary: string; load: () => Promise<Command> }>;
+
+/** Only the command that is called is loaded: an image of the service lacks those of development. */
+const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
+  'Talk to a service': {
+    submit: { summary: 'give an agent a task in a new session', load: () => import('./commands/submit.ts') },
+    send: { summary: 'send a message to a session', load: () => import('./commands/send.ts') },
+    sessions: { summary: 'list sessions', load: () => import('./commands/sessions.ts') },
+    show: { summary: 'show a session with its transcript, or a run', load: () => import('./commands/show.ts') },
+    queue: { summary: 'list, change, remove what waits', load: () => import('./commands/queue.ts') },
+    answer: { summary: 'approve, deny or answer a tool call', load: () => import('./commands/answer.ts') },
+    cancel: { summary: 'cancel a run', load: () => import('./commands/cancel.ts') },
+  },
+  'Run a service': {
+    dev: { summary: 'everything in one process, with nothing else needed', load: () => import('./commands/dev.ts') },
+    api: { summary: 'the HTTP API', load: () => import('./commands/api.ts') },
+    worker: { summary: 'a worker: steps, compactions, prunes or all', load: () => import('./commands/worker.ts') },
+    migrate: { summary: 'bring the database up to date', load: () => import('./commands/migrate.ts') },
+    keys: { summary: 'create, list and revoke API keys', load: () => import('./commands/keys.ts') },
+    retention: { summary: 'remove what is old', load: () => import('./commands/retention.ts') },
+  },
+  'Try it out': {
+    demo: { summary: 'watch an agent work', load: () => import('./commands/demo.ts') },
+    simulator: { summary: 'a simulated model provider', load: () => import('./commands/simulator.ts') },
+    replay: { summary: 'drive a recorded conversation through a service', load: () => import('./commands/replay.ts') },
+  },
+};
+
+const NOTES = `baton COMMAND --help explains a command.
+
+Exit codes: 0 done; 1 refused, or the run did not complete; 2 wrong arguments; 3 no service at the URL;
+4 the run waits for an answer; 130 after Ctrl-C.`;
+
+function usage(): string {
+  const groups = Object.entries(GROUPS).map(([title, entries]) => {
+    const lines = Object.entries(entries).map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}`);
+    return `${title}\n${lines.join('\n')}`;
+  });
+  return ['baton COMMAND [arguments]', ...groups, NOTES].join('\n\n');
+}
+
+/** Runs one command. It does not throw: what goes wrong is on stderr and in the exit code. */
+export async function runCommandLine(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const [name = '', ...rest] = args;
+  if (['', 'help', '--help', '-h'].includes(name)) {
+    process.stdout.write(`${usage()}\n`);
+    return EXIT.done;
+  }
+  const entry = Object.values(GROUPS).find((entries) => Object.hasOwn(entries, name))?.[name];
+  if (entry === undefined) return refuse(`There is no command ${name}.`, usage());
+  const command = await entry.load();
+  if (rest.includes('--help') || rest.includes('-h')) {
+    process.stdout.write(`${command.usage}\n`);
+    return EXIT.done;
+  }
+  try {
+    return await command.run(rest, environment);
+  } catch (error) {
+    if (isUsageError(error)) return refuse(error.message, command.usage);
+    process.stderr.write(`baton ${name}: ${reasonOf(error)}\n`);
+    return error instanceof BatonError && error.code === 'unreachable' ? EXIT.unreachable : EXIT.failed;
+  }
+}
+
+function refuse(message: string, help: string): number {
+  process.stderr.write(`${message}\n\n${help}\n`);
+  return EXIT.wrongArguments;
+}
+
+/** Also what `parseArgs` of Node says of options that it does not know. */
+function isUsageError(error: unknown): error is Error {
+  if (error instanceof UsageError) return true;
+  return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
+}
+
+/** The message with those of its causes: "cannot migrate: connect ECONNREFUSED …". */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return printable(String(error));
+  const own = error instanceof AggregateError ? error.errors.map(reasonOf).join(', ') : printable(error.message);
+  const code = error instanceof BatonError ? `${error.code}: ` : '';
+  return error.cause === undefined ? code + own : `${code}${own}: ${reasonOf(error.cause)}`;
+}

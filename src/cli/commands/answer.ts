@@ -1,0 +1,58 @@
+import type { Json, ToolCallAnswer } from '../../client/client.ts';
+import { EXIT, UsageError } from '../exit-codes.ts';
+import { oneOf, REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
+import { watchWhatFollows } from '../watch-run.ts';
+
+export const usage = `baton answer [options] RUN CALL approve|deny
+baton answer [options] RUN CALL --output JSON
+
+Answers a tool call that a run waits for.
+
+  --reason TEXT     of a denial: the model reads it
+  --output JSON     what the call came to, where the caller is to run it
+  --error           the output says why it failed
+  --follow          show what happens then
+${REMOTE_USAGE}`;
+
+const OPTIONS = {
+  reason: { type: 'string' },
+  output: { type: 'string' },
+  error: { type: 'boolean' },
+  follow: { type: 'boolean', default: false },
+} as const;
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const { values, positionals, client, isJson } = readRemote(args, environment, OPTIONS);
+  const [run = '', call = '', ...rest] = positionals;
+  const ids = takeArguments([run, call], 'run', 'call');
+  const answer = readAnswer(rest, values);
+  const give = async (): Promise<string> => {
+    const answered = await client.runs.answer(ids.run, ids.call, answer);
+    if (isJson) writeJson(answered);
+    else writeLine(answered.open === 0 ? 'The run goes on.' : `The run waits for ${answered.open} more.`);
+    return ids.run;
+  };
+  if (!values.follow) return give().then(() => EXIT.done);
+  const { sessionId } = await client.runs.get(ids.run);
+  return watchWhatFollows(client, sessionId, isJson, give);
+}
+
+type Given = Readonly<{ reason?: string; output?: string; error?: boolean }>;
+
+function readAnswer(rest: readonly string[], { reason, output, error }: Given): ToolCallAnswer {
+  if (output !== undefined) {
+    takeArguments(rest);
+    return { output: readJson(output), ...(error === true && { isError: true }) };
+  }
+  const decision = oneOf('the decision', ['approve', 'deny'], takeArguments(rest, 'decision').decision);
+  if (decision === 'approve') return { decision };
+  return { decision, ...(reason !== undefined && { reason }) };
+}
+
+function readJson(text: string): Json {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new UsageError('--output takes JSON: a text has quotes of its own, \'"done"\'.');
+  }
+}

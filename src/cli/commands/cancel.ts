@@ -1,0 +1,26 @@
+import { EXIT, UsageError } from '../exit-codes.ts';
+import { REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
+
+export const usage = `baton cancel [options] SESSION|RUN
+
+Cancels a run, or the active one of a session, and waits until it has ended. What was streamed is kept.
+
+  --clear-queue     of a session: remove what waits, too
+${REMOTE_USAGE}`;
+
+const CANCEL_WAIT_MS = 30_000;
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const { values, positionals, client, isJson } = readRemote(args, environment, {
+    'clear-queue': { type: 'boolean', default: false },
+  });
+  const { id } = takeArguments(positionals, 'id');
+  const isRun = id.startsWith('run_');
+  if (isRun && values['clear-queue']) throw new UsageError('--clear-queue belongs to a session.');
+  const queue = values['clear-queue'] ? 'clear' : 'keep';
+  const runId = isRun ? id : (await client.sessions.cancel(id, { queue })).runId;
+  const cancelled = runId === null ? null : await client.runs.cancel(runId, { waitMs: CANCEL_WAIT_MS });
+  if (isJson) writeJson(cancelled);
+  else writeLine(cancelled === null ? 'Nothing was active.' : `${cancelled.id} is ${cancelled.status}.`);
+  return cancelled?.status === 'cancelling' ? EXIT.failed : EXIT.done;
+}

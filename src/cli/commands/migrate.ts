@@ -1,0 +1,22 @@
+import { startEmbeddedPostgres } from '../../embedded/launcher.ts';
+import { migrateQueueTables } from '../../queues/migrate.ts';
+import { loadConfig } from '../../runtime/config.ts';
+import { openDatabase } from '../../store/database.ts';
+import { migrateToLatest } from '../../store/migrate.ts';
+
+export const usage = `baton migrate   (npm run migrate)
+
+Brings the database of DATABASE_URL, else the embedded one, up to date.`;
+
+export async function run(_args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const config = loadConfig(environment);
+  await using stack = new AsyncDisposableStack();
+  const databaseUrl =
+    config.databaseUrl ?? stack.use(await startEmbeddedPostgres({ dataDir: config.dataDir })).connectionString;
+  const db = openDatabase({ connectionString: databaseUrl });
+  stack.defer(() => db.destroy());
+  const applied = await migrateToLatest(db);
+  await migrateQueueTables(databaseUrl);
+  console.log(applied.length === 0 ? 'The database is up to date.' : `Applied: ${applied.join(', ')}`);
+  return 0;
+}

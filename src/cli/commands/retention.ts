@@ -1,0 +1,38 @@
+import { parseArgs } from 'node:util';
+import { applyRetention, previewRetention } from '../../recovery/retention.ts';
+import { loadConfig } from '../../runtime/config.ts';
+import { createLog } from '../../runtime/log.ts';
+import { openCommandDatabase } from '../command-database.ts';
+import { UsageError } from '../exit-codes.ts';
+
+export const usage = `baton retention --older-than 30d [--dry-run]   (npm run retention -- …)
+
+Removes idle and closed sessions that nothing was heard of for so long (30d, 12h), sessions that have expired, old events of
+sessions that stay, blobs that nobody refers to, and old entries of the audit log. A session at work is left alone.`;
+
+const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, d: 86_400_000 };
+
+function readAge(text: string | undefined): number {
+  const [, count, unit = ''] = /^([1-9]\d{0,5})([hd])$/.exec(text ?? '') ?? [];
+  const unitMs = UNITS_MS[unit];
+  if (count === undefined || unitMs === undefined) throw new UsageError('--older-than needs an age: 30d, 12h');
+  return Number(count) * unitMs;
+}
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { 'older-than': { type: 'string' }, 'dry-run': { type: 'boolean' } },
+  });
+  const olderThanMs = readAge(values['older-than']);
+  const isDryRun = values['dry-run'] === true;
+  const config = loadConfig(environment);
+  await using stack = new AsyncDisposableStack();
+  const db = await openCommandDatabase(config, stack);
+  const log = createLog({ level: config.logLevel });
+  const counts = await (isDryRun ? previewRetention(db, olderThanMs) : applyRetention({ db, log }, olderThanMs));
+  const { sessions, events, blobs, auditEntries } = counts;
+  const verb = isDryRun ? 'Would remove' : 'Removed';
+  console.log(`${verb} ${sessions} sessions, ${events} events, ${blobs} blobs, ${auditEntries} audit entries.`);
+  return 0;
+}

@@ -1,0 +1,34 @@
+import type { SessionStatus } from '../../client/client.ts';
+import { oneOf, REMOTE_USAGE, readRemote, takeArguments, wholeNumber, writeJson, writeLine } from '../remote.ts';
+import { count, oneLine } from '../terminal/words.ts';
+
+const STATUSES = ['idle', 'busy', 'requires_action', 'closed'] as const satisfies readonly SessionStatus[];
+
+export const usage = `baton sessions [options]
+
+Lists sessions, newest first.
+
+  --status STATUS   only these: ${STATUSES.join(', ')}
+  --limit N         at most so many (default: 50, at most 200)
+${REMOTE_USAGE}`;
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const { values, positionals, client, isJson } = readRemote(args, environment, {
+    status: { type: 'string' },
+    limit: { type: 'string' },
+  });
+  takeArguments(positionals);
+  const limit = wholeNumber('--limit', values.limit);
+  const { status } = values;
+  const page = await client.sessions.list({
+    ...(status !== undefined && { status: oneOf('--status', STATUSES, status) }),
+    ...(limit !== undefined && { limit }),
+  });
+  if (isJson) writeJson(page);
+  else if (page.sessions.length === 0) writeLine('There are no sessions.');
+  for (const { id, status: state, agent, updatedAt, usage: used, title } of isJson ? [] : page.sessions) {
+    const facts = [id, state.padEnd(15), `${updatedAt.slice(0, 16)}Z`, agent, count(used.totalTokens, 'token')];
+    writeLine([...facts, oneLine(title ?? '', 60)].join('  ').trimEnd());
+  }
+  return 0;
+}

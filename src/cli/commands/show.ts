@@ -1,0 +1,116 @@
+import type { BatonClient, Message, MessagePage, Part, Run } from '../../client/client.ts';
+import { REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
+import { showWaiting } from '../show-waiting.ts';
+import { count, oneLine, printable, shortArguments, shortResult } from '../terminal/words.ts';
+import { meterLine, watchRun } from '../watch-run.ts';
+
+export const usage = `baton show [options] SESSION|RUN
+
+Shows a session with its context, its queue and its transcript; or a run.
+
+  --follow          of a run: what happens until it has ended or waits for an answer
+${REMOTE_USAGE}`;
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const { values, positionals, client, isJson } = readRemote(args, environment, {
+    follow: { type: 'boolean', default: false },
+  });
+  const { id } = takeArguments(positionals, 'id');
+  if (!id.startsWith('run_')) {
+    await showSession(client, id, isJson);
+    return 0;
+  }
+  const found = await client.runs.get(id);
+  if (values.follow) {
+    return watchRun(
+      client,
+      { sessionId: found.sessionId, runId: id },
+      (signal) => client.runs.follow(id, { signal }),
+      isJson,
+    );
+  }
+  if (isJson) writeJson(found);
+  else writeLine(describeRun(found));
+  return 0;
+}
+
+function describeRun({
+  id,
+  sessionId,
+  status,
+  reason,
+  steps,
+  error,
+  usage: used,
+  costUsd,
+  requiredActions,
+}: Run): string {
+  const why = error === null ? reason : `${error.code}: ${oneLine(error.message, 400)}`;
+  const facts = [
+    ['run', id],
+    ['session', sessionId],
+    ['status', why === null ? status : `${status} (${why})`],
+    ['work', `${count(steps, 'step')}, ${count(used.totalTokens, 'token')}, ${costUsd.toFixed(4)} USD`],
+    ...requiredActions.map((call) => ['waits for', `${call.kind} of ${call.toolName} ${call.id}`]),
+  ] as const;
+  return facts.map(([name = '', fact = '']) => `${name.padEnd(10)} ${fact}`).join('\n');
+}
+
+async function showSession(client: BatonClient, id: string, isJson: boolean): Promise<void> {
+  const [session, context, queue] = await Promise.all([
+    client.sessions.get(id),
+    client.sessions.context(id),
+    client.queue.list(id),
+  ]);
+  const messages = await readTranscript(client, id);
+  if (isJson) return writeJson({ session, context, queue: queue.messages, messages });
+  const { agent, status, activeRunId, title, usage: used, costUsd } = session;
+  writeLine(`session    ${id}${title === null ? '' : `  ${oneLine(title, 80)}`}`);
+  writeLine(`agent      ${agent}, ${context.model}`);
+  writeLine(`status     ${status}${activeRunId === null ? '' : ` (${activeRunId})`}`);
+  writeLine(`usage      ${count(used.totalTokens, 'token')}, ${costUsd.toFixed(4)} USD`);
+  writeLine(meterLine(context).replace('context ', 'context    '));
+  for (const line of showWaiting(queue.messages)) writeLine(line);
+  for (const message of messages) writeLine(`\n${describeMessage(message)}`);
+}
+
+async function readTranscript(client: BatonClient, id: string): Promise<readonly Message[]> {
+  const messages: Message[] = [];
+  for (let after: number | null = 0; after !== null; ) {
+    const page: MessagePage = await client.messages(id, { after, limit: 200 });
+    messages.push(...page.messages);
+    after = page.next;
+  }
+  return messages;
+}
+
+function describeMessage({ seq, role, step, parts, finishReason }: Message): string {
+  const state = role === 'assistant' && finishReason === null ? ', being written' : '';
+  const heading = `#${seq} ${role}${step === null ? '' : `, step ${step}`}${state}`;
+  return [heading, ...parts.flatMap(describePart)].join('\n');
+}
+
+const indented = (text: string): string => printable(text).replaceAll(/^/gm, '  ');
+
+function describePart(part: Part): string[] {
+  switch (part.type) {
+    case 'text':
+      return [indented(part.text)];
+    case 'reasoning':
+      return part.text === '' ? [] : [indented(`thinks: ${part.text}`)];
+    case 'compaction':
+      return [indented(`summary: ${part.text}`)];
+    case 'file':
+      return [indented(`file ${part.filename ?? ''} ${part.mediaType}`)];
+    case 'source':
+      return [indented(`source ${part.title ?? ''} ${part.url ?? ''}`)];
+    case 'tool': {
+      const { toolName, input, state, output } = part;
+      const value = output === undefined || output.type === 'execution-denied' ? '' : output.value;
+      const result = typeof value === 'string' ? value : JSON.stringify(value);
+      return [indented(`→ ${toolName} ${shortArguments(input)}`), indented(`  ${state} ${shortResult(result)}`)];
+    }
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,25 @@
+import { startJobWorker } from '../../runtime/job-worker.ts';
+import { runProcess } from '../../runtime/run-process.ts';
+import { UsageError } from '../exit-codes.ts';
+
+export const usage = `baton worker [steps|compactions|prunes|all]
+
+A worker for one kind of jobs, or for all (default): settings come from the environment.`;
+
+const KINDS = {
+  steps: ['step'],
+  compactions: ['compaction'],
+  prunes: ['prune'],
+  all: ['step', 'compaction', 'prune'],
+} as const;
+
+const isName = (name: string): name is keyof typeof KINDS => Object.hasOwn(KINDS, name);
+
+export async function run([name = 'all', ...more]: readonly string[]): Promise<number> {
+  if (!isName(name) || more.length > 0) throw new UsageError(`not a kind of worker: ${[name, ...more].join(' ')}`);
+  const kinds = KINDS[name];
+  const role = name === 'all' ? 'worker' : name;
+  const options = { migrate: false, jobKinds: kinds.length };
+  await runProcess(role, async (deps, stack) => void stack.use(await startJobWorker(deps, [...kinds])), options);
+  return 0;
+}

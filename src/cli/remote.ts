@@ -1,0 +1,59 @@
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import { type BatonClient, createClient } from '../client/client.ts';
+import { UsageError } from './exit-codes.ts';
+
+const DEFAULT_URL = 'http://127.0.0.1:4400';
+
+/** The part of a command's usage that is the same for all that talk to a service. */
+export const REMOTE_USAGE = `  --url URL         where the service answers (default: BATON_URL, else ${DEFAULT_URL})
+  --json            JSON on stdout, for programs
+BATON_API_KEY is sent where it is set.`;
+
+const REMOTE_OPTIONS = { url: { type: 'string' }, json: { type: 'boolean', default: false } } as const;
+
+/** The arguments of a command that talks to a service, and a client of that. @throws UsageError */
+export function readRemote<Options extends ParseArgsOptionsConfig>(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv,
+  options: Options,
+) {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { ...options, ...REMOTE_OPTIONS },
+  });
+  const given: Readonly<{ url?: unknown; json?: unknown }> = values;
+  const baseUrl = String(given.url ?? (environment['BATON_URL'] || DEFAULT_URL));
+  if (!URL.canParse(baseUrl)) throw new UsageError(`${baseUrl} is not a URL: http://host:port`);
+  const client: BatonClient = createClient({ baseUrl, apiKey: environment['BATON_API_KEY'] || undefined });
+  return { values, positionals, client, isJson: given.json === true };
+}
+
+/** The positional arguments by their names, all of which are needed. @throws UsageError */
+export function takeArguments<Name extends string>(
+  positionals: readonly string[],
+  ...names: readonly Name[]
+): Readonly<Record<Name, string>> {
+  const missing = names.find((_, index) => (positionals[index] ?? '').trim() === '');
+  if (missing !== undefined) throw new UsageError(`${missing} is missing.`);
+  const extra = positionals[names.length];
+  if (extra !== undefined) throw new UsageError(`${extra} is too much: texts of several words go into quotes.`);
+  return Object.fromEntries(names.map((name, index) => [name, positionals[index]])) as Record<Name, string>;
+}
+
+/** One of these words. @throws UsageError */
+export function oneOf<Word extends string>(name: string, words: readonly Word[], given: string): Word {
+  const word = words.find((candidate) => candidate === given);
+  if (word === undefined) throw new UsageError(`${name} is one of ${words.join(', ')}, not ${given}.`);
+  return word;
+}
+
+/** A whole number from 1 on, where one is given. @throws UsageError */
+export function wholeNumber(name: string, given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  if (/^[1-9]\d{0,14}$/.test(given)) return Number(given);
+  throw new UsageError(`${name} takes a whole number from 1 on, not ${given}.`);
+}
+
+export const writeJson = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`);
+export const writeLine = (line: string): void => void process.stdout.write(`${line}\n`);

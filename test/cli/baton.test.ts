@@ -1,0 +1,144 @@
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { formatId } from '../../src/domain/ids.ts';
+import { startApi } from '../../src/runtime/api-server.ts';
+import { runNode } from '../deploy/process.ts';
+import { call, createWaitingTools } from '../flow/waiting-scenario.ts';
+import { availableBackends } from '../support/backends.ts';
+import { createTestKey } from '../support/keys.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+const [backend = 'postgres'] = availableBackends();
+const ROOT = path.join(import.meta.dirname, '../..');
+
+const stack = new AsyncDisposableStack();
+let service: TestService;
+let url: string;
+
+beforeAll(async () => {
+  const options = { backend, tools: createWaitingTools().tools, environment: { BATON_PORT: '0' } };
+  service = stack.use(await startTestService(options));
+  url = stack.use(await startApi(service.deps)).url;
+  await service.startWorker();
+});
+afterAll(() => stack.disposeAsync());
+
+const baton = (args: readonly string[], environment: Readonly<Record<string, string>> = {}) =>
+  runNode(['bin/baton.js', ...args], { cwd: ROOT, environment: { BATON_URL: url, ...environment } }).ended;
+
+/** The words of one line of the output, in order. */
+const inOrder = (...texts: readonly string[]) =>
+  new RegExp(texts.map((text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('[^]*'));
+
+describe('baton, of a service that runs', () => {
+  it('submits a task and shows its run to the end: step, tools, text, context meter', async () => {
+    service.simulator.script('test', [
+      { text: 'I will look.', toolCalls: [call('look', { at: 'it' })] },
+      { text: 'It is there.' },
+    ]);
+    const session = formatId('session', await service.createSession());
+    const { code, output } = await baton(['send', session, 'Look at it', '--follow']);
+    expect(output).toMatch(
+      inOrder(
+        `session    ${session}`,
+        'run_',
+        'Step 1',
+        'I will look.',
+        '→ look at: it',
+        '← look look did it',
+        'context ░',
+      ),
+    );
+    expect(output).toMatch(inOrder('Step 2', 'It is there.', '✓ completed after 2 steps', 'tokens in'));
+    expect(code).toBe(0);
+    const shown = await baton(['show', session]);
+    expect(shown.output).toMatch(
+      inOrder('status     idle', '#1 user', 'Look at it', '→ look', 'completed', 'It is there.'),
+    );
+    const listed = await baton(['sessions', '--json']);
+    expect(JSON.parse(listed.output)).toMatchObject({ sessions: [{ id: session, status: 'idle' }] });
+  });
+
+  it('says that a message waits, lets it be changed and removed, and cancels the run', async () => {
+    service.simulator.script('test', [{ text: 'Long.', gates: { beforeFirstChunk: 'held' } }]);
+    const submitted = await baton(['submit', 'Go', '--agent', 'tester', '--title', 'From a test', '--json']);
+    const { sessionId, runId } = JSON.parse(submitted.output);
+    await service.simulator.gate('held').reached;
+    const sent = await baton(['send', sessionId, 'And this', '--delivery', 'followup']);
+    expect(sent.output).toMatch(inOrder('queued     at position 1: message msg_'));
+    const [messageId = ''] = /msg_[0-9a-f]{32}/.exec(sent.output) ?? [];
+    const edited = await baton(['queue', sessionId, 'edit', messageId, 'Rather that']);
+    expect(edited.output).toMatch(inOrder('queue 1', messageId, 'followup', 'Rather that'));
+    expect((await baton(['queue', sessionId, 'remove', messageId])).output).toBe('Nothing waits.\n');
+    expect(await baton(['cancel', sessionId])).toEqual({ code: 0, output: `${runId} is cancelled.\n` });
+    service.simulator.gate('held').release();
+    expect((await baton(['cancel', sessionId])).output).toBe('Nothing was active.\n');
+    const shown = await baton(['show', runId, '--follow', '--json']);
+    expect(shown.code).toBe(1);
+    expect(JSON.parse(shown.output.trim().split('\n').at(-1) ?? '')).toMatchObject({
+      type: 'run',
+      data: { id: runId, status: 'cancelled' },
+    });
+  });
+
+  it('ends with 4 when a run waits for an answer, and says how to give it', async () => {
+    service.simulator.script('test', [{ toolCalls: [call('deploy', { to: 'production' })] }, { text: 'Deployed.' }]);
+    const session = formatId('session', await service.createSession());
+    const asked = await baton(['send', session, 'Deploy', '--follow']);
+    expect(asked.code).toBe(4);
+    const [, runId = '', callId = ''] = /baton answer (run_\w+) (call_\w+) approve/.exec(asked.output) ?? [];
+    expect((await baton(['show', runId, '--follow'])).code).toBe(4);
+    const answered = await baton(['answer', runId, callId, 'approve', '--follow']);
+    expect(answered.output).toMatch(inOrder('The run goes on.', 'Deployed.', '✓ completed'));
+    expect(answered.code).toBe(0);
+    const again = await baton(['answer', runId, callId, 'deny', '--reason', 'Too late']);
+    expect(again).toMatchObject({ code: 1, output: expect.stringContaining('already_answered') });
+  });
+
+  it.each([
+    [[], 0, /Talk to a service/],
+    [['destroy'], 2, /There is no command destroy/],
+    [['submit', 'two', 'words'], 2, /words is too much/],
+    [['sessions', '--all'], 2, /--all/],
+    [['send', 'ses_1', 'x', '--delivery', 'soon'], 2, /--delivery is one of steer/],
+    [['submit', 'x', '--agent', 'nobody'], 1, /agent_not_found/],
+  ])('%j ends with %i', async (args, expected, text) => {
+    const { code, output } = await baton(args);
+    expect(output).toMatch(text);
+    expect(code).toBe(expected);
+  });
+
+  it('ends with 3 where nobody answers', async () => {
+    const { code, output } = await baton(['cancel', 'ses_1', '--url', 'http://127.0.0.1:9']);
+    expect([code, output]).toEqual([3, expect.stringContaining('unreachable: no answer from 127.0.0.1:9')]);
+  });
+
+  it('shows its key', async () => {
+    const { secret } = await createTestKey(service.deps.db);
+    expect(await baton(['sessions'])).toMatchObject({ code: 1, output: expect.stringContaining('unauthenticated') });
+    expect((await baton(['sessions', '--limit', '1'], { BATON_API_KEY: secret })).code).toBe(0);
+  });
+});
+
+/** A Node of this machine that cannot run TypeScript. */
+function findOlderNode(): string | null {
+  const places = (process.env['PATH'] ?? '').split(path.delimiter).map((folder) => path.join(folder, 'node'));
+  const versionOf = (node: string): number => {
+    try {
+      return Number.parseInt(execFileSync(node, ['-p', 'process.versions.node'], { encoding: 'utf8' }), 10);
+    } catch {
+      return Number.POSITIVE_INFINITY;
+    }
+  };
+  return places.find((node) => versionOf(node) < 24) ?? null;
+}
+
+it('started by an older Node takes the one that npm has brought along', () => {
+  const node = findOlderNode();
+  if (node === null)
+    return void process.stdout.write('tests: baton is not started by an older Node (there is none here)\n');
+  const options = { encoding: 'utf8', cwd: ROOT, stdio: 'pipe' } as const;
+  expect(execFileSync(node, ['bin/baton.js', 'worker', '--help'], options)).toContain('baton worker');
+  expect(() => execFileSync(node, ['bin/baton.js', 'worker', 'bees'], options)).toThrow('not a kind of worker');
+});
