@@ -1,8 +1,10 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI, type OpenAILanguageModelResponsesOptions } from '@ai-sdk/openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { BatonError } from '../domain/errors.ts';
 import type { ProviderMetadata } from '../domain/message.ts';
 import type { ModelPort, ResolvedModel } from '../step/model-port.ts';
+import type { ProviderConfig } from './provider-configs.ts';
 
 export type ProviderSettings = Readonly<{
   openaiApiKey?: string | undefined;
@@ -10,6 +12,16 @@ export type ProviderSettings = Readonly<{
   anthropicApiKey?: string | undefined;
   anthropicBaseUrl?: string | undefined;
   simulatorUrl?: string | undefined;
+  /** Those of the configuration's file; one of a name above stands in its place. */
+  providers?: readonly ProviderConfig[];
+}>;
+
+/** Where a provider is asked, and how it knows who asks. */
+type Endpoint = Readonly<{
+  name: string;
+  baseUrl?: string | undefined;
+  apiKey?: string | undefined;
+  headers?: Readonly<Record<string, string>>;
 }>;
 
 type Provider = (modelId: string) => ResolvedModel;
@@ -27,20 +39,23 @@ export function createModels(settings: ProviderSettings): ModelPort {
   const providers = new Map<string, Provider>();
   const { openaiApiKey, openaiBaseUrl, anthropicApiKey, anthropicBaseUrl, simulatorUrl } = settings;
   if (openaiApiKey !== undefined) {
-    providers.set('openai', openaiResponses('openai', openaiApiKey, openaiBaseUrl, {}));
+    const endpoint = { baseUrl: openaiBaseUrl, apiKey: openaiApiKey };
+    providers.set('openai', openaiResponses({ ...endpoint, name: 'openai' }, {}));
+    providers.set('openai-chat', openaiChat({ ...endpoint, name: 'openai-chat' }));
   }
   if (anthropicApiKey !== undefined) {
-    const options = (modelId: string) => (bindsThinking(modelId) ? DROP_FOREIGN_THINKING : {});
-    providers.set('anthropic', anthropicMessages('anthropic', anthropicApiKey, anthropicBaseUrl, options));
+    const endpoint = { name: 'anthropic', baseUrl: anthropicBaseUrl, apiKey: anthropicApiKey };
+    providers.set('anthropic', anthropicMessages(endpoint, thinkingOptions));
   }
+  for (const config of settings.providers ?? []) providers.set(config.name, createProvider(config));
   if (simulatorUrl !== undefined) {
-    const baseUrl = `${simulatorUrl}/v1`;
+    const simulated = (name: string): Endpoint => ({ name, baseUrl: `${simulatorUrl}/v1`, apiKey: 'simulated' });
     // The SDK knows real models by name; a simulated one must be told to be asked for its reasoning.
-    providers.set('simulated', openaiResponses('simulated', 'simulated', baseUrl, { forceReasoning: true }));
-    providers.set('simulated-chat', openaiChat('simulated-chat', 'simulated', baseUrl));
+    providers.set('simulated', openaiResponses(simulated('simulated'), { forceReasoning: true }));
+    providers.set('simulated-chat', openaiChat(simulated('simulated-chat')));
     // Its scripts have a cursor per session, which a real provider need not know.
     const ofSession = (_modelId: string, userId: string) => ({ ...DROP_FOREIGN_THINKING, metadata: { userId } });
-    providers.set('simulated-anthropic', anthropicMessages('simulated-anthropic', 'simulated', baseUrl, ofSession));
+    providers.set('simulated-anthropic', anthropicMessages(simulated('simulated-anthropic'), ofSession));
   }
   return (name) => {
     const slash = name.indexOf('/');
@@ -53,40 +68,75 @@ export function createModels(settings: ProviderSettings): ModelPort {
   };
 }
 
+function createProvider(config: ProviderConfig): Provider {
+  switch (config.kind) {
+    case 'openai':
+      return openaiResponses(config, {});
+    case 'openai-chat':
+      return openaiChat(config);
+    case 'openai-compatible':
+      return openaiCompatible(config);
+    case 'anthropic':
+      return anthropicMessages(config, thinkingOptions);
+  }
+}
+
+/** What the SDK's providers are made with. */
+function settingsOf({ baseUrl, apiKey, headers }: Endpoint) {
+  return {
+    ...(apiKey !== undefined && { apiKey }),
+    ...(baseUrl !== undefined && { baseURL: baseUrl }),
+    ...(headers !== undefined && { headers: { ...headers } }),
+  };
+}
+
 /**
  * OpenAI's Responses protocol. Nothing is stored at the provider: the transcript is ours, so reasoning comes back
  * encrypted and is sent again by us. The session's id keeps its requests on one prompt cache.
  */
-function openaiResponses(
-  provider: string,
-  apiKey: string,
-  baseURL: string | undefined,
-  extra: OpenAILanguageModelResponsesOptions,
-): Provider {
-  const openai = createOpenAI({ apiKey, ...(baseURL === undefined ? {} : { baseURL }) });
+function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOptions): Provider {
+  const openai = createOpenAI(settingsOf(at));
   return (modelId) => ({
     model: openai.responses(modelId),
-    provider,
+    provider: at.name,
     modelId,
     protocol: 'openai-responses',
-    endpoint: baseURL ?? DEFAULT_ENDPOINT,
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINT,
     providerOptions: (sessionId) => ({
       openai: { store: false, promptCacheKey: sessionId, reasoningSummary: 'auto', ...toJsonOptions(extra) },
     }),
   });
 }
 
-function openaiChat(provider: string, apiKey: string, baseURL: string): Provider {
-  const openai = createOpenAI({ apiKey, baseURL });
+function openaiChat(at: Endpoint): Provider {
+  const openai = createOpenAI(settingsOf(at));
   return (modelId) => ({
     model: openai.chat(modelId),
-    provider,
+    provider: at.name,
     modelId,
     protocol: 'openai-chat',
-    endpoint: baseURL,
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINT,
     // The protocol has no calls that the provider runs itself.
     providerTools: false,
     providerOptions: (sessionId) => ({ openai: { store: false, promptCacheKey: sessionId } }),
+  });
+}
+
+/**
+ * Chat completions as others serve them (Ollama, LM Studio, vLLM, LiteLLM): only what all of them know is sent. They tell
+ * what a stream has used when they are asked to.
+ */
+function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
+  const baseURL = at.baseUrl ?? '';
+  const compatible = createOpenAICompatible({ ...settingsOf(at), baseURL, name: at.name, includeUsage: true });
+  return (modelId) => ({
+    model: compatible.chatModel(modelId),
+    provider: at.name,
+    modelId,
+    protocol: 'openai-compatible',
+    endpoint: baseURL,
+    providerTools: false,
+    providerOptions: () => ({}),
   });
 }
 
@@ -95,23 +145,23 @@ function openaiChat(provider: string, apiKey: string, baseURL: string): Provider
  * No tool of Anthropic's own is offered, so a call that one once ran is shown as an ordinary one.
  */
 function anthropicMessages(
-  provider: string,
-  apiKey: string,
-  baseURL: string | undefined,
+  at: Endpoint,
   options: (modelId: string, sessionId: string) => ProviderMetadata[string],
 ): Provider {
-  const anthropic = createAnthropic({ apiKey, ...(baseURL === undefined ? {} : { baseURL }) });
+  const anthropic = createAnthropic(settingsOf(at));
   return (modelId) => ({
     model: anthropic.messages(modelId),
-    provider,
+    provider: at.name,
     modelId,
     protocol: 'anthropic-messages',
-    endpoint: baseURL ?? DEFAULT_ENDPOINT,
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINT,
     providerTools: false,
     cacheBreakpoints: true,
     providerOptions: (sessionId) => ({ anthropic: options(modelId, sessionId) }),
   });
 }
+
+const thinkingOptions = (modelId: string) => (bindsThinking(modelId) ? DROP_FOREIGN_THINKING : {});
 
 /**
  * Since version 5.1 models bind each thinking block to the prompt that it answered, and refuse the request once that

@@ -6,7 +6,7 @@ const positive = z.number().int().positive();
 /** Providers take no other names. */
 export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 
-const variable = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable');
+export const variable = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable');
 /** Values of headers, each from the environment: no secret stands in a file or in a session. */
 export const headersFromEnv = z.record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header'), variable);
 export const variables = z.array(variable);

@@ -97,6 +97,8 @@ const configSchema = z.strictObject({
     .optional(),
   /** File (YAML or JSON) with what is to be known of models: a list of entries that add to the registry or change it. */
   modelsFile: z.string().min(1).optional(),
+  /** File (YAML or JSON) with providers by name: their kind, base URL and the variables with their keys. */
+  providersFile: z.string().min(1).optional(),
   /** File (YAML or JSON) with the MCP servers that every agent may name. */
   mcpFile: z.string().min(1).optional(),
   /** Lets HTTP tools reach private, loopback and link-local addresses, whatever their host. */
@@ -157,6 +159,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   anthropicBaseUrl: 'ANTHROPIC_BASE_URL',
   model: 'BATON_MODEL',
   modelsFile: 'BATON_MODELS_FILE',
+  providersFile: 'BATON_PROVIDERS_FILE',
   mcpFile: 'BATON_MCP_FILE',
   httpToolsAllowPrivate: 'BATON_HTTP_TOOLS_ALLOW_PRIVATE',
   httpToolsAllowedHosts: 'BATON_HTTP_TOOLS_ALLOWED_HOSTS',

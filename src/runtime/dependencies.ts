@@ -4,6 +4,7 @@ import type { AgentCatalogue } from '../agents/agent.ts';
 import { loadAgents } from '../agents/load-agents.ts';
 import { loadModels } from '../agents/load-models.ts';
 import { loadMcpServers } from '../agents/mcp-servers.ts';
+import { loadProviders } from '../agents/provider-configs.ts';
 import { createModels } from '../agents/providers.ts';
 import type { ToolLimits } from '../agents/tool-sources.ts';
 import type { ModelEntry, ModelOverride } from '../domain/context/model-registry.ts';
@@ -121,7 +122,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     metrics,
     health,
     agents,
-    models: createModels(config),
+    models: createModels({ ...config, providers: loadProviders(config.providersFile, environment) }),
     modelRegistry: loadModels(config.modelsFile, options.modelOverrides),
     toolsOf,
     pinTools: mcp.pin,

@@ -70,6 +70,7 @@ const EVERY_VARIABLE = [
   ['ANTHROPIC_BASE_URL', 'https://gateway.example/v1', 'anthropicBaseUrl', 'https://gateway.example/v1'],
   ['BATON_MODEL', 'openai/gpt-5.4', 'model', 'openai/gpt-5.4'],
   ['BATON_MODELS_FILE', '/etc/models.yaml', 'modelsFile', '/etc/models.yaml'],
+  ['BATON_PROVIDERS_FILE', '/etc/providers.yaml', 'providersFile', '/etc/providers.yaml'],
   ['BATON_MCP_FILE', '/etc/mcp.yaml', 'mcpFile', '/etc/mcp.yaml'],
   ['BATON_HTTP_TOOLS_ALLOW_PRIVATE', 'true', 'httpToolsAllowPrivate', true],
   ['BATON_HTTP_TOOLS_ALLOWED_HOSTS', 'Tools.internal, ::1', 'httpToolsAllowedHosts', ['tools.internal', '::1']],
