@@ -98,6 +98,18 @@ export type BatonClient = Readonly<{
     ) => Promise<CancelledSession>;
     /** Goes on after a failure, a cancel or a limit. */
     resume: (sessionId: string, options?: KeyedOptions & Readonly<{ limits?: RunLimits }>) => Promise<ResumedSession>;
+    /** Gives it another agent, or its own with another model, from its next step on. */
+    switchAgent: (
+      sessionId: string,
+      to: Readonly<{ agent: string; model?: string } | { agent?: string; model: string }>,
+      options?: KeyedOptions,
+    ) => Promise<Session>;
+    /** A new session with its transcript up to a message. */
+    fork: (
+      sessionId: string,
+      options?: KeyedOptions &
+        Readonly<{ atMessage?: string; title?: string | null; metadata?: Readonly<Record<string, string>> }>,
+    ) => Promise<Session>;
     /** How full its context is. */
     context: (sessionId: string, options?: CallOptions) => Promise<ContextMeter>;
     /** Replaces the older part of the context by a summary. */
@@ -236,6 +248,10 @@ function sessionMethods(transport: Transport): BatonClient['sessions'] {
       change({ method: 'POST', path: pathOf`/v1/sessions/${id}/cancel`, body: { queue }, signal }, false),
     resume: (id, { limits, signal, idempotencyKey } = {}) =>
       keyed(transport, pathOf`/v1/sessions/${id}/resume`, { limits }, { signal, idempotencyKey }),
+    switchAgent: (id, { agent, model }, { signal, idempotencyKey } = {}) =>
+      keyed(transport, pathOf`/v1/sessions/${id}/agent`, { agent, model }, { signal, idempotencyKey }),
+    fork: (id, { signal, idempotencyKey, ...fields } = {}) =>
+      keyed(transport, pathOf`/v1/sessions/${id}/fork`, fields, { signal, idempotencyKey }),
     context: (id, { signal } = {}) => get(transport, pathOf`/v1/sessions/${id}/context`, {}, signal),
     compact: (id, { signal } = {}) =>
       change({ method: 'POST', path: pathOf`/v1/sessions/${id}/compact`, body: {}, signal }, false),

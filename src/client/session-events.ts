@@ -54,7 +54,8 @@ export type EventData = Readonly<{
     tokenUsage: Usage;
   }>;
   'llm:error': Readonly<{ error: RunError; context?: string; recoverable: boolean }>;
-  'llm:switched': Readonly<{ from: string; to: string }>;
+  /** The model before and after; `agent`: the one that the session has now, where it is another one. */
+  'llm:switched': Readonly<{ from: string; to: string; agent?: string }>;
   'llm:unsupported-input': Readonly<{ model: string; mediaTypes: readonly string[] }>;
   'message:queued': Readonly<{ position: number; id: string }>;
   'message:dequeued': Readonly<{ count: number; ids: readonly string[]; coalesced: boolean }>;

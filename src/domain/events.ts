@@ -67,7 +67,8 @@ export const EVENT_SCHEMAS = {
     tokenUsage: usageSchema,
   }),
   'llm:error': z.strictObject({ error, context: optionalContext, recoverable: z.boolean() }),
-  'llm:switched': z.strictObject({ from: z.string(), to: z.string() }),
+  /** The model before and after; `agent`: the one that the session has now, where it is another one. */
+  'llm:switched': z.strictObject({ from: z.string(), to: z.string(), agent: z.string().optional() }),
   'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
   'message:queued': z.strictObject({ position: z.number().int().positive(), id: z.string() }),
   'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),

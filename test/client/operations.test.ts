@@ -32,6 +32,8 @@ const CALLS: {
     delete: (client) => client.sessions.delete(SESSION),
     cancel: (client) => client.sessions.cancel(SESSION, { queue: 'clear' }),
     resume: (client) => client.sessions.resume(SESSION, { limits: {} }),
+    switchAgent: (client) => client.sessions.switchAgent(SESSION, { agent: 'a', model: 'b/c' }),
+    fork: (client) => client.sessions.fork(SESSION, { atMessage: MESSAGE, title: 't', metadata: { k: 'v' } }),
     context: (client) => client.sessions.context(SESSION),
     compact: (client) => client.sessions.compact(SESSION),
     prune: (client) => client.sessions.prune(SESSION),

@@ -30,6 +30,8 @@ const PATHS = [
   '/v1/runs/{id}/wait',
   '/v1/sessions',
   '/v1/sessions/{id}',
+  '/v1/sessions/{id}/agent',
+  '/v1/sessions/{id}/fork',
   '/v1/sessions/{id}/cancel',
   '/v1/sessions/{id}/events',
   '/v1/sessions/{id}/messages',

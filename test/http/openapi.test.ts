@@ -69,6 +69,8 @@ const ROUTES = [
   'POST /v1/runs/{id}/cancel',
   'GET /v1/runs/{id}',
   'GET /v1/runs/{id}/wait',
+  'POST /v1/sessions/{id}/agent',
+  'POST /v1/sessions/{id}/fork',
   'GET /v1/sessions',
   'POST /v1/sessions',
   'POST /v1/sessions/{id}/cancel',

@@ -1,0 +1,94 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { type Agent, agentSchema, agentVersion } from '../../agents/agent.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
+import { idParams, noQuery, textField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { untilGone } from '../request-signal.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
+import { sessionBody, toSessionBody } from '../session-body.ts';
+
+const SWITCH = '/v1/sessions/{id}/agent';
+
+const modelField = textField(200).regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4');
+
+const change = createRoute({
+  method: 'post',
+  path: SWITCH,
+  tags: ['sessions'],
+  summary: 'Give a session another agent or another model',
+  description:
+    'From its next step on, also while a run is at work: the transcript stays, and reasoning goes back only to the model that wrote it. A model alone leaves the agent as it is. The same agent and model again change nothing.',
+  request: {
+    params: idParams('session'),
+    query: noQuery,
+    headers: idempotencyHeader,
+    body: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: z
+            .strictObject({ agent: textField(64).min(1).optional(), model: modelField.optional() })
+            .refine(({ agent, model }) => agent !== undefined || model !== undefined, {
+              error: 'needs agent or model, or both',
+            })
+            .openapi('AgentSwitch'),
+        },
+      },
+    },
+  },
+  responses: {
+    200: jsonOf(sessionBody, 'The session with its new agent.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+    ...UNKNOWN_AGENT,
+  },
+});
+
+/** Changing who answers in a session. */
+export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
+  const { agents, models, pinTools, db, bus } = deps;
+  app.openapi(change, async (c) => {
+    const { agent: name, model } = c.req.valid('json');
+    const { id: sessionId } = c.req.valid('param');
+    const key = c.req.valid('header')['idempotency-key'];
+    const definition = name === undefined ? null : withModel(agents.get(name), model);
+    // A provider that is not configured is found out now, not in the next step.
+    models(definition?.model ?? model ?? '');
+    // Before the transaction, which must not wait for a server.
+    const pinned = definition === null ? null : pinTools(definition, untilGone(c));
+    await Promise.allSettled([pinned]);
+    const keyed = { tenantId: tenantOf(c), route: `POST ${SWITCH}`, key, request: { sessionId, name, model } };
+    let eventSeq: number | null = null;
+    const { body, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
+      const snapshot = await pinned;
+      const next = (current: unknown): KeptAgent =>
+        definition === null || snapshot === null
+          ? keep(withModel(readAgent(current), model))
+          : { name: definition.name, version: agentVersion(definition), snapshot };
+      const switched = await switchAgent(tx, { tenantId: tenantOf(c), sessionId }, next);
+      eventSeq = switched.eventSeq;
+      return toSessionBody(switched.session);
+    });
+    if (eventSeq !== null) bus.announce(sessionId, eventSeq);
+    return c.json(body, 200, isReplay ? REPLAYED : {});
+  });
+}
+
+const withModel = (agent: Agent, model: string | undefined): Agent =>
+  model === undefined ? agent : { ...agent, model };
+
+/** With the tools that its servers offered when the session got the agent. */
+function keep(snapshot: Agent): KeptAgent {
+  const { pinnedTools: _, ...definition } = snapshot;
+  return { name: snapshot.name, version: agentVersion(definition), snapshot };
+}
+
+function readAgent(snapshot: unknown): Agent {
+  const agent = agentSchema.safeParse(snapshot);
+  if (agent.success) return agent.data;
+  throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read', { cause: agent.error });
+}

@@ -1,0 +1,60 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { forkSession } from '../../store/fork.ts';
+import { idField, idParams, metadataField, noQuery, titleField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { sessionBody, toSessionBody } from '../session-body.ts';
+
+const FORK = '/v1/sessions/{id}/fork';
+
+const forkRoute = createRoute({
+  method: 'post',
+  path: FORK,
+  tags: ['sessions'],
+  summary: 'Go on from an earlier message in a session of its own',
+  description:
+    'Copies the transcript up to and including `atMessage`, or all that is finished, with its agent, compactions and files. What waits, runs and events stay with the other session, which is not changed.',
+  request: {
+    params: idParams('session'),
+    query: noQuery,
+    headers: idempotencyHeader,
+    body: {
+      required: false,
+      content: {
+        'application/json': {
+          schema: z
+            .strictObject({
+              atMessage: idField('message').optional(),
+              title: titleField.nullable().optional(),
+              metadata: metadataField.optional(),
+            })
+            .openapi('Fork'),
+        },
+      },
+    },
+  },
+  responses: {
+    201: jsonOf(sessionBody, 'The new session.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+/** Copies of sessions. */
+export function registerForkRoute(app: BatonApp, { db, newId }: HttpDeps): void {
+  app.openapi(forkRoute, async (c) => {
+    const { id: sessionId } = c.req.valid('param');
+    const { atMessage, title, metadata } = c.req.valid('json') ?? {};
+    const key = c.req.valid('header')['idempotency-key'];
+    const request = { sessionId, atMessage, title, metadata };
+    const keyed = { tenantId: tenantOf(c), route: `POST ${FORK}`, key, request };
+    const { body, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
+      const at = { tenantId: tenantOf(c), sessionId, forkId: newId(), atMessageId: atMessage ?? null };
+      return toSessionBody(await forkSession(tx, { ...at, title, metadata }));
+    });
+    return c.json(body, 201, { location: `/v1/sessions/${body.id}`, ...(isReplay && REPLAYED) });
+  });
+}

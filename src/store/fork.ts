@@ -1,0 +1,142 @@
+import { sql } from 'kysely';
+import { contextStateSchema, NEW_CONTEXT_STATE } from '../domain/context/state.ts';
+import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
+import { UNKNOWN_OUTCOME } from '../domain/required-action.ts';
+import { NOT_RUN } from '../domain/settlement.ts';
+import { newId } from '../runtime/new-id.ts';
+import type { Tx } from './database.ts';
+import { toJson } from './json.ts';
+import { findSession, insertSession, type LockedSession, lockSession, type SessionRow } from './sessions.ts';
+
+export type NewFork = Readonly<{
+  tenantId: string;
+  /** The session that is copied. */
+  sessionId: string;
+  forkId: string;
+  /** The last message that is copied; null: the last one that is finished. */
+  atMessageId: string | null;
+  title?: string | null | undefined;
+  metadata?: Readonly<Record<string, string>> | undefined;
+}>;
+
+/**
+ * A new session with the transcript of another one up to a message: its numbers, marks and compactions as far as they lie
+ * before that, its files, its agent. Calls that were open are closed, and nothing waits. The other session is locked and
+ * not changed.
+ * @throws BatonError `not_found` for a session or message that is not there, `conflict` for a message that is not finished
+ */
+export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
+  const { tenantId, forkId } = fork;
+  const parent = await lockSession(tx, tenantId, fork.sessionId);
+  const uptoSeq = fork.atMessageId === null ? parent.message_seq : await seqOf(tx, fork, fork.atMessageId);
+  await insertSession(tx, {
+    id: forkId,
+    tenantId,
+    agentName: parent.agent_name,
+    agentVersion: parent.agent_version,
+    agentSnapshot: parent.agent_snapshot,
+    title: fork.title === undefined ? parent.title : fork.title,
+    metadata: fork.metadata ?? parent.metadata,
+  });
+  await copyMessages(tx, parent.id, forkId, uptoSeq);
+  const compactions = await copyCompactions(tx, parent.id, forkId, uptoSeq);
+  // In the order of their hashes, in which everybody locks blobs.
+  await sql`
+    insert into blob_refs (blob_id, session_id, tenant_id)
+    select blobs.id, ${forkId}::uuid, blob_refs.tenant_id from blob_refs join blobs on blobs.id = blob_refs.blob_id
+    where session_id = ${parent.id} order by sha256`.execute(tx);
+  await tx
+    .updateTable('sessions')
+    .set({ message_seq: uptoSeq, ...viewOf(parent, compactions), context_state: contextOf(parent) })
+    .where('id', '=', forkId)
+    .execute();
+  return findSession(tx, tenantId, forkId);
+}
+
+/** What is in a transcript for good. */
+const IS_FINISHED = sql<boolean>`not superseded and (role = 'user' or finish_reason is not null)`;
+
+async function seqOf(tx: Tx, { sessionId, tenantId }: NewFork, messageId: string): Promise<number> {
+  const message = await tx
+    .selectFrom('messages')
+    .select(['seq', IS_FINISHED.as('isFinished')])
+    .where('id', '=', messageId)
+    .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  const id = formatId('message', messageId);
+  if (message === undefined) throw new BatonError('not_found', `message ${id} does not exist in this session`);
+  if (!message.isFinished) throw new BatonError('conflict', `message ${id} is not finished`);
+  return message.seq;
+}
+
+async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: number): Promise<void> {
+  const { rows } = await sql<{ id: string }>`
+    select id from messages where session_id = ${parentId} and seq <= ${uptoSeq} and ${IS_FINISHED}
+    order by seq`.execute(tx);
+  const old = rows.map(({ id }) => id);
+  const copies = sql`unnest(${old}::uuid[], ${old.map(newId)}::uuid[]) as copy (old_id, new_id)`;
+  await sql`
+    with copied as (
+      insert into messages (id, tenant_id, session_id, seq, role, model, finish_reason, is_summary, usage, error,
+        created_at, finished_at)
+      select new_id, tenant_id, ${forkId}::uuid, seq, role, model, finish_reason, is_summary, usage, error, created_at,
+        finished_at from ${copies} join messages on id = old_id
+    )
+    insert into parts (message_id, idx, session_id, tenant_id, type, content, token_estimate, tool_call_id, call_key,
+      tool_name, state, started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens)
+    select new_id, idx, ${forkId}::uuid, tenant_id, type,
+      case when state in ('pending', 'awaiting_approval', 'awaiting_output')
+        then content || jsonb_build_object('output', ${toJson({ type: 'error-text', value: NOT_RUN })}::jsonb)
+        when state in ('running', 'unknown')
+        then content || jsonb_build_object('output', ${toJson({ type: 'error-text', value: UNKNOWN_OUTCOME })}::jsonb)
+        else content end,
+      token_estimate, tool_call_id, case when call_key is not null then new_id || ':' || idx end, tool_name,
+      case when state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'unknown') then 'error'
+        else state end,
+      started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens
+    from ${copies} join parts on message_id = old_id`.execute(tx);
+}
+
+type CopiedCompaction = Readonly<{ id: string; uptoSeq: number; summarySeq: number }>;
+
+/** The rounds whose summaries were copied, the last one first. */
+async function copyCompactions(
+  tx: Tx,
+  parentId: string,
+  forkId: string,
+  uptoSeq: number,
+): Promise<readonly CopiedCompaction[]> {
+  const { rows } = await sql<CopiedCompaction>`
+    select id, upto_seq as "uptoSeq", summary_message_seq as "summarySeq" from compactions
+    where session_id = ${parentId} and state = 'completed' and summary_message_seq <= ${uptoSeq}
+    order by round desc`.execute(tx);
+  const old = rows.map(({ id }) => id);
+  await sql`
+    insert into compactions (id, tenant_id, session_id, round, strategy, reason, state, from_seq, upto_seq,
+      summary_message_seq, tokens_before, tokens_after, attempts, cost_usd, usage, started_at, finished_at)
+    select new_id, tenant_id, ${forkId}::uuid, round, strategy, reason, state, from_seq, upto_seq, summary_message_seq,
+      tokens_before, tokens_after, attempts, cost_usd, usage, started_at, finished_at
+    from unnest(${old}::uuid[], ${old.map(newId)}::uuid[]) as copy (old_id, new_id)
+    join compactions on id = old_id`.execute(tx);
+  return rows;
+}
+
+/** Where the view of the copy begins: as after its last compaction, which need not be the last one of the parent. */
+function viewOf(parent: LockedSession, compactions: readonly CopiedCompaction[]) {
+  const [last] = compactions;
+  if (last === undefined) return {};
+  const isParents = parent.summary_message_seq === last.summarySeq;
+  return {
+    view_start_seq: isParents ? parent.view_start_seq : last.uptoSeq + 1,
+    summary_message_seq: last.summarySeq,
+    compaction_count: compactions.length,
+  };
+}
+
+/** What was learned of the model stays; what was billed for the other session's last request says nothing of this one's. */
+function contextOf(parent: LockedSession): string {
+  const { model, calibration } = contextStateSchema.parse(parent.context_state);
+  return toJson({ ...NEW_CONTEXT_STATE, model, calibration });
+}
