@@ -43,7 +43,7 @@ export async function startChatService(
 ): Promise<ChatService> {
   await using stack = new AsyncDisposableStack();
   const [backend = 'postgres'] = availableBackends();
-  const service = stack.use(await startTestService({ backend, tools }));
+  const service = stack.use(await startTestService({ backend, tools, environment: { BATON_PORT: '0' } }));
   await service.startWorker();
   const defined = agents.map((agent) => agentSchema.parse({ model: `simulated/${agent.name}`, ...agent }));
   const { url } = stack.use(await startApi({ ...service.deps, agents: createCatalogue(defined) }));

@@ -1,0 +1,73 @@
+import { getToolName, isToolUIPart } from 'ai';
+import type { ChatMessage } from './chat-message.ts';
+
+type Part = ChatMessage['parts'][number];
+type ToolPart = Extract<Part, { toolCallId: string }>;
+type OnAnswer = (approvalId: string, approved: boolean) => void;
+type Props = Readonly<{ message: ChatMessage; isQueued: boolean; onAnswer: OnAnswer }>;
+
+export function MessageView({ message: { role, parts }, isQueued, onAnswer }: Props) {
+  return (
+    <article className={isQueued ? `${role} queued` : role}>
+      {parts.map((part, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: parts are only ever added at the end.
+        <PartView key={index} part={part} onAnswer={onAnswer} />
+      ))}
+      {isQueued && <span className="badge">queued</span>}
+    </article>
+  );
+}
+
+function PartView({ part, onAnswer }: Readonly<{ part: Part; onAnswer: OnAnswer }>) {
+  if (isToolUIPart(part)) return <ToolView part={part} onAnswer={onAnswer} />;
+  switch (part.type) {
+    case 'text':
+      return <p className="text">{part.text}</p>;
+    case 'reasoning':
+      return part.text === '' ? null : <p className="reasoning">{part.text}</p>;
+    case 'steering-message':
+      return (
+        <p className="steering">{part.parts.map((piece) => (piece.type === 'text' ? piece.text : '')).join(' ')}</p>
+      );
+    default:
+      return null;
+  }
+}
+
+function ToolView({ part, onAnswer }: Readonly<{ part: ToolPart; onAnswer: OnAnswer }>) {
+  const { state } = part;
+  return (
+    <div className="tool" data-state={state}>
+      <details>
+        <summary>
+          <code>{getToolName(part)}</code> <span className="input">{JSON.stringify(part.input)}</span>
+          <span className="state">{STATES[state]}</span>
+        </summary>
+        {state === 'output-available' && <pre>{asText(part.output)}</pre>}
+        {state === 'output-error' && <pre>{part.errorText}</pre>}
+      </details>
+      {state === 'approval-requested' && (
+        <div className="approval">
+          <button type="button" onClick={() => onAnswer(part.approval.id, true)}>
+            Approve
+          </button>
+          <button type="button" className="stop" onClick={() => onAnswer(part.approval.id, false)}>
+            Deny
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+const STATES: Readonly<Record<ToolPart['state'], string>> = {
+  'input-streaming': '…',
+  'input-available': 'running',
+  'approval-requested': 'waits for you',
+  'approval-responded': 'answered',
+  'output-available': 'done',
+  'output-error': 'failed',
+  'output-denied': 'denied',
+};
+
+const asText = (output: unknown): string => (typeof output === 'string' ? output : JSON.stringify(output, null, 2));

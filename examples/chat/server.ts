@@ -1,0 +1,124 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import { BatonError, createClient } from 'baton/client';
+import { build } from 'esbuild';
+
+// A page with `useChat`, and the backend that it needs: it keeps the API key and passes the chat protocol on. Run it beside
+// a service: node examples/chat/server.ts, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
+
+/** The others are of the connection, or of the service's own pages. */
+const PASSED_HEADERS = ['content-type', 'cache-control', 'x-vercel-ai-ui-message-stream'];
+
+type Options = Readonly<{ batonUrl: string; apiKey?: string | undefined; agent?: string; port?: number }>;
+
+const HTML = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <title>Baton chat</title>
+    <link rel="icon" href="data:," />
+    <link rel="stylesheet" href="/main.css" />
+  </head>
+  <body>
+    <div id="root"></div>
+    <script type="module" src="/main.js"></script>
+  </body>
+</html>`;
+
+/** The page's script and style, by their paths. */
+async function bundlePage(): Promise<ReadonlyMap<string, Uint8Array>> {
+  const folder = path.join(import.meta.dirname, 'page');
+  const { outputFiles } = await build({
+    entryPoints: [path.join(folder, 'main.tsx')],
+    outdir: folder,
+    bundle: true,
+    write: false,
+    format: 'esm',
+    jsx: 'automatic',
+    minify: true,
+    define: { 'process.env.NODE_ENV': '"production"' },
+  });
+  return new Map(outputFiles.map((file) => [`/${path.basename(file.path)}`, file.contents]));
+}
+
+/** Serves the page until it is disposed. */
+export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', port = 0 }: Options) {
+  const assets = await bundlePage();
+  const client = createClient({ baseUrl: batonUrl, apiKey });
+
+  /** As it came, but for the key: what a page says about itself is nobody's business behind here. */
+  async function passOn(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    const body = request.method === 'POST' ? await buffer(request) : undefined;
+    const answer = await fetch(new URL(request.url ?? '/', batonUrl), {
+      method: request.method ?? 'GET',
+      headers: {
+        'content-type': 'application/json',
+        ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+      },
+      signal: gone.signal,
+      ...(body !== undefined && body.length > 0 && { body: new Uint8Array(body) }),
+    });
+    for (const name of PASSED_HEADERS) response.setHeader(name, answer.headers.get(name) ?? '');
+    response.writeHead(answer.status);
+    if (answer.body === null) response.end();
+    else await pipeline(Readable.fromWeb(answer.body), response);
+  }
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://page');
+    const asset = assets.get(pathname);
+    if (asset !== undefined) {
+      response.setHeader('content-type', pathname.endsWith('.css') ? 'text/css' : 'text/javascript');
+      response.end(asset);
+    } else if (pathname === '/' && searchParams.has('chat')) {
+      response.setHeader('content-type', 'text/html; charset=utf-8');
+      response.end(HTML);
+    } else if (pathname === '/') {
+      // A chat is a session: its id in the address lets a reload come back to it.
+      const session = await client.sessions.create({ agent });
+      response.writeHead(302, { location: `/?chat=${session.id}` }).end();
+    } else if (pathname.startsWith('/context/')) {
+      const meter = await client.sessions.context(decodeURIComponent(pathname.slice('/context/'.length)));
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify(meter));
+    } else if (pathname === '/api/chat' || pathname.startsWith('/api/chat/')) {
+      await passOn(request, response);
+    } else {
+      response.writeHead(404).end('There is no such page.');
+    }
+  }
+
+  const server = createServer((request, response) => {
+    serve(request, response).catch((error: unknown) => {
+      if (response.headersSent) return void response.destroy();
+      const status = error instanceof BatonError ? (error.status ?? 502) : 502;
+      response
+        .writeHead(status)
+        .end(error instanceof BatonError ? `${error.code}: ${error.message}` : 'Baton is away.');
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(port, '127.0.0.1', resolve);
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+if (import.meta.main) {
+  const { BATON_URL, BATON_API_KEY, PORT } = process.env;
+  const batonUrl = BATON_URL ?? 'http://127.0.0.1:4400';
+  const { url } = await startChatPage({ batonUrl, apiKey: BATON_API_KEY, port: Number(PORT ?? 4410) });
+  process.stdout.write(`The chat is at ${url}\n`);
+}

@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startBackend } from '../../examples/backend/server.ts';
+import { type ChatService, startChatService } from '../facades/ui-chat-fixture.ts';
+
+const stack = new AsyncDisposableStack();
+let started: ChatService;
+let url: string;
+
+beforeAll(async () => {
+  started = stack.use(await startChatService([{ name: 'reviewer' }]));
+  url = stack.use(await startBackend({ batonUrl: started.url, agent: 'reviewer' })).url;
+});
+afterAll(() => stack.disposeAsync());
+
+const ask = async (body: object) => {
+  const response = await fetch(`${url}/reviews`, { method: 'POST', body: JSON.stringify(body) });
+  return { status: response.status, body: await response.json() };
+};
+
+it('submits and waits, and does the same work only once, however often it is asked', async () => {
+  started.service.simulator.script('reviewer', [{ text: 'Well written.' }, { text: 'Never said.' }]);
+  const review = { id: 'order-7', text: 'Once upon a time.' };
+  const done = { status: 200, body: { status: 'completed', answer: 'Well written.' } };
+  expect(await Promise.all([ask(review), ask(review)])).toEqual([done, done]);
+  expect(await ask(review)).toEqual(done);
+  expect(started.service.simulator.requests).toHaveLength(1);
+});
+
+it('says what of a request is wrong, and by which code the service refuses', async () => {
+  expect(await ask({ id: 7 })).toMatchObject({ status: 400 });
+  expect(await ask({ id: 'order-8', text: 'x'.repeat(1_500_000) })).toMatchObject({
+    status: 400,
+    body: { code: 'invalid_request' },
+  });
+});

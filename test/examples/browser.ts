@@ -1,0 +1,36 @@
+import { existsSync } from 'node:fs';
+import { type BrowserContext, chromium } from 'playwright-core';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+
+/** It asks nobody anything but the pages that it is sent to. */
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** The Chromium of this machine, or of BATON_TEST_CHROMIUM; null, and said so, where there is none. */
+export function findChromium(): string | null {
+  const given = process.env['BATON_TEST_CHROMIUM'];
+  const found = given ?? PLACES.find((place) => existsSync(place)) ?? null;
+  if (found === null) process.stdout.write('tests: no page is opened in a browser (there is no Chromium here)\n');
+  return found;
+}
+
+/** A browser of its own, with nothing of another one in it. */
+export async function startBrowser(executablePath: string): Promise<AsyncDisposable & { context: BrowserContext }> {
+  await using stack = new AsyncDisposableStack();
+  const { path } = stack.use(await temporaryFolder());
+  const viewport = { width: 900, height: 700 };
+  const context = await chromium.launchPersistentContext(path, { executablePath, args: FLAGS, viewport });
+  stack.defer(() => context.close());
+  const owned = stack.move();
+  return { context, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}

@@ -1,0 +1,164 @@
+import path from 'node:path';
+import type { BrowserContext, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startChatPage } from '../../examples/chat/server.ts';
+import { contextPolicySchema } from '../../src/domain/context/policy.ts';
+import { readingReplies, readTool } from '../compaction/compaction-support.ts';
+import { type ChatService, startChatService } from '../facades/ui-chat-fixture.ts';
+import { createWaitingTools } from '../flow/waiting-scenario.ts';
+import { eventually } from '../support/eventually.ts';
+import { findChromium, startBrowser } from './browser.ts';
+
+const chromium = findChromium();
+const WINDOW = 16_000;
+/** Where pictures of the page are put, for somebody who wants to look at them. */
+const screenshots = process.env['BATON_TEST_SCREENSHOTS'];
+
+describe.runIf(chromium !== null)('the chat page in a browser', () => {
+  const stack = new AsyncDisposableStack();
+  let started: ChatService;
+  let context: BrowserContext;
+
+  beforeAll(async () => {
+    const compaction = { notice: 'text' };
+    const full = contextPolicySchema.parse({ maxContextTokens: WINDOW, prune: { enabled: false }, compaction });
+    const agents = ['streams', 'queues', 'stops', 'asks'].map((name) => ({ name, tools: ['test'] }));
+    const tools = [...createWaitingTools().tools, readTool];
+    started = stack.use(await startChatService([...agents, { name: 'fills', tools: ['test'], context: full }], tools));
+    context = stack.use(await startBrowser(chromium ?? '')).context;
+  });
+  afterAll(() => stack.disposeAsync());
+
+  /** A new chat with the agent, and a way to look at it. */
+  async function openChat(agent: string) {
+    const server = stack.use(await startChatPage({ batonUrl: started.url, agent }));
+    const page = await context.newPage();
+    page.setDefaultTimeout(20_000);
+    const failures: string[] = [];
+    page.on('pageerror', (error) => failures.push(String(error)));
+    await page.goto(server.url);
+    return {
+      page,
+      failures,
+      say: (text: string) => say(page, text),
+      answers: () => page.locator('article.assistant .text').allInnerTexts(),
+      look: async (name: string) => {
+        if (screenshots !== undefined) await page.screenshot({ path: path.join(screenshots, `${agent}-${name}.png`) });
+      },
+    };
+  }
+
+  async function say(page: Page, text: string): Promise<void> {
+    await page.getByLabel('Message').fill(text);
+    await page.keyboard.press('Enter');
+  }
+
+  it('streams, and a reload in mid-answer loses and doubles nothing', async () => {
+    const { simulator } = started.service;
+    const text = Array.from({ length: 80 }, (_, n) => `word${n} `).join('');
+    simulator.script('streams', [
+      { text: 'First I look.', toolCalls: [{ name: 'look', input: { at: 'the files' } }] },
+      { text, chunkChars: 7, gates: { afterChunks: { count: 40, gate: 'streams' } } },
+    ]);
+    const { page, say, answers, look, failures } = await openChat('streams');
+    await look('empty');
+    await say('Tell me everything.');
+    await page.getByText('word30').waitFor();
+    await look('streaming');
+    await page.reload();
+    await page.getByText('word30').waitFor();
+    expect(await page.getByLabel('Message').getAttribute('placeholder')).toContain('will be queued');
+    simulator.gate('streams').release();
+    await page.getByText('word79').waitFor();
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    expect(await answers()).toEqual(['First I look.', text]);
+    expect(await page.locator('article').count()).toBe(2);
+    expect(await page.locator('.tool summary').innerText()).toMatch(/look[\s\S]*"at":"the files"[\s\S]*done/);
+    expect(await page.locator('.meter').innerText()).toMatch(/context \d+ %[\s\S]*[1-9]\d* of [\d,]+ tokens/);
+    await look('done');
+    await page.reload();
+    await page.getByText('word79').waitFor();
+    expect(await answers()).toEqual(['First I look.', text]);
+    expect(failures).toEqual([]);
+  });
+
+  it('takes messages while the agent is at work, says that they wait, and answers them', async () => {
+    const { simulator } = started.service;
+    simulator.script('queues', [
+      { text: 'The first answer.', gates: { beforeEnd: 'queues' } },
+      { text: 'The second.' },
+    ]);
+    const { page, say, answers, look, failures } = await openChat('queues');
+    await say('First');
+    await page.getByText('The first answer.').waitFor();
+    expect(await page.getByLabel('Message').getAttribute('placeholder')).toContain('will be queued');
+    await say('Second');
+    await page.locator('header .badge', { hasText: '1 queued' }).waitFor();
+    expect(await page.locator('article.queued').innerText()).toMatch(/Second[\s\S]*queued/);
+    await look('queued');
+    await page.reload();
+    await page.locator('header .badge', { hasText: '1 queued' }).waitFor();
+    simulator.gate('queues').release();
+    await page.getByText('The second.').waitFor();
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    expect(await answers()).toEqual(['The first answer.', 'The second.']);
+    expect(await page.locator('.badge').count()).toBe(0);
+    await look('answered');
+    expect(failures).toEqual([]);
+  });
+
+  it('stops, and keeps what was written', async () => {
+    const { simulator } = started.service;
+    const gates = { afterChunks: { count: 4, gate: 'stops' } };
+    simulator.script('stops', [{ text: 'a b c d e f g h', chunkChars: 2, gates }]);
+    const { page, say, answers, look, failures } = await openChat('stops');
+    await say('Count');
+    await page.getByText('a b c d').waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    expect(await answers()).toEqual(['a b c d ']);
+    const runs = started.service.deps.db.selectFrom('runs').innerJoin('sessions', 'sessions.id', 'runs.session_id');
+    const stopped = () => runs.select('runs.status').where('agent_name', '=', 'stops').executeTakeFirst();
+    await eventually(async () => (await stopped())?.status === 'cancelled', 'the run is cancelled');
+    await look('stopped');
+    expect(failures).toEqual([]);
+  });
+
+  it('asks before a tool runs, also after a reload, and does what it is told', async () => {
+    const { simulator } = started.service;
+    const calls = [
+      { name: 'deploy', input: { to: 'production' } },
+      { name: 'pay', input: { amount: 50 } },
+    ];
+    simulator.script('asks', [{ text: 'May I?', toolCalls: calls }, { text: 'One of the two.' }]);
+    const { page, say, answers, look, failures } = await openChat('asks');
+    await say('Go on');
+    await page.getByRole('button', { name: 'Approve' }).nth(1).waitFor();
+    await look('asked');
+    await page.reload();
+    const toolOf = (name: string) => page.locator('.tool', { hasText: name });
+    await toolOf('deploy').getByRole('button', { name: 'Approve' }).click();
+    await toolOf('pay').getByRole('button', { name: 'Deny' }).click();
+    await page.getByText('One of the two.').waitFor();
+    expect(await toolOf('deploy').locator('.state').innerText()).toBe('done');
+    expect(await toolOf('pay').locator('.state').innerText()).toBe('denied');
+    expect(await answers()).toEqual(['May I?', 'One of the two.']);
+    await look('answered');
+    expect(failures).toEqual([]);
+  });
+
+  it('says what a compaction made of the context', async () => {
+    const { simulator } = started.service;
+    simulator.setWindow('fills', WINDOW);
+    simulator.script('fills', readingReplies(12, 1_500));
+    const { page, say, look, failures } = await openChat('fills');
+    await say('Read all the files.');
+    await page.getByText('All read.').waitFor();
+    expect(await page.locator('.notice').innerText()).toMatch(/^Context compressed: [\d,]+ → [\d,]+ tokens$/);
+    await look('compressed');
+    await page.reload();
+    await page.getByText('All read.').waitFor();
+    expect(await page.locator('.notice').innerText()).toMatch(/^Context compressed: [\d,]+ → [\d,]+ tokens$/);
+    expect(failures).toEqual([]);
+  });
+});
