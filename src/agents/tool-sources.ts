@@ -63,11 +63,14 @@ const toolSourceObjectSchema = z
     client: clientToolSchema.optional(),
     include: toolNames.optional(),
     exclude: toolNames.optional(),
+    /** The model finds its tools with `search_tools`, instead of being told of each in every request. */
+    deferred: z.boolean().optional(),
   })
   .refine((source) => kindsOf(source).length === 1, `a tool is a name, or one of: ${KINDS.join(', ')}`)
   .refine(
-    ({ mcp, include, exclude }) => mcp !== undefined || (include === undefined && exclude === undefined),
-    'include and exclude are about mcp',
+    ({ mcp, include, exclude, deferred }) =>
+      mcp !== undefined || (include === undefined && exclude === undefined && deferred === undefined),
+    'include, exclude and deferred are about mcp',
   );
 
 const kindsOf = (source: object) => KINDS.filter((kind) => kind in source);
@@ -75,7 +78,12 @@ const kindsOf = (source: object) => KINDS.filter((kind) => kind in source);
 /** Where an agent's tools come from: the name of a tool or of a tool set, a module, an endpoint or an MCP server. */
 export const toolSourceSchema = z.union([z.string().min(1), toolSourceObjectSchema]);
 export type ToolSource = Readonly<z.infer<typeof toolSourceSchema>> | string;
-export type McpSource = Readonly<{ mcp: string; include?: readonly string[]; exclude?: readonly string[] }>;
+export type McpSource = Readonly<{
+  mcp: string;
+  include?: readonly string[];
+  exclude?: readonly string[];
+  deferred?: boolean;
+}>;
 
 /** The source as lists show it. */
 export function toolSourceLabel(source: ToolSource): string {

@@ -56,7 +56,7 @@ export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: 
 
 async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {
   const resolved = deps.models(scope.agent.model);
-  const tools = await offeredTools(deps, scope.agent, resolved);
+  const tools = await offeredTools(deps, scope.agent, resolved, view);
   const { ruler } = await rulerOf(deps, scope.agent, resolved, tools);
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
   const measurement = ruler.measure(view, scope.contextState);

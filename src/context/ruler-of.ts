@@ -4,7 +4,8 @@ import { findModel, type ModelEntry, UNKNOWN_MODEL } from '../domain/context/mod
 import { createRuler, type Ruler } from '../domain/context/ruler.ts';
 import { mediaSupportOf } from '../domain/context/shown-media.ts';
 import { estimateText, guardCounter, type TokenCounter } from '../domain/context/tokens.ts';
-import { type Json, jsonSchema } from '../domain/message.ts';
+import { workingSet } from '../domain/context/working-set.ts';
+import { type Json, jsonSchema, type ViewMessage } from '../domain/message.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
 import { type ModelKey, readModel } from '../store/model-limits.ts';
@@ -40,14 +41,23 @@ export async function rulerOf(
   return { ruler, prior };
 }
 
-/** The tools that the agent's model is offered: none where the model cannot call any. */
+/**
+ * The tools that the agent's model is offered with this view: none where the model cannot call any, and of those that have
+ * to be found the ones that the view refers to.
+ */
 export async function offeredTools(
   deps: Pick<RulerDeps, 'modelRegistry'> & Readonly<{ toolsOf: ToolCatalogue }>,
   agent: Agent,
   resolved: ResolvedModel,
+  view: readonly ViewMessage[],
 ): Promise<readonly Tool[]> {
   const entry = findModel(agent.model, deps.modelRegistry) ?? undescribed(resolved);
-  return entry.tools ? deps.toolsOf(agent) : [];
+  if (!entry.tools) return [];
+  const tools = await deps.toolsOf(agent);
+  const deferred = tools.filter((tool) => tool.deferred === true);
+  if (deferred.length === 0) return tools;
+  const found = workingSet(view, new Set(deferred.map(({ name }) => name)));
+  return tools.filter((tool) => tool.deferred !== true || found.has(tool.name));
 }
 
 /** The simulator stands in for a model of today where nobody says otherwise. */

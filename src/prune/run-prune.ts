@@ -37,7 +37,7 @@ export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSigna
 async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {
   const { agent, contextState, runKind } = scope;
   const resolved = deps.models(agent.model);
-  const { ruler } = await rulerOf(deps, agent, resolved, await offeredTools(deps, agent, resolved));
+  const { ruler } = await rulerOf(deps, agent, resolved, await offeredTools(deps, agent, resolved, view));
   return planPruneJob(ruler, contextState, ruler.show(view).view, runKind === 'task');
 }
 

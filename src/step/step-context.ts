@@ -39,7 +39,7 @@ type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState'>;
 /** Measures the view of a step and decides whether it can be sent. */
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
   const resolved = deps.models(scope.agent.model);
-  const tools = await offeredTools(deps, scope.agent, resolved);
+  const tools = await offeredTools(deps, scope.agent, resolved, begun.view);
   const [{ ruler, prior }, pausedMs] = await Promise.all([
     rulerOf(deps, scope.agent, resolved, tools),
     pauseLeftMs(deps.db, resolved),

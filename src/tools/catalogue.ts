@@ -4,6 +4,7 @@ import { type HttpToolConfig, type ToolLimits, type ToolSource, toolSourceLabel 
 import { BatonError } from '../domain/errors.ts';
 import type { LoadToolModule } from './load-module.ts';
 import type { McpServers } from './mcp/mcp-servers.ts';
+import { createSearchTools } from './search-tools.ts';
 import { isServerTool, type Tool } from './tool.ts';
 
 /** What decides which tools a session has. */
@@ -66,6 +67,8 @@ async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Pro
     const key = keyOf(source, index);
     for (const tool of await toolsOfSource(options, named, agent, source, key)) add(key, tool);
   }
+  const deferred = [...tools.values()].filter((tool) => tool.deferred === true);
+  if (deferred.length > 0) add('tools', createSearchTools(deferred));
   if (tools.size > 0) for (const tool of builtIn) tools.set(tool.name, tool);
   return withApprovals(withLimits(tools, agent), agent);
 }
@@ -89,12 +92,13 @@ async function toolsOfSource(
     if (tools !== undefined) return tools;
     throw new BatonError('config_invalid', `${key}: there is no tool or tool set named ${source}`);
   }
-  const { module, http, mcp, client, include, exclude } = source;
+  const { module, http, mcp, client, include, exclude, deferred } = source;
   if (client !== undefined) return [client];
   if (module !== undefined && loadModule !== undefined) return loadModule(module, agent.name, key);
   if (http !== undefined && createHttpTool !== undefined) return [createHttpTool(http, key)];
   if (mcp !== undefined && servers !== undefined) {
-    return servers.toolsOf(agent, { mcp, ...(include && { include }), ...(exclude && { exclude }) }, key);
+    const which = { ...(include && { include }), ...(exclude && { exclude }), ...(deferred && { deferred }) };
+    return servers.toolsOf(agent, { mcp, ...which }, key);
   }
   throw new BatonError('config_invalid', `${key}: ${toolSourceLabel(source)} cannot be had here`);
 }

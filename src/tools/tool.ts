@@ -48,6 +48,8 @@ export type Tool = Readonly<{
   timeoutMs?: number;
   /** Most characters of a result that the model is shown, where that is less than the context allows. */
   maxOutputChars?: number;
+  /** The model is offered it only once it was found with `search_tools`, and while the view refers to it. */
+  deferred?: boolean;
   /** Its results are pages of something that it can be asked for again: what is cut out of one is not kept. */
   paged?: boolean;
 }>;

@@ -108,7 +108,8 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     const agent = agentSchema.safeParse(context.agentSnapshot);
     if (!agent.success) throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read');
     const resolved = deps.models(agent.data.model);
-    const { ruler } = await rulerOf(deps, agent.data, resolved, await offeredTools(deps, agent.data, resolved));
+    const tools = await offeredTools(deps, agent.data, resolved, context.view);
+    const { ruler } = await rulerOf(deps, agent.data, resolved, tools);
     const measurement = ruler.measure(context.view, context.contextState);
     const compactions = await listCompactions(db, tenantOf(c), id, LISTED_COMPACTIONS);
     return c.json(

@@ -63,7 +63,9 @@ export function createMcpServers(
       }
       const connection = connectionTo(source.mcp, config);
       const toolOptions = { server: source.mcp, trust: config.trust, connection, log };
-      return pinned.tools.filter((tool) => isIncluded(source, tool)).map((tool) => createMcpTool(toolOptions, tool));
+      const included = pinned.tools.filter((tool) => isIncluded(source, tool));
+      const tools = included.map((tool) => createMcpTool(toolOptions, tool));
+      return source.deferred === true ? tools.map((tool) => ({ ...tool, deferred: true })) : tools;
     },
     async pin(agent, signal) {
       const sources = mcpSources(agent);
