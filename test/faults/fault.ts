@@ -1,4 +1,4 @@
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 import type { Line, Member } from './world/fleet.ts';
 import type { ModelManners } from './world/model.ts';
 import type { TrafficOptions } from './world/traffic.ts';

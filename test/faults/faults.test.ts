@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createRandom } from '../support/random.ts';
 import { FAULTS } from './catalogue.ts';
 import type { Backend } from './fault.ts';
-import { createRandom } from './random.ts';
 import { runFault } from './run-fault.ts';
 import { hasRedisServer, type OwnPostgres, type OwnRedis, startOwnPostgres, startOwnRedis } from './world/services.ts';
 

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Random } from '../support/random.ts';
 import type { ModelRequest } from './check/messages.ts';
 import { rawId, readSnapshot } from './check/snapshot.ts';
 import { broken, type Findings, judge } from './check/verdict.ts';
 import type { Backend, Fault } from './fault.ts';
-import type { Random } from './random.ts';
 import { createApi } from './world/api.ts';
 import type { ModelManners } from './world/model.ts';
 import type { OwnPostgres, OwnRedis } from './world/services.ts';

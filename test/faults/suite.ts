@@ -1,8 +1,8 @@
 import { compileAhead } from '../support/child-environment.ts';
+import { createRandom } from '../support/random.ts';
 import { FAULTS } from './catalogue.ts';
 import type { Backend, Fault } from './fault.ts';
 import type { SuiteOptions } from './options.ts';
-import { createRandom } from './random.ts';
 import { tell, toRow } from './report.ts';
 import { runFault } from './run-fault.ts';
 import { hasRedisServer, startOwnPostgres, startOwnRedis } from './world/services.ts';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type Schema, schemaSchema } from '../fuzz/schema-values.ts';
 
 const documentSchema = z.looseObject({
   paths: z.record(
@@ -7,13 +8,16 @@ const documentSchema = z.looseObject({
       z.string(),
       z.looseObject({
         security: z.array(z.unknown()).optional(),
-        requestBody: z.unknown().optional(),
+        responses: z.record(z.string(), z.unknown()),
+        requestBody: z
+          .looseObject({ content: z.record(z.string(), z.looseObject({ schema: schemaSchema })) })
+          .optional(),
         parameters: z
           .array(
             z.looseObject({
               name: z.string(),
               in: z.string(),
-              schema: z.looseObject({ pattern: z.string().optional() }).optional(),
+              schema: schemaSchema.optional(),
             }),
           )
           .optional(),
@@ -28,22 +32,38 @@ export type DocumentedRoute = Readonly<{
   /** Answers without a key. */
   isOpen: boolean;
   hasBody: boolean;
-  parameters: readonly Readonly<{ name: string; in: string; pattern: string }>[];
+  /** By media type. */
+  bodies: Readonly<Record<string, Schema>>;
+  statuses: readonly number[];
+  parameters: readonly Readonly<{ name: string; in: string; pattern: string; schema: Schema }>[];
 }>;
 
 /** Every route as the service documents it: a test that asks for these asks for those to come as well. */
 export function readRoutes(document: unknown): DocumentedRoute[] {
   return Object.entries(documentSchema.parse(document).paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, { security, requestBody, parameters = [] }]) => ({
+    Object.entries(operations).map(([method, { security, requestBody, responses, parameters = [] }]) => ({
       method: method.toUpperCase(),
       path,
       isOpen: security?.length === 0,
       hasBody: requestBody !== undefined,
+      bodies: Object.fromEntries(
+        Object.entries(requestBody?.content ?? {}).map(([type, { schema }]) => [type, schema]),
+      ),
+      statuses: Object.keys(responses).map(Number),
       parameters: parameters.map(({ name, in: place, schema }) => ({
         name,
         in: place,
         pattern: schema?.pattern ?? '',
+        schema: schema ?? {},
       })),
     })),
   );
+}
+
+/** What `#/components/schemas/NAME` refers to. */
+export function readSchemas(document: unknown): Readonly<Record<string, Schema>> {
+  const { components } = z
+    .looseObject({ components: z.looseObject({ schemas: z.record(z.string(), schemaSchema) }) })
+    .parse(document);
+  return components.schemas;
 }

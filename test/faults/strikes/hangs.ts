@@ -1,5 +1,5 @@
+import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
-import type { Random } from '../random.ts';
 import type { Member } from '../world/fleet.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 

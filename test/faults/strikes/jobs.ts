@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { type BackendFactory, createPostgresBackend, type IQueueBackend, Queue } from 'bullmq';
+import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
-import type { Random } from '../random.ts';
 import type { World } from '../world/world.ts';
 import { copyProduct, WORKER, WORKER_FILE } from './product-copy.ts';
 import { pause, repeatedly } from './repeatedly.ts';

@@ -1,6 +1,6 @@
 import type { Fault as ProviderFault } from '../../../src/simulator/fault.ts';
+import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
-import type { Random } from '../random.ts';
 import type { World } from '../world/world.ts';
 import { repeatedly } from './repeatedly.ts';
 

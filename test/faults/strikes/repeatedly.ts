@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Random } from '../random.ts';
+import type { Random } from '../../support/random.ts';
 
 /** Does something again and again, with pauses of a random length, until the signal aborts. */
 export async function repeatedly(

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { Random } from '../random.ts';
+import type { Random } from '../../support/random.ts';
 import { type Child, startChild } from './child.ts';
 import { openTap, type Tap } from './tap.ts';
 import type { Timeline } from './timeline.ts';

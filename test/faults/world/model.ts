@@ -1,6 +1,6 @@
 import type { Reply } from '../../../src/simulator/reply.ts';
 import type { SimulatedRequest } from '../../../src/simulator/request.ts';
-import { createRandom } from '../random.ts';
+import { createRandom } from '../../support/random.ts';
 
 /** How the simulated model behaves. */
 export type ModelManners = Readonly<{

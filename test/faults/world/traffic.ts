@@ -1,7 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Random } from '../../support/random.ts';
 import { rawId } from '../check/snapshot.ts';
-import type { Random } from '../random.ts';
 import type { Accepted, Api, Delivery } from './api.ts';
 import { followSession, type Reader } from './reader.ts';
 

@@ -1,0 +1,132 @@
+import type { DocumentedRoute } from '../http/documented-routes.ts';
+import { freshId, type Tenant } from '../http/two-tenants.ts';
+import type { Random } from '../support/random.ts';
+import { createValues, ODD_TEXTS, type Schema } from './schema-values.ts';
+
+/** A request that is about to be made. */
+export type FuzzRequest = Readonly<{
+  method: string;
+  /** Null: no route knows this method, or the path is not one of the document's. */
+  route: DocumentedRoute | null;
+  path: string;
+  headers: Readonly<Record<string, string>>;
+  body: string | undefined;
+  /** What is asked for is the actor's own, or is nothing in particular. */
+  isOwn: boolean;
+}>;
+
+export type Making = Readonly<{
+  routes: readonly DocumentedRoute[];
+  schemas: Readonly<Record<string, Schema>>;
+  actor: Tenant;
+  other: Tenant;
+  random: Random;
+}>;
+
+const AGENTS = ['coder', 'clerk'];
+const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'OPTIONS', 'HEAD'];
+/** A few, so that they meet again. */
+const IDEMPOTENCY_KEYS = ['first', 'second', 'third'];
+/** Nobody here ends a run, so nobody waits for one. */
+const WAITS = ['timeoutMs', 'wait'];
+
+/** Makes a request up from the API's own document: what it may be, and what it must not. */
+export function makeRequest(making: Making): FuzzRequest {
+  const { random, routes } = making;
+  const route = random.pick(routes);
+  const isStray = random.chance(0.04);
+  const method = isStray ? random.pick(METHODS) : route.method;
+  const [whose, path] = pathOf(route, making);
+  const known = routes.find((each) => each.path === route.path && each.method === (method === 'HEAD' ? 'GET' : method));
+  const { headers, body } = contentOf(method === route.method ? route : null, method, making);
+  return {
+    method,
+    route: whose === 'odd' ? null : (known ?? null),
+    path: `${path}?${queryOf(route, making)}`,
+    headers: { ...headersOf(route, making), ...headers },
+    body,
+    isOwn: whose === 'own' || !route.path.includes('{'),
+  };
+}
+
+type Whose = 'own' | 'foreign' | 'nobody' | 'odd';
+
+function pathOf(route: DocumentedRoute, making: Making): [Whose, string] {
+  const { random } = making;
+  const whose = random.pick<Whose>(['own', 'own', 'own', 'own', 'own', 'own', 'foreign', 'foreign', 'nobody', 'odd']);
+  const path = route.parameters
+    .filter((parameter) => parameter.in === 'path')
+    .reduce((url, { name, pattern }) => url.replace(`{${name}}`, () => idIn(pattern, whose, making)), route.path);
+  return [path.includes('{') || path === route.path ? 'own' : whose, path];
+}
+
+function idIn(pattern: string, whose: Whose, { actor, other, random }: Making): string {
+  const prefix = prefixOf(pattern) ?? 'ses';
+  if (whose === 'odd') return encodeURIComponent(random.pick(ODD_TEXTS).slice(0, 2_000).toWellFormed());
+  const ids = whose === 'nobody' ? [] : ((whose === 'own' ? actor : other).ids[prefix] ?? []);
+  if (ids.length === 0) return freshId(prefix);
+  // Often one of the first: something has to happen to some of them again and again.
+  return random.pick(random.chance(0.6) ? ids.slice(0, 6) : ids);
+}
+
+const prefixOf = (pattern: string): string | undefined => /^\^?([a-z]+)_/.exec(pattern)?.[1];
+
+function queryOf(route: DocumentedRoute, making: Making): URLSearchParams {
+  const { random } = making;
+  const search = new URLSearchParams();
+  for (const { name, schema } of route.parameters.filter((parameter) => parameter.in === 'query')) {
+    const isOdd = random.chance(0.2);
+    if (isOdd) search.set(name, random.pick(ODD_TEXTS).slice(0, 500).toWellFormed());
+    else if (WAITS.includes(name)) search.set(name, '0');
+    else if (random.chance(0.4)) search.set(name, String(valuesFor(making).valid(schema)).slice(0, 500).toWellFormed());
+  }
+  if (random.chance(0.03)) search.set('unknown', 'x');
+  return search;
+}
+
+function headersOf(route: DocumentedRoute, { actor, random, ...making }: Making): Record<string, string> {
+  const headers: Record<string, string> = {
+    accept: random.pick(['application/json', '*/*', 'text/event-stream', 'image/*;q=0']),
+    ...(random.chance(0.03) ? { authorization: 'Bearer baton_nobody' } : random.chance(0.03) ? {} : actor.key.headers),
+  };
+  for (const { name } of route.parameters.filter((parameter) => parameter.in === 'header')) {
+    if (name === 'idempotency-key' && random.chance(0.15)) headers[name] = random.pick(IDEMPOTENCY_KEYS);
+    else if (name === 'last-event-id' && random.chance(0.3)) headers[name] = random.pick(['0', '3', '-1', 'a']);
+    else if (name === 'x-session-id' && random.chance(0.5)) {
+      headers[name] = idIn('ses_', random.pick(['own', 'foreign', 'nobody']), { actor, random, ...making });
+    }
+  }
+  return headers;
+}
+
+const OTHER_TYPES = ['text/plain', 'application/json; charset=utf-16', 'x/y', 'multipart/form-data'];
+
+function contentOf(
+  route: DocumentedRoute | null,
+  method: string,
+  making: Making,
+): Pick<FuzzRequest, 'body'> & { headers: Record<string, string> } {
+  const { random } = making;
+  if (method === 'GET' || method === 'HEAD') return { headers: {}, body: undefined };
+  const known = Object.entries(route?.bodies ?? {});
+  const [type, schema] = known.length === 0 ? ['application/json', {}] : random.pick(known);
+  if (random.chance(0.05)) return { headers: {}, body: undefined };
+  const headers = { 'content-type': random.chance(0.05) ? random.pick(OTHER_TYPES) : type };
+  if (!type.includes('json')) return { headers, body: random.pick([...ODD_TEXTS, 'a file']) };
+  if (random.chance(0.05)) return { headers, body: random.pick([...ODD_TEXTS, '{', '{"content":', '[1,]']) };
+  const values = valuesFor(making);
+  return { headers, body: JSON.stringify(random.chance(0.6) ? values.valid(schema) : values.broken(schema)) };
+}
+
+function valuesFor(making: Making) {
+  const { actor, schemas, random } = making;
+  return createValues(schemas, random, (pattern, name) => {
+    const prefix = prefixOf(pattern);
+    if (prefix !== undefined) {
+      return idIn(pattern, random.pick(['own', 'own', 'foreign', 'nobody', 'nobody', 'nobody']), making);
+    }
+    if (name === 'agent' || name === 'model') return random.pick(AGENTS);
+    if (random.chance(0.1)) return random.pick(ODD_TEXTS);
+    return random.pick(['hello', `say ${actor.word}`, 'x']);
+  });
+}

@@ -1,0 +1,72 @@
+import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
+import { expect } from 'vitest';
+import { SCOPES } from '../../src/domain/access.ts';
+import { formatId } from '../../src/domain/ids.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import type { Db } from '../../src/store/database.ts';
+import { createTestKey, type TestKey } from '../support/keys.ts';
+import { answerStep, askStep, claimJob } from './play-worker.ts';
+import type { TestApi } from './test-api.ts';
+
+/** What one tenant has. The word is in its texts and nowhere else. */
+export type Tenant = Readonly<{
+  name: string;
+  word: string;
+  key: TestKey;
+  ids: Readonly<Record<string, string[]>>;
+}>;
+
+/** A tenant with a session that has worked, one at work with messages that wait, one that waits for answers, and an idle one. */
+export async function createTenant(api: TestApi, name: string): Promise<Tenant> {
+  const key = await createTestKey(api.db, name, SCOPES);
+  const word = `word-${randomUUID()}`;
+  const post = async (path: string, body: object) => (await api.call('POST', path, body, key.headers)).body;
+  const [worked, busy, waiting, idle] = await Promise.all(
+    ['worked', 'busy', 'waiting', 'idle'].map(async (title) =>
+      String((await post('/v1/sessions', { agent: 'coder', title: word, metadata: { title } }))['id']),
+    ),
+  );
+  const send = (session: string | undefined) => post(`/v1/sessions/${session}/messages`, { content: `say ${word}` });
+  const first = await send(worked);
+  const answer = await answerStep(api.db, await claimJob(api.db, api.added.at(-1)), `I say ${word}`);
+  expect(answer.branch).toBe('otherwise');
+  const asking = await send(waiting);
+  const asked = { kind: 'approval', toolName: word } as const;
+  const calls = await askStep(api.db, await claimJob(api.db, api.added.at(-1)), [asked, asked]);
+  const sent = [await send(busy), await send(busy), await send(busy)];
+  const runs = [first, ...sent, asking].map((message) => String(message['runId']));
+  const messages = [...sent.slice(1), first].map((message) => String(message['messageId']));
+  const file = await api.call('POST', '/v1/blobs', `a file of ${word}`, {
+    ...key.headers,
+    'content-type': 'text/plain',
+  });
+  const ids = {
+    blob: [String(file.body['id'])],
+    ses: [worked, busy, idle, waiting].map(String),
+    run: [...new Set(runs)],
+    msg: messages,
+    call: calls.map(({ id }) => id),
+    key: [],
+  };
+  return { name, word, key, ids: { ...ids, key: [formatId('key', key.id)] } };
+}
+
+/** A fingerprint of all that belongs to each tenant. The key's note of its use is not what this is about. */
+export async function createRowReader(db: Db): Promise<() => Promise<ReadonlyMap<string, string>>> {
+  const { rows: tables } = await sql<{ name: string }>`
+    select table_name as name from information_schema.columns
+    where column_name = 'tenant_id' and table_schema = 'public' and table_name <> 'api_keys' order by 1`.execute(db);
+  expect(tables.length).toBeGreaterThan(8);
+  const contents = tables.map(
+    ({ name }) => sql`select tenant_id, ${name}::text as name, count(*), sum(hashtextextended(t::text, 0)) as hash
+      from ${sql.table(name)} t group by tenant_id`,
+  );
+  const query = sql<{ tenant: string; print: string }>`
+    select tenant_id as tenant, string_agg(concat_ws(' ', name, count, hash), '; ' order by name) as print
+    from (${sql.join(contents, sql` union all `)}) as tables group by tenant_id`;
+  return async () => new Map((await query.execute(db)).rows.map(({ tenant, print }) => [tenant, print]));
+}
+
+/** An id of that kind which nobody has. */
+export const freshId = (kind: string): string => `${kind}_${newId().replaceAll('-', '')}${kind === 'call' ? '_0' : ''}`;
