@@ -45,9 +45,13 @@ export function makeRequest(making: Making): FuzzRequest {
     path: `${path}?${queryOf(route, making)}`,
     headers: { ...headersOf(route, making), ...headers },
     body,
-    isOwn: whose === 'own' || !route.path.includes('{'),
+    isOwn: whose === 'own' || !namesSomebodys(route),
   };
 }
+
+/** Whether its path names something that is somebody's. Names of chats are each tenant's own. */
+const namesSomebodys = ({ parameters }: DocumentedRoute): boolean =>
+  parameters.some((parameter) => parameter.in === 'path' && prefixOf(parameter.pattern) !== undefined);
 
 type Whose = 'own' | 'foreign' | 'nobody' | 'odd';
 
@@ -61,7 +65,7 @@ function pathOf(route: DocumentedRoute, making: Making): [Whose, string] {
 }
 
 function idIn(pattern: string, whose: Whose, { actor, other, random }: Making): string {
-  const prefix = prefixOf(pattern) ?? 'ses';
+  const prefix = prefixOf(pattern) ?? random.pick(['chat', 'ses']);
   if (whose === 'odd') return encodeURIComponent(random.pick(ODD_TEXTS).slice(0, 2_000).toWellFormed());
   const ids = whose === 'nobody' ? [] : ((whose === 'own' ? actor : other).ids[prefix] ?? []);
   if (ids.length === 0) return freshId(prefix);

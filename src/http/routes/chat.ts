@@ -119,6 +119,7 @@ const stop = createRoute({
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,
+    ...CONFLICT,
   },
 });
 
