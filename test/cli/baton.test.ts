@@ -96,6 +96,33 @@ describe('baton, of a service that runs', () => {
     expect(again).toMatchObject({ code: 1, output: expect.stringContaining('already_answered') });
   });
 
+  it('ends the watching, not the run, when it is told to end', async () => {
+    service.simulator.script('test', [{ text: 'Slow.', gates: { beforeFirstChunk: 'watched' } }]);
+    const session = formatId('session', await service.createSession());
+    const args = ['bin/baton.js', 'send', session, 'Go', '--follow', '--json'];
+    await using watching = runNode(args, { cwd: ROOT, environment: { BATON_URL: url } });
+    await service.simulator.gate('watched').reached;
+    const { code, output } = await watching.stop();
+    expect(code).toBe(143);
+    const [, runId = ''] = /The run goes on: baton show (run_\w+) --follow/.exec(output) ?? [];
+    service.simulator.gate('watched').release();
+    const shown = await baton(['show', runId, '--follow', '--json']);
+    expect(JSON.parse(shown.output.trim().split('\n').at(-1) ?? '')).toMatchObject({ data: { status: 'completed' } });
+  });
+
+  it('runs the API and a worker for the same service', async () => {
+    const environment = { ...service.environment, BATON_MODEL: 'simulated/workspace' };
+    service.simulator.script('workspace', [{ text: 'Hello.' }]);
+    await using api = runNode(['bin/baton.js', 'api'], { cwd: ROOT, environment });
+    await using worker = runNode(['bin/baton.js', 'worker', 'steps'], { cwd: ROOT, environment });
+    const { url: ownUrl } = await api.logged('process_started');
+    expect(await worker.logged('process_started')).toMatchObject({ role: 'steps' });
+    const submitted = await baton(['submit', 'Hello?', '--follow', '--url', String(ownUrl)]);
+    expect(submitted).toMatchObject({ code: 0, output: expect.stringContaining('Hello.') });
+    expect(await api.stop()).toMatchObject({ code: 0 });
+    expect(await worker.stop()).toMatchObject({ code: 0 });
+  });
+
   it.each([
     [[], 0, /Talk to a service/],
     [['destroy'], 2, /There is no command destroy/],

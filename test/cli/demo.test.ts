@@ -8,6 +8,7 @@ import { lockDataDir } from '../../src/embedded/owner-lock.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { workspaceScript } from '../../src/simulator/workspace-script.ts';
 import { eventually } from '../support/eventually.ts';
+import { createTestKey } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type DemoPlace, demoPlace, lastLineOf } from './support/demo-process.ts';
 
@@ -158,16 +159,18 @@ describe('the demo with nothing but npm', () => {
 });
 
 describe('the demo on given services', () => {
-  it.runIf(inject('redisUrl') !== null)('uses the Postgres and the Redis of the environment', async () => {
+  it.runIf(inject('redisUrl') !== null)('uses the Postgres, the Redis and the API key of the environment', async () => {
     const redisUrl = inject('redisUrl') ?? '';
     await using place = await demoPlace();
     await using database = await createTestDatabase();
     const prefix = `baton-demo-${randomBytes(6).toString('hex')}`;
     await using redis = await openRedis(redisUrl, prefix);
+    const { secret } = await createTestKey(database.db);
     const end = await place.run(['--json'], {
       DATABASE_URL: database.connectionString,
       REDIS_URL: redisUrl,
       BATON_QUEUE_PREFIX: prefix,
+      BATON_API_KEY: secret,
     });
     expect(end).toMatchObject({ exitCode: 0 });
     const result = resultSchema.parse(lastLineOf(end));

@@ -25,11 +25,14 @@ export function findChromium(): string | null {
 }
 
 /** A browser of its own, with nothing of another one in it. */
-export async function startBrowser(executablePath: string): Promise<AsyncDisposable & { context: BrowserContext }> {
+export async function startBrowser(
+  executablePath: string,
+  options: Readonly<{ bypassCSP?: boolean }> = {},
+): Promise<AsyncDisposable & { context: BrowserContext }> {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await temporaryFolder());
   const viewport = { width: 900, height: 700 };
-  const context = await chromium.launchPersistentContext(path, { executablePath, args: FLAGS, viewport });
+  const context = await chromium.launchPersistentContext(path, { executablePath, args: FLAGS, viewport, ...options });
   stack.defer(() => context.close());
   const owned = stack.move();
   return { context, [Symbol.asyncDispose]: () => owned.disposeAsync() };

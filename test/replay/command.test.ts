@@ -10,6 +10,7 @@ import { newId } from '../../src/runtime/new-id.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { insertSession } from '../../src/store/sessions.ts';
 import { childEnvironment } from '../support/child-environment.ts';
+import { createTestKey } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { redisUrlOf } from './replay-fixture.ts';
 
@@ -61,7 +62,8 @@ test('without any service it replays on an embedded Postgres and leaves no files
 test('on given services it replays there and says so in a sentence', async (context) => {
   const redisUrl = redisUrlOf('redis', context) ?? '';
   await using database = await createTestDatabase();
-  const environment = { DATABASE_URL: database.connectionString, REDIS_URL: redisUrl };
+  const { secret } = await createTestKey(database.db);
+  const environment = { DATABASE_URL: database.connectionString, REDIS_URL: redisUrl, BATON_API_KEY: secret };
   const { stdout, stderr, code } = await run([file], environment);
   expect({ stderr, code }).toEqual({ stderr: '', code: 0 });
   expect(stdout).toMatch(/^2 steps, 1 tool calls, 1 user messages in .*: equal to the recording\.\n$/);
