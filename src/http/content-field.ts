@@ -14,12 +14,13 @@ const messageText = textField(MAX_MESSAGE_CHARS).refine((text) => text.trim() !=
 
 const textPart = z.strictObject({ type: z.literal('text'), text: messageText });
 
-const url = z
-  .string()
-  .max(MAX_CONTENT_BODY_BYTES)
-  .refine((text) => /^data:/i.test(text) || (/^https?:\/\//i.test(text) && text.length <= MAX_URL_CHARS), {
-    error: 'must be a data URL, or an http(s) URL',
-  });
+/** A blob as the transcript and the UI's messages name it: what was read may be sent again. */
+const BLOB_URL = /^(?:@blob:|\/v1\/blobs\/)(blob_[0-9a-f]{32})$/;
+
+const isUrl = (text: string): boolean =>
+  /^data:/i.test(text) || BLOB_URL.test(text) || (/^https?:\/\//i.test(text) && text.length <= MAX_URL_CHARS);
+
+const url = z.string().max(MAX_CONTENT_BODY_BYTES).refine(isUrl, { error: 'must be a data URL, or an http(s) URL' });
 
 /** Bytes of its own, or a blob, or what the provider fetches. */
 const filePart = z
@@ -37,7 +38,7 @@ const filePart = z
   .refine((part) => [part.url, part.data, part.blobId].filter((from) => from !== undefined).length === 1, {
     error: 'needs exactly one of url, data and blobId',
   })
-  .refine((part) => part.mediaType !== undefined || part.url === undefined || /^data:/i.test(part.url), {
+  .refine((part) => part.mediaType !== undefined || part.url === undefined || !/^https?:/i.test(part.url), {
     path: ['mediaType'],
     error: 'is needed with an http(s) URL',
   });
@@ -69,13 +70,14 @@ export function toParts(content: z.infer<typeof contentField>): readonly UserPar
 }
 
 function toFilePart({ url: given, data, blobId, mediaType, filename }: FilePartBody): UserPart {
+  const named = blobId === undefined ? BLOB_URL.exec(given ?? '')?.[1] : formatId('blob', blobId);
   const inline = given ?? `data:${mediaType ?? ''};base64,${data ?? ''}`;
   const bare = mediaType === undefined ? null : bareMediaType(mediaType);
   return {
     type: 'file',
     // Without a name the bytes tell.
     mediaType: bare ?? '',
-    url: blobId === undefined ? inline : `@blob:${formatId('blob', blobId)}`,
+    url: named === undefined ? inline : `@blob:${named}`,
     ...(filename !== undefined && { filename }),
   };
 }

@@ -2,6 +2,7 @@ import type { UIMessageChunk } from 'ai';
 import type { ToolPart } from '../../domain/message.ts';
 import type { RequiredAction } from '../../domain/required-action.ts';
 import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
+import { toUserParts } from './user-parts.ts';
 
 /** One piece of a UI message stream: a chunk, or a comment that no client reads. */
 export type UiFrame = UIMessageChunk | Readonly<{ comment: string }>;
@@ -75,7 +76,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
           {
             type: 'steering-message',
             id: update.messageId,
-            parts: update.parts.flatMap((part) => (part.type === 'text' ? [{ type: 'text', text: part.text }] : [])),
+            parts: toUserParts(update.parts),
           },
         ];
       case 'step-completed':

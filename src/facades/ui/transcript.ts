@@ -2,6 +2,7 @@ import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Part, ToolPart, UserPart } from '../../domain/message.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
+import { toFilePart, toUserParts } from './user-parts.ts';
 
 type UiPart = UIMessage['parts'][number];
 type UiToolPart = Exclude<ToolUIPart | DynamicToolUIPart, DynamicToolUIPart>;
@@ -25,7 +26,12 @@ export function toUiMessages(
     const answer = messages.find(({ id }) => message.runId !== null && id === formatId('run', message.runId));
     if (message.role === 'user') {
       if (answer === undefined) messages.push(toUserMessage(message.id, message.parts));
-      else answer.parts.push({ type: 'steering-message', id: formatId('message', message.id), parts: texts(message) });
+      else
+        answer.parts.push({
+          type: 'steering-message',
+          id: formatId('message', message.id),
+          parts: toUserParts(message.parts),
+        });
       continue;
     }
     const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, openCalls));
@@ -40,11 +46,8 @@ export function toUiMessages(
 }
 
 function toUserMessage(id: string, parts: readonly Part[]): UIMessage {
-  return { id: formatId('message', id), role: 'user', parts: texts({ parts }) };
+  return { id: formatId('message', id), role: 'user', parts: toUserParts(parts) };
 }
-
-const texts = ({ parts }: Pick<Shown, 'parts'>): { type: 'text'; text: string }[] =>
-  parts.flatMap((part) => (part.type === 'text' ? [{ type: 'text', text: part.text }] : []));
 
 function toUiPart(messageId: string, part: Part, index: number, openCalls: ReadonlySet<string>): UiPart[] {
   switch (part.type) {
@@ -55,7 +58,7 @@ function toUiPart(messageId: string, part: Part, index: number, openCalls: Reado
     case 'step-start':
       return [{ type: 'step-start' }];
     case 'file':
-      return [{ type: 'file', mediaType: part.mediaType, url: part.url }];
+      return [toFilePart(part)];
     case 'source':
       return part.url === undefined ? [] : [{ type: 'source-url', sourceId: part.sourceId, url: part.url }];
     case 'tool':
