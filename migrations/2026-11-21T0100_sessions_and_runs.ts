@@ -11,6 +11,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       agent_snapshot jsonb not null,
       title text,
       external_key text,
+      conversation_head bytea,
+      agent_base jsonb,
       metadata jsonb not null default '{}',
       status text not null default 'idle' check (status in ('idle', 'busy', 'requires_action', 'closed')),
       active_run_id uuid,
@@ -47,6 +49,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create unique index sessions_by_external_key on sessions (tenant_id, external_key)
     where external_key is not null`.execute(db);
+  // Where clients send their whole conversation: the hash of what they know of it.
+  await sql`
+    create index sessions_by_conversation on sessions (tenant_id, conversation_head)
+    where conversation_head is not null`.execute(db);
   await sql`create index sessions_by_metadata on sessions using gin (metadata jsonb_path_ops)`.execute(db);
 
   await sql`

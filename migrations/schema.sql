@@ -253,6 +253,8 @@ create table sessions (
   agent_snapshot jsonb not null,
   title text,
   external_key text,
+  conversation_head bytea,
+  agent_base jsonb,
   metadata jsonb default '{}'::jsonb not null,
   status text default 'idle'::text not null,
   active_run_id uuid,
@@ -315,6 +317,7 @@ CREATE INDEX runs_of_session ON public.runs USING btree (session_id, created_at 
 CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
 CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE ((claim_id IS NOT NULL) AND (tenant_slot IS NOT NULL));
 CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, pending_at)) WHERE ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (held_back_at IS NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text])));
+CREATE INDEX sessions_by_conversation ON public.sessions USING btree (tenant_id, conversation_head) WHERE (conversation_head IS NOT NULL);
 CREATE UNIQUE INDEX sessions_by_external_key ON public.sessions USING btree (tenant_id, external_key) WHERE (external_key IS NOT NULL);
 CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
 CREATE INDEX sessions_by_status ON public.sessions USING btree (tenant_id, status, created_at DESC, id DESC);

@@ -34,15 +34,16 @@ export async function inChatSession<Result>(
   deps: ChatSessionDeps,
   chat: ChatName,
   request: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
-  work: (tx: Tx, session: SessionRow) => Promise<Result>,
+  work: (tx: Tx, session: SessionRow, isNew: boolean) => Promise<Result>,
 ): Promise<Result> {
   const workIn = (session: SessionRow): Promise<Result> =>
-    deps.db.transaction().execute((tx) => work(tx, withAgent(session, request.agentName)));
+    deps.db.transaction().execute((tx) => work(tx, withAgent(session, request.agentName), false));
   const known = await findChatSession(deps.db, chat);
   if (known !== null) return workIn(known);
-  const fresh = await newChatSession(deps, chat, request);
+  const { tenantId, scope, name } = chat;
+  const fresh = { ...(await newChatSession(deps, tenantId, request)), externalKey: `${scope}:${name}` };
   try {
-    return await deps.db.transaction().execute(async (tx) => work(tx, await insertSession(tx, fresh)));
+    return await deps.db.transaction().execute(async (tx) => work(tx, await insertSession(tx, fresh), true));
   } catch (error) {
     // Two first requests at once: the other one has made it.
     const made = error instanceof BatonError && error.code === 'conflict' ? await findChatSession(deps.db, chat) : null;
@@ -51,9 +52,10 @@ export async function inChatSession<Result>(
   }
 }
 
-async function newChatSession(
+/** A session of the agent, not yet stored. @throws BatonError `agent_not_found`, `invalid_request`, `tools_unavailable` */
+export async function newChatSession(
   deps: ChatSessionDeps,
-  { tenantId, scope, name }: ChatName,
+  tenantId: string,
   { agentName, signal }: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
 ): Promise<NewSession> {
   const agent = deps.agents.get(agentName ?? defaultAgentOf(deps));
@@ -65,7 +67,6 @@ async function newChatSession(
     agentSnapshot: await deps.pinTools(agent, signal),
     title: null,
     metadata: {},
-    externalKey: `${scope}:${name}`,
   };
 }
 

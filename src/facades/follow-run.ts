@@ -11,6 +11,8 @@ export type FollowOptions = Readonly<{
   signal: AbortSignal;
   /** Only what comes after this event of a run that waits for answers; without it the run from its beginning. */
   afterSeq?: number | undefined;
+  /** Whether a wait is one that whoever follows can do something about; without it every wait is an end. */
+  endsAtWait?: (() => Promise<boolean>) | undefined;
 }>;
 
 /**
@@ -36,6 +38,7 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
     if (reading.hasEnded) return;
     // In a replay a wait may be over long since.
     if (reading.isWaiting && reading.lastSeq >= reading.headSeq && item.kind !== 'live') {
+      if (options.endsAtWait !== undefined && !(await options.endsAtWait())) continue;
       return yield* readMore(deps.db, ref, { kind: 'ended', end: { status: 'requires_action' } }, true);
     }
   }

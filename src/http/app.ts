@@ -18,6 +18,7 @@ import { registerAuditRoutes } from './routes/audit.ts';
 import { registerBlobRoutes } from './routes/blobs.ts';
 import { registerCancelRoutes } from './routes/cancel.ts';
 import { registerChatRoutes } from './routes/chat.ts';
+import { registerCompletionRoutes } from './routes/completions.ts';
 import { registerContextRoutes } from './routes/context.ts';
 import { registerDocsRoutes } from './routes/docs.ts';
 import { registerEventRoutes } from './routes/events.ts';
@@ -59,6 +60,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerToolCallRoutes(app, deps);
   registerBlobRoutes(app, deps);
   registerChatRoutes(app, deps);
+  registerCompletionRoutes(app, deps);
   registerAgentRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerHealthRoutes(app, deps);

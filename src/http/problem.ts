@@ -1,5 +1,6 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { ErrorCode } from '../domain/errors.ts';
+import { isOpenAiPath, toOpenAiError } from '../facades/openai/completion-errors.ts';
 
 /** Codes that only HTTP has; all others come from the domain. */
 type HttpOnlyCode =
@@ -79,10 +80,11 @@ export class ProblemError extends Error {
 
 /**
  * The response of RFC 9457 for a problem.
- * @param instance the path of the request
+ * @param instance the path of the request: clients of OpenAI's API find their own form of the error in it as well
  */
 export function problemResponse(problem: ProblemError, instance: string): Response {
   const { status, title } = PROBLEM_KINDS[problem.code];
+  const param = problem.errors[0]?.path ?? null;
   const body = {
     type: `/docs#${problem.code}`,
     title,
@@ -91,6 +93,9 @@ export function problemResponse(problem: ProblemError, instance: string): Respon
     detail: problem.message,
     ...(problem.errors.length === 0 ? {} : { errors: problem.errors }),
     instance,
+    ...(isOpenAiPath(instance) && {
+      error: toOpenAiError({ code: problem.code, message: problem.message, param }, status),
+    }),
   };
   return new Response(JSON.stringify(body), {
     status,

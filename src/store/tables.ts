@@ -21,6 +21,10 @@ type SessionsTable = {
   title: string | null;
   /** What a client of another protocol calls its conversation, unique within the tenant. */
   external_key: string | null;
+  /** The hash of the conversation as its client knows it, where that sends all of it and names no session. */
+  conversation_head: Buffer | null;
+  /** The agent without what requests have added to `agent_snapshot`; null: they have added nothing. */
+  agent_base: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
   metadata: ColumnType<Record<string, string>, string | undefined, string>;
   status: Generated<SessionStatus>;
   active_run_id: string | null;

@@ -65,6 +65,8 @@ const ROUTES = [
   'GET /v1/audit',
   'POST /v1/blobs',
   'GET /v1/blobs/{id}',
+  'POST /v1/chat/completions',
+  'GET /v1/models',
   'GET /v1/runs',
   'POST /v1/runs/{id}/cancel',
   'GET /v1/runs/{id}',

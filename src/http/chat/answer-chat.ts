@@ -1,7 +1,6 @@
 import type { z } from '@hono/zod-openapi';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
-import { formatCallId, formatId, parseCallId } from '../../domain/ids.ts';
 import { type ChatName, derivedId, findChatSession, inChatSession } from '../../facades/chat-session.ts';
 import {
   answerIn,
@@ -11,23 +10,18 @@ import {
   newMessageOf,
 } from '../../facades/ui/chat-request.ts';
 import type { UiFrame } from '../../facades/ui/chunk-writer.ts';
-import { appendAudit } from '../../store/audit.ts';
-import { answerCall } from '../../store/call-answers.ts';
-import { findLastRunEvent } from '../../store/events.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
-import { readRequiredActions } from '../../store/open-calls.ts';
 import { resumeSession } from '../../store/resume.ts';
-import { findRun } from '../../store/runs.ts';
 import type { SessionRow } from '../../store/sessions.ts';
+import { answerCalls } from '../answer-calls.ts';
 import { contentField, toParts } from '../content-field.ts';
 import { dispatchJob } from '../dispatch.ts';
-import { jsonField } from '../fields.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { ProblemError } from '../problem.ts';
 import type { chatBody } from '../routes/chat.ts';
 import { tellAccepted } from '../tell-accepted.ts';
 import { refuseInvalid } from '../validation.ts';
-import { type Continuation, queuedFrames, runFrames } from './chat-frames.ts';
+import { queuedFrames, runFrames } from './chat-frames.ts';
 
 type ChatBody = z.infer<typeof chatBody>;
 type Frames = AsyncIterable<UiFrame | string>;
@@ -49,11 +43,15 @@ export async function answerChat(
   const message = newMessageOf(body);
   const content = message === null ? null : validContent(message);
   const known = await findChatSession(deps.db, chat);
-  const continued = known === null ? null : await giveAnswers(deps, caller, known, conversationOf(body));
+  const conversation = conversationOf(body);
+  const continued =
+    known === null ? null : await answerCalls(deps, caller, known, ({ id, kind }) => answerIn(conversation, id, kind));
   if (message === null || content === null) {
     if (known === null || continued === null)
       throw new ProblemError('conflict', 'There is nothing new in this request');
-    return runFrames(deps, { tenantId, sessionId: known.id, runId: continued.runId }, signal, continued);
+    const { runId, afterSeq, actions } = continued;
+    const approvals = actions.filter(({ kind }) => kind !== 'output').map(({ id }) => id);
+    return runFrames(deps, { tenantId, sessionId: known.id, runId }, signal, { afterSeq, approvals });
   }
   const agentName = body.agent ?? namedAgent;
   const isAgain = body.trigger === 'regenerate-message';
@@ -105,52 +103,6 @@ async function goOn(
     return resumed.runId;
   } catch (error) {
     if (error instanceof BatonError && (error.code === 'conflict' || error.code === 'session_busy')) return null;
-    throw error;
-  }
-}
-
-/**
- * Gives the active run the answers that it waits for and that are in the conversation. Null: no run has waited for any that
- * is still at work.
- */
-async function giveAnswers(
-  deps: HttpDeps,
-  caller: Caller,
-  session: SessionRow,
-  conversation: readonly IncomingMessage[],
-): Promise<(Continuation & Readonly<{ runId: string }>) | null> {
-  const { active_run_id: runId, id: sessionId } = session;
-  const { tenantId } = caller;
-  if (runId === null) return null;
-  const afterSeq = await findLastRunEvent(deps.db, tenantId, { sessionId, runId }, 'run:requires-action');
-  if (afterSeq === null) return null;
-  const run = await findRun(deps.db, tenantId, runId);
-  const actions = (await readRequiredActions(deps.db, [run])).get(runId) ?? [];
-  for (const { id, kind } of actions) {
-    const given = answerIn(conversation, id, kind);
-    if (given !== null) await giveAnswer(deps, caller, { runId, callId: id }, given);
-  }
-  return { runId, afterSeq, approvals: actions.filter(({ kind }) => kind !== 'output').map(({ id }) => id) };
-}
-
-async function giveAnswer(
-  deps: HttpDeps,
-  { tenantId, keyId }: Caller,
-  { runId, callId }: Readonly<{ runId: string; callId: string }>,
-  given: NonNullable<ReturnType<typeof answerIn>>,
-): Promise<void> {
-  const place = parseCallId(callId);
-  if (place === null) return;
-  if ('output' in given) refuseInvalid({ target: 'json', ...jsonField.safeParse(given.output) });
-  try {
-    const answered = await answerCall(deps.db, { tenantId, runId, ...place }, given);
-    const target = `/v1/runs/${formatId('run', runId)}/tool-calls/${formatCallId(place.messageId, place.index)}`;
-    await appendAudit(deps.db, { tenantId, keyId, action: 'tool-call:answer', target });
-    deps.bus.announce(answered.sessionId, answered.eventSeq);
-    if (answered.job !== null) await dispatchJob(deps, answered.job);
-  } catch (error) {
-    // Somebody else was faster: the stream tells what they said.
-    if (error instanceof BatonError && (error.code === 'already_answered' || error.code === 'conflict')) return;
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import { agentSchema } from '../../agents/agent.ts';
 import { formatId } from '../../domain/ids.ts';
 import { followRun } from '../../facades/follow-run.ts';
-import type { FollowDeps, RunRef } from '../../facades/run-details.ts';
+import type { RunRef } from '../../facades/run-details.ts';
 import {
   type ChunkWriterOptions,
   createChunkWriter,
@@ -10,15 +10,15 @@ import {
   type UiFrame,
 } from '../../facades/ui/chunk-writer.ts';
 import { type WaitingRef, waitForTurn } from '../../facades/wait-for-turn.ts';
-import { toSafeError } from '../../runtime/log.ts';
 import { findRun } from '../../store/runs.ts';
 import { findSession, readAgentSnapshot } from '../../store/sessions.ts';
+import { followDeps } from '../follow-deps.ts';
 import type { HttpDeps } from '../http-deps.ts';
 
 type Frames = AsyncGenerator<UiFrame | string>;
 
 /** The rest of a run's message. */
-export type Continuation = Readonly<{
+type Continuation = Readonly<{
   /** The event with which the run began to wait. */
   afterSeq: number;
   /** Calls whose approval the client was asked for. */
@@ -95,9 +95,3 @@ async function writerOptions(
     approvals,
   };
 }
-
-const followDeps = ({ db, bus, log }: HttpDeps): FollowDeps => ({
-  db,
-  bus,
-  onError: (error: unknown): void => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
-});

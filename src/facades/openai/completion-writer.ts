@@ -1,0 +1,150 @@
+import type { ConversationCall } from '../../domain/conversation.ts';
+import type { RequiredAction } from '../../domain/required-action.ts';
+import { NO_USAGE, type Usage } from '../../domain/usage.ts';
+import type { RunEnd, RunUpdate } from '../run-updates.ts';
+
+/** What a completion came to. */
+export type Completion = Readonly<{
+  text: string;
+  calls: readonly ConversationCall[];
+  /** Null where it failed. */
+  finishReason: 'stop' | 'length' | 'tool_calls' | 'content_filter' | null;
+  error: Readonly<{ code: string; message: string }> | null;
+  /** Of the whole run so far. */
+  usage: Usage;
+}>;
+
+/** A piece of a completion that is being told. */
+export type CompletionPiece = Readonly<{ text: string } | { comment: string } | { completion: Completion }>;
+
+/** Between the texts of two steps, which are one text here. */
+const STEP_SEPARATOR = '\n\n';
+
+/**
+ * Tells a run as one completion. The calls of the agent's own tools are not told: they are run here. Text that was told
+ * cannot be taken back: of a step that is tried again only what is new is told, and all of it where it begins otherwise.
+ * @param showsCompaction whether compactions are told in the text
+ * @param open what the run waits for already
+ */
+export function createCompletionWriter(
+  showsCompaction: boolean,
+  open: readonly RequiredAction[] = [],
+): (update: RunUpdate) => CompletionPiece[] {
+  let asked = open.filter(isOfClient);
+  let told = '';
+  let stepNo = 0;
+  let isNewStep = false;
+  /** Of this attempt at the step, and what was told of the step. */
+  let attempt = '';
+  let shown = '';
+
+  const tell = (text: string): CompletionPiece[] => {
+    if (text === '') return [];
+    const separator = isNewStep && told !== '' ? STEP_SEPARATOR : '';
+    isNewStep = false;
+    told += separator + text;
+    return [{ text: separator + text }];
+  };
+  const grow = (text: string): CompletionPiece[] => {
+    attempt += text;
+    if (shown.startsWith(attempt)) return [];
+    const isLonger = attempt.startsWith(shown);
+    const news = isLonger ? attempt.slice(shown.length) : attempt;
+    isNewStep ||= !isLonger;
+    shown = attempt;
+    return tell(news);
+  };
+  const notice = (text: string): CompletionPiece[] => {
+    isNewStep = true;
+    const pieces = tell(text);
+    isNewStep = true;
+    return pieces;
+  };
+
+  return (update) => {
+    switch (update.kind) {
+      case 'alive':
+        return [{ comment: 'keep-alive' }];
+      case 'queued':
+        return [{ comment: `queued position=${update.position}` }];
+      case 'step-started':
+        attempt = '';
+        if (update.step === stepNo) return [];
+        stepNo = update.step;
+        shown = '';
+        isNewStep = true;
+        return [];
+      case 'step-reset':
+        attempt = '';
+        return [];
+      case 'delta':
+        return update.type === 'text' ? grow(update.text) : [];
+      case 'asked':
+        asked = update.calls.filter(isOfClient);
+        return [];
+      case 'answered':
+        asked = asked.filter(({ id }) => id !== update.id);
+        return [];
+      case 'compacting':
+        if (showsCompaction) return notice('⚙️ Compacting…');
+        return [{ comment: `compacting tokensBefore=${update.tokensBefore}` }];
+      case 'compacted': {
+        const { tokensBefore, tokensAfter } = update;
+        if (showsCompaction) return notice(`✅ Compacted: ${tokensBefore} → ${tokensAfter} tokens`);
+        return [{ comment: `compacted tokensBefore=${tokensBefore} tokensAfter=${tokensAfter}` }];
+      }
+      case 'ended': {
+        const ended = outcomeOf(update.end);
+        const made = ended.finishReason === 'tool_calls' ? asked.map(toCall) : [];
+        return [{ completion: { text: told, calls: made, ...ended, usage: update.state.usage } }];
+      }
+      default:
+        return [];
+    }
+  };
+}
+
+const isOfClient = ({ kind }: RequiredAction): boolean => kind === 'output';
+
+const toCall = ({ id, toolName: name, args }: RequiredAction): ConversationCall => ({
+  id,
+  name,
+  args: JSON.stringify(args),
+});
+
+function outcomeOf(end: RunEnd): Pick<Completion, 'finishReason' | 'error'> {
+  switch (end.status) {
+    case 'requires_action':
+      return { finishReason: 'tool_calls', error: null };
+    case 'completed': {
+      const { finishReason } = end;
+      if (finishReason === 'content-filter') return { finishReason: 'content_filter', error: null };
+      return { finishReason: finishReason === 'length' ? 'length' : 'stop', error: null };
+    }
+    case 'incomplete':
+      if (end.error !== undefined) return { finishReason: null, error: end.error };
+      return { finishReason: 'length', error: null };
+    case 'failed':
+      return { finishReason: null, error: end.error };
+    case 'cancelled':
+      return { finishReason: null, error: { code: 'cancelled', message: 'The run was cancelled' } };
+    case 'parked':
+      return {
+        finishReason: null,
+        error: { code: 'parked', message: 'The message waits in the queue of its session' },
+      };
+  }
+}
+
+/** The tokens of a run without those that were told of before. */
+export function usageSince(usage: Usage, before: Usage = NO_USAGE) {
+  const prompt = usage.inputTokens - before.inputTokens;
+  const completion = usage.outputTokens - before.outputTokens;
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: usage.cacheReadTokens - before.cacheReadTokens },
+    completion_tokens_details: { reasoning_tokens: usage.reasoningTokens - before.reasoningTokens },
+  };
+}

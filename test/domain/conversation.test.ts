@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  type ConversationMessage,
+  canonicalConversation,
+  parseArgs,
+  splitConversation,
+} from '../../src/domain/conversation.ts';
+
+const text = fc.oneof(fc.string(), fc.constantFrom('', 'a', 'b', '["user","a"]', 'a","b'));
+const message: fc.Arbitrary<ConversationMessage> = fc.oneof(
+  fc.record({ role: fc.constant('user' as const), text }),
+  fc.record({ role: fc.constant('tool' as const), text, callId: text }),
+  fc.record({
+    role: fc.constant('assistant' as const),
+    text,
+    calls: fc.array(
+      fc.record({
+        id: text,
+        name: text,
+        args: fc.oneof(fc.json({ maxDepth: 2 }), text, fc.constantFrom('{"a":1}', '[["a",1]]', '{"a":1')),
+      }),
+      { maxLength: 2 },
+    ),
+  }),
+);
+const conversation = fc.array(message, { maxLength: 6 });
+
+/** As another client would send the same. */
+function spelledOtherwise(messages: readonly ConversationMessage[]): ConversationMessage[] {
+  return messages.map((each) => {
+    const said = `\n ${each.text}  `;
+    if (each.role !== 'assistant') return { ...each, text: said };
+    const calls = each.calls.map((call) => {
+      const value = parseArgs(call.args);
+      return value === undefined ? call : { ...call, args: JSON.stringify(reversed(value), null, 2) };
+    });
+    return { ...each, text: said, calls };
+  });
+}
+
+function reversed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reversed);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .toReversed()
+      .map(([key, inner]) => [key, reversed(inner)]),
+  );
+}
+
+const trimmed = (messages: readonly ConversationMessage[]) =>
+  messages.map((each) => ({
+    ...each,
+    text: each.text.trim(),
+    ...(each.role === 'assistant' && {
+      calls: each.calls.map((call) => ({ ...call, args: parseArgs(call.args) ?? [call.args, 'no JSON'] })),
+    }),
+  }));
+
+describe('a conversation that a client sends again', () => {
+  test('is split where the assistant spoke last', () => {
+    fc.assert(
+      fc.property(conversation, (messages) => {
+        const { history, news } = splitConversation(messages);
+        expect([...history, ...news]).toEqual(messages);
+        if (history.length > 0) expect(history.at(-1)?.role).toBe('assistant');
+      }),
+    );
+  });
+
+  test('is the same however it is spelled', () => {
+    fc.assert(
+      fc.property(conversation, (messages) => {
+        expect(canonicalConversation(spelledOtherwise(messages))).toBe(canonicalConversation(messages));
+      }),
+    );
+  });
+
+  test('is never the same as another one', () => {
+    fc.assert(
+      fc.property(conversation, conversation, (one, two) => {
+        const isSame = JSON.stringify(reversedKeys(trimmed(one))) === JSON.stringify(reversedKeys(trimmed(two)));
+        expect(canonicalConversation(one) === canonicalConversation(two)).toBe(isSame);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('has arguments that are JSON, or a text that is none', () => {
+    const calls = (args: string): ConversationMessage[] => [
+      { role: 'assistant', text: '', calls: [{ id: 'a', name: 'b', args }] },
+    ];
+    const different = ['{"a":1}', '[["a",1]]', '"{\\"a\\":1}"', '{"a":1', '["json",{"a":1}]', ''];
+    expect(new Set(different.map((args) => canonicalConversation(calls(args)))).size).toBe(different.length);
+  });
+});
+
+/** Keys in one order, whatever it is. */
+function reversedKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reversedKeys);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? 1 : -1));
+  return ['object', ...entries.map(([key, inner]) => [key, reversedKeys(inner)])];
+}

@@ -1,0 +1,28 @@
+import { describe, expect, test } from 'vitest';
+import { type ProblemCode, ProblemError, problemResponse } from '../../src/http/problem.ts';
+
+const errorOf = async (code: ProblemCode, path: string): Promise<Record<string, unknown>> => {
+  const problem = new ProblemError(code, 'No.', { errors: [{ path: 'model', message: 'No.' }] });
+  return (await problemResponse(problem, path).json()) as Record<string, unknown>;
+};
+
+describe('a problem', () => {
+  test.each<[ProblemCode, string, string]>([
+    ['unauthenticated', 'invalid_api_key', 'authentication_error'],
+    ['forbidden', 'insufficient_permissions', 'permission_error'],
+    ['rate_limited', 'rate_limit_exceeded', 'rate_limit_error'],
+    ['quota_exceeded', 'insufficient_quota', 'insufficient_quota'],
+    ['not_found', 'model_not_found', 'invalid_request_error'],
+    ['invalid_request', 'invalid_request', 'invalid_request_error'],
+    ['store_unavailable', 'store_unavailable', 'server_error'],
+  ])('%s is %s to clients of OpenAI’s API', async (code, name, type) => {
+    for (const path of ['/v1/chat/completions', '/v1/models']) {
+      const body = await errorOf(code, path);
+      expect(body).toMatchObject({ code, error: { message: 'No.', code: name, type, param: 'model' } });
+    }
+  });
+
+  test('is a problem and nothing else to all others', async () => {
+    expect(await errorOf('unauthenticated', '/v1/sessions')).not.toHaveProperty('error');
+  });
+});
