@@ -47,11 +47,12 @@ export async function adaptAgent(
   const session = await lockSession(tx, tenantId, id);
   const base = session.agent_base ?? session.agent_snapshot;
   const adapted = await adapt(base);
-  if (JSON.stringify(adapted) === JSON.stringify(session.agent_snapshot)) return;
   await tx
     .updateTable('sessions')
     .set({ agent_snapshot: toJson(adapted), agent_base: toJson(base) })
     .where('id', '=', id)
+    // As the database compares: the order of keys does not count.
+    .where(sql<boolean>`agent_snapshot <> ${toJson(adapted)}::jsonb`)
     .execute();
 }
 

@@ -35,7 +35,7 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
     tenantId,
     agentName: parent.agent_name,
     agentVersion: parent.agent_version,
-    agentSnapshot: parent.agent_snapshot,
+    agentSnapshot: parent.agent_base ?? parent.agent_snapshot,
     title: fork.title === undefined ? parent.title : fork.title,
     metadata: fork.metadata ?? parent.metadata,
   });

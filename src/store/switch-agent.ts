@@ -31,7 +31,7 @@ export async function switchAgent(
   if (session.status === 'closed') {
     throw new BatonError('session_closed', `session ${formatId('session', sessionId)} is closed`);
   }
-  const { name, version, snapshot } = next(session.agent_snapshot);
+  const { name, version, snapshot } = next(session.agent_base ?? session.agent_snapshot);
   if (session.agent_name === name && session.agent_version === version) {
     return { session: await findSession(tx, tenantId, sessionId), eventSeq: null };
   }
@@ -44,6 +44,7 @@ export async function switchAgent(
       agent_name: name,
       agent_version: version,
       agent_snapshot: toJson(snapshot),
+      agent_base: null,
       context_state: contextState,
     })
     .where('id', '=', sessionId)

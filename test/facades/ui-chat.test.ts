@@ -100,6 +100,7 @@ describe('useChat', () => {
     await eventually(async () => textOf(second.lastMessage).includes('word20'), 'the text so far is shown again');
     const third = started.chat(id);
     const other = third.resumeStream();
+    await eventually(async () => textOf(third.lastMessage).includes('word20'), 'another page shows it, too');
     started.service.simulator.gate(agent).release();
     await Promise.all([resuming, other]);
     for (const chat of [second, third]) {

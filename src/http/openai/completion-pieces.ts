@@ -1,6 +1,10 @@
 import { agentSchema } from '../../agents/agent.ts';
 import { followRun } from '../../facades/follow-run.ts';
-import { type Completion, type CompletionPiece, createCompletionWriter } from '../../facades/openai/completion-writer.ts';
+import {
+  type Completion,
+  type CompletionPiece,
+  createCompletionWriter,
+} from '../../facades/openai/completion-writer.ts';
 import type { RunUpdate } from '../../facades/run-updates.ts';
 import { waitForTurn } from '../../facades/wait-for-turn.ts';
 import { requestCancel } from '../../store/cancels.ts';
