@@ -8,14 +8,14 @@ describe('what an agent says about its context', () => {
     expect(contextPolicySchema.parse({})).toEqual({
       auto: true,
       thresholds: {},
-      compaction: { strategy: 'reactive-overflow', model: SAME_MODEL, options: {} },
+      compaction: { strategy: 'reactive-overflow', model: SAME_MODEL, options: {}, notice: 'comment' },
       prune: { enabled: true, protectedTools: [] },
     });
   });
 
   it('leaves the rest at its default where it says one thing', () => {
     const policy = contextPolicySchema.parse({ compaction: { strategy: 'manual' }, prune: { enabled: false } });
-    expect(policy.compaction).toEqual({ strategy: 'manual', model: SAME_MODEL, options: {} });
+    expect(policy.compaction).toEqual({ strategy: 'manual', model: SAME_MODEL, options: {}, notice: 'comment' });
     expect(policy.prune.protectedTools).toEqual([]);
   });
 
