@@ -4,7 +4,7 @@ import { writeJson } from './remote.ts';
 import { listenForInterrupt } from './terminal/interrupt.ts';
 import { createPrinter, type Printer } from './terminal/printer.ts';
 import { NO_PROGRESS, type Piece, showEvent } from './terminal/progress.ts';
-import { bar, count, oneLine } from './terminal/words.ts';
+import { bar, count, number, oneLine } from './terminal/words.ts';
 
 type Watched = Readonly<{ sessionId: string; runId: string }>;
 
@@ -99,7 +99,7 @@ async function showProgress(
 
 /** "context ███····· 12,345 of 120,000 tokens (10 %)" */
 export function meterLine({ used, usable, share }: ContextMeter): string {
-  return `context ${bar(share)} ${count(used, 'token')} of ${count(usable, 'token')} (${Math.round(share * 100)} %)`;
+  return `context ${bar(share)} ${number(used)} of ${count(usable, 'token')} (${Math.round(share * 100)} %)`;
 }
 
 function showOutcome({ id, status, steps, reason, error, usage, costUsd, requiredActions }: Run): Piece[] {

@@ -48,6 +48,7 @@ describe('baton, of a service that runs', () => {
         '→ look at: it',
         '← look look did it',
         'context ░',
+        ' of 168,000 tokens (0 %)',
       ),
     );
     expect(output).toMatch(inOrder('Step 2', 'It is there.', '✓ completed after 2 steps', 'tokens in'));

@@ -121,3 +121,15 @@ test('it imports nothing but its own files', async () => {
   }
   expect(files.length).toBeGreaterThan(5);
 });
+
+test('the documentation names every method', async () => {
+  const text = await readFile(path.join(import.meta.dirname, '../../docs/client.md'), 'utf8');
+  const client = createClient({ baseUrl: 'http://service' });
+  for (const [name, entry] of Object.entries(client)) {
+    if (typeof entry === 'function') expect(text).toContain(`\`${name}(`);
+    // The first method of a group stands with its name, those that follow it in the row without.
+    for (const method of typeof entry === 'function' ? [] : Object.keys(entry)) {
+      expect(text, `${name}.${method}`).toMatch(new RegExp(`\`(${name})?\\.${method}[\`(]`));
+    }
+  }
+});

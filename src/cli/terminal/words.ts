@@ -6,14 +6,16 @@ const MAX_RESULT_CHARS = 90;
 
 const NUMBER = new Intl.NumberFormat('en-US');
 
+/** "12,345". */
+export const number = (amount: number): string => NUMBER.format(amount);
+
 /** "1 step", "2 steps", "12,345 tokens". */
 export function count(amount: number, noun: string): string {
-  return `${NUMBER.format(amount)} ${noun}${amount === 1 ? '' : 's'}`;
+  return `${number(amount)} ${noun}${amount === 1 ? '' : 's'}`;
 }
 
 /** "96,000 → 30,000 tokens". */
-export const tokenChange = (before: number, after: number): string =>
-  `${NUMBER.format(before)} → ${count(after, 'token')}`;
+export const tokenChange = (before: number, after: number): string => `${number(before)} → ${count(after, 'token')}`;
 
 const BAR_CELLS = 20;
 
