@@ -17,7 +17,7 @@ export function Composer({ isBusy, onSend, onStop }: Props) {
         name="message"
         autoComplete="off"
         aria-label="Message"
-        placeholder={isBusy ? 'The agent is at work: your message will be queued' : 'Your message'}
+        placeholder={isBusy ? 'Your message will be queued' : 'Your message'}
         value={text}
         onChange={(event) => setText(event.target.value)}
       />
