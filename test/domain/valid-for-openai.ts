@@ -104,7 +104,8 @@ function callEvent(id: unknown, call: Fields): Event {
 }
 
 function resultEvent(id: unknown, output: unknown): Event {
-  return { kind: 'result', id: textOf(id), problems: isBlank(output) ? ['empty output'] : [] };
+  const content = Array.isArray(output) ? userContentProblems(output) : isBlank(output) ? ['empty output'] : [];
+  return { kind: 'result', id: textOf(id), problems: content };
 }
 
 function userContentProblems(content: unknown): string[] {

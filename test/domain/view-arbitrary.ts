@@ -64,6 +64,22 @@ export const json = fc
   .filter((text) => !text.includes('__proto__'))
   .map((text) => JSON.parse(text) as Json);
 
+/** Texts and files, among them some that no provider takes. */
+const content = fc.record({
+  type: fc.constant('content' as const),
+  value: fc.array(
+    fc.oneof(
+      fc.record({ type: fc.constant('text' as const), text }),
+      fc.record({
+        type: fc.constant('file' as const),
+        mediaType: fc.constantFrom('image/png', 'application/pdf', 'audio/wav'),
+        url: fc.constantFrom('data:image/png;base64,iVBORw0KGgo=', '@blob:1', 'https://example.com/a.png', 'no url'),
+      }),
+    ),
+    { minLength: 1, maxLength: 3 },
+  ),
+});
+
 const output: fc.Arbitrary<ToolPart['output']> = fc.option(
   fc.oneof(
     fc.record({ type: fc.constantFrom('text' as const, 'error-text' as const), value: text }),
@@ -71,6 +87,7 @@ const output: fc.Arbitrary<ToolPart['output']> = fc.option(
     fc.constant({ type: 'json' as const, value: { action: { type: 'search', query: 'q' } } }),
     fc.record({ type: fc.constant('execution-denied' as const), reason: text }),
     fc.constant({ type: 'execution-denied' as const }),
+    content,
   ),
   { nil: undefined },
 );
@@ -95,7 +112,8 @@ const toolPart: fc.Arbitrary<ToolPart> = fc
   .map(({ metadata, result, output, providerExecuted, ...part }) => ({
     type: 'tool' as const,
     ...part,
-    ...(output !== undefined && { output }),
+    // What a provider runs itself never gives files.
+    ...(output !== undefined && !(providerExecuted === true && output.type === 'content') && { output }),
     ...(providerExecuted !== undefined && { providerExecuted }),
     ...withMetadata(metadata),
     ...(result !== undefined && { resultProviderMetadata: result }),
