@@ -208,7 +208,7 @@ describe('the openai client', () => {
   });
 
   test('keeps two conversations apart that are the same so far', async () => {
-    const model = nextModel([{ text: 'Hello!' }, { text: 'Two.' }]);
+    const model = nextModel([{ text: 'Hello!' }, { text: 'Two.', gates: { beforeEnd: 'apart' } }]);
     const begin = () => client.chat.completions.create({ model, messages: [user('Hi')] });
     const [one, two] = [await begin(), await begin()];
     expect(one.choices[0]?.message.content).toBe(two.choices[0]?.message.content);
@@ -218,7 +218,12 @@ describe('the openai client', () => {
         model,
         messages: [user('Hi'), { role: 'assistant', content: 'Hello!' }, user(content)],
       });
-    await Promise.all([goOn('from one'), goOn('from two')]);
+    const first = goOn('from one');
+    await started.service.simulator.gate('apart').reached;
+    const second = goOn('from two');
+    await eventually(async () => (await runsOf(model)).length === 4, 'both are at work at once');
+    started.service.simulator.gate('apart').release();
+    await Promise.all([first, second]);
     const { db } = started.service.deps;
     for (const { id } of await sessionsOf(model)) {
       const roles = (await listMessages(db, 'default', id, 0, 100)).map(({ role }) => role);
