@@ -147,9 +147,14 @@ describe('useChat', () => {
     await eventually(async () => data.length > 0, 'the place in the queue is told');
     expect(data).toEqual([expect.objectContaining({ type: 'data-queue', data: { position: 1 } })]);
     expect((await messagesOf(id)).at(-1)).toMatchObject({ role: 'user', metadata: { queue: { position: 1 } } });
+    // A page that is opened now is told of both, one after the other.
+    const page = started.chat(id);
+    const resuming = page.resumeStream();
+    await eventually(async () => textOf(page.lastMessage) === 'One.', 'the page shows the first answer');
     started.service.simulator.gate(agent).release();
-    await Promise.all([first, second]);
+    await Promise.all([first, second, resuming]);
     await settled(chat);
+    expect(page.messages.map(textOf)).toEqual(['One.', 'Two.']);
     expect(chat.messages.map(textOf).toSorted()).toEqual(['First', 'One.', 'Second', 'Two.']);
     expect((await messagesOf(id)).map(textOf)).toEqual(['First', 'One.', 'Second', 'Two.']);
   });
