@@ -83,7 +83,7 @@ describe('a folder of agents', () => {
     [
       'a choice without a server',
       `${WRITER}tools: [{ module: ./a.ts, include: [b] }]\n`,
-      'tools.0: include and exclude',
+      'tools.0: include, exclude and deferred',
     ],
     ['an endpoint without a URL', `${WRITER}tools: [a, { http: { name: b, description: c } }]\n`, 'tools.1.http.url: '],
     ['an MCP server that is none', `${WRITER}mcpServers: { docs: { args: [] } }\n`, 'mcpServers.docs: either command'],
