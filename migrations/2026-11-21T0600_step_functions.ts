@@ -67,7 +67,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_blob uuid;
     begin
       if v_session is null then return null; end if;
-      if p_to = 'running' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+      if p_to = 'running' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null)
+        -- A call that is running already has begun before the cancel: whoever repeats this lost the answer.
+        and exists (select 1 from parts
+          where session_id = v_session and message_id = p_message and idx = p_idx and state = any (p_from)) then
         return -1;
       end if;
       update parts set

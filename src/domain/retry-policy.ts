@@ -51,7 +51,7 @@ export type RetryPlan = Readonly<{ retry: false } | { retry: true; delayMs: numb
 
 /**
  * Whether a failed model call is tried again as it was, and when: exponential with jitter, `retry-after` honoured up to a
- * cap.
+ * cap. All who were told the same come back after it, each at its own moment.
  * @param attempt the attempt that failed, from 1
  * @param retryAfterMs what the provider asked for, or null
  * @param jitter a random number in [0, 1)
@@ -65,5 +65,5 @@ export function planRetry(
   if (REMEDIES[errorClass] !== 'wait' || attempt >= MAX_ATTEMPTS) return { retry: false };
   const backoffMs = Math.min(MAX_DELAY_MS, BASE_DELAY_MS * 2 ** (attempt - 1)) * (0.5 + jitter / 2);
   const askedMs = Math.min(MAX_RETRY_AFTER_MS, retryAfterMs ?? 0);
-  return { retry: true, delayMs: Math.ceil(Math.max(backoffMs, askedMs)) };
+  return { retry: true, delayMs: Math.ceil(Math.max(backoffMs, afterPauseMs(askedMs, jitter))) };
 }

@@ -56,7 +56,7 @@ export const SIGN_OF_LIFE_INTERVAL_MS = 250;
 export const SWEEP_LIMIT = 200;
 
 /** The longest pause between two looks at the same unclaimed run. */
-export const SWEEP_BACKOFF_CAP_MS = 60_000;
+export const SWEEP_BACKOFF_CAP_MS = 5_000;
 
 /** Crashes and hung leases that one step survives; then its run fails with `resume_limit`. */
 export const MAX_RESUMES_PER_STEP = 10;

@@ -41,18 +41,21 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
   let sweeping: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
-  const sweep = async (): Promise<void> => {
+  /** What one part cannot do keeps no other from its work. */
+  const attempt = async (part: () => Promise<unknown>): Promise<void> => {
     try {
-      await leases.recover();
-      await recoverUnclaimed(deps);
-      await admitEverywhere(deps);
-      await expireWaits(deps);
-      await forgetExpiredKeys(deps.db, SWEEP_LIMIT);
-      await collectBlobs();
+      await part();
     } catch (error) {
-      if (isStoreAway(error)) leases.holdOff();
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
     }
+  };
+  const sweep = async (): Promise<void> => {
+    await attempt(leases.recover);
+    await attempt(() => recoverUnclaimed(deps));
+    await attempt(() => admitEverywhere(deps));
+    await attempt(() => expireWaits(deps));
+    await attempt(() => forgetExpiredKeys(deps.db, SWEEP_LIMIT));
+    await attempt(collectBlobs);
   };
   const schedule = (): void => {
     if (stopped) return;
@@ -93,21 +96,23 @@ async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
 
 /**
  * Takes back the runs of expired leases. While Postgres is away nobody can renew any: after an outage everybody has a
- * whole lease to say that he lives before one counts as expired.
+ * whole lease to say that he lives before one counts as expired. Whoever has just started cannot know of an outage.
  */
-function watchLeases(deps: ReconcilerDeps): { recover: () => Promise<void>; holdOff: () => void } {
+function watchLeases(deps: ReconcilerDeps): { recover: () => Promise<void> } {
+  let judgedFromMs = performance.now() + deps.leaseDurationMs;
   let wasAway = false;
-  let judgedFromMs = Number.NEGATIVE_INFINITY;
   return {
     async recover() {
-      const expired = await findExpiredLeases(deps.db, SWEEP_LIMIT);
-      if (wasAway) judgedFromMs = performance.now() + deps.leaseDurationMs;
-      wasAway = false;
-      if (performance.now() < judgedFromMs) return;
-      for (const run of expired) await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');
-    },
-    holdOff() {
-      wasAway = true;
+      try {
+        const expired = await findExpiredLeases(deps.db, SWEEP_LIMIT);
+        if (wasAway) judgedFromMs = performance.now() + deps.leaseDurationMs;
+        wasAway = false;
+        if (performance.now() < judgedFromMs) return;
+        for (const run of expired) await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');
+      } catch (error) {
+        wasAway ||= isStoreAway(error);
+        throw error;
+      }
     },
   };
 }
@@ -124,8 +129,11 @@ async function expireWaits(deps: RecoveryDeps): Promise<void> {
 }
 
 async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
-  const unclaimed = await asOnlySweeper(deps.db, (tx) => findUnclaimed(tx, UNCLAIMED_GRACE_MS, SWEEP_LIMIT));
-  for (const run of unclaimed ?? []) await redeliver(deps, run, run.runningLate);
+  const unclaimed = (await asOnlySweeper(deps.db, (tx) => findUnclaimed(tx, UNCLAIMED_GRACE_MS, SWEEP_LIMIT))) ?? [];
+  let added = 0;
+  for (const run of unclaimed) if (await redeliver(deps, run, run.runningLate)) added += 1;
+  // An emptied queue: what else it has lost does not wait for the next sweep.
+  if (added === SWEEP_LIMIT) await recoverUnclaimed(deps);
 }
 
 /**
@@ -141,17 +149,20 @@ export async function recoverJobsOfDead(deps: RecoveryDeps): Promise<void> {
 /**
  * A job that waits in the queue only needs patience; one that is missing is added; one that is stuck gets a new id.
  * @param isLate whether a job that somebody has taken, without a claim so far, is taken to be stuck
+ * @returns whether there is a new job
  */
-async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, isLate: boolean): Promise<void> {
+async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, isLate: boolean): Promise<boolean> {
   const { runId, kind, no, dispatch, sessionId } = run;
   const state = await deps.jobs.stateOf({ runId, kind, no, dispatch });
   const stuck = state === 'active' && isLate;
-  if (state === 'missing' || stuck) {
+  const isLost = state === 'missing' || stuck;
+  if (isLost) {
     const job = stuck ? await redispatch(deps.db, run) : { runId, kind, no, dispatch };
-    if (job === null) return;
+    if (job === null) return false;
     await deps.jobs.add([job]);
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason: 'job_lost' });
   }
   const current = { runId, kind, no, dispatch: stuck ? dispatch + 1 : dispatch };
   await postponeCheck(deps.db, current, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS));
+  return isLost;
 }

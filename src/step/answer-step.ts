@@ -74,7 +74,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
         // Without calls nothing can happen between the response and the end of the step: both are one write.
         if (!response.parts.some(isOpenCall)) return;
         writing.promise = writeWholeResponse(answering, response).then(async () => {
-          writing.asked = await findAskedCalls(toolsByName, response, scope.held.signal);
+          writing.asked = await findAskedCalls(toolsByName, response, scope.held);
         });
         await writing.promise;
       },

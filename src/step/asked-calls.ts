@@ -1,6 +1,8 @@
+import { BatonError } from '../domain/errors.ts';
 import type { AskedCall } from '../domain/required-action.ts';
 import { type Leftover, planAsks, type ToolTraits } from '../domain/settlement.ts';
 import { APPROVAL_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
+import type { HeldClaim } from '../jobs/claim-keeper.ts';
 import { isServerTool, type Tool } from '../tools/tool.ts';
 import { isOpenCall } from './partial-answer.ts';
 
@@ -8,12 +10,8 @@ export type ToolsByName = ReadonlyMap<string, Tool>;
 type Response = Pick<Leftover, 'finishReason' | 'parts'>;
 
 /** The calls of a whole response that somebody has to say something about before they run, or instead. */
-export async function findAskedCalls(
-  tools: ToolsByName,
-  response: Response,
-  signal: AbortSignal,
-): Promise<AskedCall[]> {
-  return planAsks(response, traitsOf(tools), await callsToApprove(tools, response, signal));
+export async function findAskedCalls(tools: ToolsByName, response: Response, held: HeldClaim): Promise<AskedCall[]> {
+  return planAsks(response, traitsOf(tools), await callsToApprove(tools, response, held));
 }
 
 /** What settlement needs to know of tools. */
@@ -28,17 +26,26 @@ export function traitsOf(tools: ToolsByName): ToolTraits {
   };
 }
 
-/** The calls that have not started and need an approval, by their index. */
+/**
+ * The calls that have not started and need an approval, by their index.
+ * @throws BatonError `fenced` when the step is handed back meanwhile: whoever has it next asks again
+ */
 export async function callsToApprove(
   tools: ToolsByName,
   { parts }: Pick<Response, 'parts'>,
-  signal: AbortSignal,
+  held: HeldClaim,
 ): Promise<ReadonlySet<number>> {
   const checks = parts.map(async (part, index): Promise<number[]> => {
     const tool = isOpenCall(part) ? tools.get(part.toolName) : undefined;
-    return tool !== undefined && isOpenCall(part) && (await needsApproval(tool, part.input, signal)) ? [index] : [];
+    return tool !== undefined && isOpenCall(part) && (await needsApproval(tool, part.input, held.signal))
+      ? [index]
+      : [];
   });
-  return new Set((await Promise.all(checks)).flat());
+  const asked = new Set((await Promise.all(checks)).flat());
+  const stopped = held.stopped();
+  if (stopped === 'shutdown' || stopped === 'lost')
+    throw new BatonError('fenced', 'the step was stopped before its calls');
+  return asked;
 }
 
 async function needsApproval({ needsApproval: needs }: Tool, input: unknown, signal: AbortSignal): Promise<boolean> {

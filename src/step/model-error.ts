@@ -37,7 +37,8 @@ function isTimeout(error: unknown): boolean {
 function retryAfterMs(headers: Readonly<Record<string, string>>): number | null {
   const exactMs = Number(headers['retry-after-ms'] || Number.NaN);
   if (Number.isFinite(exactMs) && exactMs >= 0) return exactMs;
-  const value = headers['retry-after'] ?? '';
+  // Some gateways write the unit; two headers of the same name arrive joined.
+  const value = headers['retry-after']?.match(/^(\d+(?:\.\d+)?)\s*s?(?:\s*,.*)?$/)?.[1] ?? headers['retry-after'] ?? '';
   if (value === '') return null;
   const seconds = Number(value);
   if (Number.isFinite(seconds)) return Math.max(0, seconds * 1_000);

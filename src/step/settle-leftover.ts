@@ -35,7 +35,7 @@ export async function settleLeftover(
 ): Promise<'step-ended' | 'begin-again'> {
   const leftover = await readLeftover(deps.db, messageId);
   const tools = new Map((await deps.toolsOf(scope.agent)).map((tool) => [tool.name, tool]));
-  const toApprove = await callsToApprove(tools, leftover, scope.held.signal);
+  const toApprove = await callsToApprove(tools, leftover, scope.held);
   const plan = planSettlement(leftover, traitsOf(tools), toApprove);
   if (plan.kind === 'supersede' && scope.held.stopped() === 'cancelled') {
     const streamed = await readStreamedParts(deps.db, messageId);

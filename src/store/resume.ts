@@ -112,14 +112,14 @@ async function wasStopped(tx: Tx, sessionId: string): Promise<boolean> {
   return last !== undefined && last.status !== 'completed';
 }
 
-/** The session's last piece of work. */
+/** The session's last piece of work: what is under way, else what ended last. */
 function lastRun(tx: Tx, sessionId: string) {
   return tx
     .selectFrom('runs')
     .select(['id', 'status'])
     .where('session_id', '=', sessionId)
     .where('kind', '=', 'task')
-    .orderBy('created_at', 'desc')
+    .orderBy('finished_at', (order) => order.desc().nullsFirst())
     .orderBy('id', 'desc')
     .limit(1)
     .executeTakeFirst();

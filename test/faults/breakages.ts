@@ -35,12 +35,12 @@ export const BREAKAGES: readonly Breakage[] = [
         file: 'src/http/routes/messages.ts',
         find: '      return toAcceptedBody(accepted);',
         replace:
-          '      if (accepted.job !== null) await dispatchJob(deps, accepted.job);\n      return toAcceptedBody(accepted);',
+          '      if (accepted.job !== null) await deps.jobs.add([accepted.job]);\n      return toAcceptedBody(accepted);',
       },
       {
-        file: 'src/http/routes/messages.ts',
-        find: '      if (accepted.job !== null) await dispatchJob(deps, accepted.job);\n    }',
-        replace: '    }',
+        file: 'src/http/tell-accepted.ts',
+        find: '  if (accepted.job !== null) await dispatchJob(deps, accepted.job);',
+        replace: '',
       },
     ],
     faults: ['none'],
@@ -58,6 +58,8 @@ export const BREAKAGES: readonly Breakage[] = [
         replace: `      v_early text := set_config('baton.waiting', (exists (select 1 from inbox
         where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null
           and run_id is not distinct from p_run))::text, true);
+      v_early_any text := set_config('baton.any', (exists (select 1 from inbox
+        where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null))::text, true);
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
@@ -68,6 +70,12 @@ export const BREAKAGES: readonly Breakage[] = [
         find: `      v_waiting := exists (select 1 from inbox
         where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run);`,
         replace: `      v_waiting := coalesce(current_setting('baton.waiting', true), 'false') = 'true';`,
+      },
+      {
+        file: STEP_FUNCTIONS,
+        find: 'and (run_id is null or run_id = p_run) and seq > v_after',
+        replace: `and (run_id is null or run_id = p_run) and seq > v_after
+          and coalesce(current_setting('baton.any', true), 'false') = 'true'`,
       },
     ],
     faults: ['cancels-and-steers'],

@@ -72,7 +72,7 @@ function observed(changes: Partial<Snapshot> = {}, others: Partial<Observed> = {
   return {
     snapshot: {
       sessions: [{ id: SESSION, status: 'idle', eventSeq: log.length, messageSeq: messages.length }],
-      runs: [{ id: RUN, sessionId: SESSION, status: 'completed', error: null }],
+      runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'completed', error: null }],
       messages,
       events: log,
       waiting: new Set(),
@@ -104,6 +104,11 @@ describe('the judge of the fault suite', () => {
 
   it.each<[string, keyof ReturnType<typeof judge>, Observed]>([
     ['a message that is nowhere', 'lostMessages', observed({ messages: [user(1, 'Task.'), answer(2, 1)] })],
+    [
+      'a message that nobody takes up',
+      'lostMessages',
+      observed({ messages: [user(1, 'Task.'), answer(2, 1)], waiting: new Set([id(1)]) }),
+    ],
     ['a message that the model never saw', 'lostMessages', observed({}, { requests: [] })],
     [
       'a message that is in the inbox and in the transcript',
@@ -186,12 +191,12 @@ describe('the judge of the fault suite', () => {
     [
       'a run that never ended',
       'stuck',
-      observed({ runs: [{ id: RUN, sessionId: SESSION, status: 'running', error: null }] }),
+      observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'running', error: null }] }),
     ],
     [
       'a run that failed',
       'failedRuns',
-      observed({ runs: [{ id: RUN, sessionId: SESSION, status: 'failed', error: null }] }),
+      observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'failed', error: null }] }),
     ],
     ['a recovery of nothing', 'needlessRecoveries', observed({}, { needlessRecoveries: ['job_lost'] })],
   ])('finds %s', (_what, kind, given) => {

@@ -119,6 +119,17 @@ describe('cancelling', () => {
     expect(await waiting).toMatchObject({ status: 200, body: { id: runId, status: 'completed' } });
   });
 
+  test('and so can the cancel of a session', async () => {
+    await using api = await startTestApi();
+    const sessionId = await api.createSession();
+    const { body } = await api.send(sessionId, 'hello');
+    const claimed = await claimJob(api.db, api.added[0]);
+    const waiting = api.call('POST', `/v1/sessions/${sessionId}/cancel?wait=30000`);
+    await expect.poll(() => api.cancelled).toHaveLength(1);
+    await answerStep(api.db, claimed, 'too late');
+    expect(await waiting).toMatchObject({ status: 200, body: { runId: body['runId'], status: 'completed' } });
+  });
+
   test('an idle session has nothing to cancel, which is no error', async () => {
     await using api = await startTestApi();
     const sessionId = await api.createSession();

@@ -89,6 +89,8 @@ describe.each(PROTOCOLS)('a failed call of %s', (name) => {
     [{ 'retry-after-ms': '250', 'retry-after': '7' }, 250],
     [{ 'retry-after-ms': '', 'retry-after': '7' }, 7_000],
     [{ 'retry-after-ms': 'soon', 'retry-after': 'later' }, null],
+    [{ 'retry-after': '30s' }, 30_000],
+    [{ 'retry-after': '7, 7' }, 7_000],
     [{ 'retry-after': '-5' }, 0],
     [{ 'retry-after': 'Wed, 21 Oct 2015 07:28:00 GMT' }, 0],
   ])('reads when to come back from %j', async (headers, retryAfterMs) => {

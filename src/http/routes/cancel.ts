@@ -3,7 +3,7 @@ import { formatId } from '../../domain/ids.ts';
 import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
-import { idParams, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
+import { idParams, MAX_WAIT_MS, numberField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
@@ -23,6 +23,10 @@ export const cancelledSession = z
   })
   .openapi('CancelledSession');
 
+const waitQuery = z.strictObject({
+  wait: numberField(0, MAX_WAIT_MS, 'Milliseconds to wait for the run to end; 0 by default.').optional(),
+});
+
 const cancelSession = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/cancel',
@@ -31,7 +35,7 @@ const cancelSession = createRoute({
   description: 'Messages that wait stay in the queue, unless it is to be cleared. Nothing to cancel is no error.',
   request: {
     params: idParams('session'),
-    query: noQuery,
+    query: waitQuery,
     body: {
       required: false,
       content: {
@@ -56,9 +60,7 @@ const cancelRun = createRoute({
   description: 'A run that has ended stays as it is.',
   request: {
     params: idParams('run'),
-    query: z.strictObject({
-      wait: numberField(0, MAX_WAIT_MS, 'Milliseconds to wait for the run to end; 0 by default.').optional(),
-    }),
+    query: waitQuery,
     body: emptyBody,
   },
   responses: {
@@ -78,11 +80,13 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id } = c.req.valid('param');
     const sessionId = formatId('session', id);
     const { queue = 'keep' } = c.req.valid('json') ?? {};
+    const { wait = 0 } = c.req.valid('query');
     const { outcome, eventSeq } = await requestSessionCancel(db, tenantOf(c), id, queue === 'clear');
     deps.bus.announce(id, eventSeq);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
     await tellCancelled(deps, outcome);
-    const { runId, status } = outcome;
+    const { runId } = outcome;
+    const { status } = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json({ sessionId, runId: formatId('run', runId), status }, isTerminalRun(status) ? 200 : 202);
   });
 

@@ -11,7 +11,10 @@ export type AcceptedMessage = Readonly<{
 export type ModelRequest = Readonly<{ text: string; violations: readonly string[] }>;
 
 export type MessageFindings = Readonly<{
-  /** Accepted, but neither in the inbox nor in the transcript; or taken up by a completed run whose model never saw it. */
+  /**
+   * Accepted, but neither in the inbox nor in the transcript; or taken up by a completed run whose model never saw it; or
+   * left in the inbox although the session's last run was completed: only a cancel or a failure leaves something there.
+   */
   lost: readonly string[];
   /** In both, or twice in the transcript. */
   doubled: readonly string[];
@@ -29,6 +32,9 @@ export function checkMessages(
 ): MessageFindings {
   const heard = new Set(requests.flatMap(({ text }) => tokensIn(text)));
   const completed = new Set(runs.filter(({ status }) => status === 'completed').map(({ id }) => id));
+  const lastStatus = new Map(
+    runs.flatMap(({ sessionId, kind, status }) => (kind === 'task' ? [[sessionId, status]] : [])),
+  );
   const places = new Map<string, { position: number; runId: string | null }[]>();
   messages.forEach((message, index) => {
     if (message.role !== 'user') return;
@@ -48,7 +54,7 @@ export function checkMessages(
     if (found.length + (isWaiting ? 1 : 0) > 1) doubled.push(token);
     const [place] = found;
     if (place === undefined) {
-      if (!isWaiting) lost.push(token);
+      if (!isWaiting || lastStatus.get(rawId(sessionId)) === 'completed') lost.push(token);
       continue;
     }
     if (place.runId !== null && completed.has(place.runId) && !heard.has(token)) lost.push(token);

@@ -23,7 +23,8 @@ export type StoredMessage = Readonly<{
   parts: readonly Readonly<{ content: StoredPart; state: string | null }>[];
 }>;
 
-type StoredRun = Readonly<{ id: string; sessionId: string; status: string; error: unknown }>;
+/** In the order in which they ended. */
+type StoredRun = Readonly<{ id: string; sessionId: string; kind: string; status: string; error: unknown }>;
 
 type StoredEvent = Readonly<{
   sessionId: string;
@@ -55,7 +56,9 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
   const sessions = await read<StoredSession>(
     `select id, status, event_seq::int as "eventSeq", message_seq::int as "messageSeq" from sessions`,
   );
-  const runs = await read<StoredRun>(`select id, session_id as "sessionId", status, error from runs`);
+  const runs = await read<StoredRun>(
+    `select id, session_id as "sessionId", kind, status, error from runs order by finished_at, id`,
+  );
   const messages = await read<StoredMessage>(
     `select m.id, m.session_id as "sessionId", m.seq::int, m.role, m.run_id as "runId", m.step_no as "stepNo",
        m.finish_reason as "finishReason", m.superseded,
