@@ -103,6 +103,7 @@ function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>)
 function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
   const queues = new Map(PENDING_KINDS.map((kind) => [kind, openQueue(transport, kind)]));
   const consumers = new Set<JobConsumer>();
+  const adding = new Set<Promise<unknown>>();
   const queueOf = (kind: PendingKind): Queue<JobPayload> => {
     const queue = queues.get(kind);
     if (queue === undefined) throw new Error(`no queue for ${kind}`);
@@ -118,7 +119,9 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
           data: job,
           opts: { ...JOB_OPTIONS, ...delay, jobId: jobIdOf(job) },
         }));
-        await inSendSpan(kind, () => answered(queueOf(kind).addBulk(entries)));
+        const sending = inSendSpan(kind, () => answered(queueOf(kind).addBulk(entries)));
+        adding.add(sending);
+        await sending.finally(() => adding.delete(sending));
       }
     },
     async stateOf(job) {
@@ -142,6 +145,8 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     },
     async [Symbol.asyncDispose]() {
       await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
+      // A pool that is ended forgets who waits for a connection of it.
+      await Promise.allSettled(adding);
       await Promise.all([...queues.values()].map((queue) => queue.close()));
     },
   };

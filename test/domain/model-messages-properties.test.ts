@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { withCacheBreakpoints } from '../../src/domain/cache-breakpoints.ts';
+import { mediaSupportOf, showMedia } from '../../src/domain/context/shown-media.ts';
 import type { ViewMessage } from '../../src/domain/message.ts';
 import { CONTINUE_NOTICE } from '../../src/domain/model-frames.ts';
 import type { ModelMessage } from '../../src/domain/model-message.ts';
@@ -17,6 +18,9 @@ import { anyModel, anyView } from './view-arbitrary.ts';
 import { messagesBody, wireBody } from './wire.ts';
 
 fc.configureGlobal({ numRuns: 300 });
+
+/** What a model takes that takes everything. */
+const MEDIA_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf'];
 
 const forAnyView = (check: (view: ViewMessage[], model: string) => void) =>
   fc.assert(fc.property(anyView, anyModel, check));
@@ -67,7 +71,8 @@ describe('what the model is shown of any view', () => {
   it('reaches the Responses API as a valid request that refers to nothing stored', async () => {
     await fc.assert(
       fc.asyncProperty(anyView, anyModel, async (view, model) => {
-        const body = await wireBody('responses', toModelMessages(view, { model }));
+        const shown = showMedia(view, mediaSupportOf('openai-responses', MEDIA_TYPES)).view;
+        const body = await wireBody('responses', toModelMessages(shown, { model }));
         expect(body.store).toBe(false);
         expect(responsesProblems(body.input ?? [])).toEqual([]);
       }),
@@ -77,7 +82,8 @@ describe('what the model is shown of any view', () => {
   it('reaches the chat completions API as a valid request', async () => {
     await fc.assert(
       fc.asyncProperty(anyView, anyModel, async (view, model) => {
-        const body = await wireBody('chat', toModelMessages(view, { model, providerTools: false }));
+        const shown = showMedia(view, mediaSupportOf('openai-chat', MEDIA_TYPES)).view;
+        const body = await wireBody('chat', toModelMessages(shown, { model, providerTools: false }));
         expect(chatProblems(body.messages ?? [])).toEqual([]);
       }),
     );
