@@ -63,6 +63,17 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     expect(ids.toSorted()).toEqual(jobs.map(jobIdOf).toSorted());
   });
 
+  it('take what is being added while they are closed', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const closing = fixture.open();
+    const jobs = Array.from({ length: 40 }, () => newJob());
+    const added = Promise.all(jobs.map((job) => closing.add([job])));
+    await Promise.all([added, closing[Symbol.asyncDispose]()]);
+    const queues = fixture.open();
+    const states = await Promise.all(jobs.map((job) => queues.stateOf(job)));
+    expect(new Set(states)).toEqual(new Set(['waiting']));
+  });
+
   it('leave a job as it is that is added again while it waits or is worked on', async () => {
     await using fixture = await createQueueFixture(backend);
     const queues = fixture.open();
