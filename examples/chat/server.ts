@@ -46,20 +46,41 @@ async function bundlePage(): Promise<ReadonlyMap<string, Uint8Array>> {
   return new Map(outputFiles.map((file) => [`/${path.basename(file.path)}`, file.contents]));
 }
 
+const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost', '[::1]']);
+
+/**
+ * Whether a request comes from this page, or from no page: other sites that a browser shows can send requests here, too, and
+ * a name of theirs may lead to this address.
+ */
+function isOwn({ headers: { host = '', origin } }: IncomingMessage): boolean {
+  const own = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : null;
+  return own !== null && LOOPBACK_NAMES.has(own.hostname) && (origin === undefined || origin === own.origin);
+}
+
+/** Null: the request line names another host. */
+function addressOf(request: IncomingMessage): URL | null {
+  const address = URL.canParse(request.url ?? '/', 'http://page') ? new URL(request.url ?? '/', 'http://page') : null;
+  return address?.origin === 'http://page' ? address : null;
+}
+
 /** Serves the page until it is disposed. */
 export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', port = 0 }: Options) {
   const assets = await bundlePage();
   const client = createClient({ baseUrl: batonUrl, apiKey });
 
   /** As it came, but for the key: what a page says about itself is nobody's business behind here. */
-  async function passOn(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function passOn(request: IncomingMessage, address: URL, response: ServerResponse): Promise<void> {
+    const target = new URL(batonUrl);
+    target.pathname = address.pathname;
+    target.search = address.search;
     const gone = new AbortController();
     response.on('close', () => gone.abort());
     const body = request.method === 'POST' ? await buffer(request) : undefined;
-    const answer = await fetch(new URL(request.url ?? '/', batonUrl), {
+    const { 'content-type': contentType } = request.headers;
+    const answer = await fetch(target, {
       method: request.method ?? 'GET',
       headers: {
-        'content-type': 'application/json',
+        ...(contentType !== undefined && { 'content-type': contentType }),
         ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
       },
       signal: gone.signal,
@@ -72,7 +93,9 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://page');
+    const address = addressOf(request);
+    if (address === null || !isOwn(request)) return void response.writeHead(403).end('This is for the page alone.');
+    const { pathname, searchParams } = address;
     const asset = assets.get(pathname);
     if (asset !== undefined) {
       response.setHeader('content-type', pathname.endsWith('.css') ? 'text/css' : 'text/javascript');
@@ -89,7 +112,7 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify(meter));
     } else if (pathname === '/api/chat' || pathname.startsWith('/api/chat/')) {
-      await passOn(request, response);
+      await passOn(request, address, response);
     } else {
       response.writeHead(404).end('There is no such page.');
     }
