@@ -27,7 +27,7 @@ export async function findChatSession(db: Db, { tenantId, scope, name }: ChatNam
 /**
  * Does something in the session of that name; in a new one of the agent, where there is none, which is there only if the
  * work succeeds.
- * @throws BatonError `agent_not_found`, `invalid_request` (no agent is named), `conflict` (it is another agent's),
+ * @throws BatonError `agent_not_found`, `invalid_request` (no agent is named), `conflict` (`model` is another agent),
  *   `not_found`, `tools_unavailable`; what `work` throws
  */
 export async function inChatSession<Result>(
@@ -37,7 +37,7 @@ export async function inChatSession<Result>(
   work: (tx: Tx, session: SessionRow, isNew: boolean) => Promise<Result>,
 ): Promise<Result> {
   const workIn = (session: SessionRow): Promise<Result> =>
-    deps.db.transaction().execute((tx) => work(tx, withAgent(session, request.agentName), false));
+    deps.db.transaction().execute((tx) => work(tx, withAgent(chat, session, request.agentName), false));
   const known = await findChatSession(deps.db, chat);
   if (known !== null) return workIn(known);
   const { tenantId, scope, name } = chat;
@@ -70,8 +70,9 @@ export async function newChatSession(
   };
 }
 
-function withAgent(session: SessionRow, agentName: string | undefined): SessionRow {
-  if (agentName === undefined || agentName === session.agent_name) return session;
+/** A page goes on naming the agent that it began its chat with, whichever has taken over since. */
+function withAgent({ scope }: ChatName, session: SessionRow, agentName: string | undefined): SessionRow {
+  if (scope === 'ui' || agentName === undefined || agentName === session.agent_name) return session;
   throw new BatonError('conflict', `the conversation is one with the agent ${session.agent_name}`);
 }
 

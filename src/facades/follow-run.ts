@@ -78,7 +78,7 @@ async function* eventUpdates(
   event: ReturnType<typeof readEvent>,
 ): AsyncGenerator<RunUpdate> {
   if (event === null) return;
-  for (const update of reading.toUpdates(event)) {
+  for (const update of reading.toUpdates(event, reading.lastSeq)) {
     yield* readMore(db, ref, update, reading.lastSeq >= reading.headSeq);
     if (update.kind === 'ended') reading.hasEnded = true;
   }

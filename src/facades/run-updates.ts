@@ -38,7 +38,8 @@ export type RunUpdate = Readonly<
   | { kind: 'tool-call'; id: string; toolName: string; args: unknown }
   /** `part` is the call with its output; null: it is gone. */
   | { kind: 'tool-result'; id: string; part: ToolPart | null }
-  | { kind: 'asked'; calls: readonly RequiredAction[] }
+  /** `seq`: the number of the event, by which one question about a call is told from a later one. */
+  | { kind: 'asked'; seq: number; calls: readonly RequiredAction[] }
   | { kind: 'answered'; id: string; answer: 'approve' | 'deny' | 'output' | 'expired' }
   /** A message that joined the run after its beginning. */
   | { kind: 'joined'; messageId: string; parts: readonly UserPart[] }
@@ -69,17 +70,17 @@ const isKnown = (type: string): type is NewEvent['type'] => Object.hasOwn(EVENT_
  * Reads the events of one run in their order.
  * @param hasBegun the reader knows the beginning of the run: a message that it takes up now joins it
  */
-export function createEventReader(hasBegun: boolean): (event: NewEvent) => LoggedUpdate[] {
+export function createEventReader(hasBegun: boolean): (event: NewEvent, seq: number) => LoggedUpdate[] {
   let begun = hasBegun;
-  return (event) => {
+  return (event, seq) => {
     if (event.type === 'step:started') begun = true;
     if (event.type === 'message:created' && (!begun || event.data.role !== 'user')) return [];
-    const update = toUpdate(event);
+    const update = toUpdate(event, seq);
     return update === null ? [] : [update];
   };
 }
 
-function toUpdate(event: NewEvent): LoggedUpdate | null {
+function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
   switch (event.type) {
     case 'step:started':
       return { kind: 'step-started', step: event.data.step };
@@ -92,7 +93,7 @@ function toUpdate(event: NewEvent): LoggedUpdate | null {
     case 'llm:tool-result':
       return { kind: 'tool-result', id: event.data.id };
     case 'run:requires-action':
-      return { kind: 'asked', calls: event.data.calls };
+      return { kind: 'asked', seq, calls: event.data.calls };
     case 'run:answered':
       return { kind: 'answered', id: event.data.id, answer: event.data.answer };
     case 'message:created':

@@ -3,7 +3,8 @@ import { BatonError } from '../domain/errors.ts';
 import { formatCallId, formatId, parseCallId } from '../domain/ids.ts';
 import type { CallAnswer, RequiredAction } from '../domain/required-action.ts';
 import { appendAudit } from '../store/audit.ts';
-import { answerCall } from '../store/call-answers.ts';
+import { type AnsweredCall, answerCall } from '../store/call-answers.ts';
+import type { Db, Tx } from '../store/database.ts';
 import { findLastRunEvent } from '../store/events.ts';
 import { readRequiredActions } from '../store/open-calls.ts';
 import { findRun } from '../store/runs.ts';
@@ -13,57 +14,94 @@ import { jsonField } from './fields.ts';
 import type { HttpDeps } from './http-deps.ts';
 import { refuseInvalid } from './validation.ts';
 
-/** A run that has waited for answers. */
+type AtWork = Pick<SessionRow, 'active_run_id' | 'id'>;
+
+/** A run that waits for answers, or has waited. */
 export type ContinuedRun = Readonly<{
   runId: string;
   /** The event with which it began to. */
   afterSeq: number;
-  /** What it waited for before. */
+  /** What it waits for. */
   actions: readonly RequiredAction[];
 }>;
 
-/**
- * Gives the active run of a session the answers that a request has for it. Null: no run has waited for any that is still at
- * work.
- * @param answerTo what the request says about a call; null: nothing
- */
-export async function answerCalls(
-  deps: HttpDeps,
-  caller: Caller,
-  { active_run_id: runId, id: sessionId }: Pick<SessionRow, 'active_run_id' | 'id'>,
-  answerTo: (action: RequiredAction) => CallAnswer | null,
+/** A run that was given answers, which others are told of once they are committed. */
+export type AnsweredRun = ContinuedRun & Readonly<{ answered: readonly AnsweredCall[] }>;
+
+/** What the active run of a session waits for. Null: it has not waited, or there is none. */
+export async function readQuestion(
+  db: Db,
+  tenantId: string,
+  { active_run_id: runId, id: sessionId }: AtWork,
 ): Promise<ContinuedRun | null> {
-  const { tenantId } = caller;
   if (runId === null) return null;
-  const afterSeq = await findLastRunEvent(deps.db, tenantId, { sessionId, runId }, 'run:requires-action');
+  const afterSeq = await findLastRunEvent(db, tenantId, { sessionId, runId }, 'run:requires-action');
   if (afterSeq === null) return null;
-  const run = await findRun(deps.db, tenantId, runId);
-  const actions = (await readRequiredActions(deps.db, [run])).get(runId) ?? [];
-  for (const action of actions) {
-    const given = answerTo(action);
-    if (given !== null) await giveAnswer(deps, caller, { runId, callId: action.id }, given);
-  }
+  const actions = (await readRequiredActions(db, [await findRun(db, tenantId, runId)])).get(runId) ?? [];
   return { runId, afterSeq, actions };
 }
 
-async function giveAnswer(
+/**
+ * Gives the active run of a session the answers that a request has for it, all of them or none. Null: no run has waited for
+ * any that is still at work.
+ * @param answerTo what the request says about a call; null: nothing
+ * @throws BatonError and ProblemError `invalid_request`
+ */
+export async function answerCallsIn(
+  tx: Tx,
+  caller: Caller,
+  session: AtWork,
+  answerTo: (action: RequiredAction, question: ContinuedRun) => CallAnswer | null,
+): Promise<AnsweredRun | null> {
+  const question = await readQuestion(tx, caller.tenantId, session);
+  if (question === null) return null;
+  const answered: AnsweredCall[] = [];
+  for (const action of question.actions) {
+    const given = answerTo(action, question);
+    const taken = given === null ? null : await giveAnswer(tx, caller, question.runId, action.id, given);
+    if (taken !== null) answered.push(taken);
+  }
+  return { ...question, answered };
+}
+
+/** After the commit: readers are told of the answers, the queue of the run that goes on. */
+export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Promise<void> {
+  for (const { sessionId, eventSeq, job } of run?.answered ?? []) {
+    deps.bus.announce(sessionId, eventSeq);
+    if (job !== null) await dispatchJob(deps, job);
+  }
+}
+
+/** The same in a transaction of its own. */
+export async function answerCalls(
   deps: HttpDeps,
+  caller: Caller,
+  session: AtWork,
+  answerTo: (action: RequiredAction) => CallAnswer | null,
+): Promise<ContinuedRun | null> {
+  const run = await deps.db.transaction().execute((tx) => answerCallsIn(tx, caller, session, answerTo));
+  await tellAnswered(deps, run);
+  return run;
+}
+
+/** Null: somebody else was faster, and the stream tells what they said. */
+async function giveAnswer(
+  tx: Tx,
   { tenantId, keyId }: Caller,
-  { runId, callId }: Readonly<{ runId: string; callId: string }>,
+  runId: string,
+  callId: string,
   given: CallAnswer,
-): Promise<void> {
+): Promise<AnsweredCall | null> {
   const place = parseCallId(callId);
-  if (place === null) return;
+  if (place === null) return null;
   if ('output' in given) refuseInvalid({ target: 'json', ...jsonField.safeParse(given.output) });
   try {
-    const answered = await answerCall(deps.db, { tenantId, runId, ...place }, given);
+    const answered = await answerCall(tx, { tenantId, runId, ...place }, given);
     const target = `/v1/runs/${formatId('run', runId)}/tool-calls/${formatCallId(place.messageId, place.index)}`;
-    await appendAudit(deps.db, { tenantId, keyId, action: 'tool-call:answer', target });
-    deps.bus.announce(answered.sessionId, answered.eventSeq);
-    if (answered.job !== null) await dispatchJob(deps, answered.job);
+    await appendAudit(tx, { tenantId, keyId, action: 'tool-call:answer', target });
+    return answered;
   } catch (error) {
-    // Somebody else was faster: the stream tells what they said.
-    if (error instanceof BatonError && (error.code === 'already_answered' || error.code === 'conflict')) return;
+    if (error instanceof BatonError && (error.code === 'already_answered' || error.code === 'conflict')) return null;
     throw error;
   }
 }

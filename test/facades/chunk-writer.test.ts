@@ -4,9 +4,14 @@ import { describe, expect, test } from 'vitest';
 import type { ToolPart } from '../../src/domain/message.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import type { RunUpdate } from '../../src/facades/run-updates.ts';
-import { createChunkWriter, startChunk, type UiFrame } from '../../src/facades/ui/chunk-writer.ts';
+import {
+  type ChunkWriterOptions,
+  createChunkWriter,
+  startChunk,
+  type UiFrame,
+} from '../../src/facades/ui/chunk-writer.ts';
 
-const OPTIONS = { sessionId: 'ses_1', runId: 'run_1', showsCompaction: false };
+const OPTIONS: ChunkWriterOptions = { sessionId: 'ses_1', runId: 'run_1', showsCompaction: false };
 const STATE = { usage: NO_USAGE, context: { used: 10, usable: 100 }, waiting: 0 };
 const call = (output: ToolPart['output']): ToolPart => ({
   type: 'tool',
@@ -121,6 +126,7 @@ describe('a UI message stream', () => {
     const action = { id: 'call_a', messageId: 'msg_1', toolName: 'deploy', args: {} };
     const asked: RunUpdate = {
       kind: 'asked',
+      seq: 9,
       calls: [
         { ...action, kind: 'approval' },
         { ...action, id: 'call_b', kind: 'output' },
@@ -131,8 +137,20 @@ describe('a UI message stream', () => {
       { type: 'tool-approval-request', approvalId: 'call_a', toolCallId: 'call_a' },
       { type: 'tool-approval-response', approvalId: 'call_a', approved: true },
     ]);
-    expect(write([answered('call_c', 'deny')], { ...OPTIONS, approvals: ['call_c'] } as never)).toEqual([
+    expect(write([answered('call_c', 'deny')], { ...OPTIONS, approvals: new Map([['call_c', 'call_c']]) })).toEqual([
       { type: 'tool-approval-response', approvalId: 'call_c', approved: false },
+    ]);
+  });
+
+  test('asks about every unknown outcome of a call anew', () => {
+    const action = { id: 'call_a', messageId: 'msg_1', toolName: 'deploy', args: {}, kind: 'unknown_outcome' } as const;
+    const ask = (seq: number): RunUpdate => ({ kind: 'asked', seq, calls: [action] });
+    const approved: RunUpdate = { kind: 'answered', id: 'call_a', answer: 'approve' };
+    expect(write([ask(4), approved, ask(9), approved])).toMatchObject([
+      { type: 'tool-approval-request', approvalId: 'call_a.4', toolCallId: 'call_a' },
+      { type: 'tool-approval-response', approvalId: 'call_a.4' },
+      { type: 'tool-approval-request', approvalId: 'call_a.9', toolCallId: 'call_a' },
+      { type: 'tool-approval-response', approvalId: 'call_a.9' },
     ]);
   });
 

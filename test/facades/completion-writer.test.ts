@@ -77,6 +77,7 @@ describe('a completion', () => {
     const action = { id: 'call_a', messageId: 'msg_1', toolName: 'weather', args: { city: 'Rome' } };
     const asked: RunUpdate = {
       kind: 'asked',
+      seq: 9,
       calls: [
         { ...action, kind: 'output' },
         { ...action, id: 'call_b', kind: 'output' },

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Json } from '../../domain/message.ts';
-import type { ActionKind, CallAnswer } from '../../domain/required-action.ts';
+import type { ActionKind, CallAnswer, RequiredAction } from '../../domain/required-action.ts';
+import type { Approvals } from './approvals.ts';
 
 const MAX_ID_CHARS = 256;
 
@@ -52,32 +53,43 @@ export function contentOf({ parts }: IncomingMessage): readonly unknown[] {
     .map((part) => (part.type === 'text' ? { type: 'text', text: part['text'] } : part));
 }
 
-const respondedSchema = z.looseObject({ approved: z.boolean(), reason: z.string().optional() });
+const deniedSchema = z.looseObject({ id: z.string() });
+const respondedSchema = deniedSchema.extend({ approved: z.boolean(), reason: z.string().optional() });
 
-/** What the client says about a call that a run waits for; null: nothing that would answer what is asked. */
+/**
+ * What the client says about a call that a run waits for; null: nothing that would answer what is asked. An answer to an
+ * earlier question about the same call, which stays in the client's history, is none to a later one.
+ * @param approvals what the client was asked
+ */
 export function answerIn(
   conversation: readonly IncomingMessage[],
-  callId: string,
-  kind: ActionKind,
+  { id: callId, kind }: Pick<RequiredAction, 'id' | 'kind'>,
+  approvals: Approvals,
 ): CallAnswer | null {
   for (const { role, parts } of conversation.toReversed()) {
     if (role !== 'assistant') continue;
     const part = parts.find((candidate) => candidate['toolCallId'] === callId);
-    if (part !== undefined) return toAnswer(part, kind);
+    if (part !== undefined) return kind === 'output' ? toOutput(part) : toDecision(part, kind, approvals.get(callId));
   }
   return null;
 }
 
-function toAnswer(part: Readonly<Record<string, unknown>>, kind: ActionKind): CallAnswer | null {
-  const { state } = part;
-  if (state === 'output-available' && kind !== 'approval') return { output: (part['output'] ?? null) as Json };
-  if (state === 'output-error' && kind !== 'approval') {
-    return { output: String(part['errorText'] ?? 'The tool failed.'), isError: true };
-  }
+type UiPart = Readonly<Record<string, unknown>>;
+
+function toOutput({ state, output, errorText }: UiPart): CallAnswer | null {
+  if (state === 'output-available') return { output: (output ?? null) as Json };
+  if (state === 'output-error') return { output: String(errorText ?? 'The tool failed.'), isError: true };
+  return state === 'output-denied' ? { decision: 'deny' } : null;
+}
+
+function toDecision(part: UiPart, kind: ActionKind, approvalId: string | undefined): CallAnswer | null {
+  const { state, approval } = part;
+  if (kind === 'unknown_outcome' && (state === 'output-available' || state === 'output-error')) return toOutput(part);
+  if (deniedSchema.safeParse(approval).data?.id !== approvalId) return null;
   if (state === 'output-denied') return { decision: 'deny' };
-  const responded = state === 'approval-responded' ? respondedSchema.safeParse(part['approval']) : null;
-  if (responded?.success !== true) return null;
-  const { approved, reason } = responded.data;
+  const responded = state === 'approval-responded' ? respondedSchema.safeParse(approval).data : undefined;
+  if (responded === undefined) return null;
+  const { approved, reason } = responded;
   if (approved) return { decision: 'approve' };
   return { decision: 'deny', ...(reason !== undefined && { reason }) };
 }

@@ -1,8 +1,8 @@
 import type { UIMessageChunk } from 'ai';
 import type { ToolPart } from '../../domain/message.ts';
-import type { RequiredAction } from '../../domain/required-action.ts';
 import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
-import { toUserParts } from './user-parts.ts';
+import { type Approvals, approvalsOf } from './approvals.ts';
+import { toUiOutput, toUserParts } from './user-parts.ts';
 
 /** One piece of a UI message stream: a chunk, or a comment that no client reads. */
 export type UiFrame = UIMessageChunk | Readonly<{ comment: string }>;
@@ -14,7 +14,7 @@ export type ChunkWriterOptions = Readonly<{
   /** Whether compactions are shown, and not only noted in a comment. */
   showsCompaction: boolean;
   /** Calls whose approvals the client was asked for in an earlier stream of the run. */
-  approvals?: readonly string[];
+  approvals?: Approvals;
 }>;
 
 const COMPACTING_NOTICE = '⚙️ Compacting…';
@@ -26,7 +26,7 @@ const compactedNotice = (tokensBefore: number, tokensAfter: number): string =>
  * (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol)
  */
 export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpdate) => UiFrame[] {
-  const approvals = new Set(options.approvals);
+  const approvals = new Map(options.approvals);
   let step = 0;
   let open: Readonly<{ type: 'text' | 'reasoning'; id: string }> | null = null;
   let texts = 0;
@@ -67,10 +67,9 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
       case 'tool-result':
         return resultChunks(update.id, update.part);
       case 'asked':
-        for (const { id, kind } of update.calls) if (kind !== 'output') approvals.add(id);
-        return update.calls.flatMap(askChunks);
+        return askChunks(update, approvals);
       case 'answered':
-        return approvals.has(update.id) ? answerChunks(update) : [];
+        return answerChunks(update, approvals.get(update.id));
       case 'joined':
         return [
           {
@@ -124,20 +123,26 @@ function resultChunks(toolCallId: string, part: ToolPart | null): UiFrame[] {
   if (output.type === 'error-text') {
     return [{ type: 'tool-output-error', toolCallId, errorText: output.value, ...provider }];
   }
-  return [{ type: 'tool-output-available', toolCallId, output: output.value, ...provider }];
+  return [{ type: 'tool-output-available', toolCallId, output: toUiOutput(output), ...provider }];
 }
 
 /** What the client is to run itself it has heard of with the call. */
-function askChunks({ id, kind }: RequiredAction): UiFrame[] {
-  if (kind === 'output') return [];
-  const reason = kind === 'unknown_outcome' ? { reason: 'Nobody knows whether it took effect: run it again?' } : {};
-  return [{ type: 'tool-approval-request', approvalId: id, toolCallId: id, ...reason }];
+function askChunks({ calls, seq }: Extract<RunUpdate, { kind: 'asked' }>, known: Map<string, string>): UiFrame[] {
+  const asked = approvalsOf(calls, seq);
+  for (const [id, approvalId] of asked) known.set(id, approvalId);
+  return calls.flatMap(({ id: toolCallId, kind }): UiFrame[] => {
+    const approvalId = asked.get(toolCallId);
+    if (approvalId === undefined) return [];
+    const reason = kind === 'unknown_outcome' ? { reason: 'Nobody knows whether it took effect: run it again?' } : {};
+    return [{ type: 'tool-approval-request', approvalId, toolCallId, ...reason }];
+  });
 }
 
-function answerChunks({ id, answer }: Extract<RunUpdate, { kind: 'answered' }>): UiFrame[] {
-  if (answer === 'output') return [];
+/** @param approvalId absent: the client was not asked */
+function answerChunks({ answer }: Extract<RunUpdate, { kind: 'answered' }>, approvalId: string | undefined): UiFrame[] {
+  if (answer === 'output' || approvalId === undefined) return [];
   const reason = answer === 'expired' ? { reason: 'Nobody answered in time.' } : {};
-  return [{ type: 'tool-approval-response', approvalId: id, approved: answer === 'approve', ...reason }];
+  return [{ type: 'tool-approval-response', approvalId, approved: answer === 'approve', ...reason }];
 }
 
 type CompactionUpdate = Extract<RunUpdate, { kind: 'compacting' | 'compacted' | 'compaction-failed' }>;

@@ -2,7 +2,8 @@ import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Part, ToolPart, UserPart } from '../../domain/message.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
-import { toFilePart, toUserParts } from './user-parts.ts';
+import type { Approvals } from './approvals.ts';
+import { toFilePart, toUiOutput, toUserParts } from './user-parts.ts';
 
 type UiPart = UIMessage['parts'][number];
 type UiToolPart = Exclude<ToolUIPart | DynamicToolUIPart, DynamicToolUIPart>;
@@ -13,12 +14,12 @@ type Waiting = Readonly<{ id: string; content: readonly unknown[] }>;
 /**
  * The transcript as messages of the AI SDK's UI, as the streams of its runs would have built them: one message of the
  * assistant per run, in it what joined the run later. Summaries are not shown. What waits comes last.
- * @param openCalls ids of calls that somebody is asked to approve
+ * @param approvals what somebody is asked about calls
  */
 export function toUiMessages(
   transcript: readonly Shown[],
   waiting: readonly Waiting[],
-  openCalls: ReadonlySet<string>,
+  approvals: Approvals,
 ): UIMessage[] {
   const messages: UIMessage[] = [];
   for (const message of transcript) {
@@ -34,7 +35,7 @@ export function toUiMessages(
         });
       continue;
     }
-    const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, openCalls));
+    const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, approvals));
     if (answer !== undefined) answer.parts.push(...parts);
     else messages.push({ id: formatId('run', message.runId ?? message.id), role: 'assistant', parts });
   }
@@ -49,7 +50,7 @@ function toUserMessage(id: string, parts: readonly Part[]): UIMessage {
   return { id: formatId('message', id), role: 'user', parts: toUserParts(parts) };
 }
 
-function toUiPart(messageId: string, part: Part, index: number, openCalls: ReadonlySet<string>): UiPart[] {
+function toUiPart(messageId: string, part: Part, index: number, approvals: Approvals): UiPart[] {
   switch (part.type) {
     case 'text':
       return [{ type: 'text', text: part.text, state: 'done' }];
@@ -62,23 +63,24 @@ function toUiPart(messageId: string, part: Part, index: number, openCalls: Reado
     case 'source':
       return part.url === undefined ? [] : [{ type: 'source-url', sourceId: part.sourceId, url: part.url }];
     case 'tool':
-      return [toToolPart(formatCallId(messageId, index), part, openCalls)];
+      return [toToolPart(formatCallId(messageId, index), part, approvals)];
     case 'compaction':
       return [];
   }
 }
 
-function toToolPart(toolCallId: string, part: ToolPart, openCalls: ReadonlySet<string>): UiToolPart {
+function toToolPart(toolCallId: string, part: ToolPart, approvals: Approvals): UiToolPart {
   const { output, input } = part;
   const call = { type: `tool-${part.toolName}` as const, toolCallId, input };
   const executed = part.providerExecuted === true ? { providerExecuted: true } : {};
   if (output === undefined) {
-    if (!openCalls.has(toolCallId)) return { ...call, ...executed, state: 'input-available' };
-    return { ...call, state: 'approval-requested', approval: { id: toolCallId } };
+    const id = approvals.get(toolCallId);
+    if (id === undefined) return { ...call, ...executed, state: 'input-available' };
+    return { ...call, state: 'approval-requested', approval: { id } };
   }
   if (output.type === 'execution-denied') {
     return { ...call, state: 'output-denied', approval: { id: toolCallId, approved: false } };
   }
   if (output.type === 'error-text') return { ...call, ...executed, state: 'output-error', errorText: output.value };
-  return { ...call, ...executed, state: 'output-available', output: output.value };
+  return { ...call, ...executed, state: 'output-available', output: toUiOutput(output) };
 }

@@ -1,4 +1,4 @@
-import type { FilePart, Part } from '../../domain/message.ts';
+import type { FilePart, Part, ToolOutput } from '../../domain/message.ts';
 
 type UiText = { type: 'text'; text: string };
 type UiFile = { type: 'file'; mediaType: string; filename?: string; url: string };
@@ -13,6 +13,13 @@ export function toUserParts(parts: readonly Part[]): (UiText | UiFile)[] {
 
 /** A file by a URL of this service, where it is a blob. A message that is sent again may name it so. */
 export function toFilePart({ mediaType, filename, url }: FilePart): UiFile {
-  const address = url.replace(/^@blob:/, '/v1/blobs/');
-  return { type: 'file', mediaType, ...(filename !== undefined && { filename }), url: address };
+  return { type: 'file', mediaType, ...(filename !== undefined && { filename }), url: toAddress(url) };
 }
+
+/** What a tool has given, with its files by URLs of this service. */
+export function toUiOutput(output: Exclude<ToolOutput, { type: 'execution-denied' | 'error-text' }>): unknown {
+  if (output.type !== 'content') return output.value;
+  return output.value.map((item) => (item.type === 'file' ? { ...item, url: toAddress(item.url) } : item));
+}
+
+const toAddress = (url: string): string => url.replace(/^@blob:/, '/v1/blobs/');

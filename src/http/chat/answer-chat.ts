@@ -2,6 +2,7 @@ import type { z } from '@hono/zod-openapi';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type ChatName, derivedId, findChatSession, inChatSession } from '../../facades/chat-session.ts';
+import { approvalsOf } from '../../facades/ui/approvals.ts';
 import {
   answerIn,
   contentOf,
@@ -10,10 +11,12 @@ import {
   newMessageOf,
 } from '../../facades/ui/chat-request.ts';
 import type { UiFrame } from '../../facades/ui/chunk-writer.ts';
+import type { Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { resumeSession } from '../../store/resume.ts';
-import type { SessionRow } from '../../store/sessions.ts';
-import { answerCalls } from '../answer-calls.ts';
+import { findRun } from '../../store/runs.ts';
+import { findSession, type SessionRow } from '../../store/sessions.ts';
+import { type AnsweredRun, answerCallsIn, tellAnswered } from '../answer-calls.ts';
 import { contentField, toParts } from '../content-field.ts';
 import { dispatchJob } from '../dispatch.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -28,7 +31,7 @@ type Frames = AsyncIterable<UiFrame | string>;
 
 /**
  * What a request of `useChat` is answered with: the answers in it go to the run that waits for them, its new message to the
- * session, and the stream is that of the run which goes on or begins.
+ * session, and the stream is that of the run which goes on or begins. A request that is refused has changed nothing.
  * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`, `conflict` (nothing is new in it)
  */
 export async function answerChat(
@@ -38,36 +41,71 @@ export async function answerChat(
   namedAgent: string | undefined,
   signal: AbortSignal,
 ): Promise<Frames> {
-  const { tenantId } = caller;
-  const chat: ChatName = { tenantId, scope: 'ui', name: body.id };
+  const request: ChatRequest = { deps, caller, body, signal };
   const message = newMessageOf(body);
   const content = message === null ? null : validContent(message);
-  const known = await findChatSession(deps.db, chat);
-  const conversation = conversationOf(body);
-  const continued =
-    known === null ? null : await answerCalls(deps, caller, known, ({ id, kind }) => answerIn(conversation, id, kind));
-  if (message === null || content === null) {
-    if (known === null || continued === null)
-      throw new ProblemError('conflict', 'There is nothing new in this request');
-    const { runId, afterSeq, actions } = continued;
-    const approvals = actions.filter(({ kind }) => kind !== 'output').map(({ id }) => id);
-    return runFrames(deps, { tenantId, sessionId: known.id, runId }, signal, { afterSeq, approvals });
+  const known = await findChatSession(deps.db, chatOf(request));
+  if (message === null || content === null) return continueRun(request, known);
+  if (known !== null && body.trigger === 'regenerate-message') {
+    const frames = await goOn(request, known);
+    if (frames !== null) return frames;
   }
-  const agentName = body.agent ?? namedAgent;
-  const isAgain = body.trigger === 'regenerate-message';
-  if (known !== null && isAgain) {
-    const runId = await goOn(deps, tenantId, known, body);
-    if (runId !== null) return runFrames(deps, { tenantId, sessionId: known.id, runId }, signal);
-  }
-  const { sessionId, accepted } = await inChatSession(deps, chat, { agentName, signal }, async (tx, { id }) => {
-    const messageId = isAgain ? deps.newId() : derivedId(id, message.id ?? deps.newId(), JSON.stringify(content));
-    const ids = { tenantId, sessionId: id, messageId, runId: deps.newId() };
-    const { delivery = 'followup', limits = {} } = body;
-    const taken = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
-    return { sessionId: id, accepted: taken };
+  const chosen = { agentName: body.agent ?? namedAgent, signal };
+  const { sessionId, answered, accepted } = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
+    const given = await answerQuestion(tx, request, session);
+    const taken = await acceptNew(tx, request, session.id, message, content);
+    return { sessionId: session.id, answered: given, accepted: taken };
   });
+  await tellAnswered(deps, answered);
   await tellAccepted(deps, sessionId, accepted);
-  return framesOf(deps, { tenantId, sessionId }, accepted, signal);
+  return framesOf(deps, { tenantId: caller.tenantId, sessionId }, accepted, signal);
+}
+
+type ChatRequest = Readonly<{ deps: HttpDeps; caller: Caller; body: ChatBody; signal: AbortSignal }>;
+type Content = z.infer<typeof contentField>;
+
+const chatOf = ({ caller, body }: ChatRequest): ChatName => ({
+  tenantId: caller.tenantId,
+  scope: 'ui',
+  name: body.id,
+});
+
+/** Gives the run that waits what the conversation says about its calls. */
+function answerQuestion(tx: Tx, { caller, body }: ChatRequest, session: SessionRow): Promise<AnsweredRun | null> {
+  const conversation = conversationOf(body);
+  return answerCallsIn(tx, caller, session, (action, { actions, afterSeq }) =>
+    answerIn(conversation, action, approvalsOf(actions, afterSeq)),
+  );
+}
+
+function acceptNew(
+  tx: Tx,
+  { deps, caller: { tenantId }, body }: ChatRequest,
+  sessionId: string,
+  message: IncomingMessage,
+  content: Content,
+): Promise<AcceptedMessage> {
+  const { delivery = 'followup', limits = {}, trigger } = body;
+  const messageId =
+    trigger === 'regenerate-message'
+      ? deps.newId()
+      : derivedId(sessionId, message.id ?? deps.newId(), JSON.stringify(content));
+  const ids = { tenantId, sessionId, messageId, runId: deps.newId() };
+  return acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
+}
+
+/** The rest of the run whose calls the request answers. @throws ProblemError `conflict` */
+async function continueRun(request: ChatRequest, session: SessionRow | null): Promise<Frames> {
+  const { deps, caller, signal } = request;
+  const answered =
+    session === null ? null : await deps.db.transaction().execute((tx) => answerQuestion(tx, request, session));
+  if (session === null || answered === null) {
+    throw new ProblemError('conflict', 'There is nothing new in this request');
+  }
+  await tellAnswered(deps, answered);
+  const { runId, afterSeq, actions } = answered;
+  const ref = { tenantId: caller.tenantId, sessionId: session.id, runId };
+  return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions, afterSeq) });
 }
 
 function framesOf(
@@ -88,21 +126,39 @@ function validContent(message: IncomingMessage): z.infer<typeof contentField> {
   return parsed.data ?? [];
 }
 
-/** After a failure, a cancel or a limit: the same question is not asked again, the session goes on. Null: it was answered. */
-async function goOn(
-  deps: HttpDeps,
-  tenantId: string,
-  { id: sessionId }: SessionRow,
-  { limits = {} }: ChatBody,
-): Promise<string | null> {
-  try {
-    const request = { tenantId, sessionId, runId: deps.newId(), limits, quota: deps.quota };
-    const resumed = await resumeSession(deps.db, request);
+/**
+ * After a failure, a cancel or a limit the same question is not asked again: the session goes on. While a run is at work that
+ * answers it, unless the request says what becomes of that. Null: it was answered.
+ */
+async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames | null> {
+  const { deps, caller, body, signal } = request;
+  const { tenantId } = caller;
+  const { id: sessionId } = session;
+  const ref = { tenantId, sessionId };
+  const fresh = { ...ref, runId: deps.newId(), limits: body.limits ?? {}, quota: deps.quota };
+  const joinsRun = body.delivery !== 'interrupt' && body.delivery !== 'reject';
+  const { answered, resumed, runId } = await deps.db.transaction().execute(async (tx) => {
+    // Otherwise they are given with the message, or not at all.
+    const given = joinsRun ? await answerQuestion(tx, request, session) : null;
+    const started = await resumeSession(tx, fresh).catch(unlessNothingToResume);
+    const active = (await findSession(tx, tenantId, sessionId)).active_run_id;
+    return { answered: given, resumed: started, runId: started?.runId ?? (await taskOf(tx, tenantId, active)) };
+  });
+  await tellAnswered(deps, answered);
+  if (resumed !== null) {
     deps.bus.announce(sessionId, resumed.eventSeq);
     if (resumed.job !== null) await dispatchJob(deps, resumed.job);
-    return resumed.runId;
-  } catch (error) {
-    if (error instanceof BatonError && (error.code === 'conflict' || error.code === 'session_busy')) return null;
-    throw error;
-  }
+  } else if (!joinsRun) return null;
+  return runId === null ? null : runFrames(deps, { ...ref, runId }, signal);
+}
+
+/** A run that answers somebody. */
+async function taskOf(tx: Tx, tenantId: string, runId: string | null): Promise<string | null> {
+  return runId !== null && (await findRun(tx, tenantId, runId)).kind === 'task' ? runId : null;
+}
+
+/** It is at work, or the last run has come to its end: nothing was written. */
+function unlessNothingToResume(error: unknown): null {
+  if (error instanceof BatonError && (error.code === 'conflict' || error.code === 'session_busy')) return null;
+  throw error;
 }

@@ -2,6 +2,7 @@ import { agentSchema } from '../../agents/agent.ts';
 import { formatId } from '../../domain/ids.ts';
 import { followRun } from '../../facades/follow-run.ts';
 import type { RunRef } from '../../facades/run-details.ts';
+import type { Approvals } from '../../facades/ui/approvals.ts';
 import {
   type ChunkWriterOptions,
   createChunkWriter,
@@ -22,7 +23,7 @@ type Continuation = Readonly<{
   /** The event with which the run began to wait. */
   afterSeq: number;
   /** Calls whose approval the client was asked for. */
-  approvals: readonly string[];
+  approvals: Approvals;
 }>;
 
 /** The stream of one run: its whole message, or what comes after an answer. */
@@ -85,7 +86,7 @@ async function* messageFrames(
 async function writerOptions(
   { db }: HttpDeps,
   { tenantId, sessionId, runId }: RunRef,
-  approvals: readonly string[] = [],
+  approvals: Approvals = new Map(),
 ): Promise<ChunkWriterOptions> {
   const snapshot = agentSchema.safeParse(await readAgentSnapshot(db, tenantId, sessionId));
   return {

@@ -5,14 +5,15 @@ import { formatId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run.ts';
 import { framesResponse } from '../../events/sse.ts';
 import { findChatSession } from '../../facades/chat-session.ts';
+import { approvalsOf } from '../../facades/ui/approvals.ts';
 import { chatRequestShape } from '../../facades/ui/chat-request.ts';
 import { toUiFrame, UI_STREAM_HEADERS, type UiFrame } from '../../facades/ui/chunk-writer.ts';
 import { toUiMessages } from '../../facades/ui/transcript.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
 import { listMessages } from '../../store/messages.ts';
-import { readRequiredActions } from '../../store/open-calls.ts';
 import { findRun } from '../../store/runs.ts';
 import { listWaiting } from '../../store/waiting.ts';
+import { readQuestion } from '../answer-calls.ts';
 import { answerChat } from '../chat/answer-chat.ts';
 import { followActive } from '../chat/chat-frames.ts';
 import { noQuery, textField } from '../fields.ts';
@@ -32,7 +33,9 @@ const chatParams = z.strictObject({
     description: 'What the client calls the chat, or the id of a session.',
   }),
 });
-const agentField = textField(64).min(1).optional();
+const agentField = textField(64).min(1).optional().openapi({
+  description: 'Of a new chat. One that exists goes on with the agent that it has.',
+});
 
 const DELIVERY =
   'What becomes of a message while a run is at work: `followup` (default) gets an answer of its own afterwards, `steer` joins the ' +
@@ -152,14 +155,13 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     if (session === null) return c.json({ messages: [] }, 200);
     const tenantId = tenantOf(c);
     const after = Math.max(0, session.message_seq - SHOWN_MESSAGES);
-    const runs = session.active_run_id === null ? [] : [await findRun(db, tenantId, session.active_run_id)];
-    const [messages, waiting, actions] = await Promise.all([
+    const [messages, waiting, question] = await Promise.all([
       listMessages(db, tenantId, session.id, after, SHOWN_MESSAGES),
       listWaiting(db, tenantId, session.id),
-      readRequiredActions(db, runs),
+      readQuestion(db, tenantId, session),
     ]);
-    const asked = [...actions.values()].flat().filter(({ kind }) => kind !== 'output');
-    const shown = toUiMessages(messages, waiting, new Set(asked.map(({ id }) => id)));
+    const approvals = question === null ? new Map() : approvalsOf(question.actions, question.afterSeq);
+    const shown = toUiMessages(messages, waiting, approvals);
     return c.json({ messages: shown.map((message) => ({ ...message })) }, 200);
   });
 
