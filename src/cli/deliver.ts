@@ -46,7 +46,7 @@ export async function deliver(client: BatonClient, message: Message): Promise<nu
   return watchWhatFollows(client, sessionId, isJson, async () => {
     const sent = await client.send(sessionId, text, options);
     tell(sessionId, sent, isJson);
-    return sent.runId;
+    return { runId: sent.runId, mayWait: sent.queued };
   });
 }
 

@@ -26,28 +26,41 @@ export async function watchRun(
   using interrupt = listenForInterrupt(process.stdout, process.stderr);
   const printer = createPrinter(process.stdout);
   const events = follow(interrupt.signal);
-  await (isJson ? printEvents(watched, events) : showProgress(client, watched, events, printer));
+  await (isJson ? printEvents(client, watched, events) : showProgress(client, watched, events, printer));
   if (interrupt.signal.aborted) {
     printer.end();
     process.stderr.write(`The run goes on: baton show ${watched.runId} --follow\n`);
     return interrupt.exitCode();
   }
-  const run = await client.runs.get(watched.runId);
+  return showEnd(client, watched, isJson, printer);
+}
+
+/** Says how the run has ended, or what it waits for: its own calls, or those of the run before it. */
+async function showEnd(client: BatonClient, watched: Watched, isJson: boolean, printer: Printer): Promise<number> {
+  const run = await client.runs.get((await blockerOf(client, watched)) ?? watched.runId);
   if (isJson) writeJson({ type: 'run', data: run });
   else printer.print(...showOutcome(run));
   if (run.status === 'requires_action') return EXIT.requiresAction;
   return run.status === 'completed' ? EXIT.done : EXIT.failed;
 }
 
+/** The run that keeps this one from going on until somebody answers: itself, or the one before it. Null: none does. */
+async function blockerOf(client: BatonClient, { sessionId, runId }: Watched): Promise<string | null> {
+  const session = await client.sessions.get(sessionId);
+  if (session.status !== 'requires_action' || session.activeRunId === null) return null;
+  if (session.activeRunId === runId) return runId;
+  return (await client.runs.get(runId)).status === 'queued' ? session.activeRunId : null;
+}
+
 /**
  * Does something that makes a run go on, and shows that run. The session is followed before, so that nothing is missed.
- * @param act resolves with the id of the run
+ * @param act resolves with the id of the run, and whether it may wait for an answer still: nothing more comes of it then
  */
 export async function watchWhatFollows(
   client: BatonClient,
   sessionId: string,
   isJson: boolean,
-  act: () => Promise<string>,
+  act: () => Promise<Readonly<{ runId: string; mayWait: boolean }>>,
 ): Promise<number> {
   const stop = new AbortController();
   const events = client.events(sessionId, { signal: stop.signal });
@@ -57,31 +70,37 @@ export async function watchWhatFollows(
   };
   try {
     await events.next();
-    return await watchRun(client, { sessionId, runId: await act() }, follow, isJson);
+    const { runId, mayWait } = await act();
+    const watched = { sessionId, runId };
+    if (mayWait && (await blockerOf(client, watched)) !== null) {
+      return await showEnd(client, watched, isJson, createPrinter(process.stdout));
+    }
+    return await watchRun(client, watched, follow, isJson);
   } finally {
     stop.abort();
   }
 }
 
-/** Whether a run has ended or waits, by this event. */
-function isLast(event: StreamEvent, runId: string): boolean {
-  if (event.type === 'session:snapshot') {
-    return event.data.activeRunId === runId && event.data.status === 'requires_action';
-  }
-  if (!('runId' in event) || event.runId !== runId) return false;
-  return ENDS.has(event.type) || event.type === 'run:requires-action';
+/** Whether a run has ended or waits, by this event; one that is behind another waits with that. */
+async function isLast(client: BatonClient, event: StreamEvent, watched: Watched): Promise<boolean> {
+  const { runId } = watched;
+  const isOwn = 'runId' in event && event.runId === runId;
+  if (isOwn && (ENDS.has(event.type) || event.type === 'run:requires-action')) return true;
+  const mayWait =
+    event.type === 'session:snapshot' ? event.data.status === 'requires_action' : event.type === 'run:requires-action';
+  return mayWait && (await blockerOf(client, watched)) !== null;
 }
 
-async function printEvents({ runId }: Watched, events: AsyncIterable<StreamEvent>): Promise<void> {
+async function printEvents(client: BatonClient, watched: Watched, events: AsyncIterable<StreamEvent>): Promise<void> {
   for await (const event of events) {
     writeJson(event);
-    if (isLast(event, runId)) return;
+    if (await isLast(client, event, watched)) return;
   }
 }
 
 async function showProgress(
   client: BatonClient,
-  { sessionId, runId }: Watched,
+  watched: Watched,
   events: AsyncIterable<StreamEvent>,
   printer: Printer,
 ): Promise<void> {
@@ -91,9 +110,9 @@ async function showProgress(
     progress = shown.progress;
     printer.print(...shown.pieces);
     if (event.type === 'step:completed' || event.type === 'context:compressed') {
-      printer.print({ kind: 'line', tone: 'dim', text: meterLine(await client.sessions.context(sessionId)) });
+      printer.print({ kind: 'line', tone: 'dim', text: meterLine(await client.sessions.context(watched.sessionId)) });
     }
-    if (isLast(event, runId)) return;
+    if (await isLast(client, event, watched)) return;
   }
 }
 

@@ -2,11 +2,12 @@ import { sql } from 'kysely';
 import { contextStateSchema, NEW_CONTEXT_STATE } from '../domain/context/state.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import { UNKNOWN_OUTCOME } from '../domain/required-action.ts';
+import { isOutput, outcomeOf, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
 import { NOT_RUN } from '../domain/settlement.ts';
 import { newId } from '../runtime/new-id.ts';
 import type { Tx } from './database.ts';
 import { toJson } from './json.ts';
+import { changeCall, readGivenAnswers } from './open-calls.ts';
 import { findSession, insertSession, type LockedSession, lockSession, type SessionRow } from './sessions.ts';
 
 export type NewFork = Readonly<{
@@ -76,7 +77,8 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
     select id from messages where session_id = ${parentId} and seq <= ${uptoSeq} and ${IS_FINISHED}
     order by seq`.execute(tx);
   const old = rows.map(({ id }) => id);
-  const copies = sql`unnest(${old}::uuid[], ${old.map(newId)}::uuid[]) as copy (old_id, new_id)`;
+  const fresh = old.map(newId);
+  const copies = sql`unnest(${old}::uuid[], ${fresh}::uuid[]) as copy (old_id, new_id)`;
   await sql`
     with copied as (
       insert into messages (id, tenant_id, session_id, seq, role, model, finish_reason, is_summary, usage, error,
@@ -97,6 +99,11 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
         else state end,
       started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens
     from ${copies} join parts on message_id = old_id`.execute(tx);
+  // An output that a client has given is the call's, although the run has not gone on yet.
+  for (const { messageId, index, given } of await readGivenAnswers(tx, old)) {
+    const copyId = fresh[old.indexOf(messageId)];
+    if (copyId !== undefined && isOutput(given)) await changeCall(tx, { messageId: copyId, index }, outcomeOf(given));
+  }
 }
 
 type CopiedCompaction = Readonly<{ id: string; uptoSeq: number; summarySeq: number }>;

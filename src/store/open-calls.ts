@@ -4,6 +4,7 @@ import { outputText } from '../domain/context/output-cap.ts';
 import type { NewEvent } from '../domain/events.ts';
 import {
   type ActionKind,
+  type CallAnswer,
   type CallFate,
   closeCall,
   type PlacedCall,
@@ -42,6 +43,22 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
     if (part.type !== 'tool' || runId === null) return [];
     return [{ runId, messageId, index, part, asked, answer: recordedAnswerSchema.nullable().parse(answer) }];
   });
+}
+
+/** Answers to calls of these messages that have no outcome yet. */
+export async function readGivenAnswers(
+  db: Db,
+  messageIds: readonly string[],
+): Promise<readonly Readonly<{ messageId: string; index: number; given: CallAnswer }>[]> {
+  if (messageIds.length === 0) return [];
+  const rows = await db
+    .selectFrom('parts')
+    .select(['message_id as messageId', 'idx as index', 'answer'])
+    .where('message_id', 'in', messageIds)
+    .where('state', 'in', UNSETTLED)
+    .where('answer', 'is not', null)
+    .execute();
+  return rows.map(({ answer, ...place }) => ({ ...place, given: recordedAnswerSchema.parse(answer).given }));
 }
 
 /** Calls that a run waits for. */

@@ -97,6 +97,22 @@ describe('baton, of a service that runs', () => {
     expect(again).toMatchObject({ code: 1, output: expect.stringContaining('already_answered') });
   });
 
+  it('ends with 4 likewise where another call is open, and where a message waits behind it', async () => {
+    const calls = [call('deploy', { to: 'one' }), call('deploy', { to: 'two' })];
+    service.simulator.script('test', [{ toolCalls: calls }, { text: 'Deployed.' }, { text: 'And more.' }]);
+    const session = formatId('session', await service.createSession());
+    const asked = await baton(['send', session, 'Deploy', '--follow']);
+    const found = [...asked.output.matchAll(/baton answer (run_\w+) (call_\w+) approve/g)];
+    const [[, runId = '', first = ''] = [], [, , second = ''] = []] = found;
+    const how = `baton answer ${runId} ${second} approve`;
+    const half = await baton(['answer', runId, first, 'approve', '--follow']);
+    expect(half).toMatchObject({ code: 4, output: expect.stringContaining(how) });
+    const behind = await baton(['send', session, 'And then?', '--delivery', 'followup', '--follow']);
+    expect(behind).toMatchObject({ code: 4, output: expect.stringContaining(how) });
+    const rest = await baton(['answer', runId, second, 'approve', '--follow']);
+    expect(rest).toMatchObject({ code: 0, output: expect.stringContaining('Deployed.') });
+  });
+
   it('ends the watching, not the run, when it is told to end', async () => {
     service.simulator.script('test', [{ text: 'Slow.', gates: { beforeFirstChunk: 'watched' } }]);
     const session = formatId('session', await service.createSession());

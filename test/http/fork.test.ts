@@ -110,6 +110,25 @@ describe('a fork', () => {
     expect((await messagesOf(String(other['id']))).map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
   });
 
+  it('keeps the outputs that the client has given to calls while others are open', async () => {
+    const session = await api.createSession();
+    await api.send(session, 'go');
+    const asked = { kind: 'output', toolName: 'browser' } as const;
+    const claimed = await claimJob(api.db, api.added.at(-1));
+    const calls = await askStep(api.db, claimed, [asked, asked, asked]);
+    const answer = (n: number, body: object) =>
+      api.call('POST', `/v1/runs/${formatId('run', claimed.fence.runId)}/tool-calls/${calls[n]?.id}`, body);
+    expect(await answer(0, { output: { title: 'A page' } })).toMatchObject({ status: 200 });
+    expect(await answer(1, { output: 'No such page', isError: true })).toMatchObject({ status: 200 });
+    const { body } = await fork(session);
+    const copied = (await messagesOf(String(body['id']))).flatMap(({ parts }) => parts.slice(-3));
+    expect(copied.filter(({ type }) => type === 'tool')).toMatchObject([
+      { state: 'completed', output: { type: 'json', value: { title: 'A page' } } },
+      { state: 'error', output: { type: 'error-text', value: 'No such page' } },
+      { state: 'error', output: { type: 'error-text' } },
+    ]);
+  });
+
   it('begins its view as it was at that message: after the last compaction before it', async () => {
     const session = await talkedSession();
     const id = uuid(session);

@@ -26,11 +26,11 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   const [run = '', call = '', ...rest] = positionals;
   const ids = takeArguments([run, call], 'run', 'call');
   const answer = readAnswer(rest, values);
-  const give = async (): Promise<string> => {
+  const give = async () => {
     const answered = await client.runs.answer(ids.run, ids.call, answer);
     if (isJson) writeJson(answered);
     else writeLine(answered.open === 0 ? 'The run goes on.' : `The run waits for ${answered.open} more.`);
-    return ids.run;
+    return { runId: ids.run, mayWait: answered.open > 0 };
   };
   if (!values.follow) return give().then(() => EXIT.done);
   const { sessionId } = await client.runs.get(ids.run);
