@@ -22,6 +22,14 @@ export function splitConversation(messages: readonly ConversationMessage[]): Spl
   return { history: messages.slice(0, end), news };
 }
 
+/** Whether somebody goes on talking although a call of the assistant's last message has no result: nobody can answer that. */
+export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
+  const last = history.at(-1);
+  if (last?.role !== 'assistant' || !news.some(({ role }) => role === 'user')) return false;
+  const given = new Set(news.map((message) => (message.role === 'tool' ? message.callId : null)));
+  return last.calls.some(({ id }) => !given.has(id));
+}
+
 /**
  * The conversation as one text: the same for the same conversation, however its client spells it, and never the same for
  * two. White space around a text and the layout of arguments do not count: clients trim and parse them.

@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../domain/ids.ts';
+import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../domain/json-depth.ts';
 
 /** A public id, read as the UUID that it stands for. */
 export function idField(kind: IdKind) {
@@ -51,23 +52,10 @@ export function textField(maxChars: number) {
     });
 }
 
-/** Deeper values are refused: whoever reads them does so level by level, Postgres too. */
-const MAX_JSON_DEPTH = 100;
-
 /** Any JSON value. */
-export const jsonField = z.unknown().refine((value) => depthOf(value) <= MAX_JSON_DEPTH, {
+export const jsonField = z.unknown().refine(isWithinJsonDepth, {
   error: `at most ${MAX_JSON_DEPTH} levels deep`,
 });
-
-/** Levels of a value, counted no further than one beyond the most that is allowed. */
-function depthOf(value: unknown): number {
-  let level: readonly unknown[] = [value];
-  for (let depth = 0; depth <= MAX_JSON_DEPTH; depth++) {
-    level = level.flatMap((item) => (typeof item === 'object' && item !== null ? Object.values(item) : []));
-    if (level.length === 0) return depth;
-  }
-  return MAX_JSON_DEPTH + 1;
-}
 
 /** A whole number in a query. */
 export function numberField(min: number, max: number, description: string) {

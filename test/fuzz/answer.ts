@@ -2,13 +2,20 @@ import type { Tenant } from '../http/two-tenants.ts';
 import type { FuzzRequest } from './request.ts';
 
 /** What came back. Without a status the request was hung up on: nobody had answered it. */
-export type Answer = Readonly<{ status: number | null; contentType: string; text: string }>;
+export type Answer = Readonly<{
+  status: number | null;
+  contentType: string;
+  text: string;
+  /** It was hung up on, with no name for its session by which anybody could come back: the run ends a moment later. */
+  isLeft: boolean;
+}>;
 
 /** What is open for longer than this is a stream, or an answer that nobody here will ever give. */
 const HUNG_UP_AFTER_MS = 1_000;
 
 /** Makes a request. Of a stream only the beginning is waited for. */
 export async function ask(url: string, { method, path, headers, body }: FuzzRequest): Promise<Answer> {
+  const isNameless = path.startsWith('/v1/chat/completions') && headers['x-session-id'] === undefined;
   const hangUp = new AbortController();
   const timer = setTimeout(() => hangUp.abort(), HUNG_UP_AFTER_MS);
   const init = { method, headers, signal: hangUp.signal, ...(body === undefined ? {} : { body }) };
@@ -16,10 +23,15 @@ export async function ask(url: string, { method, path, headers, body }: FuzzRequ
     const response = await fetch(url + path, init);
     const contentType = response.headers.get('content-type') ?? '';
     const isStream = contentType.includes('event-stream');
-    return { status: response.status, contentType, text: isStream ? '' : await response.text() };
+    return {
+      status: response.status,
+      contentType,
+      text: isStream ? '' : await response.text(),
+      isLeft: isStream && isNameless,
+    };
   } catch (error) {
     if (!hangUp.signal.aborted) throw error;
-    return { status: null, contentType: '', text: '' };
+    return { status: null, contentType: '', text: '', isLeft: isNameless };
   } finally {
     clearTimeout(timer);
     hangUp.abort();

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { type DocumentedRoute, readRoutes, readSchemas } from '../http/documented-routes.ts';
 import { startTestApi, type TestApi } from '../http/test-api.ts';
 import { createRowReader, createTenant, type Tenant } from '../http/two-tenants.ts';
+import { eventually } from '../support/eventually.ts';
 import { createRandom } from '../support/random.ts';
 import { ask, type Exchange, judgeExchange, remember } from './answer.ts';
 import { type FuzzRequest, makeRequest } from './request.ts';
@@ -49,7 +50,11 @@ test(
     let before = await readRows();
 
     const exchange = async (request: FuzzRequest, actor: Tenant, other: Tenant): Promise<Exchange> => {
+      const runsEnded = () => api.logged.filter(({ event }) => event === 'run_ended').length;
+      const endedBefore = runsEnded();
       const answer = await ask(api.url, request);
+      // What this leaves behind must not change the rows of the next one.
+      if (answer.isLeft) await eventually(async () => runsEnded() > endedBefore, 'the run that was left ends');
       const asked = `${request.path} ${request.body} ${JSON.stringify(request.headers)}`;
       return { request, asked, answer, actor, other, before, after: await readRows() };
     };

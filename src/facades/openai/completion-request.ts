@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type Agent, agentSchema } from '../../agents/agent.ts';
 import { type ConversationMessage, parseArgs } from '../../domain/conversation.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
 
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
 const content = z.union([z.string(), z.array(textPart)], { error: 'a text, or parts of type text' });
@@ -23,12 +24,16 @@ const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.literal('tool'), content, tool_call_id: z.string() }),
 ]);
 
+const parameters = z
+  .looseObject({ type: z.literal('object') })
+  .refine(isWithinJsonDepth, { error: `at most ${MAX_JSON_DEPTH} levels deep` });
+
 const tool = z.strictObject({
   type: z.literal('function'),
   function: z.strictObject({
     name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'letters, digits, - and _, at most 64'),
     description: z.string().optional(),
-    parameters: z.looseObject({ type: z.literal('object') }).optional(),
+    parameters: parameters.optional(),
     strict: z.boolean().nullish(),
   }),
 });
@@ -58,12 +63,13 @@ export const completionRequestSchema = z.strictObject({
   frequency_penalty: only(0),
   logprobs: only(false),
   parallel_tool_calls: only(true),
-  /** Nothing is made of these. */
+  /** Whom the conversation is with. */
   user: z.string().nullish(),
+  safety_identifier: z.string().nullish(),
+  /** Nothing is made of these. */
   metadata: z.record(z.string(), z.string()).nullish(),
   store: z.boolean().nullish(),
   service_tier: z.string().nullish(),
-  safety_identifier: z.string().nullish(),
   prompt_cache_key: z.string().nullish(),
 });
 export type CompletionRequest = z.infer<typeof completionRequestSchema>;
@@ -98,6 +104,17 @@ export function conversationOf({ messages }: CompletionRequest): ConversationMes
 }
 
 /**
+ * Whose conversation it is: the same messages under other instructions, or with another user, are another conversation.
+ */
+export function ownerOf({ messages, user, safety_identifier: safety }: CompletionRequest): readonly unknown[] {
+  const said = instructionsOf(messages).map((text) => text.trim());
+  return [said, user ?? null, safety ?? null];
+}
+
+const instructionsOf = (messages: CompletionRequest['messages']): string[] =>
+  messages.flatMap((given) => (given.role === 'system' || given.role === 'developer' ? [textOf(given.content)] : []));
+
+/**
  * The agent as a request wants it: with its instructions after the agent's own, its tools as tools of the client, and its
  * settings.
  * @param base as `agentSchema`
@@ -106,13 +123,12 @@ export function agentFor(request: CompletionRequest, base: unknown): Agent {
   const parsed = agentSchema.safeParse(base);
   if (!parsed.success) throw new BatonError('config_invalid', 'the agent of the session cannot be read');
   const agent = parsed.data;
-  const said = request.messages.flatMap((given) =>
-    given.role === 'system' || given.role === 'developer' ? [textOf(given.content)] : [],
-  );
+  const said = instructionsOf(request.messages);
   const offered = request.tool_choice === 'none' ? [] : (request.tools ?? []);
   const maxOutputTokens = request.max_completion_tokens ?? request.max_tokens ?? agent.settings.maxOutputTokens;
   const temperature = request.temperature ?? agent.settings.temperature;
-  return {
+  // What a session keeps has to be readable by every step of it.
+  return agentSchema.parse({
     ...agent,
     instructions: [agent.instructions, ...said].filter((text) => text.trim() !== '').join('\n\n'),
     tools: [...agent.tools, ...offered.map(({ function: given }) => ({ client: clientTool(given) }))],
@@ -120,14 +136,14 @@ export function agentFor(request: CompletionRequest, base: unknown): Agent {
       ...(temperature !== undefined && { temperature }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     },
-  };
+  });
 }
 
-function clientTool({ name: toolName, description, parameters }: z.infer<typeof tool>['function']) {
+function clientTool({ name: toolName, description, parameters: inputSchema }: z.infer<typeof tool>['function']) {
   return {
     name: toolName,
-    description: description ?? toolName,
-    inputSchema: parameters ?? { type: 'object' as const },
+    description: description === undefined || description === '' ? toolName : description,
+    inputSchema: inputSchema ?? { type: 'object' as const },
   };
 }
 

@@ -1,4 +1,5 @@
 import { agentSchema } from '../../agents/agent.ts';
+import type { ErrorRecord } from '../../domain/errors.ts';
 import { followRun } from '../../facades/follow-run.ts';
 import {
   type Completion,
@@ -18,44 +19,69 @@ import { tellCancelled } from '../tell-cancelled.ts';
 import { headOf, type StartedCompletion } from './start-completion.ts';
 
 export type PiecesOptions = Readonly<{
+  /** Aborted when there is nothing more to tell: `whyEnded` knows the reason. */
   signal: AbortSignal;
   /** The client has named the session, and can come back to it: going away cancels nothing. */
   isDurable: boolean;
-  /** Whether it is the client that has gone away, where nobody waits for the completion any more. */
+  /** Where nobody reads any more: whether it is the client that has gone away, and not the server. */
   isGone: () => boolean;
+  /** Why nothing more is told to a client that is still there; null: it has gone away itself. */
+  whyEnded: () => ErrorRecord | Readonly<{ code: 'unauthenticated'; message: string }> | null;
+  /** The error of a reader that failed, as the client is told of it. */
+  toError: (error: unknown) => ErrorRecord;
   /** Only a stream tells what happens meanwhile. */
   isStream: boolean;
 }>;
 
-/**
- * A completion as it comes. At its end the session is known by the conversation; a client that goes away before ends the run
- * of a session that it could not find again.
- */
-export async function* completionPieces(
-  deps: HttpDeps,
-  started: StartedCompletion,
-  options: PiecesOptions,
-): AsyncGenerator<CompletionPiece> {
-  const { tenantId } = started;
-  const write = createCompletionWriter(
-    options.isStream && (await showsCompaction(deps, started)),
-    started.continued?.open,
-  );
+/** A completion as it is told. */
+export type CompletionPieces = Readonly<{
+  /** Ends with the completion, unless its client has gone away. */
+  pieces: AsyncIterable<CompletionPiece>;
+  /**
+   * Nobody reads the pieces any more, whether or not anybody began to: a client that went away before the end ends the run of
+   * a session that it could not find again.
+   */
+  leave: () => Promise<void>;
+}>;
+
+/** A completion as it comes. At its end the session is known by the conversation. */
+export function completionPieces(deps: HttpDeps, started: StartedCompletion, options: PiecesOptions): CompletionPieces {
   let isOver = false;
-  try {
-    for await (const update of updatesOf(deps, started, options.signal)) {
-      for (const piece of write(update)) {
-        isOver = 'completion' in piece;
-        if ('completion' in piece && !options.isDurable) await place(deps, started, piece.completion);
+  async function* tell(): AsyncGenerator<CompletionPiece> {
+    let error: Completion['error'];
+    try {
+      for await (const piece of piecesOf(deps, started, options)) {
+        isOver ||= 'completion' in piece;
         yield piece;
       }
+      error = isOver ? null : options.whyEnded();
+    } catch (failure) {
+      error = options.toError(failure);
     }
-  } catch (error) {
+    if (error === null) return;
     isOver = true;
-    throw error;
-  } finally {
-    if (!isOver && !options.isDurable && options.isGone()) {
-      await tellCancelled(deps, await requestCancel(deps.db, tenantId, started.runId));
+    yield { completion: { text: '', calls: [], finishReason: null, error, usage: started.usedBefore } };
+  }
+  return {
+    pieces: tell(),
+    async leave() {
+      if (isOver || options.isDurable || !options.isGone()) return;
+      isOver = true;
+      await tellCancelled(deps, await requestCancel(deps.db, started.tenantId, started.runId));
+    },
+  };
+}
+
+async function* piecesOf(
+  deps: HttpDeps,
+  started: StartedCompletion,
+  { signal, isDurable, isStream }: PiecesOptions,
+): AsyncGenerator<CompletionPiece> {
+  const write = createCompletionWriter(isStream && (await showsCompaction(deps, started)), started.continued?.open);
+  for await (const update of updatesOf(deps, started, signal)) {
+    for (const piece of write(update)) {
+      if ('completion' in piece && !isDurable) await place(deps, started, piece.completion);
+      yield piece;
     }
   }
 }
@@ -63,11 +89,16 @@ export async function* completionPieces(
 /** The client will send this conversation again, with what it says next. */
 async function place(
   { db }: HttpDeps,
-  { tenantId, sessionId, conversation }: StartedCompletion,
+  { tenantId, sessionId, conversation, owner }: StartedCompletion,
   { text, calls, error }: Completion,
 ): Promise<void> {
   if (error !== null) return;
-  await placeConversation(db, tenantId, sessionId, headOf([...conversation, { role: 'assistant', text, calls }]));
+  await placeConversation(
+    db,
+    tenantId,
+    sessionId,
+    headOf(owner, [...conversation, { role: 'assistant', text, calls }]),
+  );
 }
 
 async function showsCompaction({ db }: HttpDeps, { tenantId, sessionId }: StartedCompletion): Promise<boolean> {

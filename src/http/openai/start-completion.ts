@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto';
 import { agentSchema } from '../../agents/agent.ts';
 import type { Caller } from '../../domain/access.ts';
-import { type ConversationMessage, canonicalConversation, splitConversation } from '../../domain/conversation.ts';
+import {
+  type ConversationMessage,
+  canonicalConversation,
+  leavesCallsOpen,
+  splitConversation,
+} from '../../domain/conversation.ts';
+import { BatonError } from '../../domain/errors.ts';
 import { fromModelMessages } from '../../domain/from-model-messages.ts';
 import { parseCallId } from '../../domain/ids.ts';
 import type { RequiredAction } from '../../domain/required-action.ts';
@@ -11,6 +17,7 @@ import {
   agentFor,
   type CompletionRequest,
   conversationOf,
+  ownerOf,
   toModelMessages,
 } from '../../facades/openai/completion-request.ts';
 import { adaptAgent, findSessionOfMessage, importConversation, takeConversation } from '../../store/conversations.ts';
@@ -31,8 +38,9 @@ export type StartedCompletion = Readonly<{
   tenantId: string;
   sessionId: string;
   runId: string;
-  /** The conversation that the answer is to. */
+  /** The conversation that the answer is to, and whose it is. */
   conversation: readonly ConversationMessage[];
+  owner: readonly unknown[];
   /** The message that was taken; null: only calls were answered. */
   accepted: AcceptedMessage | null;
   continued: (Pick<ContinuedRun, 'afterSeq'> & Readonly<{ open: readonly RequiredAction[] }>) | null;
@@ -54,16 +62,21 @@ type Request = Readonly<{
  */
 export async function startCompletion(deps: HttpDeps, caller: Caller, request: Request): Promise<StartedCompletion> {
   const conversation = conversationOf(request.body);
-  const { history, news } = splitConversation(conversation);
+  const owner = ownerOf(request.body);
+  const split = splitConversation(conversation);
+  const { history, news } = split;
   const said = news.flatMap(({ role, text }) => (role === 'user' ? [{ type: 'text' as const, text }] : []));
   const hasResults = news.some(({ role }) => role === 'tool');
   if (news.length === 0)
     throw new ProblemError('invalid_request', 'messages: the last one must be of the user or a tool');
+  if (leavesCallsOpen(split)) {
+    refuse('messages', 'the calls of the assistant’s last message need a message of role tool each');
+  }
   const content = said.length === 0 ? null : checkedContent(said);
   const waiting = hasResults ? await giveResults(deps, caller, request, news) : null;
   if (content === null) {
     if (waiting === null) throw new ProblemError('conflict', 'No run waits for these results of tools');
-    return { tenantId: caller.tenantId, conversation, accepted: null, ...waiting };
+    return { tenantId: caller.tenantId, conversation, owner, accepted: null, ...waiting };
   }
   const earlier = hasResults && waiting === null ? conversation.filter((message) => !isSaid(message, news)) : history;
   const { sessionId, accepted } = await inSession(deps, caller, { ...request, earlier }, async (tx, session) => {
@@ -75,12 +88,25 @@ export async function startCompletion(deps: HttpDeps, caller: Caller, request: R
   });
   await tellAccepted(deps, sessionId, accepted);
   const { tenantId } = caller;
-  if (waiting !== null) return { tenantId, conversation, accepted: null, ...waiting };
-  return { tenantId, sessionId, runId: accepted.runId, conversation, accepted, continued: null, usedBefore: NO_USAGE };
+  if (waiting !== null) return { tenantId, conversation, owner, accepted: null, ...waiting };
+  return {
+    tenantId,
+    sessionId,
+    runId: accepted.runId,
+    conversation,
+    owner,
+    accepted,
+    continued: null,
+    usedBefore: NO_USAGE,
+  };
 }
 
 const isSaid = (message: ConversationMessage, news: readonly ConversationMessage[]): boolean =>
   message.role === 'user' && news.includes(message);
+
+function refuse(path: string, message: string): never {
+  throw new ProblemError('invalid_request', `${path}: ${message}`, { errors: [{ path, message }] });
+}
 
 function checkedContent(said: readonly Readonly<{ type: 'text'; text: string }>[]) {
   const parsed = contentField.safeParse(said);
@@ -148,28 +174,32 @@ async function inSession<Result>(
   const fresh = newChatSession(deps, tenantId, { agentName, signal });
   await Promise.allSettled([fresh]);
   return deps.db.transaction().execute(async (tx) => {
-    const head = earlier.length === 0 ? null : headOf(earlier);
+    const head = earlier.length === 0 ? null : headOf(ownerOf(body), earlier);
     const known = head === null ? null : await takeConversation(tx, { tenantId, agentName, head });
     return known === null ? begin(tx, await insertSession(tx, await fresh), true) : begin(tx, known, false);
   });
 }
 
-/** By which a conversation is known again. */
-export function headOf(conversation: readonly ConversationMessage[]): Uint8Array {
-  return createHash('sha256').update(canonicalConversation(conversation)).digest();
+/** By which a conversation is known again. @param owner as `ownerOf` */
+export function headOf(owner: readonly unknown[], conversation: readonly ConversationMessage[]): Uint8Array {
+  return createHash('sha256')
+    .update(JSON.stringify([owner, canonicalConversation(conversation)]))
+    .digest();
 }
 
 /** Gives the session's agent what the request adds to it. @throws ProblemError `invalid_request` (a tool's name is taken) */
 function adapt(deps: HttpDeps, tx: Tx, tenantId: string, sessionId: string, body: CompletionRequest): Promise<void> {
   return adaptAgent(tx, tenantId, sessionId, async (base) => {
-    const names = (body.tools ?? []).map((tool) => tool.function.name);
-    const own = names.length === 0 ? [] : (await deps.toolsOf(agentSchema.parse(base))).map(({ name }) => name);
-    const taken = names.find((name, index) => own.includes(name) || names.indexOf(name) !== index);
-    if (taken !== undefined) {
-      throw new ProblemError('invalid_request', `tools: there is another tool named ${taken}`, {
-        errors: [{ path: 'tools', message: `there is another tool named ${taken}` }],
-      });
+    const adapted = agentFor(body, base);
+    if ((body.tools ?? []).length === 0) return adapted;
+    // What is wrong with these is no fault of the request.
+    await deps.toolsOf(agentSchema.parse(base));
+    try {
+      await deps.toolsOf(adapted);
+    } catch (error) {
+      if (!(error instanceof BatonError) || error.code !== 'config_invalid') throw error;
+      refuse('tools', error.message.replace(/^\S+: /, ''));
     }
-    return agentFor(body, base);
+    return adapted;
   });
 }

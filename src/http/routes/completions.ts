@@ -1,14 +1,17 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { BatonError } from '../../domain/errors.ts';
+import { type ErrorRecord, toErrorRecord } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
+import { NO_USAGE } from '../../domain/usage.ts';
 import { framesResponse } from '../../events/sse.ts';
 import { completionRequestSchema } from '../../facades/openai/completion-request.ts';
 import type { Completion, CompletionPiece } from '../../facades/openai/completion-writer.ts';
+import { toSafeError } from '../../runtime/log.ts';
+import { isStoreAway } from '../../store/store-away.ts';
 import { noQuery, textField } from '../fields.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from '../http-deps.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailure } from '../openai/completion-bodies.ts';
-import { completionPieces } from '../openai/completion-pieces.ts';
+import { type CompletionPieces, completionPieces, type PiecesOptions } from '../openai/completion-pieces.ts';
 import { startCompletion } from '../openai/start-completion.ts';
 import { ProblemError } from '../problem.ts';
 import { untilGone } from '../request-signal.ts';
@@ -88,15 +91,18 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     const signal = untilGone(c);
     const started = await startCompletion(deps, c.get('caller'), { body, sessionName, signal });
     const isStream = body.stream === true;
-    const options = { signal, isDurable: sessionName !== undefined, isStream, isGone: () => isGone(c) };
-    const pieces = completionPieces(deps, started, options);
+    const toError = (error: unknown) => failed(c, deps, error);
+    const isDurable = sessionName !== undefined;
+    const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
+    const options = { signal, isDurable, isStream, ...ends };
+    const told = completionPieces(deps, started, options);
     const head = headOfAnswer(started, body.model, Date.now());
     const headers = { 'x-session-id': formatId('session', started.sessionId), 'x-should-retry': 'false' };
     if (isStream) {
       const frames = createFrames(head, started.usedBefore, body.stream_options?.include_usage === true);
-      return streamed(c, deps, pieces, frames, headers);
+      return streamed(c, deps, told, frames, headers);
     }
-    const completion = await completionOf(pieces);
+    const completion = await completionOf(told);
     if (completion.error === null) return c.json(toCompletionBody(head, completion, started.usedBefore), 200, headers);
     const { status, error } = toFailure(completion.error);
     return new Response(JSON.stringify({ error }), {
@@ -113,23 +119,33 @@ function knownAgent({ agents }: HttpDeps, name: string): void {
   throw new ProblemError('not_found', detail, { errors: [{ path: 'model', message: detail }] });
 }
 
-async function completionOf(pieces: AsyncIterable<CompletionPiece>): Promise<Completion> {
-  for await (const piece of pieces) if ('completion' in piece) return piece.completion;
-  throw new BatonError('store_unavailable', 'the server stops, or the session is gone');
+async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
+  try {
+    for await (const piece of pieces) if ('completion' in piece) return piece.completion;
+  } finally {
+    await leave();
+  }
+  // Nobody is there to read this.
+  const error = { code: 'cancelled', message: 'the client has gone away' };
+  return { text: '', calls: [], finishReason: null, error, usage: NO_USAGE };
 }
 
 function streamed(
   c: Context<HttpEnv>,
-  { metrics }: HttpDeps,
-  pieces: AsyncIterable<CompletionPiece>,
+  deps: HttpDeps,
+  { pieces, leave }: CompletionPieces,
   toFrame: ReturnType<typeof createFrames>,
   headers: Readonly<Record<string, string>>,
 ): Response {
-  const reader = metrics.http.readerJoined();
+  const reader = deps.metrics.http.readerJoined();
   return framesResponse(withBegin(pieces), toFrame, {
-    signal: untilGone(c),
+    // A server that stops, or a key that is revoked, ends the pieces: with an error, for which the response stays open.
+    signal: c.req.raw.signal,
     headers,
-    onEnd: () => reader[Symbol.dispose](),
+    onEnd: () => {
+      reader[Symbol.dispose]();
+      leave().catch((error: unknown) => failed(c, deps, error));
+    },
   });
 }
 
@@ -138,7 +154,22 @@ async function* withBegin(pieces: AsyncIterable<CompletionPiece>): AsyncGenerato
   yield* pieces;
 }
 
-/** The client itself, and not the server or its key. */
+/** Why a client that is still there is told nothing more; null: it has gone away. */
+function whyEnded(c: Context<HttpEnv>): ReturnType<PiecesOptions['whyEnded']> {
+  if (c.req.raw.signal.aborted) return null;
+  if (c.get('revoked')?.aborted === true) return { code: 'unauthenticated', message: 'the API key was revoked' };
+  if (!isGone(c)) return { code: 'store_unavailable', message: 'the server stops; what was begun goes on' };
+  return { code: 'not_found', message: 'the session is gone' };
+}
+
+/** Where nobody reads any more: the client itself, and not the server or its key. */
 function isGone(c: Context<HttpEnv>): boolean {
   return c.env?.shutdown?.aborted !== true && c.get('revoked')?.aborted !== true;
+}
+
+function failed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
+  const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
+  log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
+  if (!isStoreAway(error)) return toErrorRecord(error);
+  return { code: 'store_unavailable', message: 'the database cannot be reached; what was begun goes on' };
 }
