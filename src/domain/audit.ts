@@ -16,7 +16,7 @@ type Rule = readonly [action: AuditedAction, methods: RegExp, path: RegExp];
 
 const RULES: readonly Rule[] = [
   ['run:cancel', /^POST$/, /^\/v1\/runs\/[^/]+\/cancel$/],
-  ['session:cancel', /^POST$/, /^(\/v1\/sessions\/[^/]+\/cancel|\/api\/chat\/[^/]+\/stop)$/],
+  ['session:cancel', /^POST$/, /^\/v1\/sessions\/[^/]+\/cancel$/],
   ['session:delete', /^DELETE$/, /^\/v1\/sessions\/[^/]+$/],
   ['message:remove', /^DELETE$/, /^\/v1\/sessions\/[^/]+\/queue\/[^/]+$/],
   ['queue:clear', /^DELETE$/, /^\/v1\/sessions\/[^/]+\/queue$/],

@@ -1,7 +1,10 @@
 import type { MiddlewareHandler } from 'hono';
+import type { Caller } from '../domain/access.ts';
 import { auditedAction } from '../domain/audit.ts';
+import { formatId } from '../domain/ids.ts';
 import { appendAudit } from '../store/audit.ts';
-import type { Db } from '../store/database.ts';
+import type { Db, Tx } from '../store/database.ts';
+import type { AcceptedMessage } from '../store/inbox.ts';
 import type { HttpEnv } from './http-deps.ts';
 
 /**
@@ -17,4 +20,21 @@ export function createAuditTrail(db: Db): MiddlewareHandler<HttpEnv> {
     const { tenantId, keyId } = c.get('caller');
     await appendAudit(db, { tenantId, keyId, action, target: path });
   };
+}
+
+/** A message that interrupts cancels a run, which its path does not say. */
+export async function auditInterrupt(
+  tx: Tx,
+  { tenantId, keyId }: Caller,
+  { cancelled }: AcceptedMessage,
+): Promise<void> {
+  if (cancelled === null) return;
+  const target = `/v1/runs/${formatId('run', cancelled.runId)}/cancel`;
+  await appendAudit(tx, { tenantId, keyId, action: 'run:cancel', target });
+}
+
+/** The path of a chat has the client's own name in it: the entry has the session's id. */
+export async function auditStop(db: Db, { tenantId, keyId }: Caller, sessionId: string): Promise<void> {
+  const target = `/v1/sessions/${formatId('session', sessionId)}/cancel`;
+  await appendAudit(db, { tenantId, keyId, action: 'session:cancel', target });
 }

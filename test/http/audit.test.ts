@@ -31,6 +31,28 @@ describe('the audit log', () => {
     expect(text).not.toContain(key.secret.slice(10));
   });
 
+  test('names by its id what a message interrupted and what a page stopped, and no name of a client', async () => {
+    await using api = await startTestApi();
+    const chat = { id: 'a secret name', agent: 'coder' };
+    const say = async (text: string, more: object = {}) => {
+      const parts = [{ type: 'text', text }];
+      const headers = { 'content-type': 'application/json' };
+      const body = JSON.stringify({ ...chat, ...more, message: { id: text, role: 'user', parts } });
+      const response = await fetch(`${api.url}/api/chat`, { method: 'POST', headers, body });
+      await response.body?.cancel();
+    };
+    await say('one');
+    await say('two', { delivery: 'interrupt' });
+    const { id = '' } = (await api.db.selectFrom('sessions').select('id').executeTakeFirst()) ?? {};
+    const session = formatId('session', id);
+    await api.call('POST', `/v1/sessions/${session}/messages`, { content: 'three', delivery: 'interrupt' });
+    expect((await api.call('POST', `/api/chat/${encodeURIComponent(chat.id)}/stop`)).status).toBe(200);
+    const { body } = await api.call('GET', '/v1/audit');
+    const interrupted = { action: 'run:cancel', target: expect.stringMatching(/^\/v1\/runs\/run_\w+\/cancel$/) };
+    const stopped = { action: 'session:cancel', target: `/v1/sessions/${session}/cancel` };
+    expect(body['entries']).toMatchObject([stopped, interrupted, interrupted]);
+  });
+
   test('has no entry of what was refused, looked at or only sent', async () => {
     await using api = await startTestApi();
     const session = await api.createSession();

@@ -17,6 +17,7 @@ import { resumeSession } from '../../store/resume.ts';
 import { findRun } from '../../store/runs.ts';
 import { findSession, type SessionRow } from '../../store/sessions.ts';
 import { type AnsweredRun, answerCallsIn, tellAnswered } from '../answer-calls.ts';
+import { auditInterrupt } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
 import { dispatchJob } from '../dispatch.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -54,6 +55,7 @@ export async function answerChat(
   const { sessionId, answered, accepted } = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
     const given = await answerQuestion(tx, request, session);
     const taken = await acceptNew(tx, request, session.id, message, content);
+    await auditInterrupt(tx, caller, taken);
     return { sessionId: session.id, answered: given, accepted: taken };
   });
   await tellAnswered(deps, answered);

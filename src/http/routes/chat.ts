@@ -14,6 +14,7 @@ import { listMessages } from '../../store/messages.ts';
 import { findRun } from '../../store/runs.ts';
 import { listWaiting } from '../../store/waiting.ts';
 import { readQuestion } from '../answer-calls.ts';
+import { auditStop } from '../audit-trail.ts';
 import { answerChat } from '../chat/answer-chat.ts';
 import { followActive } from '../chat/chat-frames.ts';
 import { noQuery, textField } from '../fields.ts';
@@ -177,6 +178,7 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     deps.bus.announce(session.id, eventSeq);
     if (outcome === null) return c.json(IDLE, 200);
     await tellCancelled(deps, outcome);
+    await auditStop(db, c.get('caller'), session.id);
     return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
   });
 }

@@ -5,6 +5,7 @@ import { RUN_STATUSES } from '../../domain/run.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { listMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
+import { auditInterrupt } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
 import { afterField, idField, idParams, limitField, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
@@ -100,6 +101,7 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     const { body, isReplay } = await workOnce(db, keyed, acceptedBody, async (tx) => {
       const ids = { tenantId: tenantOf(c), sessionId, messageId: id ?? newId(), runId: newId() };
       accepted = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
+      await auditInterrupt(tx, c.get('caller'), accepted);
       return toAcceptedBody(accepted);
     });
     if (accepted !== undefined) await tellAccepted(deps, sessionId, accepted);
