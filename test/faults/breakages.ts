@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { copyProduct, type SourceChange } from './strikes/product-copy.ts';
 
 /** A promise broken on purpose, and the faults under which that must show. */
@@ -118,10 +119,16 @@ export async function runBroken(
       ([option, value]) => (value === undefined ? [] : [`--${option}`, String(value)]),
     );
     const suite = spawn(process.execPath, [join(copy, 'test/faults/run.ts'), ...chosen], {
-      stdio: ['ignore', 'inherit', 'inherit'],
+      stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const [exitCode] = await once(suite, 'exit');
-    const isRed = exitCode === 1;
+    const rows: string[] = [];
+    createInterface({ input: suite.stdout }).on('line', (line) => {
+      rows.push(line);
+      print(line);
+    });
+    await once(suite, 'close');
+    // A suite that ends for any other reason has found out nothing.
+    const isRed = rows.some((row) => row.startsWith('BAD '));
     print(`${isRed ? 'found out' : 'NOT FOUND OUT'}: ${breakage.about}`);
     return isRed;
   } finally {
