@@ -48,7 +48,7 @@ export const BREAKAGES: readonly Breakage[] = [
   },
   {
     name: 'inbox-before-lock',
-    about: 'the end of a step looks for waiting messages before it has the lock',
+    about: 'the end of a step looks for waiting messages a round trip before it has the lock',
     changes: [
       {
         file: STEP_FUNCTIONS,
@@ -61,6 +61,8 @@ export const BREAKAGES: readonly Breakage[] = [
           and run_id is not distinct from p_run))::text, true);
       v_early_any text := set_config('baton.any', (exists (select 1 from inbox
         where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null))::text, true);
+      -- As long as a look in a round trip of its own would be ahead of the end.
+      v_ahead text := pg_sleep(0.01)::text;
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
@@ -79,7 +81,7 @@ export const BREAKAGES: readonly Breakage[] = [
           and coalesce(current_setting('baton.any', true), 'false') = 'true'`,
       },
     ],
-    faults: ['cancels-and-steers'],
+    faults: ['steers-at-the-end'],
   },
   {
     name: 'late-result',

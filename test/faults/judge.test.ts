@@ -44,6 +44,7 @@ const effect = (token: string, callKey = 'key', tool = 'append') => ({ tool, tok
 const accepted = (no: number, delivery: AcceptedMessage['delivery'] = 'steer'): AcceptedMessage => ({
   sessionId: `ses_${SESSION.replaceAll('-', '')}`,
   messageId: messageId(no),
+  runId: `run_${RUN.replaceAll('-', '')}`,
   token: `message-0-${no}`,
   delivery,
 });
@@ -130,6 +131,11 @@ describe('the judge of the fault suite', () => {
         { events: events(['run:started', 'message:queued', 'step:started', 'message:dequeued', 'run:completed']) },
         read([]),
       ),
+    ],
+    [
+      'a message that another run took up than its sender was told',
+      'lateSteers',
+      observed({ messages: [{ ...user(1, 'Task message-0-1.'), runId: id(99) }, answer(2, 1)] }),
     ],
     [
       'an effect that happened twice',

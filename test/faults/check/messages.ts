@@ -3,6 +3,8 @@ import { rawId, type Snapshot, type StoredMessage } from './snapshot.ts';
 export type AcceptedMessage = Readonly<{
   sessionId: string;
   messageId: string;
+  /** That takes it up, as its sender was told. */
+  runId: string;
   token: string;
   delivery: 'steer' | 'followup' | 'interrupt';
 }>;
@@ -20,7 +22,7 @@ export type MessageFindings = Readonly<{
   doubled: readonly string[];
   /** Taken up before one that was accepted earlier and delivered the same way. */
   outOfOrder: readonly string[];
-  /** Sent into a run at work, and a step began after that without it. */
+  /** Sent into a run at work, and a step began after that without it; or taken up by another run than was promised. */
   late: readonly string[];
 }>;
 
@@ -35,18 +37,11 @@ export function checkMessages(
   const lastStatus = new Map(
     runs.flatMap(({ sessionId, kind, status }) => (kind === 'task' ? [[sessionId, status]] : [])),
   );
-  const places = new Map<string, { position: number; runId: string | null }[]>();
-  messages.forEach((message, index) => {
-    if (message.role !== 'user') return;
-    tokensIn(textOf(message)).forEach((token, within) => {
-      const found = places.get(token) ?? [];
-      found.push({ position: index * 1_000 + within, runId: message.runId });
-      places.set(token, found);
-    });
-  });
+  const places = placesOf(messages);
   const lost: string[] = [];
   const doubled: string[] = [];
   const outOfOrder: string[] = [];
+  const late = [...lateSteers(events, accepted), ...brokenPromises(accepted, places, completed)];
   const last = new Map<string, number>();
   for (const { sessionId, messageId, token, delivery } of accepted) {
     const found = places.get(token) ?? [];
@@ -62,8 +57,37 @@ export function checkMessages(
     if (place.position < (last.get(lane) ?? -1)) outOfOrder.push(token);
     last.set(lane, Math.max(place.position, last.get(lane) ?? -1));
   }
-  return { lost, doubled, outOfOrder, late: lateSteers(events, accepted) };
+  return { lost, doubled, outOfOrder, late };
 }
+
+/** Where in the transcripts each message's token stands. */
+function placesOf(messages: readonly StoredMessage[]): ReadonlyMap<string, readonly Place[]> {
+  const places = new Map<string, Place[]>();
+  messages.forEach((message, index) => {
+    if (message.role !== 'user') return;
+    tokensIn(textOf(message)).forEach((token, within) => {
+      const found = places.get(token) ?? [];
+      found.push({ position: index * 1_000 + within, runId: message.runId });
+      places.set(token, found);
+    });
+  });
+  return places;
+}
+
+/** What another run took up than its sender was told. A run that was cancelled or failed leaves what waits to the next. */
+function brokenPromises(
+  accepted: readonly AcceptedMessage[],
+  places: ReadonlyMap<string, readonly Place[]>,
+  completed: ReadonlySet<string>,
+): string[] {
+  return accepted.flatMap(({ token, runId }) => {
+    const [place] = places.get(token) ?? [];
+    const isElsewhere = place !== undefined && completed.has(rawId(runId)) && place.runId !== rawId(runId);
+    return isElsewhere ? [`${token} was promised another run`] : [];
+  });
+}
+
+type Place = Readonly<{ position: number; runId: string | null }>;
 
 /**
  * By the order of the log: a step that began after a steer was queued for its run has the steer, unless the run was

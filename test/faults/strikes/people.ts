@@ -12,6 +12,13 @@ export const PEOPLE: readonly Fault[] = [
     manners: { chunkDelayMs: 12, maxChunks: 30 },
   },
   {
+    name: 'steers-at-the-end',
+    about: 'people go on at the very moment in which a run is about to end, again and again',
+    isHarmless: true,
+    traffic: { steerChance: 0, atEndChance: 0.25, atEndMessages: 4 },
+    manners: { maxRounds: 1, maxChunks: 4 },
+  },
+  {
     name: 'cancel-answers',
     about: 'people cancel while the model answers',
     isHarmless: true,

@@ -19,6 +19,8 @@ export type TrafficOptions = Readonly<{
   cancelAnswerChance: number;
   /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
   atEndChance: number;
+  /** How many are sent then, each at a moment of its own. */
+  atEndMessages: number;
 }>;
 
 /** A message that was accepted: what nobody may lose. */
@@ -50,6 +52,7 @@ export const QUIET_TRAFFIC: TrafficOptions = {
   cancelChance: 0,
   cancelAnswerChance: 0,
   atEndChance: 0.1,
+  atEndMessages: 1,
 };
 
 /** Sends so many messages that `runs` runs are started, and more into them. */
@@ -100,8 +103,10 @@ export function startTraffic(
     });
     model.on(`last-word ${rawId(sessionId)}`, () => {
       if (!chance.chance(options.atEndChance)) return;
-      const inMs = chance.between(0, END_WITHIN_MS);
-      atOnce(delay(inMs, undefined, { signal }).then(() => send('steer')));
+      for (let left = options.atEndMessages; left > 0; left--) {
+        const inMs = chance.between(0, END_WITHIN_MS);
+        atOnce(delay(inMs, undefined, { signal }).then(() => send('steer')));
+      }
     });
     for (let i = 0; i < count; i++) {
       runId = (await send('steer')).runId;
@@ -134,7 +139,7 @@ const DISTURBED_WITHIN_MS = 250;
 /** Where answers are long, a cancel meets one in the middle. */
 const ANSWERED_WITHIN_MS = 200;
 /** A step ends so soon after the last word of its answer. */
-const END_WITHIN_MS = 6;
+const END_WITHIN_MS = 40;
 const LOOK_AGAIN_MS = 50;
 
 /** Waits until the session has nothing to do and nobody sends anything to it. */
