@@ -72,18 +72,6 @@ export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Pro
   }
 }
 
-/** The same in a transaction of its own. */
-export async function answerCalls(
-  deps: HttpDeps,
-  caller: Caller,
-  session: AtWork,
-  answerTo: (action: RequiredAction) => CallAnswer | null,
-): Promise<ContinuedRun | null> {
-  const run = await deps.db.transaction().execute((tx) => answerCallsIn(tx, caller, session, answerTo));
-  await tellAnswered(deps, run);
-  return run;
-}
-
 /** Null: somebody else was faster, and the stream tells what they said. */
 async function giveAnswer(
   tx: Tx,

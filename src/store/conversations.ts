@@ -6,7 +6,7 @@ import { toJson } from './json.ts';
 import { findSession, lockSession, type SessionRow } from './sessions.ts';
 
 /**
- * The idle session whose client knows exactly this of it; null: there is none. It has no such place any more, until it is
+ * The session whose client knows exactly this of it; null: there is none. It has no such place any more, until it is
  * given the next one: of two requests with the same conversation each goes on with one of its own.
  */
 export async function takeConversation(
@@ -17,7 +17,7 @@ export async function takeConversation(
     update sessions set conversation_head = null where id = (
       select id from sessions
       where tenant_id = ${tenantId} and conversation_head = ${head} and agent_name = ${agentName}
-        and status in ('idle', 'busy', 'requires_action')
+        and status in ('idle', 'busy')
       order by updated_at desc limit 1 for no key update skip locked)
     returning id`.execute(tx);
   const id = rows[0]?.id;

@@ -152,7 +152,12 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       traceparent: currentTraceparent(),
     })
     .execute();
-  await tx.updateTable('sessions').set({ inbox_seq: seq }).where('id', '=', message.sessionId).execute();
+  // What a client was told is not all of the conversation any more.
+  await tx
+    .updateTable('sessions')
+    .set({ inbox_seq: seq, conversation_head: null })
+    .where('id', '=', message.sessionId)
+    .execute();
 }
 
 type KnownItem = Readonly<{

@@ -3,6 +3,7 @@ import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/reso
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { formatId } from '../../src/domain/ids.ts';
 import { createApp } from '../../src/http/app.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { revokeApiKey } from '../../src/store/api-keys.ts';
@@ -102,6 +103,31 @@ describe('a conversation of the openai client', () => {
     const given = await ask(model, [...messages, { role: 'tool', tool_call_id: id, content: 'sun' }]);
     expect(given.choices[0]?.message.content).toBe('Sun.');
     expect(await runsOf(model)).toHaveLength(1);
+  });
+
+  test('gets the results of calls and what the user says with them into one session, whatever else has changed', async () => {
+    const model = nextModel([{ toolCalls: [{ name: 'weather', input: {} }] }, { text: 'Sun.' }]);
+    const { choices } = await ask(model, [user('Weather?')], { tools: [tool()] });
+    const message = choices.flatMap((choice) => choice.message);
+    const id = message[0]?.tool_calls?.[0]?.id ?? '';
+    const result: ChatCompletionMessageParam = { role: 'tool', tool_call_id: id, content: 'sun' };
+    await ask(model, [system('Be brief.'), user('Weather?'), ...message, result, user('In a word?')]);
+    expect(await sessionsOf(model)).toHaveLength(1);
+    expect(await runsOf(model)).toHaveLength(1);
+  });
+
+  test('is another one once its session was told something else', async () => {
+    const model = nextModel([{ text: 'Hello!' }, { text: 'Two.' }]);
+    await ask(model, [user('Hi')]);
+    const [session] = await sessionsOf(model);
+    const sent = await fetch(`${started.url}/v1/sessions/${formatId('session', session?.id ?? '')}/messages`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ content: 'A secret.' }),
+    });
+    expect(sent.status).toBe(202);
+    await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
+    expect(await sessionsOf(model)).toHaveLength(2);
   });
 
   test('that is aborted before anything was told of it ends its run', async () => {

@@ -25,7 +25,7 @@ import type { Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { findRun } from '../../store/runs.ts';
 import { findSession, insertSession, type SessionRow } from '../../store/sessions.ts';
-import { answerCalls, type ContinuedRun } from '../answer-calls.ts';
+import { answerCallsIn, type ContinuedRun, tellAnswered } from '../answer-calls.ts';
 import { contentField, toParts } from '../content-field.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { ProblemError } from '../problem.ts';
@@ -73,22 +73,19 @@ export async function startCompletion(deps: HttpDeps, caller: Caller, request: R
     refuse('messages', 'the calls of the assistant’s last message need a message of role tool each');
   }
   const content = said.length === 0 ? null : checkedContent(said);
-  const waiting = hasResults ? await giveResults(deps, caller, request, news) : null;
-  if (content === null) {
-    if (waiting === null) throw new ProblemError('conflict', 'No run waits for these results of tools');
-    return { tenantId: caller.tenantId, conversation, owner, accepted: null, ...waiting };
-  }
-  const earlier = hasResults && waiting === null ? conversation.filter((message) => !isSaid(message, news)) : history;
+  const waiting = hasResults ? await giveResults(deps, caller, request, news, content) : null;
+  if (waiting !== null) return { tenantId: caller.tenantId, conversation, owner, accepted: null, ...waiting };
+  if (content === null) throw new ProblemError('conflict', 'No run waits for these results of tools');
+  const earlier = hasResults ? conversation.filter((message) => !isSaid(message, news)) : history;
   const { sessionId, accepted } = await inSession(deps, caller, { ...request, earlier }, async (tx, session) => {
     await adapt(deps, tx, caller.tenantId, session.id, request.body);
     const ids = { tenantId: caller.tenantId, sessionId: session.id, messageId: deps.newId(), runId: deps.newId() };
-    const delivery = waiting === null ? 'followup' : 'steer';
-    const taken = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, quota: deps.quota });
+    const message = { ...ids, content: toParts(content), delivery: 'followup' as const, quota: deps.quota };
+    const taken = await acceptMessage(tx, message);
     return { sessionId: session.id, accepted: taken };
   });
   await tellAccepted(deps, sessionId, accepted);
   const { tenantId } = caller;
-  if (waiting !== null) return { tenantId, conversation, owner, accepted: null, ...waiting };
   return {
     tenantId,
     sessionId,
@@ -114,22 +111,35 @@ function checkedContent(said: readonly Readonly<{ type: 'text'; text: string }>[
   return parsed.data ?? [];
 }
 
-/** Null: no run of the conversation waits for any of them. */
+/**
+ * Gives the run that waits for them the results, and with them what the user says: all of it or nothing. Null: no run of the
+ * conversation waits for any of them.
+ */
 async function giveResults(
   deps: HttpDeps,
   caller: Caller,
   { body, sessionName }: Request,
   news: readonly ConversationMessage[],
+  content: ReturnType<typeof checkedContent> | null,
 ): Promise<Pick<StartedCompletion, 'sessionId' | 'runId' | 'continued' | 'usedBefore'> | null> {
   const results = new Map(news.flatMap((message) => (message.role === 'tool' ? [[message.callId, message.text]] : [])));
   const session = await sessionOfCalls(deps, caller.tenantId, sessionName, [...results.keys()]);
   if (session === null || session.active_run_id === null || session.agent_name !== body.model) return null;
   const before = await findRun(deps.db, caller.tenantId, session.active_run_id);
-  await deps.db.transaction().execute((tx) => adapt(deps, tx, caller.tenantId, session.id, body));
-  const answered = await answerCalls(deps, caller, session, ({ id, kind }) => {
-    const output = results.get(id);
-    return output === undefined || kind === 'approval' ? null : { output };
+  const { tenantId } = caller;
+  const { answered, accepted } = await deps.db.transaction().execute(async (tx) => {
+    const given = await answerCallsIn(tx, caller, session, ({ id, kind }) => {
+      const output = results.get(id);
+      return output === undefined || kind === 'approval' ? null : { output };
+    });
+    if (given !== null) await adapt(deps, tx, tenantId, session.id, body);
+    if (given === null || content === null) return { answered: given, accepted: null };
+    const ids = { tenantId, sessionId: session.id, messageId: deps.newId(), runId: deps.newId() };
+    const message = { ...ids, content: toParts(content), delivery: 'steer' as const, quota: deps.quota };
+    return { answered: given, accepted: await acceptMessage(tx, message) };
   });
+  await tellAnswered(deps, answered);
+  if (accepted !== null) await tellAccepted(deps, session.id, accepted);
   if (answered === null) return null;
   const open = answered.actions.filter(({ id }) => !results.has(id));
   const { runId, afterSeq } = answered;
