@@ -19,6 +19,7 @@ import {
   findUnclaimed,
   lockExpiredLease,
   postponeCheck,
+  readUptimeMs,
   redispatch,
   type UnclaimedRun,
 } from '../store/lost-work.ts';
@@ -96,16 +97,18 @@ async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
 
 /**
  * Takes back the runs of expired leases. While Postgres is away nobody can renew any: after an outage everybody has a
- * whole lease to say that he lives before one counts as expired. Whoever has just started cannot know of an outage.
+ * whole lease to say that he lives before one counts as expired. Whoever has just started knows of an outage only by how
+ * long Postgres itself is up.
  */
 function watchLeases(deps: ReconcilerDeps): { recover: () => Promise<void> } {
-  let judgedFromMs = performance.now() + deps.leaseDurationMs;
+  let judgedFromMs: number | null = null;
   let wasAway = false;
   return {
     async recover() {
       try {
         const expired = await findExpiredLeases(deps.db, SWEEP_LIMIT);
         if (wasAway) judgedFromMs = performance.now() + deps.leaseDurationMs;
+        judgedFromMs ??= performance.now() + deps.leaseDurationMs - (await readUptimeMs(deps.db));
         wasAway = false;
         if (performance.now() < judgedFromMs) return;
         for (const run of expired) await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');

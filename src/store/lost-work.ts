@@ -18,6 +18,15 @@ export async function asOnlySweeper<T>(db: Db, sweep: (tx: Tx) => Promise<T>): P
 
 export type LeasedRun = Readonly<{ id: string; sessionId: string; resumeCount: number }>;
 
+/** Milliseconds since Postgres was started: before that nobody could renew a lease. */
+export async function readUptimeMs(db: Db): Promise<number> {
+  const { rows } = await sql<{ uptimeMs: number }>`
+    select (extract(epoch from clock_timestamp() - pg_postmaster_start_time()) * 1000)::float8 as "uptimeMs"`.execute(
+    db,
+  );
+  return rows[0]?.uptimeMs ?? 0;
+}
+
 /** Runs whose worker has not renewed its lease in time. */
 export async function findExpiredLeases(db: Db, limit: number): Promise<LeasedRun[]> {
   const { rows } = await sql<LeasedRun>`
