@@ -12,6 +12,7 @@ import { isPrunable } from '../src/step/step-context.ts';
 import { viewSchema } from '../src/store/claims.ts';
 import type { Db } from '../src/store/database.ts';
 import { type BeginStep, createBeginStep } from './begin-step.ts';
+import type { Bench } from './bench.ts';
 import { codingSession, MODEL, prunedSession } from './coding-session.ts';
 import { createBenchDatabase } from './database.ts';
 import { type Row, toRow } from './row.ts';
@@ -35,8 +36,8 @@ const BILLED_SHARE = 0.6;
  * What the context layer costs a step: views of 100 to 5 000 messages are loaded from Postgres, measured and decided
  * upon. Every repetition works on objects of its own, as a step does: nothing is remembered from the one before.
  */
-export async function benchContext(): Promise<Row[]> {
-  await using database = await createBenchDatabase();
+export async function benchContext({ services }: Bench): Promise<Row[]> {
+  await using database = await createBenchDatabase(services.postgresUrl);
   const rows: Row[] = [];
   for (const size of SIZES) {
     const whole = codingSession(size, SEED);
@@ -60,8 +61,8 @@ async function benchView(db: Db, name: string, size: number, messages: readonly 
       case: `context/${name}/${what}`,
       backend: 'postgres',
       timed,
-      times,
-      ...(goal !== undefined && size === GOAL_SIZE && { goal }),
+      values: times,
+      ...(goal !== undefined && size === GOAL_SIZE && { goal: { atMost: goal } }),
     });
   return [
     row(

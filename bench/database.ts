@@ -1,25 +1,25 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
-import { loadConfig } from '../src/runtime/config.ts';
+import { migrateQueueTables } from '../src/queues/migrate.ts';
 import { type Db, openDatabase } from '../src/store/database.ts';
 import { migrateToLatest } from '../src/store/migrate.ts';
 
-const DEFAULT_URL = 'postgres://postgres@127.0.0.1:5432/postgres';
+export type BenchDatabase = AsyncDisposable & Readonly<{ db: Db; url: string }>;
 
-/** A migrated database of its own on the configured server, reached by one connection; dropped when disposed. */
-export async function createBenchDatabase(): Promise<AsyncDisposable & Readonly<{ db: Db }>> {
-  const adminUrl = loadConfig(process.env).databaseUrl ?? DEFAULT_URL;
+/** A migrated database of its own, reached by so many connections; dropped when disposed. */
+export async function createBenchDatabase(adminUrl: string, maxConnections = 1): Promise<BenchDatabase> {
   const name = `baton_bench_${randomBytes(6).toString('hex')}`;
   await using stack = new AsyncDisposableStack();
   await runAsAdmin(adminUrl, `create database ${name}`);
   stack.defer(() => runAsAdmin(adminUrl, `drop database ${name} with (force)`));
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
-  const db = openDatabase({ connectionString: url.href, maxConnections: 1 });
+  const db = openDatabase({ connectionString: url.href, maxConnections });
   stack.defer(() => db.destroy());
   await migrateToLatest(db);
+  await migrateQueueTables(url.href);
   const owned = stack.move();
-  return { db, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { db, url: url.href, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 async function runAsAdmin(adminUrl: string, statement: string): Promise<void> {

@@ -2,42 +2,59 @@
 export type Row = Readonly<{
   case: string;
   backend: string;
-  /** What is between the two readings of the clock. */
-  timed: string;
-  /** Milliseconds over `n` repetitions. */
+  /** The median of the repetitions as a multiple of the reference's, pair by pair; null without a reference. */
+  ratio: number | null;
+  /** Of the ratio, or without a reference of the median; null where nothing is promised. */
+  goal: number | null;
+  goalIs: 'at least' | 'at most' | null;
+  ok: boolean;
+  /** Over `n` repetitions, in `unit`. */
   median: number;
   min: number;
   max: number;
   n: number;
-  /** The median as a multiple of the reference's; null without a reference. */
-  ratio: number | null;
-  /** The largest ratio that is good enough, or without one the largest median; null where nothing is promised. */
-  goal: number | null;
-  ok: boolean;
+  unit: string;
+  /** What is measured, or between which two readings of the clock. */
+  timed: string;
 }>;
 
 export type Measured = Pick<Row, 'case' | 'backend' | 'timed'> &
   Readonly<{
-    /** Milliseconds of each repetition. */
-    times: readonly number[];
-    goal?: number;
-    /** Milliseconds that the same work takes where it is known to be cheap; the goal is then a ratio. */
+    /** Default: milliseconds. */
+    unit?: string;
+    /** One value per repetition. */
+    values: readonly number[];
+    goal?: Readonly<{ atLeast: number } | { atMost: number }>;
+    /** The same of what it is compared with, from the same repetitions; the goal is then one of the ratio. */
     reference?: readonly number[];
   }>;
 
-export function toRow({ times, goal, reference, ...named }: Measured): Row {
-  const median = medianOf(times);
-  const ratio = reference === undefined ? null : median / medianOf(reference);
+export function toRow({ values, goal, reference, unit = 'ms', timed, ...named }: Measured): Row {
+  const median = medianOf(values);
+  const ratio = reference === undefined ? null : ratioOf(values, reference);
   return {
     ...named,
-    median: rounded(median),
-    min: rounded(Math.min(...times)),
-    max: rounded(Math.max(...times)),
-    n: times.length,
     ratio: ratio === null ? null : rounded(ratio),
-    goal: goal ?? null,
-    ok: goal === undefined || (ratio ?? median) <= goal,
+    goal: goal === undefined ? null : 'atLeast' in goal ? goal.atLeast : goal.atMost,
+    goalIs: goal === undefined ? null : 'atLeast' in goal ? 'at least' : 'at most',
+    ok: goal === undefined || isReached(goal, ratio ?? median),
+    median: rounded(median),
+    min: rounded(Math.min(...values)),
+    max: rounded(Math.max(...values)),
+    n: values.length,
+    unit,
+    timed,
   };
+}
+
+/** Repetitions that took turns are compared pair by pair: whatever else the machine did fell on both. */
+function ratioOf(values: readonly number[], reference: readonly number[]): number {
+  if (values.length !== reference.length) return medianOf(values) / medianOf(reference);
+  return medianOf(values.map((value, index) => value / (reference[index] ?? Number.NaN)));
+}
+
+function isReached(goal: NonNullable<Measured['goal']>, value: number): boolean {
+  return 'atLeast' in goal ? value >= goal.atLeast : value <= goal.atMost;
 }
 
 function medianOf(values: readonly number[]): number {
@@ -51,16 +68,17 @@ const rounded = (value: number): number => Math.round(value * 1_000) / 1_000;
 
 /** The rows as a table for people. */
 export function formatTable(rows: readonly Row[]): string {
-  const columns = ['case', 'backend', 'median ms', 'min', 'max', 'n', 'ratio', 'goal', 'ok', 'timed'];
+  const columns = ['case', 'backend', 'median', 'min', 'max', 'unit', 'n', 'ratio', 'goal', 'ok', 'measured'];
   const cells = rows.map((row) => [
     row.case,
     row.backend,
     row.median.toFixed(2),
     row.min.toFixed(2),
     row.max.toFixed(2),
+    row.unit,
     String(row.n),
-    row.ratio?.toFixed(2) ?? '-',
-    row.goal === null ? '-' : `<= ${row.goal}`,
+    row.ratio?.toFixed(3) ?? '-',
+    row.goal === null ? '-' : `${row.goalIs === 'at least' ? '>=' : '<='} ${row.goal}`,
     row.ok ? 'yes' : 'NO',
     row.timed,
   ]);

@@ -1,0 +1,11 @@
+import type { Case } from './bench.ts';
+import { benchDurable } from './chain/durable.ts';
+import { benchContext } from './context.ts';
+import { benchSessionLength } from './session-length.ts';
+
+/** The cases by name. Each gives a row for everything that it measures. */
+export const CASES: Readonly<Record<string, Case>> = {
+  durable: benchDurable,
+  context: benchContext,
+  'session-length': benchSessionLength,
+};

@@ -1,0 +1,57 @@
+import type { Bench } from '../bench.ts';
+import { type Row, toRow } from '../row.ts';
+import type { Backend } from '../services.ts';
+import { type Contestant, type Round, startDurable, startFloor } from './contestants.ts';
+
+const FULL = { sessions: 50, steps: 40, repetitions: 7, warmUps: 3 };
+const SMALL = { sessions: 3, steps: 3, repetitions: 1, warmUps: 0 };
+/** Durable steps per step of the floor, on Redis. */
+const GOAL_RATIO = 0.8;
+
+/**
+ * Steps per second of 50 sessions with 40 steps each through one worker process: with BullMQ and the AI SDK alone, which
+ * keep nothing, and through the product. Both are warm and take turns; each has the CPU for itself meanwhile.
+ */
+export async function benchDurable({ services, scale }: Bench): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (const backend of services.backends) rows.push(...(await measure({ services, scale }, backend)));
+  return rows;
+}
+
+async function measure({ services, scale }: Bench, backend: Backend): Promise<Row[]> {
+  const { sessions, steps, repetitions, warmUps } = scale === 'full' ? FULL : SMALL;
+  await using stack = new AsyncDisposableStack();
+  const options = { services, backend, concurrency: sessions };
+  const contestants = {
+    floor: stack.use(await startFloor(options, true)),
+    bare: stack.use(await startFloor(options, false)),
+    durable: stack.use(await startDurable(options)),
+  };
+  const rounds: Record<keyof typeof contestants, Round[]> = { floor: [], bare: [], durable: [] };
+  for (let round = -warmUps; round < repetitions; round++) {
+    for (const name of ['floor', 'durable', 'bare'] as const) {
+      const result = await (contestants[name] as Contestant).run(sessions, steps);
+      if (round >= 0) rounds[name].push(result);
+    }
+  }
+  const perSecond = (of: readonly Round[]): number[] => of.map(({ wallMs }) => (sessions * steps * 1_000) / wallMs);
+  const cpuPerStep = (of: readonly Round[]): number[] => of.map(({ cpuMs }) => cpuMs / (sessions * steps));
+  const row = (name: string, timed: string, values: readonly number[], more: object = {}): Row =>
+    toRow({ case: name, backend, unit: 'steps/s', timed, values, ...more });
+  const [floor, bare, durable] = [perSecond(rounds.floor), perSecond(rounds.bare), perSecond(rounds.durable)];
+  return [
+    row('floor', 'BullMQ chain + AI SDK, nothing persisted, what was said before kept in memory and sent', floor),
+    row('floor/no-history', 'the same, but each step sends one message only', bare),
+    row('durable', 'the same work through the product, against the floor', durable, {
+      reference: floor,
+      ...(backend === 'redis' && { goal: { atLeast: GOAL_RATIO } }),
+    }),
+    row('durable/no-history', 'the product, which sends all that was said, against a floor that does not', durable, {
+      reference: bare,
+    }),
+    row('durable/cpu', 'CPU time of the worker process for a step, against the floor', cpuPerStep(rounds.durable), {
+      unit: 'ms',
+      reference: cpuPerStep(rounds.floor),
+    }),
+  ];
+}
