@@ -3,12 +3,13 @@ import type { TestProject } from 'vitest/node';
 import { migrateQueueTables } from '../../src/queues/migrate.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { migrateToLatest } from '../../src/store/migrate.ts';
+import { createDatabasePool, type DatabasePool, destroyDatabasePool } from './database-pool.ts';
 import { findServices } from './find-services.ts';
 import { runAsAdmin, withDatabase } from './postgres.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    postgres: { adminUrl: string; templateName: string };
+    postgres: DatabasePool;
     /** Null: no Redis here; the suites that need it say so and run on the Postgres backend only. */
     redisUrl: string | null;
   }
@@ -25,10 +26,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const db = openDatabase({ connectionString });
   await migrateToLatest(db);
   await db.destroy();
-  project.provide('postgres', { adminUrl: services.postgresUrl, templateName });
+  const pool = await createDatabasePool(services.postgresUrl, templateName);
+  project.provide('postgres', pool);
   project.provide('redisUrl', services.redisUrl);
   return async () => {
-    await runAsAdmin(services.postgresUrl, `drop database ${templateName} with (force)`);
+    await destroyDatabasePool(pool);
     await services[Symbol.asyncDispose]();
   };
 }

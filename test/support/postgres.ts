@@ -1,23 +1,22 @@
-import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
 import { type Db, openDatabase } from '../../src/store/database.ts';
+import { giveDatabaseBack, takeDatabase } from './database-pool.ts';
 
 export type TestDatabase = AsyncDisposable & Readonly<{ db: Db; connectionString: string }>;
 
-/** A database of its own, copied from the migrated template; dropped with everything that is still connected to it. */
+/** An empty, migrated database of its own. What is still connected to it at the end is cut off. */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  const { adminUrl, templateName } = inject('postgres');
-  const name = `baton_test_${randomBytes(6).toString('hex')}`;
-  await runAsAdmin(adminUrl, `create database ${name} template ${templateName}`);
-  const connectionString = withDatabase(adminUrl, name);
+  const pool = inject('postgres');
+  const name = await takeDatabase(pool);
+  const connectionString = withDatabase(pool.adminUrl, name);
   const db = openDatabase({ connectionString });
   return {
     db,
     connectionString,
     async [Symbol.asyncDispose]() {
       await db.destroy();
-      await runAsAdmin(adminUrl, `drop database ${name} with (force)`);
+      await giveDatabaseBack(pool, name);
     },
   };
 }

@@ -1,0 +1,131 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, rm, unlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import pg from 'pg';
+import { runAsAdmin, withDatabase } from './postgres.ts';
+
+/**
+ * Databases that tests have used and emptied again. To create one and drop it takes as long as most tests do. Every spare
+ * one is a file with its name in a folder that all processes of a test run share: who removes the file has the database.
+ */
+export type DatabasePool = Readonly<{ adminUrl: string; templateName: string; spareFolder: string; shape: string }>;
+
+/** @param templateName a migrated database without a connection */
+export async function createDatabasePool(adminUrl: string, templateName: string): Promise<DatabasePool> {
+  const spareFolder = await mkdtemp(path.join(tmpdir(), 'baton-databases-'));
+  const shape = await withClient(withDatabase(adminUrl, templateName), readShape);
+  return { adminUrl, templateName, spareFolder, shape };
+}
+
+export async function destroyDatabasePool(pool: DatabasePool): Promise<void> {
+  for (let name = await takeSpare(pool); name !== null; name = await takeSpare(pool)) await drop(pool, name);
+  await rm(pool.spareFolder, { recursive: true });
+  await drop(pool, pool.templateName);
+}
+
+/** A database as the template is: a spare one, or a new copy. */
+export async function takeDatabase(pool: DatabasePool): Promise<string> {
+  const spare = await takeSpare(pool);
+  if (spare !== null) return spare;
+  const name = newName();
+  await runAsAdmin(pool.adminUrl, `create database ${name} template ${pool.templateName}`);
+  return name;
+}
+
+/**
+ * Ends every connection to it, and empties it for the next test; under another name, so that nobody who still knows the
+ * old one gets into it. What has another shape than the template is dropped.
+ */
+export async function giveDatabaseBack(pool: DatabasePool, name: string): Promise<void> {
+  const emptied = newName();
+  await withClient(pool.adminUrl, async (admin) => {
+    await admin.query('select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = $1', [name]);
+    await admin.query(`alter database ${name} rename to ${emptied}`);
+  });
+  const isLikeNew = await withClient(withDatabase(pool.adminUrl, emptied), async (client) => {
+    await empty(client);
+    return (await readShape(client)) === pool.shape;
+  });
+  if (isLikeNew) await writeFile(path.join(pool.spareFolder, emptied), '');
+  else await drop(pool, emptied);
+}
+
+export async function drop({ adminUrl }: DatabasePool, name: string): Promise<void> {
+  await runAsAdmin(adminUrl, `drop database ${name} with (force)`);
+}
+
+const newName = () => `baton_test_${randomBytes(6).toString('hex')}`;
+
+async function takeSpare({ spareFolder }: DatabasePool): Promise<string | null> {
+  for (const name of await readdir(spareFolder)) {
+    const taken = await unlink(path.join(spareFolder, name)).then(
+      () => true,
+      () => false,
+    );
+    if (taken) return name;
+  }
+  return null;
+}
+
+async function withClient<T>(connectionString: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  try {
+    return await use(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Definitions: whatever changes one writes a new row of a catalog. */
+const CATALOGS = ['pg_attribute', 'pg_constraint', 'pg_index', 'pg_proc', 'pg_trigger', 'pg_db_role_setting'];
+/** What the migrations have written. */
+const SEEDED = ['kysely_migration', 'kysely_migration_lock', 'bullmq.migration'];
+
+/** Twice a new one: deleted rows take room until a vacuum, and plans are made for what is there. */
+const MAX_BYTES = 20_000_000;
+
+/** What a test may change beside rows, so that it tells whether one has. */
+async function readShape(client: pg.Client): Promise<string> {
+  const definitions = CATALOGS.map((catalog) => {
+    const counted =
+      catalog === 'pg_attribute' ? "where attrelid not in (select oid from pg_class where relkind = 'S')" : '';
+    return `select '${catalog}', count(*)::text || ' ' || max(xmin::text::bigint) from ${catalog} ${counted}`;
+  });
+  const size = `select 'is small', (pg_database_size(current_database()) < ${MAX_BYTES})::text`;
+  const seeds = SEEDED.map(
+    (table) => `select '${table}', md5(string_agg(t::text, ',' order by t::text)) from ${table} t`,
+  );
+  const { rows } = await client.query([...definitions, ...seeds, size].join(' union all '));
+  return JSON.stringify(rows);
+}
+
+/** Removes every row that the template does not have, and lets every sequence begin anew. */
+async function empty(client: pg.Client): Promise<void> {
+  const { rows: tables } = await client.query<{ name: string }>(
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables
+     where schemaname in ('public', 'bullmq') and not format('%s.%s', schemaname, tablename) = any($1)`,
+    [SEEDED.map((table) => (table.includes('.') ? table : `public.${table}`))],
+  );
+  const filled = await client.query<{ name: string }>(
+    tables.map(({ name }) => `(select '${name}' as name from ${name} limit 1)`).join(' union all '),
+  );
+  const deletions = filled.rows.map(({ name }) => `delete from ${name};`).join(' ');
+  // Deleting few rows is many times faster than `truncate`, which makes new files of every table and index.
+  await client.query(`set synchronous_commit = off; set session_replication_role = replica; ${deletions}`);
+  for (const { name } of await queueSequences(client)) await client.query(`drop sequence ${name}`);
+  await client.query(
+    `select setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false) from pg_sequences
+     where last_value is not null`,
+  );
+}
+
+/** BullMQ makes one for every queue that is opened. */
+async function queueSequences(client: pg.Client): Promise<Array<{ name: string }>> {
+  const { rows } = await client.query<{ name: string }>(
+    `select format('%I.%I', schemaname, sequencename) as name from pg_sequences
+     where schemaname = 'bullmq' and sequencename like 'bullmq\\_jid\\_%'`,
+  );
+  return rows;
+}
