@@ -1,3 +1,4 @@
+import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH } from '../domain/lease-watch.ts';
 import {
   BLOB_COLLECTION_INTERVAL_MS,
   DEATH_CONFIRMED_AFTER_MS,
@@ -11,7 +12,7 @@ import { admitNext } from '../jobs/admit.ts';
 import { enqueue } from '../jobs/pass-on.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { findHeldBackTenants } from '../store/admission.ts';
-import { expireWait, findExpiredWaits } from '../store/call-answers.ts';
+import { expireWait, findExpiredWaits, type WaitingRun } from '../store/call-answers.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';
 import {
   asOnlySweeper,
@@ -37,27 +38,10 @@ export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void>
  * Because of it the queue owns nothing and may be emptied at any moment. One process sweeps at a time.
  */
 export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
-  const leases = watchLeases(deps);
-  const collectBlobs = createBlobCollection(deps);
   let sweeping: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
-  /** What one part cannot do keeps no other from its work. */
-  const attempt = async (part: () => Promise<unknown>): Promise<void> => {
-    try {
-      await part();
-    } catch (error) {
-      deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
-    }
-  };
-  const sweep = async (): Promise<void> => {
-    await attempt(leases.recover);
-    await attempt(() => recoverUnclaimed(deps));
-    await attempt(() => admitEverywhere(deps));
-    await attempt(() => expireWaits(deps));
-    await attempt(() => forgetExpiredKeys(deps.db, SWEEP_LIMIT));
-    await attempt(collectBlobs);
-  };
+  const sweep = createSweep(deps);
   const schedule = (): void => {
     if (stopped) return;
     // Jitter: the processes do not try for the lock all at once.
@@ -79,6 +63,31 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
   };
 }
 
+type SweepDeps = ReconcilerDeps & Readonly<{ attempt: (part: () => Promise<unknown>) => Promise<void> }>;
+
+/** One look at everything. What fails is logged, keeps nothing else waiting, and is tried again by the next look. */
+function createSweep(reconcilerDeps: ReconcilerDeps): () => Promise<void> {
+  const attempt = async (part: () => Promise<unknown>): Promise<void> => {
+    try {
+      await part();
+    } catch (error) {
+      reconcilerDeps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+    }
+  };
+  const deps = { ...reconcilerDeps, attempt };
+  const leases = watchLeases(deps);
+  const collectBlobs = createBlobCollection(deps);
+  return async () => {
+    await attempt(leases.recover);
+    if (leases.isStoreAway()) return;
+    await attempt(() => recoverUnclaimed(deps));
+    await attempt(() => admitEverywhere(deps));
+    await attempt(() => expireWaits(deps));
+    await attempt(() => forgetExpiredKeys(deps.db, SWEEP_LIMIT));
+    await attempt(collectBlobs);
+  };
+}
+
 /** Blobs of deleted sessions, and uploads that no message came for: now and then, and so many at a time. */
 function createBlobCollection({ db, log }: RecoveryDeps): () => Promise<void> {
   let dueAtMs = Number.NEGATIVE_INFINITY;
@@ -95,46 +104,49 @@ async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
   for (const tenantId of await findHeldBackTenants(deps.db)) await admitNext(deps, tenantId);
 }
 
-/**
- * Takes back the runs of expired leases. While Postgres is away nobody can renew any: after an outage everybody has a
- * whole lease to say that he lives before one counts as expired. Whoever has just started knows of an outage only by how
- * long Postgres itself is up.
- */
-function watchLeases(deps: ReconcilerDeps): { recover: () => Promise<void> } {
-  let judgedFromMs: number | null = null;
-  let wasAway = false;
+/** Takes back the runs of expired leases. */
+function watchLeases(deps: SweepDeps) {
+  const { db, leaseDurationMs, attempt } = deps;
+  let watch = NEW_LEASE_WATCH;
   return {
-    async recover() {
-      try {
-        const expired = await findExpiredLeases(deps.db, SWEEP_LIMIT);
-        if (wasAway) judgedFromMs = performance.now() + deps.leaseDurationMs;
-        judgedFromMs ??= performance.now() + deps.leaseDurationMs - (await readUptimeMs(deps.db));
-        wasAway = false;
-        if (performance.now() < judgedFromMs) return;
-        for (const run of expired) await takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired');
-      } catch (error) {
-        wasAway ||= isStoreAway(error);
+    /** Nothing else of a sweep can be done then. */
+    isStoreAway: () => watch.isAway,
+    async recover(): Promise<void> {
+      const expired = await findExpiredLeases(db, SWEEP_LIMIT).catch((error) => {
+        if (isStoreAway(error)) watch = afterNoAnswer(watch);
         throw error;
-      }
+      });
+      const uptimeMs = await readUptimeMs(db);
+      const nowMs = performance.now();
+      watch = afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
+      if (nowMs < watch.heldOffUntilMs) return;
+      for (const run of expired)
+        await attempt(() => takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired'));
     },
   };
 }
 
 /** Runs that waited for answers longer than they may go on without them. */
-async function expireWaits(deps: RecoveryDeps): Promise<void> {
-  for (const run of await findExpiredWaits(deps.db, SWEEP_LIMIT)) {
-    const wait = await deps.db.transaction().execute((tx) => expireWait(tx, run));
-    if (wait === null) continue;
-    deps.bus.announce(run.sessionId, wait.eventSeq);
-    deps.log('info', { event: 'run_wait_expired', runId: run.id, sessionId: run.sessionId, calls: wait.expired });
-    await enqueue(deps, [wait.job]);
-  }
+async function expireWaits(deps: SweepDeps): Promise<void> {
+  for (const run of await findExpiredWaits(deps.db, SWEEP_LIMIT)) await deps.attempt(() => expireOne(deps, run));
 }
 
-async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
+async function expireOne(deps: RecoveryDeps, run: WaitingRun): Promise<void> {
+  const wait = await deps.db.transaction().execute((tx) => expireWait(tx, run));
+  if (wait === null) return;
+  deps.bus.announce(run.sessionId, wait.eventSeq);
+  deps.log('info', { event: 'run_wait_expired', runId: run.id, sessionId: run.sessionId, calls: wait.expired });
+  await enqueue(deps, [wait.job]);
+}
+
+async function recoverUnclaimed(deps: SweepDeps): Promise<void> {
   const unclaimed = (await asOnlySweeper(deps.db, (tx) => findUnclaimed(tx, UNCLAIMED_GRACE_MS, SWEEP_LIMIT))) ?? [];
   let added = 0;
-  for (const run of unclaimed) if (await redeliver(deps, run, run.runningLate)) added += 1;
+  for (const run of unclaimed) {
+    await deps.attempt(async () => {
+      if (await redeliver(deps, run, run.runningLate)) added += 1;
+    });
+  }
   // An emptied queue: what else it has lost does not wait for the next sweep.
   if (added === SWEEP_LIMIT) await recoverUnclaimed(deps);
 }

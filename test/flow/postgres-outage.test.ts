@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { sql } from 'kysely';
 import { describe, expect, it, vi } from 'vitest';
+import { listMessages } from '../../src/store/messages.ts';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -22,13 +23,13 @@ const CASES = availableBackends().flatMap((backend) => KINDS.map((kind) => ({ ba
 const eventsOf = ({ logged }: WorkerProcess, event: string) => logged.filter((entry) => entry['event'] === event);
 
 /** Processes that reach Postgres through a proxy, and a test that does not need it. */
-async function startBehindProxy(backend: Backend, names: readonly ('api' | 'steps')[]) {
+async function startBehindProxy(backend: Backend, names: readonly ('api' | 'steps')[], more = {}) {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(await temporaryFolder());
   const environment = { ...LEASE, BATON_WORKSPACE_DIR: folder.path, BATON_PORT: '0', BATON_MODEL: 'simulated/test' };
   const service = stack.use(await startTestService({ backend, environment }));
   const proxy = stack.use(await startTcpProxy(service.deps.databaseUrl));
-  const behind = { ...service.environment, DATABASE_URL: proxy.via(service.deps.databaseUrl) };
+  const behind = { ...service.environment, ...more, DATABASE_URL: proxy.via(service.deps.databaseUrl) };
   const starting = names.map(async (name) => stack.use(await startWorkerProcess(name, behind)));
   const processes = await Promise.all(starting);
   const owned = stack.move();
@@ -92,6 +93,27 @@ describe.each(CASES)('with queues on $backend, a Postgres that is $kind for long
     expect(simulator.requests.length).toBe(3);
     expect(simulator.requests.flatMap((request) => request.violations)).toEqual([]);
     for (const worker of processes) expect(await worker.kill('SIGTERM')).toBe(0);
+  });
+
+  it('keeps no process from ending that is told to; what it had in hand goes on elsewhere afterwards', async () => {
+    await using system = await startBehindProxy(outage.backend, ['steps'], { BATON_SHUTDOWN_GRACE_MS: '500' });
+    const { service, proxy, processes } = system;
+    service.simulator.script('test', ({ index }) =>
+      index === 0
+        ? { text: 'Never heard to its end.', chunkChars: 4, gates: { afterChunks: { count: 3, gate: 'middle' } } }
+        : { text: 'Answered.' },
+    );
+    const session = await service.createSession({ tools: [] });
+    const { runId } = await service.send(session, 'Go');
+    await service.simulator.gate('middle').reached;
+    await OUTAGES[outage.kind](proxy);
+    for (const worker of processes) await worker.kill('SIGTERM');
+    await proxy.restore();
+    await service.startWorker();
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    const messages = await listMessages(service.deps.db, 'default', session, 0, 10);
+    expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant']);
+    expect(messages.at(-1)?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Answered.' });
   });
 });
 

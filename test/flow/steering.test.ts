@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { loadModels } from '../../src/agents/load-models.ts';
+import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
+import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
 import { resumeSession } from '../../src/store/resume.ts';
+import { listWaiting } from '../../src/store/waiting.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const call = (id: string, name = 'look') => ({ id, name, input: { at: id } });
@@ -102,6 +107,28 @@ describe.each(availableBackends())('a message to a session at work, on %s', (bac
   });
 });
 
+describe.each(availableBackends())('a message to a run that waits for its next attempt, on %s', (backend) => {
+  it('is in the request of that attempt, once and in order', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', [{ text: 'Done.' }]);
+    const overloaded = { status: 503, headers: { 'retry-after-ms': '1000' } };
+    for (let attempt = 0; attempt < 2; attempt += 1) service.simulator.fault('test', overloaded);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go');
+    const { db } = service.deps;
+    await eventually(
+      async () => (await readEvents(db, 'default', session, 0, 100)).some(({ type }) => type === 'step:retrying'),
+      'the run waits',
+    );
+    for (const text of ['left', 'then right']) expect(await send(service, session, text)).toMatchObject({ runId });
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    expect(asked(service).at(-1)).toMatch(/^Go\s*First: left\s*Also: then right$/);
+    expect(await listWaiting(db, 'default', session)).toEqual([]);
+    expect(violations(service)).toEqual([]);
+  });
+});
+
 describe.each(availableBackends())('a run that may use only so much, on %s', (backend) => {
   const looping = ({ index }: { index: number }) => ({
     toolCalls: [call(`c${index}`)],
@@ -121,6 +148,19 @@ describe.each(availableBackends())('a run that may use only so much, on %s', (ba
     await service.deps.jobs.add(resumed.job === null ? [] : [resumed.job]);
     expect(await service.ended(resumed.runId)).toMatchObject({ status: 'completed', step_count: 1 });
     expect(violations(service)).toEqual([]);
+  });
+
+  it('ends when it has cost what it may', async () => {
+    await using service = await startTestService({ backend, tools: [lookTool] });
+    service.simulator.script('test', looping);
+    const prices = { input: 2, cachedInput: null, cacheWrite: null, output: 8 };
+    const modelRegistry = loadModels(undefined, [{ provider: 'simulated', model: 'test', prices }]);
+    await using _worker = await startJobWorker({ ...service.deps, modelRegistry });
+    const { runId } = await send(service, await service.createSession(), 'Go', { limits: { maxCostUsd: 0.004 } });
+    // 400 tokens at 2 $ and 100 at 8 $ a million: 0.0016 $ a step, so that the third one is the first above the limit.
+    const run = await service.ended(runId);
+    expect(run).toMatchObject({ status: 'incomplete', status_reason: 'budget', step_count: 3 });
+    expect(run.cost_usd).toBeCloseTo(0.0048, 9);
   });
 
   it('ends at its deadline, in mid-answer, and keeps what was said', async () => {

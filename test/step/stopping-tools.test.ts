@@ -138,6 +138,28 @@ describe.each(availableBackends())('a tool on %s', (backend) => {
     expect(began).toBe(1);
   });
 
+  it('asks nobody for an approval because its worker shut down before it said whether it needs one', async () => {
+    let asked = 0;
+    const tool: Tool = {
+      name: 'careful',
+      description: '',
+      inputSchema,
+      needsApproval: () => {
+        asked++;
+        return asked > 1 ? Promise.resolve(false) : new Promise(() => undefined);
+      },
+      execute: async () => 'done without',
+    };
+    const environment = { BATON_SHUTDOWN_GRACE_MS: '0' };
+    await using service = await startTestService({ backend, tools: [tool], environment });
+    service.simulator.script('test', [{ toolCalls: [{ name: 'careful', input: {} }] }, { text: 'Done.' }]);
+    const runId = await shutDownUnder(service, () => asked === 1);
+    await service.startWorker();
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
+    expect(asked).toBe(2);
+    expect((await callsOf(service))[0]).toMatchObject({ state: 'completed' });
+  });
+
   it('that the model calls with an invalid name has a result event like any other', async () => {
     await using service = await startTestService({ backend });
     service.simulator.script('test', [{ toolCalls: [{ name: 'imaginary', input: {} }] }, { text: 'Done.' }]);

@@ -51,7 +51,7 @@ export async function giveDatabaseBack(pool: DatabasePool, name: string): Promis
   else await drop(pool, emptied);
 }
 
-export async function drop({ adminUrl }: DatabasePool, name: string): Promise<void> {
+async function drop({ adminUrl }: DatabasePool, name: string): Promise<void> {
   await runAsAdmin(adminUrl, `drop database ${name} with (force)`);
 }
 

@@ -1,0 +1,103 @@
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import type { JobPayload } from '../../src/domain/job.ts';
+import { SWEEP_LIMIT } from '../../src/domain/tunables.ts';
+import { type Reconciler, startReconciler } from '../../src/recovery/reconciler.ts';
+import { claimRun } from '../../src/store/claims.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import { availableBackends } from '../support/backends.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+/** It sweeps when it is told to, and never of its own accord. */
+const NEVER_MS = 1_000_000_000;
+const sweeper = (service: TestService, changes = {}): Reconciler =>
+  startReconciler({ ...service.deps, leaseDurationMs: 1, ...changes }, NEVER_MS);
+
+/** A message that was committed by a process that died before it added the job. */
+async function acceptWithoutJob({ deps }: TestService, sessionId: string): Promise<JobPayload> {
+  const content = [{ type: 'text', text: 'Go' }] as const;
+  const message = { tenantId: 'default', sessionId, messageId: deps.newId(), content, runId: deps.newId() };
+  const { job } = await acceptMessage(deps.db, message);
+  if (job === null) throw new Error('a run was active');
+  return job;
+}
+
+/** A run whose worker hangs: its lease has expired. */
+async function hangWithRun(service: TestService): Promise<string> {
+  const { db, newId } = service.deps;
+  const job = await acceptWithoutJob(service, await service.createSession());
+  const claim = { job, claimId: newId(), workerId: 'hung', leaseDurationMs: 60_000, messageId: newId() };
+  expect(await claimRun(db, claim)).toMatchObject({ outcome: 'claimed' });
+  await sql`update runs set lease_expires_at = clock_timestamp() - interval '1 hour' where id = ${job.runId}`.execute(
+    db,
+  );
+  return job.runId;
+}
+
+const statusOf = async ({ deps }: TestService, runId: string) =>
+  (await deps.db.selectFrom('runs').select('status').where('id', '=', runId).executeTakeFirstOrThrow()).status;
+
+const failures = ({ logged }: TestService) => logged.filter(({ event }) => event === 'sweep_failed');
+
+describe.each(availableBackends())('a sweep on %s', (backend) => {
+  it('takes nobody for hung before Postgres has been up for a lease, and everybody with an old lease afterwards', async () => {
+    await using service = await startTestService({ backend });
+    const runId = await hangWithRun(service);
+    // Longer than any Postgres is up: nobody could have renewed a lease of that length.
+    await using justStarted = sweeper(service, { leaseDurationMs: 1e12 });
+    await justStarted.sweep();
+    expect(await statusOf(service, runId)).toBe('running');
+    await using later = sweeper(service);
+    await later.sweep();
+    expect(await statusOf(service, runId)).toBe('queued');
+  });
+
+  it('takes the others back where one run cannot be, and adds lost jobs all the same', async () => {
+    await using service = await startTestService({ backend });
+    const { db } = service.deps;
+    const poisoned = await hangWithRun(service);
+    const others = [await hangWithRun(service), await hangWithRun(service)];
+    const lost = await acceptWithoutJob(service, await service.createSession());
+    await sql`update runs set pending_at = clock_timestamp() - interval '1 minute' where id = ${lost.runId}`.execute(
+      db,
+    );
+    await sql`create function refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`.execute(
+      db,
+    );
+    await sql`create trigger poison before update on runs for each row
+      when (old.id = ${sql.lit(poisoned)}) execute function refuse()`.execute(db);
+    await using reconciler = sweeper(service);
+    await reconciler.sweep();
+    expect(await statusOf(service, poisoned)).toBe('running');
+    for (const runId of others) expect(await statusOf(service, runId)).toBe('queued');
+    expect(await service.deps.jobs.stateOf(lost)).toBe('waiting');
+    expect(failures(service).length).toBe(1);
+  });
+
+  it('says once that Postgres is away, and tries nothing else', async () => {
+    await using service = await startTestService({ backend });
+    const db = openDatabase({ connectionString: 'postgres://postgres@127.0.0.1:1/nobody' });
+    await using reconciler = sweeper(service, { db });
+    await reconciler.sweep();
+    await reconciler.sweep();
+    expect(failures(service).length).toBe(2);
+    await db.destroy();
+  });
+
+  it('fills an emptied queue in one go, however much it had', async () => {
+    await using service = await startTestService({ backend });
+    const { db, jobs } = service.deps;
+    const count = 2 * SWEEP_LIMIT + 1;
+    const accept = async () => acceptWithoutJob(service, await service.createSession());
+    const lost: JobPayload[] = [];
+    while (lost.length < count) {
+      lost.push(...(await Promise.all(Array.from({ length: Math.min(20, count - lost.length) }, accept))));
+    }
+    await sql`update runs set pending_at = clock_timestamp() - interval '1 minute'`.execute(db);
+    await using reconciler = sweeper(service);
+    await reconciler.sweep();
+    const states = await Promise.all(lost.map((job) => jobs.stateOf(job)));
+    expect(states.filter((state) => state === 'waiting').length).toBe(count);
+  });
+});
