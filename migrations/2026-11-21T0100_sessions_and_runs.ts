@@ -11,6 +11,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       agent_snapshot jsonb not null,
       title text,
       external_key text,
+      conversation_asked bytea,
+      conversation_turn jsonb,
+      conversation_reader_id uuid,
       conversation_head bytea,
       agent_base jsonb,
       metadata jsonb not null default '{}',
@@ -49,7 +52,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create unique index sessions_by_external_key on sessions (tenant_id, external_key)
     where external_key is not null`.execute(db);
-  // Where clients send their whole conversation: the hash of what they know of it.
+  // Where clients send their whole conversation: the hashes of what was asked last, and of that with its answer.
+  await sql`
+    create index sessions_by_question on sessions (tenant_id, conversation_asked)
+    where conversation_asked is not null`.execute(db);
   await sql`
     create index sessions_by_conversation on sessions (tenant_id, conversation_head)
     where conversation_head is not null`.execute(db);

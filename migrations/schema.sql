@@ -253,6 +253,9 @@ create table sessions (
   agent_snapshot jsonb not null,
   title text,
   external_key text,
+  conversation_asked bytea,
+  conversation_turn jsonb,
+  conversation_reader_id uuid,
   conversation_head bytea,
   agent_base jsonb,
   metadata jsonb default '{}'::jsonb not null,
@@ -320,6 +323,7 @@ CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, 
 CREATE INDEX sessions_by_conversation ON public.sessions USING btree (tenant_id, conversation_head) WHERE (conversation_head IS NOT NULL);
 CREATE UNIQUE INDEX sessions_by_external_key ON public.sessions USING btree (tenant_id, external_key) WHERE (external_key IS NOT NULL);
 CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
+CREATE INDEX sessions_by_question ON public.sessions USING btree (tenant_id, conversation_asked) WHERE (conversation_asked IS NOT NULL);
 CREATE INDEX sessions_by_status ON public.sessions USING btree (tenant_id, status, created_at DESC, id DESC);
 CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX sessions_of_active_run ON public.sessions USING btree (active_run_id) WHERE (active_run_id IS NOT NULL);

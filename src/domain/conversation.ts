@@ -1,8 +1,13 @@
-import { type Json, jsonSchema } from './message.ts';
+import { type Json, jsonSchema, type UserPart } from './message.ts';
 
 /** A message of a conversation as clients of chat protocols send it again with every request. */
 export type ConversationMessage = Readonly<
-  | { role: 'user'; text: string }
+  | {
+      role: 'user';
+      text: string;
+      /** What it says in its order, where that is more than the text. */
+      parts?: readonly UserPart[];
+    }
   | { role: 'assistant'; text: string; calls: readonly ConversationCall[] }
   | { role: 'tool'; text: string; callId: string }
 >;
@@ -22,6 +27,51 @@ export function splitConversation(messages: readonly ConversationMessage[]): Spl
   return { history: messages.slice(0, end), news };
 }
 
+/** What is new in a conversation for a session that knows the rest of it. */
+export type Continuation = Readonly<{
+  known: readonly ConversationMessage[];
+  /** What the client has of the answer to `known`, which it was not told to its end; null: `known` ends with an answer. */
+  partial: string | null;
+  said: readonly ConversationMessage[];
+}>;
+
+/** How many messages of the user may stand after one that was not answered. */
+const MAX_SAID_AFTER_UNANSWERED = 3;
+
+/**
+ * The points from which a client may go on, the best one first: from the answer that it was told, from one that was cut off
+ * and of which it has a part, or from a message that it got no answer to, whether or not it keeps what there was.
+ */
+export function continuationsOf({ history, news }: SplitConversation): readonly Continuation[] {
+  const found: Continuation[] = [];
+  const last = history.at(-1);
+  const onlySaid = news.every(({ role }) => role === 'user');
+  if (last?.role === 'assistant' && onlySaid) {
+    found.push({ known: history, partial: null, said: news });
+    if (last.calls.length === 0 && history.length > 1) {
+      found.push({ known: history.slice(0, -1), partial: last.text, said: news });
+    }
+  }
+  for (let at = news.length - 1; at >= Math.max(1, news.length - MAX_SAID_AFTER_UNANSWERED); at--) {
+    if (news[at]?.role !== 'user') break;
+    found.push({ known: [...history, ...news.slice(0, at)], partial: '', said: news.slice(at) });
+  }
+  return found;
+}
+
+/** What a façade writes between the lines of an answer is not the model's. */
+const NOTICES = /⚙️ Compacting…|✅ Compacted: \d+ → \d+ tokens/g;
+
+/**
+ * Whether what a client has of an answer is how these texts of its steps begin, from one of them on: a client that goes away
+ * has less of an answer than is kept, and what it was told before the run waited for it belongs to an earlier answer.
+ */
+export function beginsAnswer(partial: string, texts: readonly string[]): boolean {
+  const bare = (text: string): string => text.replaceAll(NOTICES, '').replaceAll(/\s+/g, '');
+  const begun = bare(partial);
+  return begun === '' || texts.some((_, from) => bare(texts.slice(from).join('')).startsWith(begun));
+}
+
 /** Whether somebody goes on talking although a call of the assistant's last message has no result: nobody can answer that. */
 export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
   const last = history.at(-1);
@@ -38,12 +88,15 @@ export function canonicalConversation(messages: readonly ConversationMessage[]):
   return JSON.stringify(
     messages.map((message) => {
       const text = message.text.trim();
-      if (message.role === 'user') return ['user', text];
+      if (message.role === 'user') return ['user', text, ...(message.parts ?? []).map(canonicalPart)];
       if (message.role === 'tool') return ['tool', message.callId, text];
       return ['assistant', text, message.calls.map(({ id, name, args }) => [id, name, canonicalArgs(args)])];
     }),
   );
 }
+
+const canonicalPart = (part: UserPart): Json =>
+  part.type === 'text' ? ['text', part.text.trim()] : ['file', part.mediaType, part.url];
 
 function canonicalArgs(args: string): Json {
   const value = parseArgs(args);

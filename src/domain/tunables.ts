@@ -108,3 +108,9 @@ export const ENGINE_VERSION = 1;
 
 /** How long the answer to a request with an `Idempotency-Key` is kept for its repetition. */
 export const IDEMPOTENCY_KEPT_MS = 86_400_000;
+
+/** How long a client of OpenAI's API that waits for a whole answer may be gone before its run is cancelled: it tries again by itself. */
+export const CLIENT_RETURNS_WITHIN_MS = 3_000;
+
+/** A request that says that it is an earlier one once more is told the answer to that one, this long after its end. */
+export const REPEATED_WITHIN_MS = 60_000;

@@ -23,13 +23,13 @@ export function createAuditTrail(db: Db): MiddlewareHandler<HttpEnv> {
 }
 
 /** A message that interrupts cancels a run, which its path does not say. */
-export async function auditInterrupt(
-  tx: Tx,
-  { tenantId, keyId }: Caller,
-  { cancelled }: AcceptedMessage,
-): Promise<void> {
-  if (cancelled === null) return;
-  const target = `/v1/runs/${formatId('run', cancelled.runId)}/cancel`;
+export async function auditInterrupt(tx: Tx, caller: Caller, { cancelled }: AcceptedMessage): Promise<void> {
+  if (cancelled !== null) await auditCancel(tx, caller, cancelled.runId);
+}
+
+/** A client that goes away cancels the run that nobody else could come back to. */
+export async function auditCancel(tx: Tx, { tenantId, keyId }: Caller, runId: string): Promise<void> {
+  const target = `/v1/runs/${formatId('run', runId)}/cancel`;
   await appendAudit(tx, { tenantId, keyId, action: 'run:cancel', target });
 }
 

@@ -130,6 +130,24 @@ async function readAskedCall(
   return row === undefined ? null : { asked: row.asked, ...askedCallSchema.parse(row) };
 }
 
+export type TakenOutput = Readonly<{ runId: string; isSame: boolean }>;
+
+/** Calls of the session to which a client has given outputs already, each with whether it is this one. */
+export async function findTakenOutputs(
+  tx: Tx,
+  { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
+  calls: readonly Readonly<{ messageId: string; index: number; output: string }>[],
+): Promise<readonly TakenOutput[]> {
+  const { rows } = await sql<TakenOutput>`
+    select m.run_id as "runId", p.answer -> 'given' -> 'output' = to_jsonb(g.output) as "isSame"
+    from jsonb_to_recordset(${toJson(calls)}::jsonb) as g ("messageId" uuid, index int, output text)
+    join messages m on m.id = g."messageId" and m.session_id = ${sessionId} and m.tenant_id = ${tenantId}
+    join parts p on p.message_id = m.id and p.idx = g.index
+    where m.run_id is not null and not m.superseded and p.answer -> 'given' ? 'output'
+    order by m.seq desc, p.idx`.execute(tx);
+  return rows;
+}
+
 /** Nothing is open any more: the step goes on. The caller holds both locks. */
 async function resumeRun(tx: Tx, sessionId: string, runId: string): Promise<JobPayload> {
   const { rows } = await sql<{ job: unknown }>`select baton_resume_run(${sessionId}, ${runId}) as job`.execute(tx);

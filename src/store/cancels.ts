@@ -6,7 +6,7 @@ import type { JobPayload } from '../domain/job.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run.ts';
 import { CANCELLED_BEFORE_START } from '../domain/settlement.ts';
 import { closeOpenCompaction } from './compactions.ts';
-import type { Db, Tx } from './database.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
 import { dropWaiting } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
 import { closeOpenCalls } from './open-calls.ts';
@@ -33,9 +33,9 @@ export type CancelOutcome = Readonly<{
  * at once; any other gets the flag and becomes `cancelling`. A run that has ended stays as it is.
  * @throws BatonError `not_found`
  */
-export async function requestCancel(db: Db, tenantId: string, runId: string): Promise<CancelOutcome> {
+export async function requestCancel(db: Db | Tx, tenantId: string, runId: string): Promise<CancelOutcome> {
   const { session_id: sessionId } = await findRun(db, tenantId, runId);
-  return db.transaction().execute(async (tx) => {
+  return inTransaction(db, async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
     if (session.next_run_id === runId) {
       const eventSeq = await cancelPromised(tx, session, runId);

@@ -1,37 +1,125 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { NewMessage } from '../domain/from-model-messages.ts';
+import { type Turn, type TurnState, turnSchema } from '../domain/turn.ts';
 import { newId } from '../runtime/new-id.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
-import { findSession, lockSession, type SessionRow } from './sessions.ts';
+import { keepUserFiles } from './media.ts';
+import { lockSession } from './sessions.ts';
+
+/** A session with what its client has asked last, locked until the transaction ends. */
+export type TakenTurn = TurnState & Readonly<{ sessionId: string; asked: Uint8Array }>;
+
+/** Sessions of one agent. */
+type Owner = Readonly<{ tenantId: string; agentName: string }>;
+
+/** Where many sessions have been asked the same, the newest of them count. */
+const MAX_CANDIDATES = 20;
 
 /**
- * The session whose client knows exactly this of it; null: there is none. It has no such place any more, until it is
- * given the next one: of two requests with the same conversation each goes on with one of its own.
+ * The session that was asked this last, or told this last, and that is accepted. It is locked: of two requests that go on from
+ * the same place the second one finds it changed. Null: there is none.
+ * @param place the hash of the conversation as it was asked, or with the answer that was told
  */
-export async function takeConversation(
+export async function takeTurn(
   tx: Tx,
-  { tenantId, agentName, head }: Readonly<{ tenantId: string; agentName: string; head: Uint8Array }>,
-): Promise<SessionRow | null> {
-  const { rows } = await sql<{ id: string }>`
-    update sessions set conversation_head = null where id = (
-      select id from sessions
-      where tenant_id = ${tenantId} and conversation_head = ${head} and agent_name = ${agentName}
-        and status in ('idle', 'busy')
-      order by updated_at desc limit 1 for no key update skip locked)
-    returning id`.execute(tx);
-  const id = rows[0]?.id;
-  return id === undefined ? null : findSession(tx, tenantId, id);
+  owner: Owner,
+  place: Readonly<{ asked: Uint8Array } | { answered: Uint8Array }>,
+  accepts: (turn: TakenTurn) => boolean | Promise<boolean>,
+): Promise<TakenTurn | null> {
+  const where =
+    'asked' in place ? sql`s.conversation_asked = ${place.asked}` : sql`s.conversation_head = ${place.answered}`;
+  const mine = sql`s.tenant_id = ${owner.tenantId} and s.agent_name = ${owner.agentName} and ${where}`;
+  for (const seen of await readTurns(tx, mine)) {
+    if (!(await accepts(seen))) continue;
+    await lockSession(tx, owner.tenantId, seen.sessionId);
+    // As it is now: whoever had the lock before may have gone on from here.
+    const [turn] = await readTurns(tx, sql`${mine} and s.id = ${seen.sessionId}`);
+    if (turn !== undefined && (await accepts(turn))) return turn;
+  }
+  return null;
 }
 
-/** Remembers what the client of a session knows of it now. */
-export async function placeConversation(db: Db, tenantId: string, id: string, head: Uint8Array): Promise<void> {
+/** What was asked last in a session that the caller has locked; null: nothing, or something else was said since. */
+export async function readTurn(tx: Tx, sessionId: string): Promise<TakenTurn | null> {
+  const [turn] = await readTurns(tx, sql`s.id = ${sessionId}`);
+  return turn ?? null;
+}
+
+type TurnRow = Omit<TakenTurn, 'turn'> & Readonly<{ turn: unknown }>;
+
+async function readTurns(tx: Tx, where: RawBuilder<unknown>): Promise<TakenTurn[]> {
+  const { rows } = await sql<TurnRow>`
+    select s.id as "sessionId", s.conversation_asked as asked, s.conversation_turn as turn, r.status,
+      (extract(epoch from clock_timestamp() - r.finished_at) * 1000)::float8 as "endedMsAgo",
+      s.conversation_head is not null as "isAnswered", s.conversation_reader_id is not null as "hasReader",
+      coalesce(a.kind, 'maintenance') = 'maintenance' as "isIdle"
+    from sessions s
+    left join runs a on a.id = s.active_run_id
+    left join runs r on r.id = (s.conversation_turn ->> 'runId')::uuid
+    where ${where} and s.conversation_turn is not null and s.status <> 'closed'
+    order by s.updated_at desc limit ${MAX_CANDIDATES}`.execute(tx);
+  return rows.map((row) => ({ ...row, turn: turnSchema.parse(row.turn) }));
+}
+
+export type AskedTurn = Readonly<{ asked: Uint8Array; turn: Turn; readerId: string }>;
+
+/** Remembers what was asked, in the transaction that takes it. The caller holds the session's lock. */
+export async function storeTurn(tx: Tx, sessionId: string, { asked, turn, readerId }: AskedTurn): Promise<void> {
+  await tx
+    .updateTable('sessions')
+    .set({
+      conversation_asked: Buffer.from(asked),
+      conversation_turn: toJson(turn),
+      conversation_reader_id: readerId,
+      conversation_head: null,
+    })
+    .where('id', '=', sessionId)
+    .execute();
+}
+
+/** Another request is told the answer now. The caller holds the session's lock. */
+export async function storeReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
+  await tx.updateTable('sessions').set({ conversation_reader_id: readerId }).where('id', '=', sessionId).execute();
+}
+
+/** Remembers what the client was told, unless something else was asked since. */
+export async function placeAnswer(
+  db: Db,
+  { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
+  { asked, answered }: Readonly<{ asked: Uint8Array; answered: Uint8Array }>,
+): Promise<void> {
   await db
     .updateTable('sessions')
-    .set({ conversation_head: Buffer.from(head) })
-    .where('id', '=', id)
+    .set({ conversation_head: Buffer.from(answered), conversation_reader_id: null })
+    .where('id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
+    .where('conversation_asked', '=', Buffer.from(asked))
     .execute();
+}
+
+/** Nobody is told the answer any more, unless another request is. Returns whether that is so. */
+export async function leaveTurn(db: Db, sessionId: string, readerId: string): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('sessions')
+    .set({ conversation_reader_id: null })
+    .where('id', '=', sessionId)
+    .where('conversation_reader_id', '=', readerId)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+/** The texts of a run's steps so far, also of those that were taken again. */
+export async function readToldTexts(
+  db: Db,
+  runId: string,
+): Promise<readonly Readonly<{ text: string; isVoid: boolean }>[]> {
+  const { rows } = await sql<{ text: string; isVoid: boolean }>`
+    select string_agg(p.content ->> 'text', '' order by p.idx) as text, m.superseded as "isVoid"
+    from messages m join parts p on p.message_id = m.id
+    where m.run_id = ${runId} and m.role = 'assistant' and not m.is_summary and p.type = 'text'
+    group by m.id order by m.seq, m.attempt`.execute(db);
+  return rows;
 }
 
 /**
@@ -56,13 +144,22 @@ export async function adaptAgent(
     .execute();
 }
 
-/** Writes an earlier conversation into a session that nobody has used yet. */
+/**
+ * Writes an earlier conversation into a session that nobody has used yet; the bytes of its files become blobs.
+ * @throws BatonError `invalid_request` (a file that is none)
+ */
 export async function importConversation(
   tx: Tx,
   session: Readonly<{ tenantId: string; id: string }>,
   messages: readonly NewMessage[],
 ): Promise<void> {
-  const rows = messages.map(({ role, parts }, index) => ({ id: newId(), seq: index + 1, role, parts }));
+  const owner = { tenantId: session.tenantId, sessionId: session.id };
+  const rows: (NewMessage & Readonly<{ id: string; seq: number }>)[] = [];
+  for (const [index, { role, parts }] of messages.entries()) {
+    const said = parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : []));
+    const kept = role === 'user' ? await keepUserFiles(tx, owner, said) : parts;
+    rows.push({ id: newId(), seq: index + 1, role, parts: [...kept] });
+  }
   await sql`
     with given as (
       select * from jsonb_to_recordset(${toJson(rows)}::jsonb) as g (id uuid, seq bigint, role text, parts jsonb)

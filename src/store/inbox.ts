@@ -152,10 +152,10 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       traceparent: currentTraceparent(),
     })
     .execute();
-  // What a client was told is not all of the conversation any more.
+  // What a client has asked and was told is not all of the conversation any more.
   await tx
     .updateTable('sessions')
-    .set({ inbox_seq: seq, conversation_head: null })
+    .set({ inbox_seq: seq, conversation_asked: null, conversation_turn: null, conversation_head: null })
     .where('id', '=', message.sessionId)
     .execute();
 }

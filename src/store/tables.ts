@@ -21,7 +21,13 @@ type SessionsTable = {
   title: string | null;
   /** What a client of another protocol calls its conversation, unique within the tenant. */
   external_key: string | null;
-  /** The hash of the conversation as its client knows it, where that sends all of it and names no session. */
+  /** The hash of the conversation as its client asked last, where that sends all of it with every request. */
+  conversation_asked: Buffer | null;
+  /** Where the answer to that is found. */
+  conversation_turn: ColumnType<unknown, string | null | undefined, string | null>;
+  /** The request that is being told the answer. */
+  conversation_reader_id: string | null;
+  /** The hash of the conversation with the answer that was told; null: none was. */
   conversation_head: Buffer | null;
   /** The agent without what requests have added to `agent_snapshot`; null: they have added nothing. */
   agent_base: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;

@@ -3,9 +3,43 @@ import { type Agent, agentSchema } from '../../agents/agent.ts';
 import { type ConversationMessage, parseArgs } from '../../domain/conversation.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
+import type { UserPart } from '../../domain/message.ts';
 
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
 const content = z.union([z.string(), z.array(textPart)], { error: 'a text, or parts of type text' });
+
+/** What images at URLs end with: nobody here asks their server what they are. */
+const IMAGE_ENDINGS: Readonly<Record<string, string>> = {
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+};
+const endingOf = (url: string): string => /\.(\w+)$/.exec(URL.parse(url)?.pathname ?? '')?.[1]?.toLowerCase() ?? '';
+const isImageUrl = (url: string): boolean => /^data:/i.test(url) || Object.hasOwn(IMAGE_ENDINGS, endingOf(url));
+
+const imagePart = z.strictObject({
+  type: z.literal('image_url'),
+  image_url: z.strictObject({
+    url: z.string().refine(isImageUrl, 'a data URL, or a URL that ends with .png, .jpg, .gif or .webp'),
+    detail: z.string().nullish(),
+  }),
+});
+const filePart = z.strictObject({
+  type: z.literal('file'),
+  file: z.strictObject({
+    file_data: z.string().regex(/^data:/i, 'a data URL'),
+    filename: z.string().min(1).max(255).optional(),
+  }),
+});
+const userContent = z.union(
+  [z.string(), z.array(z.discriminatedUnion('type', [textPart, imagePart, filePart])).min(1)],
+  {
+    error:
+      'a text, or parts of type text, image_url (a data URL, or one that ends with .png, .jpg, .gif or .webp) and file (file_data)',
+  },
+);
 const name = z.string().optional();
 
 const calls = z.array(
@@ -18,7 +52,7 @@ const calls = z.array(
 
 const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.enum(['system', 'developer']), content, name }),
-  z.strictObject({ role: z.literal('user'), content, name }),
+  z.strictObject({ role: z.literal('user'), content: userContent, name }),
   // Clients send back what they were given, with fields that are of no use here.
   z.looseObject({ role: z.literal('assistant'), content: content.nullish(), tool_calls: calls.nullish() }),
   z.strictObject({ role: z.literal('tool'), content, tool_call_id: z.string() }),
@@ -77,12 +111,34 @@ export type CompletionRequest = z.infer<typeof completionRequestSchema>;
 const textOf = (given: z.infer<typeof content> | null | undefined): string =>
   typeof given === 'string' ? given : (given ?? []).map(({ text }) => text).join('');
 
+/** What a user says, as any message has it. */
+export function partsOf(given: Extract<ConversationMessage, { role: 'user' }>): readonly UserPart[] {
+  return given.parts ?? [{ type: 'text', text: given.text }];
+}
+
+function userMessage(given: z.infer<typeof userContent>): ConversationMessage {
+  if (typeof given === 'string') return { role: 'user', text: given };
+  const texts = given.flatMap((part) => (part.type === 'text' ? [part] : []));
+  const text = textOf(texts);
+  return texts.length === given.length ? { role: 'user', text } : { role: 'user', text, parts: given.map(toUserPart) };
+}
+
+function toUserPart(part: Exclude<z.infer<typeof userContent>, string>[number]): UserPart {
+  if (part.type === 'text') return part;
+  if (part.type === 'image_url') {
+    const { url } = part.image_url;
+    return { type: 'file', url, mediaType: IMAGE_ENDINGS[/^data:/i.test(url) ? '' : endingOf(url)] ?? '' };
+  }
+  const { file_data: url, filename } = part.file;
+  return { type: 'file', url, mediaType: '', ...(filename !== undefined && { filename }) };
+}
+
 /** The conversation without what belongs to the agent. */
 export function conversationOf({ messages }: CompletionRequest): ConversationMessage[] {
   return messages.flatMap((given): ConversationMessage[] => {
     switch (given.role) {
       case 'user':
-        return [{ role: 'user', text: textOf(given.content) }];
+        return [userMessage(given.content)];
       case 'tool':
         return [{ role: 'tool', text: textOf(given.content), callId: given.tool_call_id }];
       case 'assistant':
@@ -151,7 +207,10 @@ function clientTool({ name: toolName, description, parameters: inputSchema }: z.
 export function toModelMessages(conversation: readonly ConversationMessage[]): unknown[] {
   const names = new Map<string, string>();
   return conversation.map((given) => {
-    if (given.role === 'user') return { role: 'user', content: [{ type: 'text', text: given.text }] };
+    if (given.role === 'user') {
+      const content = partsOf(given).map((part) => (part.type === 'text' ? part : { ...part, data: part.url }));
+      return { role: 'user', content };
+    }
     if (given.role === 'tool') {
       const toolName = names.get(given.callId) ?? 'tool';
       const output = { type: 'text', value: given.text };

@@ -1,5 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { agentSchema } from '../../agents/agent.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
+import { CLIENT_RETURNS_WITHIN_MS } from '../../domain/tunables.ts';
 import { followRun } from '../../facades/follow-run.ts';
 import {
   type Completion,
@@ -9,14 +11,16 @@ import {
 import type { RunUpdate } from '../../facades/run-updates.ts';
 import { waitForTurn } from '../../facades/wait-for-turn.ts';
 import { requestCancel } from '../../store/cancels.ts';
-import { placeConversation } from '../../store/conversations.ts';
+import { leaveTurn, placeAnswer, readTurn } from '../../store/conversations.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
 import { findRun } from '../../store/runs.ts';
-import { readAgentSnapshot } from '../../store/sessions.ts';
+import { lockSession, readAgentSnapshot } from '../../store/sessions.ts';
+import { auditCancel } from '../audit-trail.ts';
 import { followDeps } from '../follow-deps.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
-import { headOf, type StartedCompletion } from './start-completion.ts';
+import { hashOf } from './known-conversation.ts';
+import type { StartedCompletion } from './start-completion.ts';
 
 export type PiecesOptions = Readonly<{
   /** Aborted when there is nothing more to tell: `whyEnded` knows the reason. */
@@ -65,22 +69,40 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
   return {
     pieces: tell(),
     async leave() {
-      if (isOver || options.isDurable || !options.isGone()) return;
+      if (isOver || !options.isGone()) return;
       isOver = true;
-      await tellCancelled(deps, await requestCancel(deps.db, started.tenantId, started.runId));
+      await leaveAnswer(deps, started, options);
     },
   };
+}
+
+/** Nobody is told the answer any more. Where nobody could come back for it, its run ends. */
+async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: PiecesOptions): Promise<void> {
+  const { caller, sessionId, runId, readerId } = started;
+  if (!(await leaveTurn(deps.db, sessionId, readerId)) || options.isDurable) return;
+  // Who waits for a whole answer is told nothing before it: the library tries again by itself, and expects this very answer.
+  if (!options.isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
+  if (!options.isGone()) return;
+  const outcome = await deps.db.transaction().execute(async (tx) => {
+    await lockSession(tx, caller.tenantId, sessionId);
+    const turn = await readTurn(tx, sessionId);
+    if (turn === null || turn.hasReader || turn.turn.runId !== runId) return null;
+    const cancelled = await requestCancel(tx, caller.tenantId, runId);
+    if (cancelled.hasEnded || cancelled.notify) await auditCancel(tx, caller, runId);
+    return cancelled;
+  });
+  if (outcome !== null) await tellCancelled(deps, outcome);
 }
 
 async function* piecesOf(
   deps: HttpDeps,
   started: StartedCompletion,
-  { signal, isDurable, isStream }: PiecesOptions,
+  { signal, isStream }: PiecesOptions,
 ): AsyncGenerator<CompletionPiece> {
   const write = createCompletionWriter(isStream && (await showsCompaction(deps, started)), started.continued?.open);
   for await (const update of updatesOf(deps, started, signal)) {
     for (const piece of write(update)) {
-      if ('completion' in piece && !isDurable) await place(deps, started, piece.completion);
+      if ('completion' in piece) await place(deps, started, piece.completion);
       yield piece;
     }
   }
@@ -89,26 +111,22 @@ async function* piecesOf(
 /** The client will send this conversation again, with what it says next. */
 async function place(
   { db }: HttpDeps,
-  { tenantId, sessionId, conversation, owner }: StartedCompletion,
+  { caller: { tenantId }, sessionId, conversation, owner, asked }: StartedCompletion,
   { text, calls, error }: Completion,
 ): Promise<void> {
   if (error !== null) return;
-  await placeConversation(
-    db,
-    tenantId,
-    sessionId,
-    headOf(owner, [...conversation, { role: 'assistant', text, calls }]),
-  );
+  const answered = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
+  await placeAnswer(db, { tenantId, sessionId }, { asked, answered });
 }
 
-async function showsCompaction({ db }: HttpDeps, { tenantId, sessionId }: StartedCompletion): Promise<boolean> {
-  const agent = agentSchema.safeParse(await readAgentSnapshot(db, tenantId, sessionId));
+async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedCompletion): Promise<boolean> {
+  const agent = agentSchema.safeParse(await readAgentSnapshot(db, caller.tenantId, sessionId));
   return agent.data?.context.compaction.notice === 'text';
 }
 
 async function* updatesOf(
   deps: HttpDeps,
-  { tenantId, sessionId, runId, accepted, continued }: StartedCompletion,
+  { caller: { tenantId }, sessionId, runId, accepted, continued }: StartedCompletion,
   signal: AbortSignal,
 ): AsyncGenerator<RunUpdate> {
   let ref = { tenantId, sessionId, runId };

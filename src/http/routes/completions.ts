@@ -10,6 +10,7 @@ import { toSafeError } from '../../runtime/log.ts';
 import { isStoreAway } from '../../store/store-away.ts';
 import { noQuery, textField } from '../fields.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from '../http-deps.ts';
+import { idempotencyHeader } from '../idempotency.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailure } from '../openai/completion-bodies.ts';
 import { type CompletionPieces, completionPieces, type PiecesOptions } from '../openai/completion-pieces.ts';
 import { startCompletion } from '../openai/start-completion.ts';
@@ -37,7 +38,14 @@ const complete = createRoute({
     '`model` is the name of an agent. Errors are problems that have OpenAI’s `error` in them. With `x-session-id` the session is the one of that name, without it the one of this conversation.',
   request: {
     query: noQuery,
-    headers: z.object({ 'x-session-id': textField(256).min(1).optional() }),
+    headers: idempotencyHeader.extend({
+      'x-session-id': textField(256).min(1).optional(),
+      'x-stainless-retry-count': z
+        .string()
+        .max(16)
+        .optional()
+        .openapi({ description: 'Above 0 where the openai library tries a request again.' }),
+    }),
     body: {
       required: true,
       content: { 'application/json': { schema: z.strictObject(completionRequestSchema.shape).openapi('Completion') } },
@@ -87,15 +95,16 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(complete, async (c) => {
     const body = c.req.valid('json');
     knownAgent(deps, body.model);
-    const sessionName = c.req.valid('header')['x-session-id'];
+    const given = c.req.valid('header');
+    const sessionName = given['x-session-id'];
+    const repetition = { key: given['idempotency-key'] ?? null, isRetry: isRetry(given['x-stainless-retry-count']) };
     const signal = untilGone(c);
-    const started = await startCompletion(deps, c.get('caller'), { body, sessionName, signal });
+    const started = await startCompletion(deps, c.get('caller'), { body, sessionName, repetition, signal });
     const isStream = body.stream === true;
     const toError = (error: unknown) => failed(c, deps, error);
     const isDurable = sessionName !== undefined;
     const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
-    const options = { signal, isDurable, isStream, ...ends };
-    const told = completionPieces(deps, started, options);
+    const told = completionPieces(deps, started, { signal, isDurable, isStream, ...ends });
     const head = headOfAnswer(started, body.model, Date.now());
     const headers = { 'x-session-id': formatId('session', started.sessionId), 'x-should-retry': 'false' };
     if (isStream) {
@@ -111,6 +120,9 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     });
   });
 }
+
+/** OpenAI's libraries count their own attempts at a request. */
+const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
 
 /** @throws ProblemError `not_found`, as OpenAI does where there is no such model */
 function knownAgent({ agents }: HttpDeps, name: string): void {

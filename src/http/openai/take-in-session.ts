@@ -1,0 +1,140 @@
+import type { ConversationMessage } from '../../domain/conversation.ts';
+import { fromModelMessages } from '../../domain/from-model-messages.ts';
+import type { Turn } from '../../domain/turn.ts';
+import { NO_USAGE } from '../../domain/usage.ts';
+import { inChatSession, newChatSession } from '../../facades/chat-session.ts';
+import { toModelMessages } from '../../facades/openai/completion-request.ts';
+import { importConversation, readTurn, storeReader, storeTurn, type TakenTurn } from '../../store/conversations.ts';
+import type { Tx } from '../../store/database.ts';
+import { acceptMessage } from '../../store/inbox.ts';
+import { readRequiredActions } from '../../store/open-calls.ts';
+import { resumeSession } from '../../store/resume.ts';
+import { findRun } from '../../store/runs.ts';
+import { insertSession, lockSession, type SessionRow } from '../../store/sessions.ts';
+import { readQuestion } from '../answer-calls.ts';
+import { auditInterrupt } from '../audit-trail.ts';
+import { ProblemError } from '../problem.ts';
+import { type AskedCompletion, adapt, contentOf, type NotYetTaken, type TakenCompletion } from './asked-completion.ts';
+import { judgeRepeated, type KnownConversation, takeContinued, takeRepeated } from './known-conversation.ts';
+
+/**
+ * Takes a message in the session of that name, or in the one whose client knows exactly what comes before it, or in a new
+ * one. @param canWait whether to say so where the answer depends on a run that is about to end
+ */
+export async function takeInSession(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
+  return asked.sessionName === undefined ? takeUnnamed(asked, canWait) : takeNamed(asked, asked.sessionName, canWait);
+}
+
+async function takeUnnamed(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
+  const { deps, caller, body, signal, repetition } = asked;
+  const owner = { tenantId: caller.tenantId, agentName: body.model, owner: asked.owner };
+  // Before the transaction, which must not wait for a server; a conversation that goes on has no need of it.
+  const fresh = newChatSession(deps, caller.tenantId, { agentName: body.model, signal });
+  await Promise.allSettled([fresh]);
+  return deps.db.transaction().execute(async (tx) => {
+    const known =
+      (await takeRepeated(tx, owner, asked.asked, repetition, canWait)) ??
+      (await takeContinued(tx, owner, asked.split, canWait));
+    if (known !== null) return goOn(tx, asked, known);
+    return begin(tx, asked, await insertSession(tx, await fresh));
+  });
+}
+
+function takeNamed(asked: AskedCompletion, name: string, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
+  const { deps, caller, body, signal, repetition, split } = asked;
+  const { tenantId } = caller;
+  const chosen = { agentName: body.model, signal };
+  return inChatSession(deps, { tenantId, scope: 'openai', name }, chosen, async (tx, session, isNew) => {
+    if (isNew) return begin(tx, asked, session);
+    const locked = await lockSession(tx, tenantId, session.id);
+    const known = judgeRepeated(await readTurn(tx, session.id), asked.asked, repetition, canWait);
+    if (known !== null) return goOn(tx, asked, known);
+    await refuseWhileAsked(tx, tenantId, locked);
+    return say(tx, asked, session.id, split.news, 'followup');
+  });
+}
+
+/** A message behind a run that waits for the client itself would wait for ever. @throws ProblemError `conflict` */
+async function refuseWhileAsked(tx: Tx, tenantId: string, session: Pick<SessionRow, 'id' | 'active_run_id'>) {
+  const question = await readQuestion(tx, tenantId, session);
+  const open = (question?.actions ?? []).flatMap(({ id, kind }) => (kind === 'output' ? [id] : []));
+  if (open.length === 0) return;
+  throw new ProblemError('conflict', `The run waits for the results of these calls first: ${open.join(', ')}`);
+}
+
+/** Goes on in a session that is known and locked. */
+export async function goOn(
+  tx: Tx,
+  asked: AskedCompletion,
+  known: KnownConversation,
+): Promise<TakenCompletion | NotYetTaken> {
+  switch (known.kind) {
+    case 'wait':
+      return { waitsFor: known.runId };
+    case 'continue':
+      return say(tx, asked, known.turn.sessionId, known.said, 'interrupt');
+    case 'resume':
+      return resume(tx, asked, known.turn.sessionId);
+    case 'join':
+      return join(tx, asked, known.turn);
+  }
+}
+
+/** A new session, with what was said elsewhere. */
+async function begin(tx: Tx, asked: AskedCompletion, session: SessionRow): Promise<TakenCompletion> {
+  const { news, history } = asked.split;
+  const earlier = [...history, ...news.filter(({ role }) => role === 'tool')];
+  const { messages } = fromModelMessages(toModelMessages(earlier));
+  const { tenantId } = asked.caller;
+  if (messages.length > 0) await importConversation(tx, { tenantId, id: session.id }, messages);
+  return say(tx, asked, session.id, news, 'followup');
+}
+
+/** @param delivery `interrupt` where whatever is at work works for nobody */
+async function say(
+  tx: Tx,
+  asked: AskedCompletion,
+  sessionId: string,
+  said: readonly ConversationMessage[],
+  delivery: 'followup' | 'interrupt',
+): Promise<TakenCompletion> {
+  const { deps, caller } = asked;
+  const ids = { tenantId: caller.tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
+  await adapt(tx, asked, sessionId);
+  const message = { ...ids, content: contentOf(said) ?? [], delivery, quota: deps.quota };
+  const accepted = await acceptMessage(tx, message);
+  await auditInterrupt(tx, caller, accepted);
+  const { runId, messageId } = accepted;
+  await remember(tx, asked, sessionId, { runId, messageId, afterSeq: null, usedBefore: NO_USAGE });
+  return { sessionId, runId, accepted, continued: null, usedBefore: NO_USAGE };
+}
+
+async function resume(tx: Tx, asked: AskedCompletion, sessionId: string): Promise<TakenCompletion> {
+  const { deps, caller } = asked;
+  await adapt(tx, asked, sessionId);
+  const ids = { tenantId: caller.tenantId, sessionId, runId: deps.newId() };
+  const resumed = await resumeSession(tx, { ...ids, limits: {}, quota: deps.quota });
+  const { runId } = resumed;
+  await remember(tx, asked, sessionId, { runId, messageId: null, afterSeq: null, usedBefore: NO_USAGE });
+  return { sessionId, runId, accepted: null, continued: null, usedBefore: NO_USAGE, resumed };
+}
+
+/** The answer that is being told already, or was. */
+async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTurn): Promise<TakenCompletion> {
+  const { tenantId } = asked.caller;
+  const { runId, messageId, afterSeq, usedBefore } = turn;
+  await storeReader(tx, sessionId, asked.readerId);
+  if (messageId !== null) {
+    const again = await acceptMessage(tx, { tenantId, sessionId, messageId, runId, content: [] });
+    return { sessionId, runId: again.runId, accepted: again, continued: null, usedBefore };
+  }
+  const open = (await readRequiredActions(tx, [await findRun(tx, tenantId, runId)])).get(runId) ?? [];
+  const continued = afterSeq === null ? null : { afterSeq, open };
+  return { sessionId, runId, accepted: null, continued, usedBefore };
+}
+
+/** From now on the conversation is known by what is asked, and the answer is told to this request. */
+export function remember(tx: Tx, asked: AskedCompletion, sessionId: string, turn: Omit<Turn, 'key'>): Promise<void> {
+  const { repetition, readerId } = asked;
+  return storeTurn(tx, sessionId, { asked: asked.asked, readerId, turn: { ...turn, key: repetition.key } });
+}
