@@ -552,7 +552,8 @@ AS $function$
         'outcome', 'claimed',
         'epoch', v_run.epoch,
         'cancelRequested', v_run.cancel_requested_at is not null,
-        'leftoverMessageId', case when v_leftover is distinct from p_message then v_leftover end,
+        -- The message of this very claim, whose reply was lost, is left over as well where nothing is begun any more.
+        'leftoverMessageId', case when v_leftover is distinct from p_message or v_view is null then v_leftover end,
         'view', v_view,
         'messageSeq', (select seq from messages where id = p_message),
         'eventSeq', (select event_seq from sessions where id = v_session.id),

@@ -96,6 +96,27 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed', cost_usd: 6 });
   });
 
+  it('leaves no answer open whose beginning was committed, its reply lost, and that was cancelled before the next try', async () => {
+    await using service = await startTestService({ backend });
+    const { deps } = service;
+    const session = await service.createSession();
+    const { job, runId } = await acceptWithoutJob(service, session);
+    const ids = { messageId: deps.newId(), claimId: deps.newId() };
+    const claimed = await claimRun(deps.db, { job, ...ids, workerId: deps.workerId, leaseDurationMs: 60_000 });
+    expect(claimed.outcome).toBe('claimed');
+    await requestCancel(deps.db, 'default', runId);
+    await using claims = await createClaimKeeper(deps);
+    const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
+    const again = [ids.messageId, ids.claimId];
+    const newId = () => again.shift() ?? deps.newId();
+    const stepDeps = { ...deps, newId, claims, modelTimeouts, random: Math.random };
+    await runStep(stepDeps, job, new AbortController().signal);
+    expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
+    const messages = await listMessages(deps.db, 'default', session, 0, 10);
+    const open = messages.filter(({ role, finishReason }) => role === 'assistant' && finishReason === null);
+    expect(open).toEqual([]);
+  });
+
   it('lets a worker that lost its run write nothing more', async () => {
     await using service = await startTestService({ backend });
     const { db } = service.deps;
