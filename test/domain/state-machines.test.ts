@@ -171,3 +171,12 @@ describe('the checks in the database', () => {
     );
   });
 });
+
+describe('the picture of a run in ARCHITECTURE.md', () => {
+  it('has every transition, and no other', () => {
+    const text = readFileSync(new URL('../../ARCHITECTURE.md', import.meta.url), 'utf8');
+    const drawn = [...text.matchAll(/^ {2}(\w+) --> (\w+)/gm)].map(([, from, to]) => `${from} ${to}`);
+    const allowed = RUN_STATUSES.flatMap((from) => RUN_TRANSITIONS[from].map((to) => `${from} ${to}`));
+    expect(drawn.sort()).toEqual(allowed.sort());
+  });
+});
