@@ -4,7 +4,7 @@ type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>;
 type CallOptions = Parameters<Model['doStream']>[0];
 type StreamPart = Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never;
 
-const DELTAS_PER_STEP = 20;
+export const DELTAS_PER_STEP = 20;
 const DELTA = 'and so it goes on, ';
 
 /** What the tool of the chain gives back: 200 characters. */

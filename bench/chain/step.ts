@@ -1,0 +1,39 @@
+import { dynamicTool, isStepCount, jsonSchema, type ModelMessage, streamText } from 'ai';
+import { askForSteps, createChainModel, DELTAS_PER_STEP, TOOL_RESULT } from './model.ts';
+import { TOOL_DESCRIPTION, TOOL_SCHEMA } from './tool.ts';
+
+const model = createChainModel();
+
+/** The message that a session of so many steps begins with. */
+export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', content: askForSteps(steps) });
+
+/**
+ * One step as an AI SDK program makes it: a model call that streams, the tool call it asks for, nothing persisted. It is
+ * the work inside every step of whatever the product is compared with.
+ * @param history what the model is shown: the first message and what the steps before added
+ * @returns what the step adds: the assistant's text and call, and the tool's result
+ * @throws Error if the step was not the one that everybody has to do
+ */
+export async function runModelStep(history: readonly ModelMessage[]): Promise<ModelMessage[]> {
+  const result = streamText({
+    model,
+    messages: [...history],
+    tools: {
+      look: dynamicTool({
+        description: TOOL_DESCRIPTION,
+        inputSchema: jsonSchema(TOOL_SCHEMA),
+        execute: async () => TOOL_RESULT,
+      }),
+    },
+    stopWhen: isStepCount(1),
+    maxRetries: 0,
+    onError: () => undefined,
+  });
+  let deltas = 0;
+  for await (const part of result.stream) {
+    if (part.type === 'text-delta') deltas++;
+    if (part.type === 'error') throw part.error;
+  }
+  if (deltas !== DELTAS_PER_STEP) throw new Error(`a step had ${deltas} deltas`);
+  return result.responseMessages;
+}

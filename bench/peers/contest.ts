@@ -1,0 +1,77 @@
+import { randomBytes } from 'node:crypto';
+import { parseArgs } from 'node:util';
+import pg from 'pg';
+
+const DEFAULT_URL = 'postgres://postgres@127.0.0.1:5432/postgres';
+
+/** What a peer is given before it starts; what is deferred runs backwards at its end. */
+export type Setting = Readonly<{ databaseUrl: string; concurrency: number; stack: AsyncDisposableStack }>;
+
+export type Peer = Readonly<{
+  /** Runs these sessions side by side, so many steps each; resolves when the last of them has ended and is durable. */
+  run: (sessions: readonly string[], steps: number) => Promise<void>;
+  /** How many steps of the sessions with this prefix are stored, asked of whatever stores them. */
+  countStored: (prefix: string) => Promise<number>;
+  /** `on`: what is stored is on the disk when it counts as stored. */
+  syncCommit: string;
+}>;
+
+/**
+ * The whole life of a peer's process: a database of its own, one chain to get warm, one against the clock, and a line of
+ * JSON on stdout. Steps that are not found in its store afterwards are an error: nobody is fast by keeping nothing.
+ */
+export async function contest(name: string, start: (setting: Setting) => Promise<Peer>): Promise<void> {
+  const { values } = parseArgs({ options: { sessions: { type: 'string' }, steps: { type: 'string' } } });
+  const sessions = Number(values.sessions ?? 50);
+  const steps = Number(values.steps ?? 40);
+  globalThis.AI_SDK_LOG_WARNINGS = false;
+  await using stack = new AsyncDisposableStack();
+  const databaseUrl = await createDatabase(stack);
+  const peer = await start({ databaseUrl, concurrency: sessions, stack });
+  const idsOf = (round: string): string[] => Array.from({ length: sessions }, (_, at) => `${round}-${at}`);
+  await peer.run(idsOf('warm'), steps);
+  const startedAt = performance.now();
+  await peer.run(idsOf('timed'), steps);
+  const tookMs = performance.now() - startedAt;
+  const stored = await peer.countStored('timed-');
+  if (stored !== sessions * steps) throw new Error(`${name} has stored ${stored} of ${sessions * steps} steps`);
+  const stepsPerSecond = (stored * 1_000) / tookMs;
+  console.log(JSON.stringify({ peer: name, stepsPerSecond, sessions, steps, syncCommit: peer.syncCommit }));
+}
+
+/** What Postgres says of its own durability: `on` or `off`. */
+export async function readSyncCommit(pool: pg.Pool): Promise<string> {
+  const { rows } = await pool.query<{ sync: string; fsync: string }>(
+    "select current_setting('synchronous_commit') as sync, current_setting('fsync') as fsync",
+  );
+  return rows[0]?.fsync === 'on' ? rows[0].sync : 'off';
+}
+
+/** A pool that ends with the peer. Errors of idle connections come when the database goes: nobody waits for them. */
+export function openPool(stack: AsyncDisposableStack, connectionString: string, max: number): pg.Pool {
+  const pool = new pg.Pool({ connectionString, max });
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  stack.defer(() => pool.end());
+  return pool;
+}
+
+async function createDatabase(stack: AsyncDisposableStack): Promise<string> {
+  const adminUrl = process.env['DATABASE_URL'] ?? DEFAULT_URL;
+  const name = `baton_peer_${randomBytes(6).toString('hex')}`;
+  await runAsAdmin(adminUrl, `create database ${name}`);
+  stack.defer(() => runAsAdmin(adminUrl, `drop database ${name} with (force)`));
+  const url = new URL(adminUrl);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+async function runAsAdmin(adminUrl: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: adminUrl });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
