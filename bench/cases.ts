@@ -1,11 +1,13 @@
 import type { Case } from './bench.ts';
 import { benchDurable } from './chain/durable.ts';
 import { benchContext } from './context.ts';
+import { benchPeers } from './peers.ts';
 import { benchSessionLength } from './session-length.ts';
 
 /** The cases by name. Each gives a row for everything that it measures. */
 export const CASES: Readonly<Record<string, Case>> = {
   durable: benchDurable,
+  peers: benchPeers,
   context: benchContext,
   'session-length': benchSessionLength,
 };

@@ -13,8 +13,10 @@ const services = {
 
 /** Takes minutes whatever its size: it has tests of its own parts. */
 const LONG = ['context', 'session-length'];
+/** Needs packages that nobody else needs. */
+const INSTALLED_APART = ['peers'];
 
-const cases = Object.entries(CASES).filter(([name]) => !LONG.includes(name));
+const cases = Object.entries(CASES).filter(([name]) => ![...LONG, ...INSTALLED_APART].includes(name));
 
 describe.each(cases)('the case %s', (_name: string, measure: Case) => {
   it('measures what it says, in rows', { timeout: 180_000 }, async () => {
