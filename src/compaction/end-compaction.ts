@@ -55,6 +55,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     next,
     nextRunId: deps.newId(),
   };
+  scope.held.lettingGo();
   const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
   if (!(await passOn(deps, scope, finished, next))) return;
   const outcome = compaction?.state ?? outcomeWithoutRound(ending);

@@ -28,6 +28,8 @@ export type HeldClaim = Disposable &
     signal: AbortSignal;
     /** The claim was granted: from now on heartbeats renew it. */
     granted: () => void;
+    /** A write is under way that gives the claim back: a heartbeat that misses it from now on has found nothing. */
+    lettingGo: () => void;
     /** The first reason wins. */
     stop: (kind: StopKind) => void;
     stopped: () => StopKind | null;
@@ -55,6 +57,7 @@ type Entry = {
   claimId: string;
   controller: AbortController;
   granted: boolean;
+  isLettingGo: boolean;
   stopped: StopKind | null;
   heldUntilMs: number;
   renewal: PromiseWithResolvers<void>;
@@ -87,6 +90,7 @@ export async function createClaimKeeper(
         claimId,
         controller: new AbortController(),
         granted: false,
+        isLettingGo: false,
         stopped: null,
         heldUntilMs: performance.now() + leaseDurationMs,
         renewal: Promise.withResolvers(),
@@ -98,6 +102,9 @@ export async function createClaimKeeper(
         signal: entry.controller.signal,
         granted: () => {
           entry.granted = true;
+        },
+        lettingGo: () => {
+          entry.isLettingGo = true;
         },
         stop: (kind) => stop(entry, kind),
         stopped: () => entry.stopped,
@@ -146,8 +153,8 @@ async function beat(
     for (const entry of sent) {
       const answer = byClaim.get(entry.claimId);
       if (answer === undefined) {
-        // A step that finished meanwhile has let go of its claim: what is missing and still in hand was taken over.
-        if (!entries.has(entry)) continue;
+        // Who finishes lets go of the claim; what is missing and still in hand was taken over.
+        if (entry.isLettingGo || !entries.has(entry)) continue;
         if (entry.stopped === null) options.log('warn', { event: 'claim_lost', runId: entry.runId });
         stop(entry, 'lost');
         continue;

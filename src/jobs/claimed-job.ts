@@ -111,6 +111,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   const record = toErrorRecord(error);
   failActiveSpan(record.code);
   deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
+  scope.held.lettingGo();
   const seq = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, scope.sessionId, record));
   if (seq === null) return;
   scope.ended.failure = record.code;
@@ -127,6 +128,7 @@ async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknow
 }
 
 async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
+  scope.held.lettingGo();
   const job = await handBackRun(deps.db, scope.fence);
   if (job === null) return;
   deps.log('info', { event: 'step_handed_back', ...logFields(scope) });

@@ -64,6 +64,7 @@ async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): P
     next,
     nextRunId: deps.newId(),
   };
+  scope.held.lettingGo();
   const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
   if (!(await passOn(deps, scope, finished, next))) return;
   const measured = { prunedCount: plan.marks.length, savedTokens: plan.savedTokens, durationMs: durationMs(scope) };

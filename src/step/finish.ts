@@ -60,6 +60,7 @@ export async function endStep(
     next,
     nextRunId: deps.newId(),
   };
+  scope.held.lettingGo();
   const finished = await whileAway(scope.held, () => finishStep(deps.db, scope.fence, finish));
   if (!(await passOn(deps, scope, finished, next)) || finished === null) return 'fenced';
   const { branch } = finished;

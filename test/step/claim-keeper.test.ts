@@ -146,19 +146,22 @@ describe('the claim keeper', () => {
     expect(opened.logged[0]).toMatchObject({ event: 'heartbeat_failed', claims: 1 });
   });
 
-  it('takes a claim for lost only after it was granted, and only while it is in hand', async () => {
+  it('takes a claim for lost only after it was granted, and only until it lets go of it', async () => {
     await using database = await createTestDatabase();
     await using opened = await openKeeper(database.connectionString, database.connectionString, 60_000);
     using asked = opened.keeper.hold(newId(), newId());
     using taken = opened.keeper.hold(newId(), newId());
     const letGo = opened.keeper.hold(newId(), newId());
+    using ending = opened.keeper.hold(newId(), newId());
     letGo.granted();
     letGo[Symbol.dispose]();
+    ending.granted();
+    ending.lettingGo();
     taken.granted();
     expect(await abortOf(taken.signal)).toMatchObject({ reason: { kind: 'lost' } });
     expect(taken.mayAct()).toBe(false);
-    expect([asked.stopped(), letGo.stopped()]).toEqual([null, null]);
-    expect(opened.keeper.count()).toBe(2);
+    expect([asked, letGo, ending].map((held) => held.stopped())).toEqual([null, null, null]);
+    expect(opened.keeper.count()).toBe(3);
   });
 
   it('passes a cancel on to the run it is meant for, also before the claim is granted', async () => {
