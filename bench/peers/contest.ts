@@ -21,6 +21,12 @@ export type Peer = Readonly<{
  * JSON on stdout. Steps that are not found in its store afterwards are an error: nobody is fast by keeping nothing.
  */
 export async function contest(name: string, start: (setting: Setting) => Promise<Peer>): Promise<void> {
+  await compete(name, start);
+  // Not everybody can be closed: the endpoint of Restate's SDK cannot.
+  process.exit(0);
+}
+
+async function compete(name: string, start: (setting: Setting) => Promise<Peer>): Promise<void> {
   const { values } = parseArgs({ options: { sessions: { type: 'string' }, steps: { type: 'string' } } });
   const sessions = Number(values.sessions ?? 50);
   const steps = Number(values.steps ?? 40);

@@ -30,8 +30,6 @@ await contest('restate', async ({ stack }) => {
   const server = stack.use(await startRestateServer());
   await server.register(`http://127.0.0.1:${port}`);
   const ingress = clients.connect({ url: server.ingressUrl });
-  // The SDK has no way to close its endpoint.
-  stack.defer(() => void setTimeout(() => process.exit(0), 100));
   return {
     syncCommit: server.syncCommit,
     async run(sessions, steps) {
