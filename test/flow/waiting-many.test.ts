@@ -1,6 +1,8 @@
 import fc from 'fast-check';
-import { sql } from 'kysely';
+import { type KyselyPlugin, sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { LEASE_DURATION_MS } from '../../src/domain/tunables.ts';
+import { startReconciler } from '../../src/recovery/reconciler.ts';
 import { findExpiredWaits } from '../../src/store/call-answers.ts';
 import type { Db } from '../../src/store/database.ts';
 import { findExpiredLeases, findUnclaimed } from '../../src/store/lost-work.ts';
@@ -10,7 +12,40 @@ import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { answer, call, createWaitingTools, keyOf, send, untilWaiting, violations } from './waiting-scenario.ts';
 
-const MANY = 200;
+/** So many come to wait by being worked on; the others are copies of their rows, which is all that a wait is. */
+const WORKED_ON = 200;
+const MANY = 1_000;
+
+/** Copies what waits until there are `MANY`. */
+async function copyWaits(db: Db): Promise<void> {
+  const ids = (...columns: string[]) =>
+    sql.join(columns.map((name) => sql`${sql.lit(name)}::text, md5(t.${sql.ref(name)}::text || copy)::uuid`));
+  await db.transaction().execute(async (tx) => {
+    await sql`set constraints all deferred`.execute(tx);
+    for (const [table, columns] of [
+      ['sessions', ['id', 'active_run_id']],
+      ['runs', ['id', 'session_id']],
+      ['messages', ['id', 'session_id', 'run_id']],
+      ['parts', ['message_id', 'session_id']],
+    ] as const) {
+      await sql`
+        insert into ${sql.table(table)}
+        select (jsonb_populate_record(t, jsonb_build_object(${ids(...columns)}))).*
+        from ${sql.table(table)} t, generate_series(2, ${sql.lit(MANY / WORKED_ON)}) copy`.execute(tx);
+    }
+  });
+}
+
+/** The statements that some work sends to Postgres. */
+function countStatements(db: Db): Readonly<{ db: Db; count: () => number }> {
+  let statements = 0;
+  const transformQuery: KyselyPlugin['transformQuery'] = ({ node }) => {
+    statements++;
+    return node;
+  };
+  const counted = db.withPlugin({ transformQuery, transformResult: async ({ result }) => result });
+  return { db: counted, count: () => statements };
+}
 
 describe.each(availableBackends())('many runs that wait on %s', (backend) => {
   it(`cost nothing: ${MANY} of them have no claim, no lease and no job, and no sweep looks at them`, async () => {
@@ -19,10 +54,10 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     const { db, jobs, databaseUrl } = service.deps;
     service.simulator.script('test', () => ({ toolCalls: [call('deploy')] }));
     const runIds: string[] = [];
-    for (let n = 0; n < MANY; n++) runIds.push((await send(service, await service.createSession(), 'Go')).runId);
+    for (let n = 0; n < WORKED_ON; n++) runIds.push((await send(service, await service.createSession(), 'Go')).runId);
     const worker = await service.startWorker();
     const waiting = () => db.selectFrom('runs').selectAll().where('status', '=', 'requires_action').execute();
-    await eventually(async () => (await waiting()).length === MANY, 'all of them wait');
+    await eventually(async () => (await waiting()).length === WORKED_ON, 'all of them wait');
     const runs = await waiting();
     const held = runs.filter((run) => run.claim_id ?? run.lease_owner ?? run.lease_expires_at ?? run.pending_kind);
     expect(held).toEqual([]);
@@ -37,6 +72,20 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     }
     // Its own sweeps would be counted.
     await worker[Symbol.asyncDispose]();
+    const sweepOnce = async (): Promise<number> => {
+      const { db: counted, count } = countStatements(db);
+      const leaseDurationMs = LEASE_DURATION_MS;
+      await using reconciler = startReconciler({ ...service.deps, db: counted, leaseDurationMs }, 3_600_000);
+      await reconciler.sweep();
+      return count();
+    };
+    const statements = await sweepOnce();
+    await copyWaits(db);
+    expect(await waiting()).toHaveLength(MANY);
+    expect([statements > 0, await sweepOnce()]).toEqual([true, statements]);
+    const { waiting: due, active, delayed } = (await jobs.counts()).step;
+    expect({ due, active, delayed }).toEqual({ due: 0, active: 0, delayed: 0 });
+    expect((await waiting()).filter((run) => run.claim_id ?? run.pending_kind)).toEqual([]);
     await using watched = openWatchedDatabase(databaseUrl);
     // So small a table would be read from end to end; test/store/plans.test.ts sees to it that a large one is not.
     await sql`set enable_seqscan = off`.execute(watched.db);
