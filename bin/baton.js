@@ -5,8 +5,10 @@ import { constants } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// The sources are TypeScript, which Node runs from version 24 on. npm brings one along: an older Node starts that.
-const MAIN = new URL('../src/cli/baton.ts', import.meta.url);
+// The sources are TypeScript, which Node runs from version 24 on, but not below node_modules: an installed package has its
+// JavaScript. npm brings a Node along: an older one starts that.
+const IS_INSTALLED = /[\\/]node_modules[\\/]/.test(fileURLToPath(import.meta.url));
+const MAIN = new URL(IS_INSTALLED ? '../dist/src/cli/baton.js' : '../src/cli/baton.ts', import.meta.url);
 const NEEDED_MAJOR = 24;
 
 if (Number.parseInt(process.versions.node, 10) >= NEEDED_MAJOR) await import(MAIN.href);

@@ -1,3 +1,4 @@
+import { registerHooks } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
@@ -35,11 +36,27 @@ const toolSchema = z.looseObject({
   maxOutputChars: z.number().int().positive().optional(),
 });
 
+/** What modules of tools import, wherever they are: the very code that loads them. */
+const TOOLS_MODULE = 'baton/tools';
+const TOOLS_URL = new URL(`define-tool${path.extname(import.meta.url)}`, import.meta.url).href;
+
+let knowsTools = false;
+
+function makeToolsKnown(): void {
+  if (knowsTools) return;
+  knowsTools = true;
+  registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === TOOLS_MODULE ? { url: TOOLS_URL, shortCircuit: true } : next(specifier, context),
+  });
+}
+
 /**
  * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart.
  * @param folder that relative paths count from
  */
 export function createModuleLoader(folder: string, workspaceDir: string): LoadToolModule {
+  makeToolsKnown();
   return async (module, agent, key) => {
     const file = path.resolve(folder, module);
     const context: ToolModuleContext = { agent, workspaceDir: path.resolve(workspaceDir) };

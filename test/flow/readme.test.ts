@@ -74,7 +74,7 @@ it('works when the command line and the client of the README are pasted', () =>
     expect(await run(commands)).toMatch(/✓ completed after \d+ steps[\s\S]*ses_[0-9a-f]{32} {2}idle/);
     const program = /```ts\n(import \{ createClient[\s\S]*?)```/.exec(readme)?.[1] ?? '';
     const script = program.replace('http://127.0.0.1:4400', 'http://localhost:4400');
-    const shown = await run(`node --input-type=module-typescript <<'EOF'\n${script}EOF\n`);
+    const shown = await run(`node --conditions=baton-source --input-type=module-typescript <<'EOF'\n${script}EOF\n`);
     expect(shown).toMatch(/errors[\s\S]*false completed\n$/);
   }));
 
