@@ -94,11 +94,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   // The summary first, then the messages from the cut on. Each part comes with its state and its marks beside it: merging
-  // them here would take twice the time of a large view. The output of a pruned call is not read at all.
+  // them here would take twice the time of a large view. The output of a pruned call is not read at all. In plpgsql, as
+  // whatever is called for every step: the plan of a function in SQL that cannot be inlined is made anew by every caller.
   await sql`
     create function baton_view(p_session uuid) returns json
-    language sql stable as $$
-      select coalesce(json_agg(json_build_object(
+    language plpgsql stable as $$
+    begin
+      return (select coalesce(json_agg(json_build_object(
         'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
       from sessions s
       join messages m on m.session_id = s.id and m.seq >= s.view_start_seq
@@ -116,8 +118,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           end) order by parts.idx), '[]') as parts
         from parts where parts.message_id = m.id
       ) p
-      where s.id = p_session
-    $$`.execute(db);
+      where s.id = p_session);
+    end $$`.execute(db);
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {

@@ -59,12 +59,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // A run that has used up what it may use takes up nothing more: what waits gets a run of its own. One that has taken up
   // nothing yet does so first, or the message that started it would start it again and again.
   await sql`
-    create function baton_is_used_up(p_run runs) returns boolean language sql stable as $$
-      select p_run.request_upto_seq > 0 and (
+    create function baton_is_used_up(p_run runs) returns boolean language plpgsql stable as $$
+    begin
+      return p_run.request_upto_seq > 0 and (
         coalesce(p_run.deadline_at <= clock_timestamp(), false)
         or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
-        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false))
-    $$`.execute(db);
+        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false));
+    end $$`.execute(db);
 
   // Drains the inbox, opens the assistant's message and returns the view. The caller holds both locks.
   await sql`
@@ -164,6 +165,21 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_jobs;
     end $$`.execute(db);
 
+  // What is known of the endpoints that serve a model, for whoever is about to ask it: limits, and pauses that are on.
+  await sql`
+    create function baton_model_memory(p_model text) returns json language plpgsql stable as $$
+    declare
+      v_provider text := split_part(p_model, '/', 1);
+    begin
+      return json_build_object('model', p_model,
+        'limits', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'contextWindow', context_tokens,
+            'inputLimit', input_tokens, 'prior', estimator_prior)) from model_limits
+          where provider = v_provider and model = substr(p_model, length(v_provider) + 2)), '[]'),
+        'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint,
+            'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from provider_pauses
+          where provider = v_provider and until_at > clock_timestamp()), '[]'));
+    end $$`.execute(db);
+
   await sql`
     create function baton_claim_run(
       p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer,
@@ -234,6 +250,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'view', v_view,
         'messageSeq', (select seq from messages where id = p_message),
         'eventSeq', (select event_seq from sessions where id = v_session.id),
+        'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
           'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
@@ -269,6 +286,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const name of [
     'baton_restart_step',
     'baton_claim_run',
+    'baton_model_memory',
     'baton_admit',
     'baton_take_slot',
     'baton_begin_maintenance',

@@ -234,10 +234,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   await sql`
-    create function baton_job_of(p_run uuid) returns jsonb language sql stable as $$
-      select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
-      from runs where id = p_run
-    $$`.execute(db);
+    create function baton_job_of(p_run uuid) returns jsonb language plpgsql stable as $$
+    begin
+      return (select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
+        from runs where id = p_run);
+    end $$`.execute(db);
 
   // What somebody asked for becomes what the context layer has before it.
   await sql`

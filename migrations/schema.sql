@@ -557,6 +557,7 @@ AS $function$
         'view', v_view,
         'messageSeq', (select seq from messages where id = p_message),
         'eventSeq', (select event_seq from sessions where id = v_session.id),
+        'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
           'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
@@ -684,23 +685,25 @@ AS $function$
 
 CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
 AS $function$
-      select p_run.request_upto_seq > 0 and (
+    begin
+      return p_run.request_upto_seq > 0 and (
         coalesce(p_run.deadline_at <= clock_timestamp(), false)
         or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
-        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false))
-    $function$;
+        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false));
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_job_of(p_run uuid)
  RETURNS jsonb
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
 AS $function$
-      select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
-      from runs where id = p_run
-    $function$;
+    begin
+      return (select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
+        from runs where id = p_run);
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb)
  RETURNS void
@@ -748,6 +751,23 @@ AS $function$
       from jsonb_array_elements(p_marks) as mark
       where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer
     $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_model_memory(p_model text)
+ RETURNS json
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+    declare
+      v_provider text := split_part(p_model, '/', 1);
+    begin
+      return json_build_object('model', p_model,
+        'limits', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'contextWindow', context_tokens,
+            'inputLimit', input_tokens, 'prior', estimator_prior)) from model_limits
+          where provider = v_provider and model = substr(p_model, length(v_provider) + 2)), '[]'),
+        'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint,
+            'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from provider_pauses
+          where provider = v_provider and until_at > clock_timestamp()), '[]'));
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_move_call(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text, p_output jsonb, p_events jsonb, p_original_tokens integer DEFAULT NULL::integer, p_blob uuid DEFAULT NULL::uuid, p_blob_sha256 bytea DEFAULT NULL::bytea, p_blob_media_type text DEFAULT NULL::text, p_blob_bytes bytea DEFAULT NULL::bytea, p_forgets_answer boolean DEFAULT false)
  RETURNS bigint
@@ -1013,10 +1033,11 @@ AS $function$
 
 CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid)
  RETURNS json
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
 AS $function$
-      select coalesce(json_agg(json_build_object(
+    begin
+      return (select coalesce(json_agg(json_build_object(
         'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
       from sessions s
       join messages m on m.session_id = s.id and m.seq >= s.view_start_seq
@@ -1034,8 +1055,8 @@ AS $function$
           end) order by parts.idx), '[]') as parts
         from parts where parts.message_id = m.id
       ) p
-      where s.id = p_session
-    $function$;
+      where s.id = p_session);
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
  RETURNS bigint

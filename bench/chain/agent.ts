@@ -21,7 +21,7 @@ export function chainModels(): ModelPort {
   return (name) => ({
     model,
     provider: 'openai',
-    modelId: name,
+    modelId: name.slice(name.indexOf('/') + 1),
     protocol: 'openai-responses',
     endpoint: 'bench',
     providerOptions: () => ({}),

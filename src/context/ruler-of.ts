@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Agent } from '../agents/agent.ts';
+import type { ToolDescription } from '../domain/context/measure.ts';
 import { findModel, type ModelEntry, UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
 import { createRuler, type Ruler } from '../domain/context/ruler.ts';
 import { mediaSupportOf } from '../domain/context/shown-media.ts';
@@ -8,7 +9,7 @@ import { workingSet } from '../domain/context/working-set.ts';
 import { type Json, jsonSchema, type ViewMessage } from '../domain/message.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
-import { type ModelKey, readModel } from '../store/model-limits.ts';
+import { type ModelKey, type RememberedModel, readModel } from '../store/model-limits.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { Tool } from '../tools/tool.ts';
 
@@ -18,15 +19,19 @@ export type RulerDeps = Readonly<{
   modelRegistry: readonly ModelEntry[];
 }>;
 
-/** The ruler of an agent's requests, with what was learned about its model's endpoint. */
+/** The ruler of an agent's requests, with what was learned about its model's endpoint: read, where it is not known. */
 export async function rulerOf(
   deps: RulerDeps,
   agent: Agent,
   resolved: ResolvedModel,
   tools: readonly Tool[],
+  remembered?: RememberedModel,
 ): Promise<Readonly<{ ruler: Ruler; prior: number | null }>> {
   const entry = findModel(agent.model, deps.modelRegistry) ?? undescribed(resolved);
-  const [{ learned, prior }, count] = await Promise.all([readModel(deps.db, modelKey(resolved)), counterOf(entry)]);
+  const [{ learned, prior }, count] = await Promise.all([
+    remembered ?? readModel(deps.db, modelKey(resolved)),
+    counterOf(entry),
+  ]);
   const ruler = createRuler({
     model: agent.model,
     entry,
@@ -34,7 +39,7 @@ export async function rulerOf(
     prior,
     policy: agent.context,
     instructions: agent.instructions,
-    tools: tools.map((tool) => ({ name: tool.name, description: tool.description, inputSchema: schemaOf(tool) })),
+    tools: describe(tools),
     count,
     media: mediaSupportOf(resolved.protocol, entry.mediaTypes),
   });
@@ -85,6 +90,21 @@ async function counterOf(entry: ModelEntry): Promise<TokenCounter> {
     guardCounter((text) => countTokens(text, { disallowedSpecial: new Set() })),
   );
   return exactCounter;
+}
+
+const descriptions = new WeakMap<readonly Tool[], readonly Required<ToolDescription>[]>();
+
+/** The same list for the same tools: what is counted of it is counted once. */
+function describe(tools: readonly Tool[]): readonly Required<ToolDescription>[] {
+  const known = descriptions.get(tools);
+  if (known !== undefined) return known;
+  const made = tools.map((tool) => ({
+    name: tool.name,
+    description: tool.description,
+    inputSchema: schemaOf(tool),
+  }));
+  descriptions.set(tools, made);
+  return made;
 }
 
 const schemas = new WeakMap<Tool, Json>();

@@ -1,4 +1,13 @@
-import { dynamicTool, isStepCount, jsonSchema, type LanguageModelCallEndEvent, streamText, type ToolSet } from 'ai';
+import {
+  asSchema,
+  dynamicTool,
+  isStepCount,
+  jsonSchema,
+  type LanguageModelCallEndEvent,
+  type Schema,
+  streamText,
+  type ToolSet,
+} from 'ai';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { FINISH_REASONS, type FinishReason, type Part } from '../domain/message.ts';
@@ -153,13 +162,20 @@ function toSdkTools(
       definition.name,
       dynamicTool({
         description: definition.description,
-        inputSchema: isZod(definition.inputSchema) ? definition.inputSchema : jsonSchema(definition.inputSchema),
+        inputSchema: toSdkSchema(definition.inputSchema),
         execute: async (_input, { toolCallId }) => runCall(place(await durableParts, toolCallId, definition.name)),
       }),
     ]),
   );
 }
 
-function isZod(schema: Tool['inputSchema']): schema is z.ZodType {
-  return schema instanceof z.ZodType;
+const sdkSchemas = new WeakMap<Tool['inputSchema'], Schema<unknown>>();
+
+/** The SDK works out the JSON Schema of a zod one for every request, unless it is given the same object again. */
+function toSdkSchema(schema: Tool['inputSchema']): Schema<unknown> {
+  const known = sdkSchemas.get(schema);
+  if (known !== undefined) return known;
+  const made: Schema<unknown> = schema instanceof z.ZodType ? asSchema(schema) : jsonSchema(schema);
+  sdkSchemas.set(schema, made);
+  return made;
 }

@@ -29,7 +29,7 @@ export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal)
 /** The step to answer, or null when it is over: settled, cancelled or lost. */
 async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, messageId: string): Promise<BegunStep | null> {
   const begun = toBegun(messageId, claim);
-  if (begun !== null) return begun;
+  if (begun !== null) return { ...begun, modelMemory: claim.modelMemory };
   if (claim.leftoverMessageId !== null) {
     const settled = await settleLeftover(deps, scope, claim.leftoverMessageId);
     if (settled === 'step-ended') return null;

@@ -7,14 +7,20 @@ import type { Ruler } from '../domain/context/ruler.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import { type JobScope, type LoggedScope, logFields } from '../jobs/job-scope.ts';
-import { type ModelKey, rememberLimits } from '../store/model-limits.ts';
+import { type ModelKey, type ModelMemory, recallModel, rememberLimits } from '../store/model-limits.ts';
 import { pauseLeftMs } from '../store/provider-pauses.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
 import type { ResolvedModel } from './model-port.ts';
 
 /** A step that has begun: its message is open, the inbox is drained. */
-export type BegunStep = Readonly<{ messageId: string; messageSeq: number; view: readonly ViewMessage[] }>;
+export type BegunStep = Readonly<{
+  messageId: string;
+  messageSeq: number;
+  view: readonly ViewMessage[];
+  /** What the claim has brought along; without it what is known of the model is read. */
+  modelMemory?: ModelMemory;
+}>;
 
 /** What a step knows of its context before it asks the model. Its view is the one that the model is shown. */
 export type StepContext = BegunStep &
@@ -40,9 +46,10 @@ type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState'>;
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
   const resolved = deps.models(scope.agent.model);
   const tools = await offeredTools(deps, scope.agent, resolved, begun.view);
+  const known = begun.modelMemory === undefined ? null : recallModel(begun.modelMemory, modelKey(resolved));
   const [{ ruler, prior }, pausedMs] = await Promise.all([
-    rulerOf(deps, scope.agent, resolved, tools),
-    pauseLeftMs(deps.db, resolved),
+    rulerOf(deps, scope.agent, resolved, tools, known?.remembered),
+    known?.pausedMs ?? pauseLeftMs(deps.db, resolved),
   ]);
   const state = scope.contextState;
   const { view, unsupported } = ruler.show(begun.view);

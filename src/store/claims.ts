@@ -7,6 +7,7 @@ import { RUN_KINDS } from '../domain/run.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
 import { toViewPart } from './messages.ts';
+import { modelMemorySchema } from './model-limits.ts';
 
 /** What a worker must show with every write: it holds the run as long as nobody raised the epoch. */
 export type Fence = Readonly<{ runId: string; epoch: number; claimId: string }>;
@@ -38,6 +39,7 @@ const claimedSchema = z.object({
   messageSeq: z.number().int().nullable(),
   /** The session's last event after the claim. */
   eventSeq: z.number().int(),
+  modelMemory: modelMemorySchema,
   session: z.object({
     id: z.uuid(),
     tenantId: z.string(),

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { z } from 'zod';
 import type { LearnedLimits } from '../domain/context/limits.ts';
 import type { Db } from './database.ts';
 
@@ -21,13 +22,45 @@ export async function readModel(db: Db, key: ModelKey): Promise<RememberedModel>
     .where('endpoint', '=', key.endpoint)
     .where('model', '=', key.model)
     .executeTakeFirst();
-  const contextWindow = row?.context_tokens ?? null;
-  const inputLimit = row?.input_tokens ?? null;
+  return toRemembered(row?.context_tokens ?? null, row?.input_tokens ?? null, row?.estimator_prior ?? null);
+}
+
+function toRemembered(contextWindow: number | null, inputLimit: number | null, prior: number | null): RememberedModel {
   const learned = {
     ...(contextWindow !== null && { contextWindow }),
     ...(inputLimit !== null && { inputLimit }),
   };
-  return { learned: Object.keys(learned).length === 0 ? null : learned, prior: row?.estimator_prior ?? null };
+  return { learned: Object.keys(learned).length === 0 ? null : learned, prior };
+}
+
+/** What a claim brings along of the endpoints that serve the agent's model: what a step would ask for next. */
+export const modelMemorySchema = z.object({
+  /** `provider/model`; null where the copy of the agent cannot be read. */
+  model: z.string().nullable(),
+  limits: z.array(
+    z.object({
+      endpoint: z.string(),
+      contextWindow: z.number().nullable(),
+      inputLimit: z.number().nullable(),
+      prior: z.number().nullable(),
+    }),
+  ),
+  /** Endpoints that are not to be asked, and for how long still. */
+  pauses: z.array(z.object({ endpoint: z.string(), leftMs: z.number() })),
+});
+
+export type ModelMemory = z.infer<typeof modelMemorySchema>;
+
+/** What the claim says of this model; null where it is another one than the agent's name says. */
+export function recallModel(
+  memory: ModelMemory,
+  { provider, endpoint, model }: ModelKey,
+): Readonly<{ remembered: RememberedModel; pausedMs: number }> | null {
+  if (memory.model !== `${provider}/${model}`) return null;
+  const limits = memory.limits.find((each) => each.endpoint === endpoint);
+  const { contextWindow = null, inputLimit = null, prior = null } = limits ?? {};
+  const pausedMs = memory.pauses.find((each) => each.endpoint === endpoint)?.leftMs ?? 0;
+  return { remembered: toRemembered(contextWindow, inputLimit, prior), pausedMs };
 }
 
 /** Remembers what an overflow taught. The last one counts: an endpoint may be given a larger window. */

@@ -33,6 +33,7 @@ export async function fillDatabase(db: Db): Promise<void> {
     await insertMessages(tx);
     await insertInbox(tx);
     await insertEvents(tx);
+    await insertEndpoints(tx);
   });
   await sql`vacuum analyze`.execute(db);
 }
@@ -125,4 +126,16 @@ async function insertEvents(db: Db): Promise<void> {
     insert into events (session_id, seq, type, data)
     select id, seq, 'message:created', '{"words":"words and more words"}'
     from sessions, generate_series(1, event_seq) seq`.execute(db);
+}
+
+/** Many models behind many endpoints, some of them paused: what a claim reads of them is found by an index. */
+async function insertEndpoints(db: Db): Promise<void> {
+  await sql`
+    insert into model_limits (provider, endpoint, model, context_tokens)
+    select 'provider' || n % 50, 'https://' || n || '.example', 'model', 8000 from generate_series(1, 2000) n`.execute(
+    db,
+  );
+  await sql`
+    insert into provider_pauses (provider, endpoint, until_at)
+    select 'provider' || n % 50, 'https://' || n || '.example', now() from generate_series(1, 2000) n`.execute(db);
 }

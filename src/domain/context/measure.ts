@@ -21,12 +21,24 @@ export type ToolDescription = Readonly<{ name: string; description?: string; inp
 
 const TOOL_FRAME_TOKENS = 12;
 
-/** Estimated tokens of the instructions and the tool schemas. */
+type Estimated = Readonly<{ instructions: string; count: TokenCounter; tokens: OverheadTokens }>;
+
+const estimated = new WeakMap<readonly ToolDescription[], Estimated>();
+
+/** Estimated tokens of the instructions and the tool schemas. The same list of tools is counted once. */
 export function estimateOverhead(
   instructions: string,
   tools: readonly ToolDescription[],
   count: TokenCounter,
 ): OverheadTokens {
+  const known = estimated.get(tools);
+  if (known?.instructions === instructions && known.count === count) return known.tokens;
+  const tokens = countOverhead(instructions, tools, count);
+  estimated.set(tools, { instructions, count, tokens });
+  return tokens;
+}
+
+function countOverhead(instructions: string, tools: readonly ToolDescription[], count: TokenCounter): OverheadTokens {
   const schemas = tools.map(
     ({ name, description, inputSchema }) =>
       TOOL_FRAME_TOKENS + count(name) + count(description ?? '') + count(JSON.stringify(inputSchema)),
