@@ -1,5 +1,8 @@
 import type { Case } from './bench.ts';
 import { benchDurable } from './chain/durable.ts';
+import { benchScale } from './chain/scale.ts';
+import { benchStorage } from './chain/storage.ts';
+import { benchWide } from './chain/wide.ts';
 import { benchContext } from './context.ts';
 import { benchPeers } from './peers.ts';
 import { benchSessionLength } from './session-length.ts';
@@ -8,6 +11,9 @@ import { benchSessionLength } from './session-length.ts';
 export const CASES: Readonly<Record<string, Case>> = {
   durable: benchDurable,
   peers: benchPeers,
+  storage: benchStorage,
+  wide: benchWide,
+  scale: benchScale,
   context: benchContext,
   'session-length': benchSessionLength,
 };

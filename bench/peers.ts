@@ -69,8 +69,8 @@ function toPeerRow(peer: string, backend: Backend, values: readonly number[], du
 
 async function runDurable({ services }: Bench, backend: Backend, { sessions, steps }: Size): Promise<number> {
   await using durable = await startDurable({ services, backend, concurrency: sessions });
-  await durable.run(sessions, steps);
-  const { wallMs } = await durable.run(sessions, steps);
+  await durable.run(sessions, { steps });
+  const { wallMs } = await durable.run(sessions, { steps });
   return (sessions * steps * 1_000) / wallMs;
 }
 

@@ -7,22 +7,32 @@ import type { Db } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { insertSession } from '../../src/store/sessions.ts';
 import { createBenchDatabase } from '../database.ts';
-import { type BenchChild, startBenchChild } from '../process/child.ts';
+import { type BenchChild, startBenchChild, untilEnded } from '../process/child.ts';
 import type { Backend, Services } from '../services.ts';
 import { CHAIN_AGENT } from './agent.ts';
-import { askForSteps } from './model.ts';
 import { openFloorQueue } from './queue.ts';
+import { type TaskInput, taskText } from './task.ts';
 
-/** Milliseconds that a round took, and the CPU time of the worker process in it. */
-export type Round = Readonly<{ wallMs: number; cpuMs: number }>;
+/** What a round took, and what its worker processes did in it. */
+export type Round = Readonly<{ wallMs: number; cpuMs: number; queries: number }>;
 
 export type Contestant = AsyncDisposable &
   Readonly<{
-    /** Takes so many sessions at once through so many steps each. */
-    run: (sessions: number, steps: number) => Promise<Round>;
+    /** Takes so many sessions at once through the task. */
+    run: (sessions: number, task: TaskInput) => Promise<Round>;
   }>;
 
-export type ChainOptions = Readonly<{ services: Services; backend: Backend; concurrency: number }>;
+/** The product, and what it works on. */
+export type Durable = Contestant & Readonly<{ db: Db; children: readonly BenchChild[] }>;
+
+export type ChainOptions = Readonly<{
+  services: Services;
+  backend: Backend;
+  /** Steps that each worker process works on at the same time. */
+  concurrency: number;
+  /** Worker processes; default 1. */
+  workers?: number;
+}>;
 
 /** BullMQ and the AI SDK alone. With `history` each step sends what was said before, from memory. */
 export async function startFloor(options: ChainOptions, history: boolean): Promise<Contestant> {
@@ -33,9 +43,9 @@ export async function startFloor(options: ChainOptions, history: boolean): Promi
   stack.defer(() => queue.close());
   const owned = stack.move();
   return {
-    async run(sessions, steps) {
+    async run(sessions, { steps }) {
       const ids = Array.from({ length: sessions }, newId);
-      return timed(child, ids, () =>
+      return timed([child], ids, () =>
         Promise.all(
           ids.map((id) =>
             queue.add('step', { id, step: 1, steps, history }, { jobId: `${id}-1`, removeOnComplete: true }),
@@ -48,24 +58,30 @@ export async function startFloor(options: ChainOptions, history: boolean): Promi
 }
 
 /** The product's worker. Its sessions are there before the clock starts; their messages are accepted while it runs. */
-export async function startDurable(options: ChainOptions): Promise<Contestant> {
+export async function startDurable(options: ChainOptions): Promise<Durable> {
   await using stack = new AsyncDisposableStack();
   const environment = await openEnvironment(options, stack);
-  const child = stack.use(await startBenchChild(new URL('durable-process.ts', import.meta.url), environment.variables));
+  const children: BenchChild[] = [];
+  for (let no = 0; no < (options.workers ?? 1); no++) {
+    const file = new URL('durable-process.ts', import.meta.url);
+    children.push(stack.use(await startBenchChild(file, environment.variables)));
+  }
   const jobs = stack.use(openQueues(options, environment));
   const { db } = environment;
   const owned = stack.move();
   return {
-    async run(sessions, steps) {
+    db,
+    children,
+    async run(sessions, task) {
       const sessionIds = await Promise.all(Array.from({ length: sessions }, () => createSession(db)));
       const runs = sessionIds.map((sessionId) => ({ sessionId, runId: newId() }));
       return timed(
-        child,
+        children,
         runs.map(({ runId }) => runId),
         () =>
           Promise.all(
             runs.map(async ({ sessionId, runId }) => {
-              const content = [{ type: 'text' as const, text: askForSteps(steps) }];
+              const content = [{ type: 'text' as const, text: taskText(task) }];
               const accepted = { tenantId: TENANT, sessionId, messageId: newId(), runId, content };
               const { job } = await acceptMessage(db, accepted);
               if (job !== null) await jobs.add([job]);
@@ -79,13 +95,26 @@ export async function startDurable(options: ChainOptions): Promise<Contestant> {
 
 const TENANT = 'default';
 
-async function timed(child: BenchChild, ids: readonly string[], start: () => Promise<unknown>): Promise<Round> {
-  const cpuBefore = await child.cpuMs();
+async function timed(
+  children: readonly BenchChild[],
+  ids: readonly string[],
+  start: () => Promise<unknown>,
+): Promise<Round> {
+  const before = await usageOf(children);
   const startedAt = performance.now();
-  const ended = child.untilEnded(ids);
+  const ended = untilEnded(children, ids);
   await Promise.all([start(), ended]);
   const wallMs = performance.now() - startedAt;
-  return { wallMs, cpuMs: (await child.cpuMs()) - cpuBefore };
+  const after = await usageOf(children);
+  return { wallMs, cpuMs: after.cpuMs - before.cpuMs, queries: after.queries - before.queries };
+}
+
+async function usageOf(children: readonly BenchChild[]): Promise<{ cpuMs: number; queries: number }> {
+  const usages = await Promise.all(children.map((child) => child.usage()));
+  return {
+    cpuMs: usages.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+    queries: usages.reduce((sum, { queries }) => sum + queries, 0),
+  };
 }
 
 type Environment = Readonly<{ db: Db; url: string; prefix: string; variables: Readonly<Record<string, string>> }>;

@@ -30,7 +30,7 @@ async function measure({ services, scale }: Bench, backend: Backend): Promise<Ro
   const rounds: Record<keyof typeof contestants, Round[]> = { floor: [], bare: [], durable: [] };
   for (let round = -warmUps; round < repetitions; round++) {
     for (const name of ['floor', 'durable', 'bare'] as const) {
-      const result = await (contestants[name] as Contestant).run(sessions, steps);
+      const result = await (contestants[name] as Contestant).run(sessions, { steps });
       if (round >= 0) rounds[name].push(result);
     }
   }

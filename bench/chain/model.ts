@@ -1,21 +1,19 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { LanguageModel } from 'ai';
+import { readTask, type Task } from './task.ts';
 
 type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>;
 type CallOptions = Parameters<Model['doStream']>[0];
 type StreamPart = Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never;
 
-export const DELTAS_PER_STEP = 20;
+/** 19 characters. */
 const DELTA = 'and so it goes on, ';
-
-/** What the tool of the chain gives back: 200 characters. */
-export const TOOL_RESULT = 'export const answer = 42; '.repeat(8).slice(0, 200);
-
-/** Asks for so many steps: the model reads it in the first message. */
-export const askForSteps = (steps: number): string => `Work for ${steps} steps on it.`;
+export const DELTA_CHARS = DELTA.length;
 
 /**
- * A model in this process: each answer is 20 deltas of text and one tool call, all at once; the last of the chain has no
- * call. Where it is in the chain it counts in the prompt, so that every contestant has to send the whole conversation.
+ * A model in this process: each answer is some deltas of text and tool calls, all at once unless the task says otherwise;
+ * the last of the chain has no call. Where it is in the chain it counts in the prompt, so that every contestant has to send
+ * the whole conversation.
  */
 export function createChainModel(): Model {
   return {
@@ -25,47 +23,85 @@ export function createChainModel(): Model {
     supportedUrls: {},
     doGenerate: () => Promise.reject(new Error('the model only streams')),
     async doStream({ prompt }) {
-      const { steps, done } = placeInChain(prompt);
-      return { stream: streamOf(answer(done + 1, steps)) };
+      const { task, done } = placeInChain(prompt);
+      if (task.thinkMs > 0) await pause(task.thinkMs);
+      const parts = answer(done + 1, task, Math.ceil(charsOf(prompt) / CHARS_PER_TOKEN));
+      return { stream: task.deltaPauseMs > 0 ? slowly(parts, task.deltaPauseMs) : atOnce(parts) };
     },
   };
 }
 
-function placeInChain(prompt: CallOptions['prompt']): { steps: number; done: number } {
-  const first = prompt.find(({ role }) => role === 'user');
+/** The newest task counts; what it has done so far comes after it. */
+function placeInChain(prompt: CallOptions['prompt']): { task: Task; done: number } {
+  const at = prompt.findLastIndex(({ role }) => role === 'user');
+  const asked = prompt[at];
   const text =
-    first?.role === 'user' ? first.content.map((part) => (part.type === 'text' ? part.text : '')).join('') : '';
-  const steps = Number(/Work for (\d+) steps/.exec(text)?.[1]);
+    asked?.role === 'user' ? asked.content.map((part) => (part.type === 'text' ? part.text : '')).join('') : '';
   let done = 0;
-  for (const { role } of prompt) if (role === 'assistant') done += 1;
-  return { steps, done };
+  for (const { role } of prompt.slice(at)) if (role === 'assistant') done += 1;
+  return { task: readTask(text), done };
 }
 
-function* answer(step: number, steps: number): Generator<StreamPart> {
+const CHARS_PER_TOKEN = 4;
+
+/** What was sent is billed, about as a provider would. */
+function charsOf(prompt: CallOptions['prompt']): number {
+  let chars = 0;
+  for (const { content } of prompt) {
+    if (typeof content === 'string') chars += content.length;
+    else for (const part of content) chars += charsOfPart(part);
+  }
+  return chars;
+}
+
+function charsOfPart(part: Exclude<CallOptions['prompt'][number]['content'], string>[number]): number {
+  if (part.type === 'text') return part.text.length;
+  if (part.type === 'tool-call') return JSON.stringify(part.input).length;
+  if (part.type === 'tool-result' && part.output.type === 'text') return part.output.value.length;
+  return 0;
+}
+
+function* answer(
+  step: number,
+  { steps, calls, outputChars, deltas }: Task,
+  inputTokens: number,
+): Generator<StreamPart> {
   yield { type: 'stream-start', warnings: [] };
   yield { type: 'text-start', id: 'text' };
-  for (let no = 0; no < DELTAS_PER_STEP; no++) yield { type: 'text-delta', id: 'text', delta: DELTA };
+  for (let no = 0; no < deltas; no++) yield { type: 'text-delta', id: 'text', delta: DELTA };
   yield { type: 'text-end', id: 'text' };
   const isLast = step >= steps;
-  if (!isLast) {
-    const input = JSON.stringify({ path: `src/part-${step}/file.ts` });
-    yield { type: 'tool-call', toolCallId: `call_${step}`, toolName: 'look', input };
+  for (let no = 0; !isLast && no < calls; no++) {
+    const input = JSON.stringify({ path: `src/part-${step}/file-${no}.ts`, chars: outputChars });
+    yield { type: 'tool-call', toolCallId: `call_${step}_${no}`, toolName: 'look', input };
   }
+  const outputTokens = 5 * deltas + 20;
   yield {
     type: 'finish',
     finishReason: isLast ? { unified: 'stop', raw: 'stop' } : { unified: 'tool-calls', raw: 'tool_calls' },
     usage: {
-      inputTokens: { total: 150 * step, noCache: 150 * step, cacheRead: 0, cacheWrite: 0 },
-      outputTokens: { total: 120, text: 120, reasoning: 0 },
+      inputTokens: { total: inputTokens, noCache: inputTokens, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: outputTokens, text: outputTokens, reasoning: 0 },
     },
   };
 }
 
-function streamOf(parts: Iterable<StreamPart>): ReadableStream<StreamPart> {
+function atOnce(parts: Iterable<StreamPart>): ReadableStream<StreamPart> {
   return new ReadableStream({
     start(controller) {
       for (const part of parts) controller.enqueue(part);
       controller.close();
+    },
+  });
+}
+
+function slowly(parts: Generator<StreamPart>, pauseMs: number): ReadableStream<StreamPart> {
+  return new ReadableStream({
+    async pull(controller) {
+      const { value, done } = parts.next();
+      if (done === true) return controller.close();
+      if (value.type === 'text-delta') await pause(pauseMs);
+      controller.enqueue(value);
     },
   });
 }

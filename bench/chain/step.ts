@@ -1,11 +1,12 @@
 import { dynamicTool, isStepCount, jsonSchema, type ModelMessage, streamText } from 'ai';
-import { askForSteps, createChainModel, DELTAS_PER_STEP, TOOL_RESULT } from './model.ts';
-import { TOOL_DESCRIPTION, TOOL_SCHEMA } from './tool.ts';
+import { createChainModel } from './model.ts';
+import { DELTAS_PER_STEP, taskText } from './task.ts';
+import { look, TOOL_DESCRIPTION, TOOL_SCHEMA } from './tool.ts';
 
 const model = createChainModel();
 
 /** The message that a session of so many steps begins with. */
-export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', content: askForSteps(steps) });
+export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', content: taskText({ steps }) });
 
 /**
  * One step as an AI SDK program makes it: a model call that streams, the tool call it asks for, nothing persisted. It is
@@ -22,7 +23,7 @@ export async function runModelStep(history: readonly ModelMessage[]): Promise<Mo
       look: dynamicTool({
         description: TOOL_DESCRIPTION,
         inputSchema: jsonSchema(TOOL_SCHEMA),
-        execute: async () => TOOL_RESULT,
+        execute: look,
       }),
     },
     stopWhen: isStepCount(1),

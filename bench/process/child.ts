@@ -1,58 +1,53 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 
-/** What a child process tells. Its other messages are its own. */
-export type FromChild = Readonly<
-  { event: 'ready' } | { event: 'ended'; id: string } | { event: 'usage'; cpuMs: number }
->;
+/** CPU time in milliseconds and queries to Postgres so far, and the memory of now. */
+type Usage = Readonly<{ cpuMs: number; queries: number; rssBytes: number }>;
+
+/** What a child process tells. */
+export type FromChild = Readonly<{ event: 'ready' } | { event: 'ended'; id: string } | ({ event: 'usage' } & Usage)>;
 
 /** What it is asked. */
 export type ToChild = Readonly<{ ask: 'usage' } | { ask: 'stop' }>;
 
 export type BenchChild = AsyncDisposable &
   Readonly<{
-    pid: number;
-    /** Waits for the ends of these; the clock is this process's. */
-    untilEnded: (ids: readonly string[]) => Promise<void>;
-    /** CPU time that it has used so far, in milliseconds. */
-    cpuMs: () => Promise<number>;
+    usage: () => Promise<Usage>;
+    /** Told of everything that ends, until the result is disposed. */
+    onEnded: (listener: (id: string) => void) => Disposable;
+    /** Rejects when the process ends by itself. */
+    failed: Promise<never>;
   }>;
 
 /** Starts a process and waits until it is ready. What it logs goes nowhere, as to a collector that costs nothing. */
-export async function startBenchChild(
-  file: URL,
-  environment: Readonly<Record<string, string>>,
-  execArgv: readonly string[] = [],
-): Promise<BenchChild> {
+export async function startBenchChild(file: URL, environment: Readonly<Record<string, string>>): Promise<BenchChild> {
   const { PATH, HOME } = process.env;
   const child = fork(file, {
     env: { PATH, HOME, ...environment },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    execArgv: [...execArgv, ...profilerArguments()],
+    execArgv: profilerArguments(),
   });
   const exited = once(child, 'exit');
   const failed = exited.then(() => {
     throw new Error(`${file.pathname} has ended`);
   });
   failed.catch(() => undefined);
-  const awaited = new Set<string>();
-  let allEnded = Promise.withResolvers<void>();
+  const listeners = new Set<(id: string) => void>();
   const ready = Promise.withResolvers<void>();
-  let usage = Promise.withResolvers<number>();
+  let usage = Promise.withResolvers<Usage>();
   child.on('message', (message: FromChild) => {
     if (message.event === 'ready') ready.resolve();
-    if (message.event === 'usage') usage.resolve(message.cpuMs);
-    if (message.event === 'ended' && awaited.delete(message.id) && awaited.size === 0) allEnded.resolve();
+    if (message.event === 'usage') usage.resolve(message);
+    if (message.event === 'ended') for (const listener of listeners) listener(message.id);
   });
   await Promise.race([ready.promise, failed]);
   return {
-    pid: child.pid ?? 0,
-    async untilEnded(ids) {
-      for (const id of ids) awaited.add(id);
-      allEnded = Promise.withResolvers();
-      await Promise.race([allEnded.promise, failed]);
+    failed,
+    onEnded(listener) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
     },
-    async cpuMs() {
+    async usage() {
       usage = Promise.withResolvers();
       child.send({ ask: 'usage' } satisfies ToChild);
       return Promise.race([usage.promise, failed]);
@@ -62,6 +57,21 @@ export async function startBenchChild(
       await exited;
     },
   };
+}
+
+/** Waits until each of these has ended in one of the processes. */
+export async function untilEnded(children: readonly BenchChild[], ids: readonly string[]): Promise<void> {
+  const left = new Set(ids);
+  const all = Promise.withResolvers<void>();
+  using stack = new DisposableStack();
+  for (const child of children) {
+    stack.use(
+      child.onEnded((id) => {
+        if (left.delete(id) && left.size === 0) all.resolve();
+      }),
+    );
+  }
+  await Promise.race([all.promise, ...children.map(({ failed }) => failed)]);
 }
 
 /** BENCH_CPU_PROFILE=FOLDER keeps a CPU profile of every process. */

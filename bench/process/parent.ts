@@ -6,13 +6,14 @@ export function tellParent(message: FromChild): void {
 }
 
 /** Answers the parent until it says stop or is gone. */
-export function untilParentStops(): Promise<void> {
+export function untilParentStops(queries: () => number = () => 0): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   process.on('message', (message: ToChild) => {
     if (message.ask === 'stop') resolve();
     if (message.ask === 'usage') {
       const { user, system } = process.cpuUsage();
-      tellParent({ event: 'usage', cpuMs: (user + system) / 1_000 });
+      const rssBytes = process.memoryUsage.rss();
+      tellParent({ event: 'usage', cpuMs: (user + system) / 1_000, queries: queries(), rssBytes });
     }
   });
   process.on('disconnect', resolve);
