@@ -39,7 +39,13 @@ export async function prefixRequest(
   const { total } = ruler.measure(sent, { ...scope.contextState, anchor: null });
   if (total > inputRoom(ruler, maxOutputTokens)) return null;
   const media = await readMedia(deps.db, scope.sessionId, sent);
-  const prompt = promptFor(resolved, ruler.model, scope.agent.instructions, sent, media);
+  const prompt = promptFor(
+    { ...resolved, calls: ruler.entry.tools },
+    ruler.model,
+    scope.agent.instructions,
+    sent,
+    media,
+  );
   return { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
 }
 

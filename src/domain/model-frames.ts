@@ -36,6 +36,16 @@ export function missingFileNotice(mediaType: string, filename: string | undefine
   return `[System notice, not from the user] A file was attached here that cannot be shown: ${name} (${mediaType}).`;
 }
 
+/** A text file of the user as the model reads it. */
+export function frameTextFile(text: string, mediaType: string, filename: string | undefined): string {
+  const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
+  return `[Attached ${mediaType}: ${name}]\n${text}\n[End of ${name}]`;
+}
+
+/** A call and its result where a model takes no calls. */
+export const frameCall = (toolName: string, input: string, result: string): string =>
+  `[Earlier call of the tool ${toolName} with ${input}; its result:]\n${result}`;
+
 /** Stands for the output of a pruned call; `ref` is the id by which it can be read again. */
 export const clearedOutput = (ref: string): string => `[Old tool result content cleared; read_tool_output id: ${ref}]`;
 

@@ -2,7 +2,7 @@ import { shownParts } from './context/shown-parts.ts';
 import type { Part, ProviderMetadata, ToolPart, ViewMessage } from './message.ts';
 import { type CallIds, createCallIds, outputForModel, wireInput, wireToolName } from './model-calls.ts';
 import { fileForModel, type MediaContents } from './model-files.ts';
-import { CONTINUE_NOTICE, EMPTY_MESSAGE, frameSummary, isBlank, START_NOTICE } from './model-frames.ts';
+import { CONTINUE_NOTICE, EMPTY_MESSAGE, frameCall, frameSummary, isBlank, START_NOTICE } from './model-frames.ts';
 import type {
   ModelAssistantPart,
   ModelMessage,
@@ -22,6 +22,8 @@ export type ToModelOptions = Readonly<{
    * ordinary calls. Default true.
    */
   providerTools?: boolean;
+  /** False for a model that takes no calls: those of earlier models are then told as texts. Default true. */
+  calls?: boolean | undefined;
   /** The bytes of the files that the view refers to as blobs; a notice stands for what is missing here. */
   media?: MediaContents | undefined;
 }>;
@@ -37,6 +39,7 @@ export type ToModelOptions = Readonly<{
  *   each of them in order, with an explanation where a call has no outcome. What the provider ran itself stays, result
  *   included, in the assistant message, but only for the model it came from.
  * - What a prune or a limit took out of the view is shown as what stands for it.
+ * - A model that takes no calls is told of them in texts of the assistant.
  * - No empty content. Files of the assistant, sources and step starts are not sent. A summary is a user message.
  *
  * Pure, and stable: appending messages to a view appends to the result, apart from a notice at its end.
@@ -51,7 +54,8 @@ export function toModelMessages(view: readonly ViewMessage[], options: ToModelOp
       continue;
     }
     const providerTools = isOwn && options.providerTools !== false;
-    const step = stepContent(message, { callIds, isOwn, providerTools, media: options.media });
+    const calls = options.calls !== false;
+    const step = stepContent(message, { callIds, isOwn, providerTools, calls, media: options.media });
     appendUser(messages, summaries(message.parts));
     appendStep(messages, step);
   }
@@ -109,6 +113,7 @@ type StepOptions = Readonly<{
   callIds: CallIds;
   isOwn: boolean;
   providerTools: boolean;
+  calls: boolean;
   media: MediaContents | undefined;
 }>;
 
@@ -116,7 +121,10 @@ type StepOptions = Readonly<{
  * Calls come last, in their order: text between a call and its result breaks the pairing for some providers. A reasoning
  * item moves with the part after it, and goes when that part is not sent.
  */
-function stepContent(message: ViewMessage, { callIds, isOwn, providerTools, media }: StepOptions): Step {
+function stepContent(
+  message: ViewMessage,
+  { callIds, isOwn, providerTools, calls: takesCalls, media }: StepOptions,
+): Step {
   const body: ModelAssistantPart[] = [];
   const calls: ModelAssistantPart[] = [];
   const results: ModelToolResultPart[] = [];
@@ -138,7 +146,9 @@ function stepContent(message: ViewMessage, { callIds, isOwn, providerTools, medi
       place(body, textForModel(part, isOwn));
     } else if (part.type === 'tool') {
       const shown = callForModel(part, callIds(part.toolCallId, message.seq, index), isOwn, media);
-      if (providerTools && isProviderResult(part)) {
+      if (!takesCalls) {
+        place(body, { type: 'text', text: callAsText(part) });
+      } else if (providerTools && isProviderResult(part)) {
         place(body, { ...shown.call, providerExecuted: true }, shown.result);
       } else {
         place(calls, shown.call);
@@ -154,6 +164,13 @@ function stepContent(message: ViewMessage, { callIds, isOwn, providerTools, medi
 /** A result in the provider's own form, which it takes back inside the assistant message. */
 function isProviderResult(part: ToolPart): boolean {
   return part.providerExecuted === true && part.state === 'completed' && part.output?.type === 'json';
+}
+
+function callAsText(part: ToolPart): string {
+  const output = outputForModel(part);
+  const text = output.type === 'execution-denied' ? `denied: ${output.reason ?? 'no reason was given'}` : output.value;
+  const result = typeof text === 'string' ? text : JSON.stringify(text);
+  return frameCall(wireToolName(part.toolName), JSON.stringify(wireInput(part.input)), result);
 }
 
 function callForModel(

@@ -58,7 +58,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
   const { model, instructions } = scope.agent;
   const media = await whileAway(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
-  const prompt = promptFor(resolved, model, instructions, context.view, media);
+  const prompt = promptFor({ ...resolved, calls: ruler.entry.tools }, model, instructions, context.view, media);
   const result = await inModelSpan(tracedRequest(answering), async (span) => {
     const called = await callModel(scope, resolved, prompt, tools, limits, {
       onText(type, partIndex, delta) {

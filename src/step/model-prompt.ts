@@ -2,7 +2,7 @@ import type { Instructions, ModelMessage } from 'ai';
 import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../domain/cache-breakpoints.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { MediaContents } from '../domain/model-files.ts';
-import { toModelMessages } from '../domain/model-messages.ts';
+import { type ToModelOptions, toModelMessages } from '../domain/model-messages.ts';
 import type { ResolvedModel } from './model-port.ts';
 
 /** What a model is sent besides tools and settings, in the SDK's form. */
@@ -14,13 +14,13 @@ export type ModelPrompt = Readonly<{ instructions?: Instructions; messages: Mode
  * @param model `provider/model` that the request goes to: only what it wrote itself keeps its reasoning
  */
 export function promptFor(
-  { providerTools = true, cacheBreakpoints = false }: ResolvedModel,
+  { providerTools = true, cacheBreakpoints = false, calls }: ResolvedModel & Pick<ToModelOptions, 'calls'>,
   model: string,
   instructions: string,
   view: readonly ViewMessage[],
   media?: MediaContents,
 ): ModelPrompt {
-  const messages = toModelMessages(view, { model, providerTools, media });
+  const messages = toModelMessages(view, { model, providerTools, calls, media });
   if (!cacheBreakpoints) return { ...(instructions !== '' && { instructions }), messages };
   // Tools come before the instructions in a prompt, so this mark covers them too.
   const marked = { role: 'system' as const, content: instructions, providerOptions: CACHE_BREAKPOINT };

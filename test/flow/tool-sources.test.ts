@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/runtime/config.ts';
 import { openDependencies } from '../../src/runtime/dependencies.ts';
@@ -93,6 +94,47 @@ describe('a model that cannot call tools', () => {
       ['test', 8],
     ]);
   });
+});
+
+describe('a session that is switched to a model that cannot call tools', () => {
+  it.each(['simulated', 'simulated-chat', 'simulated-anthropic'])(
+    'tells it of the earlier calls in words: %s',
+    async (provider) => {
+      using folder = folderOf({ 'models.yaml': `[{ provider: ${provider}, model: mute, tools: false }]` });
+      await using service = await startTestService({
+        backend: 'postgres',
+        tools: [
+          {
+            name: 'look',
+            description: 'Looks.',
+            inputSchema: { type: 'object' },
+            execute: async () => ({ seen: 'a cat' }),
+          },
+        ],
+        environment: { BATON_MODELS_FILE: path.join(folder.path, 'models.yaml') },
+      });
+      service.simulator.script('test', [
+        { text: 'Let me look.', toolCalls: [{ name: 'look', input: { at: 'it' } }] },
+        { text: 'A cat.' },
+      ]);
+      service.simulator.script('mute', [{ text: 'Yes.' }]);
+      await service.startWorker();
+      const session = await service.createSession({ model: `${provider}/test` });
+      await service.ended((await service.send(session, 'What is it?')).runId);
+      const { deps } = service;
+      await deps.db
+        .updateTable('sessions')
+        .set({ agent_snapshot: sql`agent_snapshot || jsonb_build_object('model', ${`${provider}/mute`}::text)` })
+        .execute();
+      expect(await service.ended((await service.send(session, 'Sure?')).runId)).toMatchObject({ status: 'completed' });
+      const { request, violations } = service.simulator.requests.at(-1) ?? {};
+      expect(violations).toEqual([]);
+      expect(request?.tools).toEqual([]);
+      const messages = request?.messages ?? [];
+      expect(messages.flatMap(({ toolCalls, toolResults }) => [...toolCalls, ...toolResults])).toEqual([]);
+      expect(JSON.stringify(messages)).toMatch(/Earlier call of the tool look with .*"at.*"it.*a cat/);
+    },
+  );
 });
 
 describe('what any tool returns', () => {

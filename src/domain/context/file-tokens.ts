@@ -1,5 +1,5 @@
 import type { FilePart } from '../message.ts';
-import { fileForModel } from '../model-files.ts';
+import { fileForModel, isInlineText } from '../model-files.ts';
 import type { TokenCounter } from './tokens.ts';
 
 /** An image of about one megapixel or more: providers scale down to it. */
@@ -9,6 +9,8 @@ const PDF_PAGE_TOKENS = 2_000;
 const PDF_PAGE_BYTES = 50_000;
 /** Pages of a PDF that only the provider reads. */
 const PDF_PAGES_UNSEEN = 10;
+/** Of a text that only the request reads: code has more tokens than prose. */
+const BYTES_PER_TOKEN = 3;
 const BASE64_CHARS_PER_BYTE = 4 / 3;
 
 /** Estimated tokens of a file as the model is sent it, or of the text that stands for it. */
@@ -16,6 +18,8 @@ export function estimateFile(part: FilePart, count: TokenCounter): number {
   const sent = fileForModel(part);
   const isBlob = part.url.startsWith('@blob:');
   if (sent.type === 'text' && !isBlob) return count(sent.text);
+  if (isInlineText(part))
+    return Math.ceil((part.sizeBytes ?? 0) / BYTES_PER_TOKEN) + count(sent.type === 'text' ? sent.text : '');
   const mediaType = part.mediaType.toLowerCase();
   if (mediaType.startsWith('image/')) return IMAGE_TOKENS;
   if (sent.type === 'text' && mediaType !== 'application/pdf') return count(sent.text);

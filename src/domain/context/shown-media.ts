@@ -1,4 +1,5 @@
 import type { FilePart, OutputItem, ToolPart, ViewMessage, ViewPart } from '../message.ts';
+import { isInlineText } from '../model-files.ts';
 import { missingFileNotice, strippedFileNotice } from '../model-frames.ts';
 
 /** The protocols in which models are asked. */
@@ -82,6 +83,7 @@ function shownMessage(message: ViewMessage, seen: Seen): ViewMessage {
 }
 
 function shownFile(part: FilePart, seen: Seen): ViewPart {
+  if (isInlineText(part)) return part;
   const notice = noticeFor(part, seen.support.user, seen);
   return notice === null ? part : { type: 'text', text: notice };
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { estimateMessage } from '../../../src/domain/context/message-tokens.ts';
 import { MODEL_REGISTRY } from '../../../src/domain/context/model-registry.ts';
 import {
   blobUrlsOf,
@@ -10,8 +11,9 @@ import {
   showMedia,
 } from '../../../src/domain/context/shown-media.ts';
 import type { ViewMessage, ViewPart } from '../../../src/domain/message.ts';
+import { toModelMessages } from '../../../src/domain/model-messages.ts';
 
-const ALL = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf', 'audio/wav', 'text/html'];
+const ALL = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf', 'audio/wav', 'application/zip'];
 const blob = (n: number): string => `@blob:blob_${String(n).padStart(32, '0')}`;
 const file = (mediaType: string, url = blob(1), sizeBytes = 10) => ({
   type: 'file' as const,
@@ -76,6 +78,37 @@ describe('a model is shown', () => {
       }
     },
   );
+});
+
+describe('a text file of the user', () => {
+  const none = mediaSupportOf('openai-chat', []);
+  const textOf = (part: ReturnType<typeof file>, bytes: string) => {
+    const view = [user(part)];
+    const shown = showMedia(view, none);
+    const media = new Map([[part.url, Buffer.from(bytes).toString('base64')]]);
+    return { ...shown, request: JSON.stringify(toModelMessages(shown.view, { model: 'm/m', media })) };
+  };
+
+  it.each(['text/markdown', 'TEXT/CSV', 'application/json', 'application/ld+json'])(
+    'is read by any model: %s',
+    (type) => {
+      const { request, unsupported } = textOf(file(type), 'Grüße: "1"');
+      expect(request).toContain('Grüße: \\"1\\"');
+      expect(request).toContain(`[Attached ${type}: unnamed]`);
+      expect(unsupported).toEqual([]);
+      const count = (text: string) => text.length;
+      const long = { ...file(type), sizeBytes: 90_000 };
+      expect(estimateMessage(user(long), count).files).toBeGreaterThanOrEqual(30_000);
+    },
+  );
+
+  it('is named only, where it is long or somewhere else; one of a tool, always', () => {
+    for (const part of [file('text/csv', blob(1), 131_073), file('text/csv', 'https://example.com/a.csv')]) {
+      expect(textOf(part, 'secret')).toMatchObject({ unsupported: ['text/csv'] });
+      expect(textOf(part, 'secret').request).not.toContain('secret');
+    }
+    expect(showMedia([assistant(call(file('text/csv')))], none).unsupported).toEqual(['text/csv']);
+  });
 });
 
 const all = mediaSupportOf('openai-responses', ALL);
