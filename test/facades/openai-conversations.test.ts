@@ -162,6 +162,9 @@ describe('a conversation of the openai client', () => {
       await told;
       started.service.simulator.gate(`stop-${form}`).release();
       await eventually(async () => (await runsOf(model))[0]?.status === 'completed', 'the run goes on');
+      // Who asks the same again is told what came of it.
+      const { choices } = await ask(model, [user('Hi')]);
+      expect(choices[0]?.message.content).toBe('One two three.');
       expect(await runsOf(model)).toHaveLength(1);
     },
   );

@@ -8,6 +8,8 @@ export type Answer = Readonly<{
   text: string;
   /** It was hung up on, with no name for its session by which anybody could come back: the run ends a moment later. */
   isLeft: boolean;
+  /** It asked for an answer and was hung up on: what it was being told is nobody's a moment later. */
+  isHungUp: boolean;
 }>;
 
 /** What is open for longer than this is a stream, or an answer that nobody here will ever give. */
@@ -15,7 +17,8 @@ const HUNG_UP_AFTER_MS = 1_000;
 
 /** Makes a request. Of a stream only the beginning is waited for. */
 export async function ask(url: string, { method, path, headers, body }: FuzzRequest): Promise<Answer> {
-  const isNameless = path.startsWith('/v1/chat/completions') && headers['x-session-id'] === undefined;
+  const isCompletion = path.startsWith('/v1/chat/completions');
+  const isNameless = isCompletion && headers['x-session-id'] === undefined;
   const hangUp = new AbortController();
   const timer = setTimeout(() => hangUp.abort(), HUNG_UP_AFTER_MS);
   const init = { method, headers, signal: hangUp.signal, ...(body === undefined ? {} : { body }) };
@@ -28,10 +31,11 @@ export async function ask(url: string, { method, path, headers, body }: FuzzRequ
       contentType,
       text: isStream ? '' : await response.text(),
       isLeft: isStream && isNameless,
+      isHungUp: isStream && isCompletion,
     };
   } catch (error) {
     if (!hangUp.signal.aborted) throw error;
-    return { status: null, contentType: '', text: '', isLeft: isNameless };
+    return { status: null, contentType: '', text: '', isLeft: isNameless, isHungUp: isCompletion };
   } finally {
     clearTimeout(timer);
     hangUp.abort();

@@ -49,12 +49,17 @@ test(
     const wrong: string[] = [];
     let before = await readRows();
 
+    const hasNoReader = async (): Promise<boolean> => {
+      const told = api.db.selectFrom('sessions').select('id').where('conversation_reader_id', 'is not', null);
+      return (await told.executeTakeFirst()) === undefined;
+    };
     const exchange = async (request: FuzzRequest, actor: Tenant, other: Tenant): Promise<Exchange> => {
       const runsEnded = () => api.logged.filter(({ event }) => event === 'run_ended').length;
       const endedBefore = runsEnded();
       const answer = await ask(api.url, request);
       // What this leaves behind must not change the rows of the next one.
       if (answer.isLeft) await eventually(async () => runsEnded() > endedBefore, 'the run that was left ends');
+      if (answer.isHungUp) await eventually(hasNoReader, 'nobody is told an answer any more');
       const asked = `${request.path} ${request.body} ${JSON.stringify(request.headers)}`;
       return { request, asked, answer, actor, other, before, after: await readRows() };
     };

@@ -64,6 +64,7 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     }
     if (error === null) return;
     isOver = true;
+    await leaveTurn(deps.db, started.sessionId, started.readerId).catch(options.toError);
     yield { completion: { text: '', calls: [], finishReason: null, error, usage: started.usedBefore } };
   }
   return {
@@ -108,13 +109,13 @@ async function* piecesOf(
   }
 }
 
-/** The client will send this conversation again, with what it says next. */
+/** The client will send this conversation again, with what it says next; where it was told no answer, nobody listens any more. */
 async function place(
   { db }: HttpDeps,
-  { caller: { tenantId }, sessionId, conversation, owner, asked }: StartedCompletion,
+  { caller: { tenantId }, sessionId, conversation, owner, asked, readerId }: StartedCompletion,
   { text, calls, error }: Completion,
 ): Promise<void> {
-  if (error !== null) return;
+  if (error !== null) return void (await leaveTurn(db, sessionId, readerId));
   const answered = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
   await placeAnswer(db, { tenantId, sessionId }, { asked, answered });
 }
