@@ -16,7 +16,7 @@ const TEXT_MEDIA_TYPES =
   /^(?:text\/[^/]+|application\/(?:json|xml|(?:x-)?yaml|toml|sql|javascript|x-sh|[^/]+\+(?:json|xml|yaml)))$/;
 
 /** A longer text is named and not shown: about 32 000 tokens. */
-export const MAX_INLINE_TEXT_BYTES = 131_072;
+const MAX_INLINE_TEXT_BYTES = 131_072;
 
 /** Whether a file of a user is shown as text within the message: no provider takes such a file as it is. */
 export function isInlineText({ mediaType, sizeBytes, url }: FilePart): boolean {

@@ -119,6 +119,17 @@ async function expectNoBase64(session: string): Promise<void> {
 const question: UserPart = { type: 'text', text: 'What is this?' };
 const picture: UserPart = { type: 'file', mediaType: 'image/png', url: DATA_URL, filename: 'a.png' };
 
+describe('a text file of the user', () => {
+  it.each(MODELS)('is a blob in storage and a text for %s', async (provider) => {
+    const url = `data:text/csv;base64,${Buffer.from('a;b\n1;2').toString('base64')}`;
+    const table: UserPart = { type: 'file', mediaType: 'text/csv', url, filename: 'a.csv' };
+    const { session, requests, events } = await play({ model: `${provider}/test` }, [question, table]);
+    expect((await partsOf(session))[1]).toMatchObject({ mediaType: 'text/csv', url: expect.stringMatching(/^@blob:/) });
+    expect(JSON.stringify(requests[0]?.request?.messages)).toContain('[Attached text/csv: a.csv]\\na;b\\n1;2');
+    expect(events.filter(({ type }) => type === 'llm:unsupported-input')).toEqual([]);
+  });
+});
+
 describe('an image of the user', () => {
   it.each(MODELS)('is a blob in storage and itself for %s', async (provider) => {
     const { session, requests, events } = await play({ model: `${provider}/test` }, [question, picture]);
