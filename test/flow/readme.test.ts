@@ -78,6 +78,20 @@ it('works when the command line and the client of the README are pasted', () =>
     expect(shown).toMatch(/errors[\s\S]*false completed\n$/);
   }));
 
+it('works when the commands and the client of docs/facades.md are pasted', () =>
+  withService(async ({ run }) => {
+    const docs = await readFile(path.join(ROOT, 'docs/facades.md'), 'utf8');
+    const [chat = '', completions = ''] = [...docs.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block]) => block);
+    const told = await run(chat);
+    expect(told).toMatch(/"type":"start"[\s\S]*"type":"finish"[\s\S]*data: \[DONE\][\s\S]*"messages":\[/);
+    expect(told).toContain('errors');
+    expect(await run(completions)).toMatch(
+      /"object":"chat\.completion"[\s\S]*"finish_reason":"stop"[\s\S]*"owned_by":"baton"/,
+    );
+    const program = /```ts\n(import OpenAI[\s\S]*?)```/.exec(docs)?.[1] ?? '';
+    expect(await run(`node --input-type=module-typescript <<'EOF'\n${program}EOF\n`)).toContain('errors');
+  }));
+
 it('asks for a key once the commands under Access are pasted, beside the service that has the database', () =>
   withService(async ({ readme, run }) => {
     const block = /```sh\n(KEY=[\s\S]*?)```/.exec(readme)?.[1] ?? '';
