@@ -53,7 +53,7 @@ const stack = new AsyncDisposableStack();
 let watched: ReturnType<typeof openWatchedDatabase>;
 
 beforeAll(async () => {
-  const database = stack.use(await createTestDatabase());
+  const database = stack.use(await createTestDatabase({ isNew: true }));
   await fillDatabase(database.db);
   watched = stack.use(openWatchedDatabase(database.connectionString));
 }, 180_000);

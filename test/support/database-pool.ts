@@ -27,7 +27,10 @@ export async function destroyDatabasePool(pool: DatabasePool): Promise<void> {
 /** A database as the template is: a spare one, or a new copy. */
 export async function takeDatabase(pool: DatabasePool): Promise<string> {
   const spare = await takeSpare(pool);
-  if (spare !== null) return spare;
+  return spare ?? createDatabase(pool);
+}
+
+export async function createDatabase(pool: DatabasePool): Promise<string> {
   const name = newName();
   await runAsAdmin(pool.adminUrl, `create database ${name} template ${pool.templateName}`);
   return name;

@@ -1,14 +1,17 @@
 import pg from 'pg';
 import { inject } from 'vitest';
 import { type Db, openDatabase } from '../../src/store/database.ts';
-import { giveDatabaseBack, takeDatabase } from './database-pool.ts';
+import { createDatabase, giveDatabaseBack, takeDatabase } from './database-pool.ts';
 
 export type TestDatabase = AsyncDisposable & Readonly<{ db: Db; connectionString: string }>;
 
-/** An empty, migrated database of its own. What is still connected to it at the end is cut off. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+/**
+ * An empty, migrated database of its own. What is still connected to it at the end is cut off.
+ * @param isNew no test has used it before: deleted rows are still in the indexes of others
+ */
+export async function createTestDatabase({ isNew = false } = {}): Promise<TestDatabase> {
   const pool = inject('postgres');
-  const name = await takeDatabase(pool);
+  const name = await (isNew ? createDatabase(pool) : takeDatabase(pool));
   const connectionString = withDatabase(pool.adminUrl, name);
   const db = openDatabase({ connectionString });
   return {
