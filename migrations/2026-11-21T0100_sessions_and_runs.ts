@@ -27,6 +27,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       inbox_seq bigint not null default 0,
       view_start_seq bigint not null default 1,
       summary_message_seq bigint,
+      view_version bigint not null default 1,
       context_state jsonb not null default '{}',
       requested_resume jsonb,
       requested_maintenance text check (requested_maintenance in ('compaction', 'prune')),

@@ -93,17 +93,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $$`.execute(db);
 
-  // The summary first, then the messages from the cut on. Each part comes with its state and its marks beside it: merging
-  // them here would take twice the time of a large view. The output of a pruned call is not read at all. In plpgsql, as
-  // whatever is called for every step: the plan of a function in SQL that cannot be inlined is made anew by every caller.
+  // The summary first, then the messages from the cut on, or those after `p_after` alone: what was in the view before
+  // changes only with its version. Each part comes with its state and its marks beside it: merging them here would take
+  // twice the time of a large view. The output of a pruned call is not read at all. In plpgsql, as whatever is called for
+  // every step: the plan of a function in SQL that cannot be inlined is made anew by every caller.
   await sql`
-    create function baton_view(p_session uuid) returns json
+    create function baton_view(p_session uuid, p_after bigint default 0) returns json
     language plpgsql stable as $$
     begin
       return (select coalesce(json_agg(json_build_object(
         'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
       from sessions s
-      join messages m on m.session_id = s.id and m.seq >= s.view_start_seq
+      join messages m on m.session_id = s.id and m.seq >= greatest(s.view_start_seq, p_after + 1)
         and (not m.is_summary or m.seq = s.summary_message_seq)
         and not m.superseded and (m.role = 'user' or m.finish_reason is not null)
       cross join lateral (

@@ -67,9 +67,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false));
     end $$`.execute(db);
 
-  // Drains the inbox, opens the assistant's message and returns the view. The caller holds both locks.
+  // Drains the inbox, opens the assistant's message and returns the view after `p_after`. The caller holds both locks.
   await sql`
-    create function baton_begin_step(p_session uuid, p_run uuid, p_message uuid) returns json
+    create function baton_begin_step(p_session uuid, p_run uuid, p_message uuid, p_after bigint default 0) returns json
     language plpgsql as $$
     declare
       v_run runs;
@@ -92,7 +92,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
         'messageId', baton_public_id('msg', p_message)));
       perform baton_append_events(p_session, p_run, v_events);
-      return baton_view(p_session);
+      return baton_view(p_session, p_after);
     end $$`.execute(db);
 
   // A compaction or a prune reads the view and drains nothing: what waits is for the next step.
@@ -183,13 +183,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function baton_claim_run(
       p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer,
-      p_engine integer, p_message uuid, p_tenant_limit integer
+      p_engine integer, p_message uuid, p_tenant_limit integer, p_known_version bigint, p_known_seq bigint
     ) returns json language plpgsql as $$
     declare
       v_session sessions;
       v_run runs;
       v_leftover uuid;
       v_view json;
+      v_after bigint;
       v_needs_slot boolean;
     begin
       select * into v_run from runs where id = p_run;
@@ -232,13 +233,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         select id into v_leftover from messages
           where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded;
       end if;
+      v_after := case when p_kind = 'step' and v_session.view_version = p_known_version then p_known_seq else 0 end;
       if v_run.cancel_requested_at is null then
         if p_kind <> 'step' then
           v_view := baton_begin_maintenance(v_session.id, p_run);
         elsif v_leftover is null and not baton_is_used_up(v_run) then
-          v_view := baton_begin_step(v_session.id, p_run, p_message);
+          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);
         elsif v_leftover = p_message then
-          v_view := baton_view(v_session.id);
+          v_view := baton_view(v_session.id, v_after);
         end if;
       end if;
       return json_build_object(
@@ -248,6 +250,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         -- The message of this very claim, whose reply was lost, is left over as well where nothing is begun any more.
         'leftoverMessageId', case when v_leftover is distinct from p_message or v_view is null then v_leftover end,
         'view', v_view,
+        'viewAfterSeq', v_after,
+        'viewVersion', v_session.view_version,
         'messageSeq', (select seq from messages where id = p_message),
         'eventSeq', (select event_seq from sessions where id = v_session.id),
         'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),

@@ -29,9 +29,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return jsonb_build_object('round', v_round, 'eventSeq', baton_append_events(v_session, p_run, p_events));
     end $$`.execute(db);
 
-  // Marks parts of the session. A mark that is there stays: the first one says when.
+  // Marks parts of the session, which changes its view. A mark that is there stays: the first one says when.
   await sql`
-    create function baton_mark_parts(p_session uuid, p_marks jsonb) returns void language sql as $$
+    create function baton_mark_parts(p_session uuid, p_marks jsonb) returns void language plpgsql as $$
+    begin
+      if coalesce(jsonb_array_length(p_marks), 0) = 0 then return; end if;
+      update sessions set view_version = view_version + 1 where id = p_session;
       update parts set
         compacted_at = case when (mark ->> 'pruned')::boolean then coalesce(compacted_at, clock_timestamp()) else compacted_at end,
         media_stripped_at = case when (mark ->> 'mediaStripped')::boolean
@@ -39,8 +42,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         view_limit = coalesce((mark ->> 'viewLimitChars')::integer, view_limit),
         original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
       from jsonb_array_elements(p_marks) as mark
-      where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer
-    $$`.execute(db);
+      where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
+    end $$`.execute(db);
 
   // Closes the round: an accepted one brings its summary and moves the view's start.
   await sql`
@@ -52,7 +55,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     begin
       if v_summary is not null and jsonb_typeof(v_summary) = 'object' then
         update sessions set message_seq = message_seq + 1, view_start_seq = (p_close ->> 'viewStartSeq')::bigint,
-          summary_message_seq = message_seq + 1, compaction_count = compaction_count + 1,
+          summary_message_seq = message_seq + 1, view_version = view_version + 1, compaction_count = compaction_count + 1,
           last_compaction_at = clock_timestamp()
           where id = p_session returning message_seq into v_seq;
         insert into messages (id, tenant_id, session_id, seq, role, run_id, is_summary, model, finished_at)

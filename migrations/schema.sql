@@ -269,6 +269,7 @@ create table sessions (
   inbox_seq bigint default 0 not null,
   view_start_seq bigint default 1 not null,
   summary_message_seq bigint,
+  view_version bigint default 1 not null,
   context_state jsonb default '{}'::jsonb not null,
   requested_resume jsonb,
   requested_maintenance text,
@@ -460,7 +461,7 @@ AS $function$
       return baton_view(p_session);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_begin_step(p_session uuid, p_run uuid, p_message uuid)
+CREATE OR REPLACE FUNCTION public.baton_begin_step(p_session uuid, p_run uuid, p_message uuid, p_after bigint DEFAULT 0)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -485,10 +486,10 @@ AS $function$
         'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
         'messageId', baton_public_id('msg', p_message)));
       perform baton_append_events(p_session, p_run, v_events);
-      return baton_view(p_session);
+      return baton_view(p_session, p_after);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_claim_run(p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer, p_engine integer, p_message uuid, p_tenant_limit integer)
+CREATE OR REPLACE FUNCTION public.baton_claim_run(p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer, p_engine integer, p_message uuid, p_tenant_limit integer, p_known_version bigint, p_known_seq bigint)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -497,6 +498,7 @@ AS $function$
       v_run runs;
       v_leftover uuid;
       v_view json;
+      v_after bigint;
       v_needs_slot boolean;
     begin
       select * into v_run from runs where id = p_run;
@@ -539,13 +541,14 @@ AS $function$
         select id into v_leftover from messages
           where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded;
       end if;
+      v_after := case when p_kind = 'step' and v_session.view_version = p_known_version then p_known_seq else 0 end;
       if v_run.cancel_requested_at is null then
         if p_kind <> 'step' then
           v_view := baton_begin_maintenance(v_session.id, p_run);
         elsif v_leftover is null and not baton_is_used_up(v_run) then
-          v_view := baton_begin_step(v_session.id, p_run, p_message);
+          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);
         elsif v_leftover = p_message then
-          v_view := baton_view(v_session.id);
+          v_view := baton_view(v_session.id, v_after);
         end if;
       end if;
       return json_build_object(
@@ -555,6 +558,8 @@ AS $function$
         -- The message of this very claim, whose reply was lost, is left over as well where nothing is begun any more.
         'leftoverMessageId', case when v_leftover is distinct from p_message or v_view is null then v_leftover end,
         'view', v_view,
+        'viewAfterSeq', v_after,
+        'viewVersion', v_session.view_version,
         'messageSeq', (select seq from messages where id = p_message),
         'eventSeq', (select event_seq from sessions where id = v_session.id),
         'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),
@@ -580,7 +585,7 @@ AS $function$
     begin
       if v_summary is not null and jsonb_typeof(v_summary) = 'object' then
         update sessions set message_seq = message_seq + 1, view_start_seq = (p_close ->> 'viewStartSeq')::bigint,
-          summary_message_seq = message_seq + 1, compaction_count = compaction_count + 1,
+          summary_message_seq = message_seq + 1, view_version = view_version + 1, compaction_count = compaction_count + 1,
           last_compaction_at = clock_timestamp()
           where id = p_session returning message_seq into v_seq;
         insert into messages (id, tenant_id, session_id, seq, role, run_id, is_summary, model, finished_at)
@@ -740,8 +745,11 @@ AS $function$
 
 CREATE OR REPLACE FUNCTION public.baton_mark_parts(p_session uuid, p_marks jsonb)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
 AS $function$
+    begin
+      if coalesce(jsonb_array_length(p_marks), 0) = 0 then return; end if;
+      update sessions set view_version = view_version + 1 where id = p_session;
       update parts set
         compacted_at = case when (mark ->> 'pruned')::boolean then coalesce(compacted_at, clock_timestamp()) else compacted_at end,
         media_stripped_at = case when (mark ->> 'mediaStripped')::boolean
@@ -749,8 +757,8 @@ AS $function$
         view_limit = coalesce((mark ->> 'viewLimitChars')::integer, view_limit),
         original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
       from jsonb_array_elements(p_marks) as mark
-      where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer
-    $function$;
+      where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_model_memory(p_model text)
  RETURNS json
@@ -1031,7 +1039,7 @@ AS $function$
       end loop;
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid)
+CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid, p_after bigint DEFAULT 0)
  RETURNS json
  LANGUAGE plpgsql
  STABLE
@@ -1040,7 +1048,7 @@ AS $function$
       return (select coalesce(json_agg(json_build_object(
         'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
       from sessions s
-      join messages m on m.session_id = s.id and m.seq >= s.view_start_seq
+      join messages m on m.session_id = s.id and m.seq >= greatest(s.view_start_seq, p_after + 1)
         and (not m.is_summary or m.seq = s.summary_message_seq)
         and not m.superseded and (m.role = 'user' or m.finish_reason is not null)
       cross join lateral (

@@ -103,6 +103,9 @@ export const BLOB_COLLECTION_INTERVAL_MS = 3_600_000;
 /** Characters of one user message. */
 export const MAX_MESSAGE_CHARS = 500_000;
 
+/** What a worker keeps of views, so that the next step of a session need not read all of it: some 64 MB in memory. */
+export const VIEW_CACHE_MAX_CHARS = 33_554_432;
+
 /** The version of the job protocol. A run that requires a newer one is left to newer workers. */
 export const ENGINE_VERSION = 1;
 

@@ -14,6 +14,7 @@ import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
 import { enqueue } from './pass-on.ts';
+import type { ViewCache } from './view-cache.ts';
 import { whileAway } from './while-away.ts';
 
 /** A run that needs a newer worker goes back for this long: newer ones have it by then. */
@@ -46,12 +47,20 @@ export async function runClaimed(
       leaseDurationMs: deps.claims.leaseDurationMs,
       tenantConcurrency: deps.tenantConcurrency ?? 0,
       messageId,
+      known: deps.views.of(job.runId),
     }),
   );
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
   held.granted();
+  rememberView(deps.views, claim);
   // Awaited here: at the return the claim is let go of, and nobody could stop the work or renew its lease any more.
   return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
+}
+
+/** What a step has begun with stays as it is: the next one of the session needs only what comes after it. */
+function rememberView(views: ViewCache, { view, viewVersion: version, messageSeq, run, session }: ClaimedRun): void {
+  if (view === null || messageSeq === null) return;
+  views.keep(run.id, session.id, { version, uptoSeq: messageSeq - 1, messages: view });
 }
 
 async function workOn(

@@ -3,6 +3,7 @@ import type { JobQueues } from '../queues/job-queue.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Db } from '../store/database.ts';
 import type { ClaimKeeper } from './claim-keeper.ts';
+import type { ViewCache } from './view-cache.ts';
 
 /** What every job needs of the world. */
 export type JobDeps = Readonly<{
@@ -11,6 +12,7 @@ export type JobDeps = Readonly<{
   bus: LiveBus;
   log: Log;
   claims: ClaimKeeper;
+  views: ViewCache;
   newId: () => string;
   workerId: string;
   /** Runs of one tenant that may be claimed at the same time, over all workers; 0, the default: any number. */

@@ -3,6 +3,7 @@ import type { CompactionDeps } from '../compaction/work.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
 import { createClaimKeeper } from '../jobs/claim-keeper.ts';
+import { createViewCache } from '../jobs/view-cache.ts';
 import { runPrune } from '../prune/run-prune.ts';
 import type { JobHandler, JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
@@ -54,6 +55,7 @@ export async function startJobWorker(
     ...deps,
     workerId,
     claims,
+    views: createViewCache(),
     tenantConcurrency,
     modelTimeouts,
     random: Math.random,

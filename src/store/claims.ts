@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { contextStateSchema } from '../domain/context/state.ts';
 import type { JobPayload } from '../domain/job.ts';
-import { MESSAGE_ROLES } from '../domain/message.ts';
+import { MESSAGE_ROLES, type ViewMessage } from '../domain/message.ts';
 import { RUN_KINDS } from '../domain/run.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
@@ -27,6 +27,9 @@ export const viewSchema = z.array(
   }),
 );
 
+/** A view that a claim need not bring once more: its messages up to `uptoSeq`, as of a version. */
+export type KnownView = Readonly<{ version: number; uptoSeq: number; messages: readonly ViewMessage[] }>;
+
 const claimedSchema = z.object({
   outcome: z.literal('claimed'),
   epoch: z.number().int(),
@@ -35,6 +38,9 @@ const claimedSchema = z.object({
   leftoverMessageId: z.uuid().nullable(),
   /** Null when there are leftovers or a cancel was requested: nothing has begun. */
   view: viewSchema.nullable(),
+  /** The view was read from here on; 0: all of it. */
+  viewAfterSeq: z.number().int(),
+  viewVersion: z.number().int(),
   /** The number of the message that the step has opened; null where none was opened. */
   messageSeq: z.number().int().nullable(),
   /** The session's last event after the claim. */
@@ -87,8 +93,9 @@ const claimSchema = z.discriminatedUnion('outcome', [
   z.object({ outcome: z.literal('busy') }),
 ]);
 
-export type Claim = z.infer<typeof claimSchema>;
-export type ClaimedRun = z.infer<typeof claimedSchema>;
+export type Claim = ClaimedRun | Exclude<z.infer<typeof claimSchema>, { outcome: 'claimed' }>;
+export type ClaimedRun = Omit<z.infer<typeof claimedSchema>, 'view' | 'viewAfterSeq'> &
+  Readonly<{ view: readonly ViewMessage[] | null }>;
 
 export type ClaimInput = Readonly<{
   job: JobPayload;
@@ -100,6 +107,8 @@ export type ClaimInput = Readonly<{
   tenantConcurrency?: number;
   /** The id for the assistant's message of this attempt. */
   messageId: string;
+  /** What the caller still has of the session's view. */
+  known?: KnownView | undefined;
 }>;
 
 /**
@@ -107,13 +116,16 @@ export type ClaimInput = Readonly<{
  * prune: view read. One round trip.
  */
 export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
-  const { job } = input;
+  const { job, known } = input;
   const { rows } = await sql<{ claim: unknown }>`
     select baton_claim_run(${job.runId}, ${job.kind}, ${job.no}, ${job.dispatch}, ${input.claimId}, ${input.workerId},
-      ${input.leaseDurationMs}, ${ENGINE_VERSION}, ${input.messageId}, ${input.tenantConcurrency ?? 0}) as claim`.execute(
-    db,
-  );
-  return claimSchema.parse(rows[0]?.claim);
+      ${input.leaseDurationMs}, ${ENGINE_VERSION}, ${input.messageId}, ${input.tenantConcurrency ?? 0},
+      ${known?.version ?? 0}, ${known?.uptoSeq ?? 0}) as claim`.execute(db);
+  const claim = claimSchema.parse(rows[0]?.claim);
+  if (claim.outcome !== 'claimed') return claim;
+  const { viewAfterSeq, ...claimed } = claim;
+  if (viewAfterSeq === 0 || claim.view === null) return claimed;
+  return { ...claimed, view: [...(known?.messages ?? []), ...claim.view] };
 }
 
 /** Notes which span works on the claimed run, for the next attempt to link to. Nothing is noted when the run is lost. */

@@ -41,6 +41,7 @@ type SessionsTable = {
   inbox_seq: Generated<number>;
   view_start_seq: Generated<number>;
   summary_message_seq: number | null;
+  view_version: Generated<number>;
   context_state: ColumnType<Record<string, unknown>, string | undefined, string>;
   next_run_id: string | null;
   /** What somebody wants of the run after a clean-up, who resumed the session meanwhile: its limits, and the trace. */

@@ -5,6 +5,7 @@ import { NEW_CONTEXT_STATE } from '../../src/domain/context/state.ts';
 import type { JobPayload } from '../../src/domain/job.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { type ClaimKeeper, createClaimKeeper, type HeldClaim } from '../../src/jobs/claim-keeper.ts';
+import { createViewCache } from '../../src/jobs/view-cache.ts';
 import { runPrune } from '../../src/prune/run-prune.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { claimRun } from '../../src/store/claims.ts';
@@ -93,18 +94,19 @@ async function runPruneWhile(
     holding.resolve(held);
     return held;
   };
-  await deps.db
-    .transaction()
-    .execute(async (tx) => {
-      // The job reads what is known of the model's endpoint before it decides anything.
-      await sql`lock table model_limits in access exclusive mode`.execute(tx);
-      const running = runPrune({ ...deps, claims: { ...claims, hold } }, job, new AbortController().signal);
-      const held = await holding.promise;
-      await eventually(async () => (await runOf(service, job.runId)).claim_id !== null, 'the job is claimed');
-      await meanwhile(held, claims);
-      return { running };
-    })
-    .then(({ running }) => running);
+  const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  // The job asks for the agent's tools before it decides anything, and MCP servers may take their time.
+  const toolsOf: typeof deps.toolsOf = async (agent) => {
+    asked.resolve();
+    await gate.promise;
+    return deps.toolsOf(agent);
+  };
+  const gated = { ...deps, toolsOf, claims: { ...claims, hold }, views: createViewCache() };
+  const running = runPrune(gated, job, new AbortController().signal);
+  await asked.promise;
+  await meanwhile(await holding.promise, claims);
+  gate.resolve();
+  await running;
 }
 
 describe.each(availableBackends())('a prune on %s', (backend) => {
@@ -212,7 +214,9 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
     const marks = [{ messageId, index: 0, pruned: true as const }];
     expect(await finishMaintenance(service.deps.db, fence, { ...nothingTo(service, runId), marks })).toBeNull();
     await using claims = await createClaimKeeper({ ...service.deps });
-    expect(await runPrune({ ...service.deps, claims }, job, new AbortController().signal)).toEqual({ outcome: 'done' });
+    expect(
+      await runPrune({ ...service.deps, claims, views: createViewCache() }, job, new AbortController().signal),
+    ).toEqual({ outcome: 'done' });
     expect(await callsOf(service, session)).toEqual(calls);
     expect(await eventsOf(service, session)).toEqual(events);
   });

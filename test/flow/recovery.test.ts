@@ -5,6 +5,7 @@ import { loadModels } from '../../src/agents/load-models.ts';
 import { MAX_RESUMES_PER_STEP } from '../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
+import { createViewCache } from '../../src/jobs/view-cache.ts';
 import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { runStep } from '../../src/step/run-step.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
@@ -109,7 +110,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
     const again = [ids.messageId, ids.claimId];
     const newId = () => again.shift() ?? deps.newId();
-    const stepDeps = { ...deps, newId, claims, modelTimeouts, random: Math.random };
+    const stepDeps = { ...deps, newId, claims, views: createViewCache(), modelTimeouts, random: Math.random };
     await runStep(stepDeps, job, new AbortController().signal);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const messages = await listMessages(deps.db, 'default', session, 0, 10);
@@ -186,7 +187,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const { job } = await acceptWithoutJob(service, await service.createSession());
     await using claims = await createClaimKeeper(deps);
     const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
-    const stepDeps = { ...deps, claims, modelTimeouts, random: Math.random };
+    const stepDeps = { ...deps, claims, views: createViewCache(), modelTimeouts, random: Math.random };
     const idle = new AbortController().signal;
     expect(await runStep(stepDeps, { ...job, dispatch: 7 }, idle)).toEqual({ outcome: 'done' });
     expect(await runStep(stepDeps, { ...job, no: 9 }, idle)).toEqual({ outcome: 'done' });

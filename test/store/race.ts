@@ -11,7 +11,7 @@ import { claimRun } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
-import { type CompactionEnd, finishMaintenance } from '../../src/store/maintenance.ts';
+import { type CompactionEnd, finishMaintenance, type NewMark } from '../../src/store/maintenance.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { findSession, insertSession } from '../../src/store/sessions.ts';
 import { finishStep } from '../../src/store/step-writes.ts';
@@ -149,9 +149,14 @@ export async function goOn(db: Db, claimed: Claimed, before?: Exclude<PendingKin
 }
 
 /** Ends a compaction or a prune. */
-export async function finishCleanUp(db: Db, { fence, run, job }: Claimed, compaction?: CompactionEnd) {
+export async function finishCleanUp(
+  db: Db,
+  { fence, run, job }: Claimed,
+  compaction?: CompactionEnd,
+  marks: readonly NewMark[] = [],
+) {
   const finished = await finishMaintenance(db, fence, {
-    marks: [],
+    marks,
     ...(compaction === undefined ? {} : { compaction }),
     contextState: NEW_CONTEXT_STATE,
     usage: NO_USAGE,
