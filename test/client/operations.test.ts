@@ -6,7 +6,7 @@ import { type DocumentedRoute, readRoutes } from '../http/documented-routes.ts';
 import { startTestApi } from '../http/test-api.ts';
 
 /** What others speak: clients of OpenAI's API. */
-const FACADES = ['/v1/chat/completions', '/v1/models'];
+const FACADES = ['/v1/chat/completions', '/v1/models', '/v1/models/{model}'];
 
 const SESSION = `ses_${'1'.repeat(32)}`;
 const RUN = `run_${'2'.repeat(32)}`;

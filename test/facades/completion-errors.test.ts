@@ -16,13 +16,15 @@ describe('a problem', () => {
     ['invalid_request', 'invalid_request', 'invalid_request_error'],
     ['store_unavailable', 'store_unavailable', 'server_error'],
   ])('%s is %s to clients of OpenAI’s API', async (code, name, type) => {
-    for (const path of ['/v1/chat/completions', '/v1/models']) {
+    for (const path of ['/v1/chat/completions', '/v1/models', '/v1/models/x']) {
       const body = await errorOf(code, path);
       expect(body).toMatchObject({ code, error: { message: 'No.', code: name, type, param: 'model' } });
     }
   });
 
   test('is a problem and nothing else to all others', async () => {
-    expect(await errorOf('unauthenticated', '/v1/sessions')).not.toHaveProperty('error');
+    for (const path of ['/v1/sessions', '/v1/modelsx', '/v1/agents']) {
+      expect(await errorOf('unauthenticated', path)).not.toHaveProperty('error');
+    }
   });
 });

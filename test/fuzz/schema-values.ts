@@ -16,6 +16,7 @@ export type Schema = Readonly<{
   minimum?: number | undefined;
   maximum?: number | undefined;
   minItems?: number | undefined;
+  maxItems?: number | undefined;
   items?: Schema | undefined;
   properties?: Readonly<Record<string, Schema>> | undefined;
   required?: readonly string[] | undefined;
@@ -36,6 +37,7 @@ export const schemaSchema: z.ZodType<Schema> = z.lazy(() =>
     minimum: z.number().optional(),
     maximum: z.number().optional(),
     minItems: z.number().optional(),
+    maxItems: z.number().optional(),
     items: schemaSchema.optional(),
     properties: z.record(z.string(), schemaSchema).optional(),
     required: z.array(z.string()).optional(),
@@ -85,7 +87,12 @@ export function createValues(
         return random.chance(0.5);
       case 'array':
         return Array.from(
-          { length: Math.max(schema.minItems ?? 0, depth < MAX_DEPTH ? random.between(0, 2) : 0) },
+          {
+            length: Math.max(
+              schema.minItems ?? 0,
+              depth < MAX_DEPTH ? random.between(0, Math.min(2, schema.maxItems ?? 2)) : 0,
+            ),
+          },
           () => valid(schema.items ?? { type: 'string' }, name, depth + 1),
         );
       case 'object':

@@ -67,6 +67,7 @@ const ROUTES = [
   'GET /v1/blobs/{id}',
   'POST /v1/chat/completions',
   'GET /v1/models',
+  'GET /v1/models/{model}',
   'GET /v1/runs',
   'POST /v1/runs/{id}/cancel',
   'GET /v1/runs/{id}',

@@ -24,4 +24,4 @@ export function toOpenAiError(
 }
 
 /** Paths whose clients read errors in this shape. */
-export const isOpenAiPath = (path: string): boolean => path === '/v1/chat/completions' || path === '/v1/models';
+export const isOpenAiPath = (path: string): boolean => /^\/v1\/(chat\/completions|models)(\/|$)/.test(path);

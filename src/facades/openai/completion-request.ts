@@ -4,8 +4,11 @@ import { type ConversationMessage, parseArgs } from '../../domain/conversation.t
 import { BatonError } from '../../domain/errors.ts';
 import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
 import type { UserPart } from '../../domain/message.ts';
+import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS, textFormat } from './neutral-parameters.ts';
 
-const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
+/** Of a provider's cache, which the agent's own requests mark themselves. */
+const breakpoint = z.looseObject({}).nullish();
+const textPart = z.strictObject({ type: z.literal('text'), text: z.string(), prompt_cache_breakpoint: breakpoint });
 const content = z.union([z.string(), z.array(textPart)], { error: 'a text, or parts of type text' });
 
 /** What images at URLs end with: nobody here asks their server what they are. */
@@ -25,13 +28,16 @@ const imagePart = z.strictObject({
     url: z.string().refine(isImageUrl, 'a data URL, or a URL that ends with .png, .jpg, .gif or .webp'),
     detail: z.string().nullish(),
   }),
+  prompt_cache_breakpoint: breakpoint,
 });
 const filePart = z.strictObject({
   type: z.literal('file'),
   file: z.strictObject({
     file_data: z.string().regex(/^data:/i, 'a data URL'),
-    filename: z.string().min(1).max(255).optional(),
+    file_id: z.null({ error: 'not possible here' }).optional(),
+    filename: z.string().min(1).max(255).nullish(),
   }),
+  prompt_cache_breakpoint: breakpoint,
 });
 const userContent = z.union(
   [z.string(), z.array(z.discriminatedUnion('type', [textPart, imagePart, filePart])).min(1)],
@@ -40,7 +46,7 @@ const userContent = z.union(
       'a text, or parts of type text, image_url (a data URL, or one that ends with .png, .jpg, .gif or .webp) and file (file_data)',
   },
 );
-const name = z.string().optional();
+const name = z.string().nullish();
 
 const calls = z.array(
   z.looseObject({
@@ -55,7 +61,7 @@ const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.literal('user'), content: userContent, name }),
   // Clients send back what they were given, with fields that are of no use here.
   z.looseObject({ role: z.literal('assistant'), content: content.nullish(), tool_calls: calls.nullish() }),
-  z.strictObject({ role: z.literal('tool'), content, tool_call_id: z.string() }),
+  z.strictObject({ role: z.literal('tool'), content, tool_call_id: z.string(), name }),
 ]);
 
 const parameters = z
@@ -66,16 +72,13 @@ const tool = z.strictObject({
   type: z.literal('function'),
   function: z.strictObject({
     name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'letters, digits, - and _, at most 64'),
-    description: z.string().optional(),
-    parameters: parameters.optional(),
+    description: z.string().nullish(),
+    parameters: parameters.nullish(),
     strict: z.boolean().nullish(),
   }),
 });
 
 const positive = z.int().positive();
-/** What would change the answer and cannot be done here is refused by its name; only what asks for nothing passes. */
-const only = <Value extends string | number | boolean>(value: Value) =>
-  z.literal(value, { error: `only ${JSON.stringify(value)} is possible here` }).nullish();
 
 /** https://platform.openai.com/docs/api-reference/chat/create */
 export const completionRequestSchema = z.strictObject({
@@ -83,28 +86,19 @@ export const completionRequestSchema = z.strictObject({
   messages: z.array(message).min(1),
   stream: z.boolean().nullish(),
   stream_options: z
-    .strictObject({ include_usage: z.boolean().optional(), include_obfuscation: z.boolean().optional() })
+    .strictObject({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() })
     .nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   max_tokens: positive.nullish(),
   max_completion_tokens: positive.nullish(),
   tools: z.array(tool).max(128).nullish(),
   tool_choice: z.enum(['auto', 'none'], { error: 'only "auto" and "none" are possible here' }).nullish(),
-  response_format: z.strictObject({ type: only('text') }).nullish(),
-  n: only(1),
-  top_p: only(1),
-  presence_penalty: only(0),
-  frequency_penalty: only(0),
-  logprobs: only(false),
-  parallel_tool_calls: only(true),
+  response_format: textFormat,
   /** Whom the conversation is with. */
   user: z.string().nullish(),
   safety_identifier: z.string().nullish(),
-  /** Nothing is made of these. */
-  metadata: z.record(z.string(), z.string()).nullish(),
-  store: z.boolean().nullish(),
-  service_tier: z.string().nullish(),
-  prompt_cache_key: z.string().nullish(),
+  ...NEUTRAL_PARAMETERS,
+  ...IGNORED_PARAMETERS,
 });
 export type CompletionRequest = z.infer<typeof completionRequestSchema>;
 
@@ -124,13 +118,13 @@ function userMessage(given: z.infer<typeof userContent>): ConversationMessage {
 }
 
 function toUserPart(part: Exclude<z.infer<typeof userContent>, string>[number]): UserPart {
-  if (part.type === 'text') return part;
+  if (part.type === 'text') return { type: part.type, text: part.text };
   if (part.type === 'image_url') {
     const { url } = part.image_url;
     return { type: 'file', url, mediaType: IMAGE_ENDINGS[/^data:/i.test(url) ? '' : endingOf(url)] ?? '' };
   }
   const { file_data: url, filename } = part.file;
-  return { type: 'file', url, mediaType: '', ...(filename !== undefined && { filename }) };
+  return { type: 'file', url, mediaType: '', ...(filename != null && { filename }) };
 }
 
 /** The conversation without what belongs to the agent. */
@@ -198,7 +192,7 @@ export function agentFor(request: CompletionRequest, base: unknown): Agent {
 function clientTool({ name: toolName, description, parameters: inputSchema }: z.infer<typeof tool>['function']) {
   return {
     name: toolName,
-    description: description === undefined || description === '' ? toolName : description,
+    description: description == null || description === '' ? toolName : description,
     inputSchema: inputSchema ?? { type: 'object' as const },
   };
 }

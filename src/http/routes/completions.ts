@@ -63,6 +63,14 @@ const complete = createRoute({
   },
 });
 
+const modelBody = z.object({
+  id: z.string(),
+  object: z.literal('model'),
+  created: z.int(),
+  owned_by: z.literal('baton'),
+});
+const asModel = (id: string) => ({ id, object: 'model' as const, created: 0, owned_by: 'baton' as const });
+
 const models = createRoute({
   method: 'get',
   path: '/v1/models',
@@ -70,26 +78,30 @@ const models = createRoute({
   summary: 'List the agents, as OpenAI lists models',
   request: { query: noQuery },
   responses: {
-    200: jsonOf(
-      z.object({
-        object: z.literal('list'),
-        data: z.array(
-          z.object({ id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.literal('baton') }),
-        ),
-      }),
-      'The agents.',
-    ),
+    200: jsonOf(z.object({ object: z.literal('list'), data: z.array(modelBody) }), 'The agents.'),
     ...REFUSED,
   },
+});
+
+const model = createRoute({
+  method: 'get',
+  path: '/v1/models/{model}',
+  tags,
+  summary: 'Read an agent, as OpenAI tells a model',
+  request: { query: noQuery, params: z.object({ model: textField(256).min(1) }) },
+  responses: { 200: jsonOf(modelBody, 'The agent.'), ...REFUSED, ...NOT_FOUND },
 });
 
 /** Whoever speaks to OpenAI's API can speak to an agent. */
 export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(models, (c) => {
-    const data = deps.agents
-      .names()
-      .map((id) => ({ id, object: 'model' as const, created: 0, owned_by: 'baton' as const }));
-    return c.json({ object: 'list' as const, data }, 200);
+    return c.json({ object: 'list' as const, data: deps.agents.names().map(asModel) }, 200);
+  });
+
+  app.openapi(model, (c) => {
+    const { model: name } = c.req.valid('param');
+    knownAgent(deps, name);
+    return c.json(asModel(name), 200);
   });
 
   app.openapi(complete, async (c) => {

@@ -1,0 +1,59 @@
+import { z } from 'zod';
+
+const REFUSED = { error: 'not possible here' };
+
+/** What asks for nothing: the value itself, null, or the parameter left out. */
+const only = <Value extends string | number | boolean>(value: Value) =>
+  z.literal(value, { error: `only ${JSON.stringify(value)} is possible here` }).nullish();
+const nothing = z.null(REFUSED).optional();
+const emptyList = z.array(z.unknown(), REFUSED).max(0, REFUSED).nullish();
+const emptyObject = z
+  .looseObject({}, REFUSED)
+  .refine((given) => Object.keys(given).length === 0, REFUSED)
+  .nullish();
+const ignoredObject = z.looseObject({}).nullish();
+const ignoredText = z.string().nullish();
+
+export const textFormat = z.strictObject({ type: only('text') }).nullish();
+
+/**
+ * Parameters of OpenAI's chat completions that are not supported: clients send them at values that ask for nothing. Other
+ * values would change the answer and are refused by name, so that nobody takes the answer for what was asked for.
+ * https://platform.openai.com/docs/api-reference/chat/create
+ */
+export const NEUTRAL_PARAMETERS = {
+  n: only(1),
+  top_p: only(1),
+  presence_penalty: only(0),
+  frequency_penalty: only(0),
+  logprobs: only(false),
+  top_logprobs: only(0),
+  logit_bias: emptyObject,
+  parallel_tool_calls: only(true),
+  verbosity: only('medium'),
+  stop: emptyList,
+  functions: emptyList,
+  function_call: z.enum(['auto', 'none'], REFUSED).nullish(),
+  modalities: z
+    .array(z.string(), REFUSED)
+    .refine((kinds) => kinds.every((kind) => kind === 'text'), { error: 'only "text" is possible here' })
+    .nullish(),
+  audio: emptyObject,
+  moderation: emptyObject,
+  /** Which value asks for nothing depends on the model. */
+  reasoning_effort: nothing,
+  seed: nothing,
+  /** An empty object would switch the search on. */
+  web_search_options: nothing,
+};
+
+/** Parameters that change nothing of an answer: costs, speed and records of the provider. */
+export const IGNORED_PARAMETERS = {
+  metadata: z.record(z.string(), z.string()).nullish(),
+  store: z.boolean().nullish(),
+  service_tier: ignoredText,
+  prediction: ignoredObject,
+  prompt_cache_key: ignoredText,
+  prompt_cache_options: ignoredObject,
+  prompt_cache_retention: ignoredText,
+};

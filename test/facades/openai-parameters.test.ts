@@ -1,0 +1,104 @@
+import OpenAI from 'openai';
+import type { ChatCompletionCreateParams, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { completionRequestSchema } from '../../src/facades/openai/completion-request.ts';
+import { type ChatService, startChatService } from './ui-chat-fixture.ts';
+
+type Row = Readonly<{ taken: readonly unknown[]; refused: readonly unknown[] }>;
+
+const FORMAT = { type: 'json_schema', json_schema: { name: 'x', schema: {} } };
+
+/** Every parameter that the library documents, but for `model` and `messages`; one that comes to it has to get a row. */
+const PARAMETERS: Readonly<Record<Exclude<keyof ChatCompletionCreateParams, 'model' | 'messages'>, Row>> = {
+  audio: { taken: [{}], refused: [{ voice: 'alloy', format: 'mp3' }] },
+  frequency_penalty: { taken: [0], refused: [1] },
+  function_call: { taken: ['auto', 'none'], refused: [{ name: 'weather' }] },
+  functions: { taken: [[]], refused: [[{ name: 'weather' }]] },
+  logit_bias: { taken: [{}], refused: [{ '50256': -100 }] },
+  logprobs: { taken: [false], refused: [true] },
+  max_completion_tokens: { taken: [100], refused: [0] },
+  max_tokens: { taken: [100], refused: ['100'] },
+  metadata: { taken: [{}, { topic: 'x' }], refused: [['x']] },
+  modalities: { taken: [[], ['text']], refused: [['text', 'audio']] },
+  moderation: { taken: [{}], refused: [{ model: 'omni-moderation-latest' }] },
+  n: { taken: [1], refused: [2] },
+  parallel_tool_calls: { taken: [true], refused: [false] },
+  prediction: { taken: [{}, { type: 'content', content: 'x' }], refused: ['x'] },
+  presence_penalty: { taken: [0], refused: [0.5] },
+  prompt_cache_key: { taken: ['', 'k'], refused: [1] },
+  prompt_cache_options: { taken: [{}, { mode: 'implicit', ttl: '30m' }], refused: ['x'] },
+  prompt_cache_retention: { taken: ['24h'], refused: [24] },
+  reasoning_effort: { taken: [], refused: ['low', 'medium', 'high'] },
+  response_format: { taken: [{}, { type: 'text' }], refused: [FORMAT] },
+  safety_identifier: { taken: ['', 'u'], refused: [1] },
+  seed: { taken: [], refused: [0, 42] },
+  service_tier: { taken: ['auto', 'default', 'flex'], refused: [1] },
+  stop: { taken: [[]], refused: ['END', ['END']] },
+  store: { taken: [false, true], refused: ['yes'] },
+  stream: { taken: [false], refused: ['yes'] },
+  stream_options: { taken: [{}, { include_usage: true }, { include_usage: null }], refused: [true] },
+  temperature: { taken: [0, 1], refused: [3] },
+  tool_choice: { taken: ['auto', 'none'], refused: ['required', { type: 'function', function: { name: 'weather' } }] },
+  tools: { taken: [[]], refused: [[{ type: 'custom', custom: { name: 'x' } }]] },
+  top_logprobs: { taken: [0], refused: [5] },
+  top_p: { taken: [1], refused: [0.5] },
+  user: { taken: ['', 'u'], refused: [1] },
+  verbosity: { taken: ['medium'], refused: ['low', 'high'] },
+  web_search_options: { taken: [], refused: [{}, { search_context_size: 'low' }] },
+};
+const rows = Object.entries(PARAMETERS);
+const messages: ChatCompletionMessageParam[] = [{ role: 'user', content: 'Hi' }];
+
+describe('the parameters of chat completions', () => {
+  let started: ChatService;
+  let client: OpenAI;
+  beforeAll(async () => {
+    started = await startChatService([{ name: 'plain' }]);
+    client = new OpenAI({ baseURL: `${started.url}/v1`, apiKey: 'none', maxRetries: 0 });
+  });
+  afterAll(() => started[Symbol.asyncDispose]());
+  const ask = (fields: object) => client.chat.completions.create({ model: 'plain', messages, ...fields });
+  const runs = () => started.service.deps.db.selectFrom('runs').select('id').execute();
+
+  test.each(rows)('%s is taken where it asks for nothing, or for what is possible', (name, { taken }) => {
+    for (const value of [null, undefined, ...taken]) {
+      const parsed = completionRequestSchema.safeParse({ model: 'plain', messages, [name]: value });
+      expect(parsed.error?.issues, `${name}: ${JSON.stringify(value)}`).toBeUndefined();
+    }
+  });
+
+  test.each(rows)('%s is refused by its name where it asks for anything else', async (name, { refused }) => {
+    for (const value of refused) {
+      const error: unknown = await ask({ [name]: value }).catch((thrown: unknown) => thrown);
+      expect(error, `${name}: ${JSON.stringify(value)}`).toBeInstanceOf(OpenAI.BadRequestError);
+      const { type, param, message } = error as InstanceType<typeof OpenAI.BadRequestError>;
+      expect(type).toBe('invalid_request_error');
+      expect(param?.split('.')[0]).toBe(name);
+      expect(message).toContain(name);
+    }
+    expect(refused).not.toEqual([]);
+    expect(await runs()).toEqual([]);
+  });
+
+  test('an answer comes with all of them at null, and with all of them at what they may be', async () => {
+    started.service.simulator.script('plain', [{ text: 'One.' }]);
+    const nulls = await ask(Object.fromEntries(rows.map(([name]) => [name, null])));
+    expect(nulls.choices[0]?.message.content).toBe('One.');
+    const given = rows.flatMap(([name, { taken }]) => (taken.length === 0 ? [] : [[name, taken.at(-1)]]));
+    const full = await ask(Object.fromEntries(given));
+    expect(full.choices[0]?.message.content).toBe('One.');
+    expect(await runs()).toHaveLength(2);
+  });
+
+  test('a model is an agent, and one that nobody knows is told in the form of OpenAI’s errors', async () => {
+    expect(await client.models.retrieve('plain')).toEqual({
+      id: 'plain',
+      object: 'model',
+      created: expect.any(Number),
+      owned_by: 'baton',
+    });
+    const unknown: unknown = await client.models.retrieve('gpt-none/1').catch((thrown: unknown) => thrown);
+    expect(unknown).toBeInstanceOf(OpenAI.NotFoundError);
+    expect(unknown).toMatchObject({ code: 'model_not_found', type: 'invalid_request_error', param: 'model' });
+  });
+});
