@@ -121,5 +121,6 @@ test('a file that is no recording is refused with the reason', async () => {
   await writeFile(file, '{"type":"user","text":"x"}');
   expect(await run([file])).toMatchObject({ stderr: expect.stringContaining('Line 1'), code: 2 });
   expect(await run([])).toMatchObject({ stderr: expect.stringContaining('name the file'), code: 2 });
+  expect(await run(['--matrix'])).toMatchObject({ stderr: expect.stringContaining('name the folder'), code: 2 });
   expect(await run([join(folder, 'none')])).toMatchObject({ stderr: expect.stringContaining('ENOENT'), code: 2 });
 });

@@ -10,6 +10,7 @@ import { parseRecording, type Recording } from '../../src/simulator/recording.ts
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { RECORDINGS_FOLDER } from '../support/recordings.ts';
 
 export type Backend = 'postgres' | 'redis';
 
@@ -77,26 +78,25 @@ export function mismatchesOf(result: ReplayResult): string[] {
   return result.mismatches.map(formatMismatch);
 }
 
-const folder =
-  process.env['BATON_TEST_TRANSCRIPTS'] ?? path.resolve(import.meta.dirname, '../../../shared/transcripts');
-
 /** A recorded conversation of the folder; the test is skipped, and says so, where it is absent. */
 export function recordedFile(name: string, context: TestContext): Recording {
-  const file = path.join(folder, `${name}.jsonl`);
+  const file = path.join(RECORDINGS_FOLDER, `${name}.jsonl`);
   return existsSync(file) ? parseRecording(readFileSync(file, 'utf8')) : context.skip(`no ${file} here`);
 }
 
 /** Declares one test for every recorded conversation; where their folder is absent, one that is skipped and says why. */
 export function testEveryRecording(backend: Backend): void {
-  const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.jsonl')) : [];
+  const files = existsSync(RECORDINGS_FOLDER)
+    ? readdirSync(RECORDINGS_FOLDER).filter((name) => name.endsWith('.jsonl'))
+    : [];
   if (files.length === 0) {
-    const reason = `no recorded conversations in ${folder}: set BATON_TEST_TRANSCRIPTS to their folder`;
+    const reason = `no recorded conversations in ${RECORDINGS_FOLDER}: set BATON_TEST_TRANSCRIPTS to their folder`;
     process.stdout.write(`tests: replay on ${backend} is skipped: ${reason}\n`);
     test('recorded conversations are replayed', (context) => context.skip(reason));
   }
   for (const file of files) {
     test(`${file} is stored as recorded`, { timeout: REPLAY_TIMEOUT_MS }, async (context) => {
-      const text = readFileSync(path.join(folder, file), 'utf8');
+      const text = readFileSync(path.join(RECORDINGS_FOLDER, file), 'utf8');
       const result = await replayOn(backend, context, parseRecording(text));
       expect(mismatchesOf(result)).toEqual([]);
       const { steps, toolCalls, userMessages } = result;

@@ -10,11 +10,11 @@ import { REPLAY_PROVIDERS } from '../replay/replayed-agent.ts';
 
 export const usage = `baton replay FILE [--window TOKENS] [--policy NAME] [--provider openai|anthropic]   (npm run replay -- …)
                   [--backend redis|postgres] [--json]
-baton replay --matrix [FOLDER] [--window …] [--policy …] [--provider …] [--backend …] [--json]
+baton replay --matrix FOLDER [--window …] [--policy …] [--provider …] [--backend …] [--json]
 
 Sends a recorded conversation through the whole service and compares what it stored with the recording.
 With a window, a policy or a provider it also tells how the context was kept. --matrix does so for every recording of
-a folder (default: BATON_TEST_TRANSCRIPTS, else ../shared/transcripts), provider and window: one line each, and a sum.
+a folder, provider and window: one line each, and a sum.
 Postgres: DATABASE_URL, else an embedded one; BATON_API_KEY where it has API keys. Backend: redis where REDIS_URL is set,
 else postgres.
 Exit code 0: equal; 1: mismatches (on stderr), or a bar missed; 2: it could not be replayed.`;
@@ -29,8 +29,6 @@ const argumentsSchema = z.strictObject({
   file: z.string().optional(),
 });
 type Arguments = z.infer<typeof argumentsSchema>;
-
-const DEFAULT_FOLDER = '../shared/transcripts';
 
 /** Mismatches that are described; one early difference can make everything after it differ. */
 const DESCRIBED_MISMATCHES = 20;
@@ -76,8 +74,9 @@ async function replay(
   const log = createLog({ level: 'error', destination: { write: (line) => process.stderr.write(line) } });
   const apiKey = environment['BATON_API_KEY'] || undefined;
   const options = { ...servicesFor(backend, environment), ...model, log, apiKey, signal: interrupted.signal };
-  if (matrix) return replayAll(file ?? environment['BATON_TEST_TRANSCRIPTS'] ?? DEFAULT_FOLDER, options, json);
-  if (file === undefined) throw new Error(`name the file of a recording\n\n${usage}`);
+  if (file === undefined)
+    throw new Error(`name the ${matrix ? 'folder of recordings' : 'file of a recording'}\n\n${usage}`);
+  if (matrix) return replayAll(file, options, json);
   const result = await replayRecording(await readRecording(file), options);
   const { mismatches } = result;
   for (const mismatch of mismatches.slice(0, DESCRIBED_MISMATCHES)) console.error(formatMismatch(mismatch));

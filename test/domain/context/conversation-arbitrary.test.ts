@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { Part, ToolPart, ViewMessage } from '../../../src/domain/message.ts';
+import { RECORDINGS_FOLDER } from '../../support/recordings.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import {
   type Quantiles,
@@ -126,9 +127,7 @@ describe('the generated conversations', () => {
   });
 });
 
-const FOLDER =
-  process.env['BATON_TEST_TRANSCRIPTS'] ?? path.resolve(import.meta.dirname, '../../../../shared/transcripts');
-const FILE = path.join(FOLDER, 'coding-refactor-484-calls.jsonl');
+const FILE = path.join(RECORDINGS_FOLDER, 'coding-refactor-484-calls.jsonl');
 
 const recordedLine = z.discriminatedUnion('type', [
   z.object({ type: z.literal('transcript') }),

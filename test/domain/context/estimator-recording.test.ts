@@ -23,11 +23,10 @@ import { totalOf } from '../../../src/domain/context/message-tokens.ts';
 import { findModel, tierOf, UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
 import { estimateText } from '../../../src/domain/context/tokens.ts';
 import type { ViewMessage } from '../../../src/domain/message.ts';
+import { RECORDINGS_FOLDER } from '../../support/recordings.ts';
 import { assistantOf, callOf, MODEL, signedReasoning, textOf, usageOf, userOf } from './measure-view.ts';
 
-const FOLDER =
-  process.env['BATON_TEST_TRANSCRIPTS'] ?? path.resolve(import.meta.dirname, '../../../../shared/transcripts');
-const FILE = path.join(FOLDER, 'coding-refactor-484-calls.jsonl');
+const FILE = path.join(RECORDINGS_FOLDER, 'coding-refactor-484-calls.jsonl');
 const LIMIT_TOKENS = 200_000;
 
 const stepLine = z.object({
