@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
-import { type BatonClient, BatonError, createClient, type Message, type Run } from 'baton/client';
+import { type BatonClient, BatonError, createClient, type Message, type MessagePage, type Run } from 'baton/client';
 
 // A backend that gives an agent work and waits for it: POST /reviews {"id": "order-7", "text": "…"} → {"status", "answer"}.
 // The caller's id makes it one review, however often it asks, and over restarts of this process.
@@ -20,8 +20,18 @@ async function review(client: BatonClient, agent: string, { id, text }: { id: st
   const { runId } = await client.send(session.id, `Review this:\n\n${text}`, { idempotencyKey: `review-${id}` });
   const run = await client.runs.wait(runId, { timeoutMs: LONGEST_WAIT_MS });
   if (run.status !== 'completed') return { status: run.status, answer: null };
-  const { messages } = await client.messages(session.id, { limit: 200 });
-  return { status: run.status, answer: textOf(messages.at(-1)) };
+  return { status: run.status, answer: textOf(await lastMessageOf(client, run)) };
+}
+
+/** The last thing that the agent said in a run, however long the transcript is. */
+async function lastMessageOf(client: BatonClient, { id, sessionId }: Run): Promise<Message | undefined> {
+  let last: Message | undefined;
+  for (let after: number | null = 0; after !== null; ) {
+    const page: MessagePage = await client.messages(sessionId, { after, limit: 200 });
+    last = page.messages.findLast(({ role, runId }) => role === 'assistant' && runId === id) ?? last;
+    after = page.next;
+  }
+  return last;
 }
 
 const textOf = (message: Message | undefined): string =>

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startBackend } from '../../examples/backend/server.ts';
 import { type ChatService, startChatService } from '../facades/ui-chat-fixture.ts';
@@ -24,6 +25,22 @@ it('submits and waits, and does the same work only once, however often it is ask
   expect(await Promise.all([ask(review), ask(review)])).toEqual([done, done]);
   expect(await ask(review)).toEqual(done);
   expect(started.service.simulator.requests).toHaveLength(1);
+});
+
+it('reads what the run said last, also where the transcript is longer than a page of it', async () => {
+  const review = { id: 'order-9', text: 'Twice upon a time.' };
+  const done = { status: 200, body: { status: 'completed', answer: 'Well written.' } };
+  expect(await ask(review)).toEqual(done);
+  const { db } = started.service.deps;
+  const session = db.selectFrom('sessions').select('id').where('title', '=', 'Review order-9');
+  const { id } = await session.executeTakeFirstOrThrow();
+  await sql`update messages set seq = seq + 450 where session_id = ${id}`.execute(db);
+  await sql`insert into messages (id, session_id, seq, role, finish_reason)
+    select gen_random_uuid(), ${id}, n, 'assistant', 'stop' from generate_series(1, 450) n`.execute(db);
+  await sql`insert into messages (id, session_id, seq, role) values (gen_random_uuid(), ${id}, 460, 'user')`.execute(
+    db,
+  );
+  expect(await ask(review)).toEqual(done);
 });
 
 it('says what of a request is wrong, and by which code the service refuses', async () => {
