@@ -1,7 +1,8 @@
 import { startApi } from '../../runtime/api-server.ts';
 import { startJobWorker } from '../../runtime/job-worker.ts';
 import { runProcess } from '../../runtime/run-process.ts';
-import { simulateWithoutKey } from '../simulate-without-key.ts';
+import { simulateWithoutModel } from '../simulate-without-model.ts';
+import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';
 
 export const usage = `baton dev   (npm start)
 
@@ -10,8 +11,8 @@ from the environment.`;
 
 export async function run(_args: readonly string[], given: NodeJS.ProcessEnv): Promise<number> {
   await using stack = new AsyncDisposableStack();
-  const environment = await simulateWithoutKey(given, stack);
-  if (environment !== given) console.error('No OPENAI_API_KEY: a simulated model answers.');
+  const environment = await simulateWithoutModel(given, stack);
+  if (environment !== given) console.error(`A simulated model answers; for a real one set ${WAYS_TO_A_MODEL}.`);
   await runProcess(
     'all',
     async (deps, parts) => {

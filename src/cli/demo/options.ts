@@ -26,8 +26,8 @@ it works, shows what happens and cleans up.
   --help            this text
 
 Environment
-  OPENAI_API_KEY    asks a real model; without it a script stands in for one
-                    (OPENAI_BASE_URL and BATON_MODEL=provider/model choose another)
+  OPENAI_API_KEY    asks a real model (OPENAI_BASE_URL and BATON_MODEL=provider/model choose another); so do
+                    ANTHROPIC_API_KEY and BATON_PROVIDERS_FILE with BATON_MODEL; without any a script stands in
   DATABASE_URL      uses this Postgres; without it one is started in .baton (BATON_DATA_DIR)
   REDIS_URL         uses this Redis; without it queue and live events go over Postgres
   BATON_API_KEY     sent with every request: needed where the database has API keys

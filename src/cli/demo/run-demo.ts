@@ -2,6 +2,7 @@ import { createClient } from '../../client/client.ts';
 import { type Interrupt, listenForInterrupt } from '../terminal/interrupt.ts';
 import { createPrinter, type Printer } from '../terminal/printer.ts';
 import { printable, seconds } from '../terminal/words.ts';
+import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';
 import { converse, type TalkOutcome } from './conversation.ts';
 import { type DemoOptions, HELP, parseArguments } from './options.ts';
 import { GENERAL_MESSAGE, GENERAL_TASK, SAMPLE_MESSAGE, SAMPLE_TASK } from './sample-project.ts';
@@ -69,7 +70,9 @@ async function play(options: DemoOptions, environment: NodeJS.ProcessEnv, stage:
 }
 
 function introduce(printer: Printer, service: DemoService, workspace: WorkspaceFolder, durationMs: number): void {
-  const model = service.isSimulated ? 'a script stands in for it (set OPENAI_API_KEY for a real one)' : service.model;
+  const model = service.isSimulated
+    ? `a script stands in for it; for a real one set ${WAYS_TO_A_MODEL}`
+    : service.model;
   const facts = {
     files: workspace.isSample ? `a sample project in ${workspace.path}` : workspace.path,
     model,

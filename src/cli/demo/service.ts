@@ -1,12 +1,13 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
+import { BatonError } from '../../domain/errors.ts';
 import { EmbeddedPostgresError } from '../../embedded/errors.ts';
 import { startApi } from '../../runtime/api-server.ts';
 import { type Config, loadConfig } from '../../runtime/config.ts';
 import { type Dependencies, openDependencies } from '../../runtime/dependencies.ts';
 import { startJobWorker } from '../../runtime/job-worker.ts';
-import { simulateWithoutKey } from '../simulate-without-key.ts';
+import { simulateWithoutModel } from '../simulate-without-model.ts';
 
 export const DEMO_AGENT = 'workspace';
 
@@ -30,11 +31,12 @@ export type DemoService = AsyncDisposable &
 /**
  * Starts the whole service in this process: API and step worker on a free port of 127.0.0.1, over an embedded Postgres
  * and a simulated model where the environment names no others. Its logs are off: the demo's output is for people.
- * @throws BatonError `config_invalid`, EmbeddedPostgresError, and what services throw that cannot be reached
+ * @throws BatonError `config_invalid`, `model_unavailable`, EmbeddedPostgresError, and what services throw that cannot be
+ *   reached
  */
 export async function startDemoService(environment: NodeJS.ProcessEnv, workspaceDir: string): Promise<DemoService> {
   await using stack = new AsyncDisposableStack();
-  const simulated = await simulateWithoutKey(environment, stack);
+  const simulated = await simulateWithoutModel(environment, stack);
   const config = loadConfig({
     BATON_AGENTS_DIR: AGENTS_DIR,
     ...simulated,
@@ -45,19 +47,31 @@ export async function startDemoService(environment: NodeJS.ProcessEnv, workspace
     BATON_SHUTDOWN_GRACE_MS: '0',
   });
   const { deps, remark } = await openWithFreeDataDir(config, stack);
+  const { model } = deps.agents.get(DEMO_AGENT);
+  checkModel(deps, model);
   stack.use(await startJobWorker(deps));
   const { url } = stack.use(await startApi(deps));
   const owned = stack.move();
   return {
     url,
     backend: deps.jobs.backend,
-    model: deps.agents.get(DEMO_AGENT).model,
+    model,
     isSimulated: simulated !== environment,
     database: describeDatabase(deps.config),
     keepsSessions: remark === null,
     remark,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** The demo's agent has a model of its own, which need not be one of the provider that is configured. */
+function checkModel({ models }: Dependencies, model: string): void {
+  try {
+    models(model);
+  } catch (error) {
+    if (!(error instanceof BatonError)) throw error;
+    throw new BatonError(error.code, `${error.message}; BATON_MODEL=provider/model names another`);
+  }
 }
 
 type Opened = Readonly<{ deps: Dependencies; remark: string | null }>;

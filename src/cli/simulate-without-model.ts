@@ -1,0 +1,36 @@
+import { type Config, loadConfig } from '../runtime/config.ts';
+import { startSimulator } from '../simulator/server.ts';
+import { workspaceScript } from '../simulator/workspace-script.ts';
+
+/** Pause between two streamed pieces of a simulated answer: fast enough to wait for, slow enough to watch. */
+const CHUNK_DELAY_MS = 20;
+
+/**
+ * The environment as it is where it configures a provider of models or asks for a model, and where it is invalid;
+ * otherwise one in which a simulated provider stands in, so that everything else can be tried. Only the command line does
+ * that: the processes in workers/ know no simulator.
+ */
+export async function simulateWithoutModel(
+  environment: NodeJS.ProcessEnv,
+  stack: AsyncDisposableStack,
+): Promise<NodeJS.ProcessEnv> {
+  const config = validConfig(environment);
+  if (config === null || meansRealModel(config)) return environment;
+  const simulator = stack.use(await startSimulator({ chunkDelayMs: CHUNK_DELAY_MS, chunkChars: 12 }));
+  simulator.script('*', workspaceScript);
+  return { ...environment, BATON_MODEL: config.model ?? 'simulated/workspace', BATON_SIMULATOR_URL: simulator.url };
+}
+
+/** Null: whoever loads it next says what is wrong with it. */
+function validConfig(environment: NodeJS.ProcessEnv): Config | null {
+  try {
+    return loadConfig(environment);
+  } catch {
+    return null;
+  }
+}
+
+function meansRealModel({ openaiApiKey, anthropicApiKey, providersFile, simulatorUrl, model }: Config): boolean {
+  const isConfigured = [openaiApiKey, anthropicApiKey, providersFile, simulatorUrl].some((set) => set !== undefined);
+  return isConfigured || (model !== undefined && !model.startsWith('simulated'));
+}
