@@ -54,7 +54,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         max_steps = (v_limits ->> 'maxSteps')::integer,
         budget_tokens = (v_limits ->> 'maxTokens')::bigint,
         budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
-        deadline_at = clock_timestamp() + make_interval(secs => (v_limits ->> 'maxDurationMs')::bigint / 1000.0)
+        deadline_at = clock_timestamp() + make_interval(secs => (v_limits ->> 'deadlineMs')::bigint / 1000.0)
         where id = p_run;
     end $$`.execute(db);
 

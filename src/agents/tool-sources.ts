@@ -16,7 +16,7 @@ export const httpUrl = z
   .url({ protocol: /^https?$/, error: 'a URL with http:// or https://' })
   .refine((url) => !URL.canParse(url) || new URL(url).username === '', 'must hold no credentials');
 
-const httpToolSchema = z.strictObject({
+const httpToolFields = {
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
   url: httpUrl,
@@ -33,6 +33,10 @@ const httpToolSchema = z.strictObject({
   /** What the endpoint promises, as in `Tool`. */
   idempotent: z.boolean().default(false),
   readOnly: z.boolean().default(false),
+};
+const MORE_THAN_A_URL = 'a URL alone tells the model nothing: it needs name, description, url and inputSchema';
+const httpToolSchema = z.strictObject(httpToolFields, {
+  error: ({ code, input }) => (code === 'invalid_type' && typeof input === 'string' ? MORE_THAN_A_URL : undefined),
 });
 export type HttpToolConfig = Readonly<z.infer<typeof httpToolSchema>>;
 

@@ -75,7 +75,7 @@ export type RunLimits = Readonly<{
   maxSteps?: number;
   maxTokens?: number;
   maxCostUsd?: number;
-  maxDurationMs?: number;
+  deadlineMs?: number;
 }>;
 
 export type Run = Readonly<{

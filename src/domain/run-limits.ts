@@ -14,6 +14,6 @@ export const runLimitsSchema = z.strictObject({
   /** US dollars, where the model's prices are known. */
   maxCostUsd: z.number().positive().max(1_000_000).optional(),
   /** From the start of the run, waiting included. */
-  maxDurationMs: count.max(MAX_DURATION_MS).optional(),
+  deadlineMs: count.max(MAX_DURATION_MS).optional(),
 });
 export type RunLimits = Readonly<z.infer<typeof runLimitsSchema>>;

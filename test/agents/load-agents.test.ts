@@ -8,6 +8,8 @@ import { createCatalogue, loadAgents } from '../../src/agents/load-agents.ts';
 import { contextPolicySchema } from '../../src/domain/context/policy.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
+import { checkAgentTools } from '../../src/tools/check-agent-tools.ts';
+import { createMcpServers } from '../../src/tools/mcp/mcp-servers.ts';
 import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
 
 const REPOSITORY_AGENTS = fileURLToPath(new URL('../../agents', import.meta.url));
@@ -29,6 +31,20 @@ function refusal(load: () => unknown): string {
   }
   throw new Error('nothing was refused');
 }
+
+const RESEARCHER = `
+name: researcher
+model: openai/gpt-5.4            # provider/model; provider "simulated" needs no key
+instructions: |
+  ...
+tools: [workspace, read_tool_output, { mcp: docs }]
+mcpServers: { docs: { url: https://docs.example.com/mcp } }
+toolLimits: { bash: { maxOutputChars: 30000 }, read_file: { maxLines: 2000, maxLineLength: 2000 }, grep: { maxMatches: 1000 } }
+limits: { maxSteps: 100, maxCostUsd: 5, deadlineMs: 3600000, toolConcurrency: 8 }
+context:
+  compaction: { strategy: reactive-overflow, model: __same__, options: { preserveLastNTurns: 2 } }
+  prune: { protectTokens: 40000, minimumTokens: 20000 }
+`;
 
 const WRITER = 'name: writer\nmodel: openai/gpt-5.4\n';
 
@@ -65,6 +81,25 @@ describe('a folder of agents', () => {
     expect(agents.get('reader')).toMatchObject({ tools: ['workspace'], limits: { maxSteps: 3 } });
   });
 
+  it('may say everything that an agent can, with tools that exist', async () => {
+    using folder = folderOf({ 'researcher.yaml': RESEARCHER });
+    const agents = loadAgents(folder.path);
+    expect(agents.get('researcher')).toMatchObject({
+      toolLimits: { bash: { maxOutputChars: 30_000 }, grep: { maxMatches: 1000 } },
+      limits: { maxSteps: 100, maxCostUsd: 5, deadlineMs: 3_600_000, toolConcurrency: 8 },
+      context: {
+        compaction: { strategy: 'reactive-overflow', model: '__same__', options: { preserveLastNTurns: 2 } },
+        prune: { protectTokens: 40_000, minimumTokens: 20_000 },
+      },
+    });
+    await using mcp = createMcpServers({}, { environment: {}, log: () => undefined });
+    const toolsOf = createToolCatalogue({
+      sets: { workspace: createWorkspaceTools({ root: '.' }), read_tool_output: [] },
+      mcp,
+    });
+    await expect(checkAgentTools(agents, toolsOf)).resolves.toBeUndefined();
+  });
+
   it('has every model replaced by the one that the configuration names', () => {
     using folder = folderOf({ 'writer.yaml': WRITER });
     expect(loadAgents(folder.path, 'simulated/other').get('writer').model).toBe('simulated/other');
@@ -86,6 +121,7 @@ describe('a folder of agents', () => {
       'tools.0: include, exclude and deferred',
     ],
     ['an endpoint without a URL', `${WRITER}tools: [a, { http: { name: b, description: c } }]\n`, 'tools.1.http.url: '],
+    ['an endpoint that is only a URL', `${WRITER}tools: [{ http: https://a.example }]\n`, 'tools.0.http: a URL alone'],
     ['an MCP server that is none', `${WRITER}mcpServers: { docs: { args: [] } }\n`, 'mcpServers.docs: either command'],
     ['definitions that a session would have', `${WRITER}pinnedTools: {}\n`, 'Unrecognized key: "pinnedTools"'],
     ['a module that is no path', `${WRITER}tools: [read, { module: 3 }]\n`, 'tools.1.module: '],
@@ -100,6 +136,7 @@ describe('a folder of agents', () => {
       'tools.0.client.inputSchema.type: ',
     ],
     ['approvals that are no names', `${WRITER}approvals: [3]\n`, 'approvals.0: '],
+    ['a deadline that has passed', `${WRITER}limits: { deadlineMs: 0 }\n`, 'limits.deadlineMs: '],
     ['a wait without a length', `${WRITER}limits: { approvalTimeoutMs: 0 }\n`, 'limits.approvalTimeoutMs: '],
     [
       'a tool limit out of range',

@@ -170,7 +170,7 @@ describe.each(availableBackends())('a run that may use only so much, on %s', (ba
     ]);
     await service.startWorker();
     const session = await service.createSession();
-    const { runId } = await send(service, session, 'Go', { limits: { maxDurationMs: 4_000 } });
+    const { runId } = await send(service, session, 'Go', { limits: { deadlineMs: 4_000 } });
     await service.simulator.gate('middle').reached;
     expect(await service.ended(runId)).toMatchObject({ status: 'incomplete', status_reason: 'deadline' });
     const aborted = await service.simulator.waitForRequest(({ outcome }) => outcome === 'aborted-by-client');
@@ -181,7 +181,7 @@ describe.each(availableBackends())('a run that may use only so much, on %s', (ba
     await using service = await startTestService({ backend });
     service.simulator.script('test', [{ text: 'Too late.' }]);
     const session = await service.createSession();
-    const { runId } = await send(service, session, 'Go', { limits: { maxDurationMs: 1 } });
+    const { runId } = await send(service, session, 'Go', { limits: { deadlineMs: 1 } });
     await service.startWorker();
     expect(await service.ended(runId)).toMatchObject({
       status: 'incomplete',

@@ -261,7 +261,7 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
   it('ends at its deadline: nothing runs any more, and what waits gets a run of its own', async () => {
     const { tools, ran } = createWaitingTools();
     await using service = await startTestService({ backend, tools });
-    const { session, runId, deploy } = await startWaiting(service, { limits: { maxDurationMs: 6_000 } });
+    const { session, runId, deploy } = await startWaiting(service, { limits: { deadlineMs: 6_000 } });
     await answer(service, runId, deploy?.id, { decision: 'approve' });
     await send(service, session, 'And now?');
     expect(await service.ended(runId)).toMatchObject({

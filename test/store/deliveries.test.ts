@@ -304,7 +304,7 @@ describe('what a failed or cancelled run leaves behind', () => {
 
   it('is not taken up by a run that is used up: it gets one of its own', async () => {
     await using session = await openSession();
-    const first = await session.send('Go', { limits: { maxDurationMs: 60_000 } });
+    const first = await session.send('Go', { limits: { deadlineMs: 60_000 } });
     const claimed = await claimJob(session.db, first.job ?? undefined);
     const later = await session.send('And this');
     const [job] = (await answerStep(session.db, claimed, 'Hm.')).jobs;
