@@ -19,8 +19,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     send: { summary: 'send a message to a session', load: () => import('./commands/send.ts') },
     sessions: { summary: 'list sessions', load: () => import('./commands/sessions.ts') },
     show: { summary: 'show a session with its transcript, or a run', load: () => import('./commands/show.ts') },
+    agents: { summary: 'list the agents', load: () => import('./commands/agents.ts') },
     queue: { summary: 'list, change, remove what waits', load: () => import('./commands/queue.ts') },
     answer: { summary: 'approve, deny or answer a tool call', load: () => import('./commands/answer.ts') },
+    resume: { summary: 'go on after a failure, a cancel or a limit', load: () => import('./commands/resume.ts') },
     cancel: { summary: 'cancel a run', load: () => import('./commands/cancel.ts') },
   },
   'Run a service': {

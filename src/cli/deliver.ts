@@ -1,30 +1,39 @@
-import type { BatonClient, Delivery, SendOptions, SentMessage } from '../client/client.ts';
+import type { BatonClient, Delivery, RunLimits, SendOptions, SentMessage } from '../client/client.ts';
 import { EXIT } from './exit-codes.ts';
 import { oneOf, wholeNumber, writeJson, writeLine } from './remote.ts';
 import { watchWhatFollows } from './watch-run.ts';
 
 const DELIVERIES = ['steer', 'followup', 'interrupt', 'reject'] as const satisfies readonly Delivery[];
 
+export const LIMIT_OPTIONS = { 'max-steps': { type: 'string' }, 'max-tokens': { type: 'string' } } as const;
+
+export const LIMIT_USAGE = '  --max-steps N, --max-tokens N   end the run as incomplete beyond that';
+
 export const MESSAGE_OPTIONS = {
   delivery: { type: 'string' },
-  'max-steps': { type: 'string' },
-  'max-tokens': { type: 'string' },
+  ...LIMIT_OPTIONS,
   follow: { type: 'boolean', default: false },
 } as const;
 
 export const MESSAGE_USAGE = `  --follow          show what happens until the run has ended or waits for an answer
   --delivery WHAT   to a session at work: ${DELIVERIES.join(', ')} (default: steer)
-  --max-steps N, --max-tokens N   end the run as incomplete beyond that`;
+${LIMIT_USAGE}`;
 
-type Given = Readonly<{ delivery?: string; 'max-steps'?: string; 'max-tokens'?: string }>;
+type GivenLimits = Readonly<{ 'max-steps'?: string; 'max-tokens'?: string }>;
+type Given = GivenLimits & Readonly<{ delivery?: string }>;
+
+/** @throws UsageError */
+export function readLimits(given: GivenLimits): RunLimits {
+  const maxSteps = wholeNumber('--max-steps', given['max-steps']);
+  const maxTokens = wholeNumber('--max-tokens', given['max-tokens']);
+  return { ...(maxSteps !== undefined && { maxSteps }), ...(maxTokens !== undefined && { maxTokens }) };
+}
 
 /** @throws UsageError */
 export function readSendOptions({ delivery, ...limits }: Given): SendOptions {
-  const maxSteps = wholeNumber('--max-steps', limits['max-steps']);
-  const maxTokens = wholeNumber('--max-tokens', limits['max-tokens']);
   return {
     ...(delivery !== undefined && { delivery: oneOf('--delivery', DELIVERIES, delivery) }),
-    limits: { ...(maxSteps !== undefined && { maxSteps }), ...(maxTokens !== undefined && { maxTokens }) },
+    limits: readLimits(limits),
   };
 }
 

@@ -26,13 +26,35 @@ export async function watchRun(
   using interrupt = listenForInterrupt(process.stdout, process.stderr);
   const printer = createPrinter(process.stdout);
   const events = follow(interrupt.signal);
-  await (isJson ? printEvents(client, watched, events) : showProgress(client, watched, events, printer));
+  const isOver = (event: StreamEvent) => isLast(client, event, watched);
+  await (isJson ? printEvents(events, isOver) : showProgress(client, watched.sessionId, events, printer, isOver));
   if (interrupt.signal.aborted) {
     printer.end();
     process.stderr.write(`The run goes on: baton show ${watched.runId} --follow\n`);
     return interrupt.exitCode();
   }
   return showEnd(client, watched, isJson, printer);
+}
+
+/**
+ * Shows what happens in a session, over all its runs, until Ctrl-C; as JSON one event a line. Resolves with the exit code.
+ */
+export async function watchSession(client: BatonClient, sessionId: string, isJson: boolean): Promise<number> {
+  using interrupt = listenForInterrupt(process.stdout, process.stderr);
+  const printer = createPrinter(process.stdout);
+  const events = client.events(sessionId, { signal: interrupt.signal });
+  const tellState = async (event: StreamEvent): Promise<false> => {
+    if (event.type === 'session:snapshot') {
+      printer.print({ kind: 'line', tone: 'dim', text: `the session is ${event.data.status}` });
+    }
+    const isEnd = ENDS.has(event.type) || event.type === 'run:requires-action';
+    if (isEnd && 'runId' in event && event.runId !== null)
+      printer.print(...showOutcome(await client.runs.get(event.runId)));
+    return false;
+  };
+  await (isJson ? printEvents(events, async () => false) : showProgress(client, sessionId, events, printer, tellState));
+  printer.end();
+  return interrupt.exitCode();
 }
 
 /** Says how the run has ended, or what it waits for: its own calls, or those of the run before it. */
@@ -91,18 +113,21 @@ async function isLast(client: BatonClient, event: StreamEvent, watched: Watched)
   return mayWait && (await blockerOf(client, watched)) !== null;
 }
 
-async function printEvents(client: BatonClient, watched: Watched, events: AsyncIterable<StreamEvent>): Promise<void> {
+type IsOver = (event: StreamEvent) => Promise<boolean>;
+
+async function printEvents(events: AsyncIterable<StreamEvent>, isOver: IsOver): Promise<void> {
   for await (const event of events) {
     writeJson(event);
-    if (await isLast(client, event, watched)) return;
+    if (await isOver(event)) return;
   }
 }
 
 async function showProgress(
   client: BatonClient,
-  watched: Watched,
+  sessionId: string,
   events: AsyncIterable<StreamEvent>,
   printer: Printer,
+  isOver: IsOver,
 ): Promise<void> {
   let progress = NO_PROGRESS;
   for await (const event of events) {
@@ -110,9 +135,9 @@ async function showProgress(
     progress = shown.progress;
     printer.print(...shown.pieces);
     if (event.type === 'step:completed' || event.type === 'context:compressed') {
-      printer.print({ kind: 'line', tone: 'dim', text: meterLine(await client.sessions.context(watched.sessionId)) });
+      printer.print({ kind: 'line', tone: 'dim', text: meterLine(await client.sessions.context(sessionId)) });
     }
-    if (await isLast(client, event, watched)) return;
+    if (await isOver(event)) return;
   }
 }
 

@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { agentSchema } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { runNode } from '../deploy/process.ts';
@@ -125,6 +127,56 @@ describe('baton, of a service that runs', () => {
     service.simulator.gate('watched').release();
     const shown = await baton(['show', runId, '--follow', '--json']);
     expect(JSON.parse(shown.output.trim().split('\n').at(-1) ?? '')).toMatchObject({ data: { status: 'completed' } });
+  });
+
+  it('follows a session over its runs, and resumes it', async () => {
+    const held = { text: 'Held.', gates: { beforeFirstChunk: 'resumed' } };
+    service.simulator.script('test', [{ text: 'First.' }, held]);
+    const session = formatId('session', await service.createSession());
+    const follow = (...options: string[]) =>
+      runNode(['bin/baton.js', 'show', session, '--follow', ...options], {
+        cwd: ROOT,
+        environment: { BATON_URL: url },
+      });
+    await using watching = follow();
+    await using reading = follow('--json');
+    await Promise.all([reading.printed('session:snapshot'), watching.printed('the session is idle')]);
+    expect((await baton(['send', session, 'Go', '--follow'])).code).toBe(0);
+    await baton(['send', session, 'More']);
+    await service.simulator.gate('resumed').reached;
+    expect((await baton(['cancel', session])).output).toMatch(/is cancelled/);
+    service.simulator.gate('resumed').release();
+    const resumed = await baton(['resume', session, '--follow']);
+    expect(resumed).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(inOrder('run        run_', 'Held.', '✓ completed')),
+    });
+    await watching.printed('Held.');
+    await watching.printed('✓ completed after 1 step', 2);
+    const shown = await watching.stop();
+    expect(shown.code).toBe(143);
+    expect(shown.output).toMatch(inOrder('First.', '✓ completed', '✗ cancelled', 'Held.', '✓ completed'));
+    const events = (await reading.stop()).output
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    const ends = events.filter(({ type }) => /^run:(completed|cancelled)$/.test(type)).map(({ type }) => type);
+    expect(ends).toEqual(['run:completed', 'run:cancelled', 'run:completed']);
+  });
+
+  it('lists the agents, and takes the only one where none is named', async () => {
+    expect((await baton(['agents'])).output).toMatch(/^tester +simulated\/test\n$/);
+    service.simulator.script('test', [{ text: 'By the only one.' }]);
+    expect(await baton(['submit', 'Go', '--follow'])).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('By the only'),
+    });
+    const two = ['one', 'two'].map((name) => agentSchema.parse({ name, model: 'simulated/test' }));
+    await using other = await startApi({ ...service.deps, agents: createCatalogue(two) });
+    const unnamed = await baton(['submit', 'Go', '--url', other.url]);
+    expect(unnamed).toMatchObject({ code: 2, output: expect.stringContaining('--agent is missing: one of one, two.') });
+    const listed = await baton(['agents', '--json', '--url', other.url]);
+    expect(JSON.parse(listed.output).agents).toMatchObject([{ name: 'one' }, { name: 'two' }]);
   });
 
   it('runs the API and a worker for the same service', async () => {

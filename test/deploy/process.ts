@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process';
 import { childEnvironment } from '../support/child-environment.ts';
+import { eventually } from '../support/eventually.ts';
 
 type NodeProcess = AsyncDisposable &
   Readonly<{
     /** The first log line of this event. Rejects with the output when the process ends without it. */
     logged: (event: string) => Promise<Readonly<Record<string, unknown>>>;
+    /** Resolves when its output has so many times this text. */
+    printed: (text: string, count?: number) => Promise<unknown>;
     ended: Promise<Readonly<{ code: number | null; output: string }>>;
     /** Asks it to end and waits until it has. */
     stop: () => Promise<Readonly<{ code: number | null; output: string }>>;
@@ -47,6 +50,7 @@ export function runNode(
   };
   return {
     logged,
+    printed: (text, count = 1) => eventually(async () => output.split(text).length > count, `it prints ${text}`),
     ended,
     stop() {
       child.kill('SIGTERM');

@@ -2,13 +2,14 @@ import type { BatonClient, Message, MessagePage, Part, Run } from '../../client/
 import { REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
 import { showWaiting } from '../show-waiting.ts';
 import { count, oneLine, printable, shortArguments, shortResult } from '../terminal/words.ts';
-import { meterLine, watchRun } from '../watch-run.ts';
+import { meterLine, watchRun, watchSession } from '../watch-run.ts';
 
 export const usage = `baton show [options] SESSION|RUN
 
 Shows a session with its context, its queue and its transcript; or a run.
 
-  --follow          of a run: what happens until it has ended or waits for an answer
+  --follow          of a run: what happens until it has ended or waits for an answer;
+                    of a session: what happens from now on, over all its runs, until Ctrl-C
 ${REMOTE_USAGE}`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
@@ -17,6 +18,7 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   });
   const { id } = takeArguments(positionals, 'id');
   if (!id.startsWith('run_')) {
+    if (values.follow) return watchSession(client, id, isJson);
     await showSession(client, id, isJson);
     return 0;
   }
