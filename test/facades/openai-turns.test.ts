@@ -6,6 +6,7 @@ import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { ANYBODY } from '../../src/domain/access.ts';
 import { toErrorRecord } from '../../src/domain/errors.ts';
+import { completionRequestSchema } from '../../src/facades/openai/completion-request.ts';
 import { completionPieces } from '../../src/http/openai/completion-pieces.ts';
 import { startCompletion } from '../../src/http/openai/start-completion.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
@@ -18,7 +19,7 @@ import { PNG_BASE64 } from '../support/png.ts';
 import { type ChatService, startChatService } from './ui-chat-fixture.ts';
 
 const DATA_URL = `data:image/png;base64,${PNG_BASE64}`;
-const AGENTS = Array.from({ length: 24 }, (_, n) => ({ name: `model-${n}` }));
+const AGENTS = Array.from({ length: 40 }, (_, n) => ({ name: `model-${n}` }));
 const CATALOGUE = createCatalogue(
   AGENTS.map((agent) => agentSchema.parse({ model: `simulated/${agent.name}`, ...agent })),
 );
@@ -70,6 +71,28 @@ async function abortAt(name: string, model: string, messages: ChatCompletionMess
   await reading;
   return told;
 }
+const httpDeps = () => {
+  const { deps } = started.service;
+  return { ...deps, agents: CATALOGUE, readiness: deps.health.readiness };
+};
+/** A request without a connection, which can be told that its client has gone away. */
+const startDirectly = (body: object, isRetry: boolean) =>
+  startCompletion(httpDeps(), ANYBODY, {
+    body: completionRequestSchema.parse(body),
+    sessionName: undefined,
+    repetition: { key: null, isRetry },
+    signal: new AbortController().signal,
+  });
+/** The client of a whole answer goes away. Resolves once that had its consequences. */
+const goAway = (request: Awaited<ReturnType<typeof startDirectly>>): Promise<void> =>
+  completionPieces(httpDeps(), request, {
+    signal: AbortSignal.abort(),
+    isDurable: false,
+    isStream: false,
+    isGone: () => true,
+    whyEnded: () => null,
+    toError: toErrorRecord,
+  }).leave();
 /** Two answers in one session; the first is held after a few characters. */
 const heldAt = (name: string): Replies => [
   { text: 'One two three.', chunkChars: 3, gates: { afterChunks: { count: 2, gate: name } } },
@@ -261,30 +284,39 @@ describe('a conversation whose answer did not end', () => {
 
     test('before its run is cancelled: the run goes on for who came back', async () => {
       const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: 'back' } }]);
-      const { deps } = started.service;
-      const request = (isRetry: boolean) =>
-        startCompletion({ ...deps, agents: CATALOGUE, readiness: deps.health.readiness }, ANYBODY, {
-          body: { model, messages: [{ role: 'user', content: 'Hi' }] },
-          sessionName: undefined,
-          repetition: { key: null, isRetry },
-          signal: new AbortController().signal,
-        });
+      const request = (isRetry: boolean) => startDirectly({ model, messages: [{ role: 'user', content: 'Hi' }] }, isRetry);
       const first = await request(false);
       await gate('back').reached;
-      const told = completionPieces({ ...deps, agents: CATALOGUE, readiness: deps.health.readiness }, first, {
-        signal: AbortSignal.abort(),
-        isDurable: false,
-        isStream: false,
-        isGone: () => true,
-        whyEnded: () => null,
-        toError: toErrorRecord,
-      });
-      const left = told.leave();
+      const left = goAway(first);
       expect((await request(true)).runId).toBe(first.runId);
       await left;
       expect(await statesOf(model)).toEqual(['running']);
       gate('back').release();
       await eventually(async () => (await statesOf(model))[0] === 'completed', 'the run goes on');
+    });
+
+    test('and was told calls: they stay open for who came back, whoever went away before', async () => {
+      const model = nextModel([
+        { toolCalls: [{ name: 'weather', input: {} }], gates: { beforeEnd: 'calls' } },
+        { text: 'Sun.' },
+      ]);
+      const fields = { model, messages: [user('Weather?')], tools: [WEATHER] };
+      const first = await startDirectly(fields, false);
+      await gate('calls').reached;
+      const left = goAway(first);
+      const second = client.chat.completions.create(fields, { headers: { 'x-stainless-retry-count': '1' } });
+      await eventually(async () => {
+        const [session] = await sessionsOf(model);
+        return ![null, first.readerId].includes(session?.conversation_reader_id ?? null);
+      }, 'the second one is told the answer');
+      gate('calls').release();
+      const { choices } = await second;
+      const message = choices[0]?.message;
+      expect(choices[0]?.finish_reason).toBe('tool_calls');
+      await left;
+      expect(await statesOf(model)).toEqual(['requires_action']);
+      const result = { role: 'tool', tool_call_id: message?.tool_calls?.[0]?.id ?? '', content: 'sun' } as const;
+      expect(await ask(model, [user('Weather?'), ...(message === undefined ? [] : [message]), result])).toBe('Sun.');
     });
 
     test('an abort of a whole answer that nobody comes back for is a cancel', async () => {

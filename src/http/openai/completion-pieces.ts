@@ -87,7 +87,8 @@ async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: 
   const outcome = await deps.db.transaction().execute(async (tx) => {
     await lockSession(tx, caller.tenantId, sessionId);
     const turn = await readTurn(tx, sessionId);
-    if (turn === null || turn.hasReader || turn.turn.runId !== runId) return null;
+    // Whoever came back for it and was told it whole is about to go on: with results, where the run waits for some.
+    if (turn === null || turn.hasReader || turn.isAnswered || turn.turn.runId !== runId) return null;
     const cancelled = await requestCancel(tx, caller.tenantId, runId);
     if (cancelled.hasEnded || cancelled.notify) await auditCancel(tx, caller, runId);
     return cancelled;
