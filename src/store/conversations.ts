@@ -78,6 +78,25 @@ export async function storeTurn(tx: Tx, sessionId: string, { asked, turn, reader
     .execute();
 }
 
+/**
+ * What was asked with a message that was removed was not asked: who asks it again says it again. Every message that comes
+ * later makes a turn be forgotten, so that the message of a turn, where it has one, is the session's newest. The caller holds
+ * the session's lock.
+ */
+export async function forgetTurn(tx: Tx, sessionId: string, removedSeqs: readonly number[]): Promise<void> {
+  await tx
+    .updateTable('sessions')
+    .set({
+      conversation_asked: null,
+      conversation_turn: null,
+      conversation_reader_id: null,
+      conversation_head: null,
+    })
+    .where('id', '=', sessionId)
+    .where('inbox_seq', 'in', removedSeqs)
+    .execute();
+}
+
 /** Another request is told the answer now. The caller holds the session's lock. */
 export async function storeReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
   await tx.updateTable('sessions').set({ conversation_reader_id: readerId }).where('id', '=', sessionId).execute();

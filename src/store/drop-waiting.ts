@@ -1,4 +1,5 @@
 import { formatId } from '../domain/ids.ts';
+import { forgetTurn } from './conversations.ts';
 import type { Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 
@@ -6,7 +7,7 @@ export type DroppedMessage = Readonly<{ id: string; seq: number }>;
 
 /**
  * Takes out of the inbox what waits there: one message, or all. The caller holds the session's lock. A run that nobody
- * waits for any more is not promised any more. Null: nothing waited.
+ * waits for any more is not promised any more, and what was asked with it is not known any more. Null: nothing waited.
  */
 export async function dropWaiting(
   tx: Tx,
@@ -23,6 +24,11 @@ export async function dropWaiting(
   if (rows.length === 0) return null;
   const dropped = rows.toSorted((a, b) => a.seq - b.seq);
   await forgetPromise(tx, session.id);
+  await forgetTurn(
+    tx,
+    session.id,
+    dropped.map(({ seq }) => seq),
+  );
   const ids = dropped.map(({ id }) => formatId('message', id));
   const eventSeq = await appendEvents(tx, session.id, session.active_run_id, [
     { type: 'message:removed', data: { ids } },

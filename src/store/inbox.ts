@@ -61,11 +61,7 @@ export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<Ac
 
 async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
   const session = await lockSession(tx, message.tenantId, message.sessionId);
-  const known = await tx
-    .selectFrom('inbox')
-    .select(['session_id', 'seq', 'run_id', 'consumed_message_seq'])
-    .where('id', '=', message.messageId)
-    .executeTakeFirst();
+  const known = await findItem(tx, message.messageId);
   if (known !== undefined) return replayAccepted(tx, message, session, known);
   await refuseOverQuota(tx, message.tenantId, message.quota);
   await refuseTakenId(tx, message.messageId);
@@ -88,6 +84,19 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
   if (cancelled?.status === 'cancelled') return { ...(await startWith(tx, current, stored)), cancelled };
   const accepted = await enqueue(tx, current, stored, null, active);
   return { ...accepted, cancelled };
+}
+
+/**
+ * The answer of now to a message that was accepted before; null: it was removed since.
+ * @throws BatonError `not_found`; `conflict` (it is of another session)
+ */
+export async function findAccepted(
+  tx: Tx,
+  message: Pick<NewInboxMessage, 'tenantId' | 'sessionId' | 'messageId'>,
+): Promise<AcceptedMessage | null> {
+  const session = await lockSession(tx, message.tenantId, message.sessionId);
+  const known = await findItem(tx, message.messageId);
+  return known === undefined ? null : replayAccepted(tx, message, session, known);
 }
 
 type StoredMessage = NewInboxMessage & Readonly<{ delivery: Delivery }>;
@@ -167,9 +176,17 @@ type KnownItem = Readonly<{
   consumed_message_seq: number | null;
 }>;
 
+function findItem(tx: Tx, messageId: string): Promise<KnownItem | undefined> {
+  return tx
+    .selectFrom('inbox')
+    .select(['session_id', 'seq', 'run_id', 'consumed_message_seq'])
+    .where('id', '=', messageId)
+    .executeTakeFirst();
+}
+
 async function replayAccepted(
   tx: Tx,
-  { messageId, sessionId }: NewInboxMessage,
+  { messageId, sessionId }: Pick<NewInboxMessage, 'messageId' | 'sessionId'>,
   session: LockedSession,
   known: KnownItem,
 ): Promise<AcceptedMessage> {

@@ -217,6 +217,28 @@ describe('a conversation whose answer did not end', () => {
     expect(await sessionsOf(model)).toHaveLength(2);
   });
 
+  test('was removed while it waited: asked again it says what it said', async () => {
+    const model = nextModel([{ text: 'First.', gates: { beforeEnd: 'busy' } }, { text: 'Second.' }]);
+    const headers = { 'x-session-id': `removed from ${model}` };
+    const first = ask(model, [user('One')], {}, headers);
+    await gate('busy').reached;
+    const removed = expect(ask(model, [user('Two')], {}, headers)).rejects.toThrow(OpenAI.APIError);
+    const waits = async () => {
+      const inbox = started.service.deps.db.selectFrom('inbox').selectAll();
+      return (await inbox.where('consumed_message_seq', 'is', null).execute()).length === 1;
+    };
+    await eventually(waits, 'the second one waits');
+    const [session] = await sessionsOf(model);
+    const queue = `${started.url}/v1/sessions/ses_${session?.id.replaceAll('-', '')}/queue`;
+    expect((await fetch(queue, { method: 'DELETE' })).status).toBe(200);
+    await removed;
+    const again = ask(model, [user('Two')], {}, headers);
+    await eventually(waits, 'it waits again');
+    gate('busy').release();
+    expect([await first, await again]).toEqual(['First.', 'Second.']);
+    expect(await transcriptsOf(model)).toEqual([['user: One', 'assistant: First.', 'user: Two', 'assistant: Second.']]);
+  });
+
   describe('and is asked again by the library', () => {
     /** A client whose first connection breaks when `breaks` says so; the library tries again by itself. */
     const retrying = (breaks: (response: Promise<Response>, cut: AbortController) => Promise<void>): OpenAI => {
@@ -284,7 +306,8 @@ describe('a conversation whose answer did not end', () => {
 
     test('before its run is cancelled: the run goes on for who came back', async () => {
       const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: 'back' } }]);
-      const request = (isRetry: boolean) => startDirectly({ model, messages: [{ role: 'user', content: 'Hi' }] }, isRetry);
+      const request = (isRetry: boolean) =>
+        startDirectly({ model, messages: [{ role: 'user', content: 'Hi' }] }, isRetry);
       const first = await request(false);
       await gate('back').reached;
       const left = goAway(first);

@@ -1,4 +1,5 @@
 import type { ConversationMessage } from '../../domain/conversation.ts';
+import { BatonError } from '../../domain/errors.ts';
 import { fromModelMessages } from '../../domain/from-model-messages.ts';
 import type { Turn } from '../../domain/turn.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
@@ -6,7 +7,7 @@ import { inChatSession, newChatSession } from '../../facades/chat-session.ts';
 import { toModelMessages } from '../../facades/openai/completion-request.ts';
 import { importConversation, readTurn, storeReader, storeTurn, type TakenTurn } from '../../store/conversations.ts';
 import type { Tx } from '../../store/database.ts';
-import { acceptMessage } from '../../store/inbox.ts';
+import { acceptMessage, findAccepted } from '../../store/inbox.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
 import { resumeSession } from '../../store/resume.ts';
 import { findRun } from '../../store/runs.ts';
@@ -125,7 +126,8 @@ async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTu
   const { runId, messageId, afterSeq, usedBefore } = turn;
   await storeReader(tx, sessionId, asked.readerId);
   if (messageId !== null) {
-    const again = await acceptMessage(tx, { tenantId, sessionId, messageId, runId, content: [] });
+    const again = await findAccepted(tx, { tenantId, sessionId, messageId });
+    if (again === null) throw new BatonError('conflict', 'this message was removed before it was taken up');
     return { sessionId, runId: again.runId, accepted: again, continued: null, usedBefore };
   }
   const open = (await readRequiredActions(tx, [await findRun(tx, tenantId, runId)])).get(runId) ?? [];

@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'vitest';
+import { NO_USAGE } from '../../src/domain/usage.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { readTurn, storeTurn } from '../../src/store/conversations.ts';
+import type { Db } from '../../src/store/database.ts';
+import { acceptMessage, findAccepted } from '../../src/store/inbox.ts';
+import { insertSession } from '../../src/store/sessions.ts';
+import { removeWaiting } from '../../src/store/waiting.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+
+const ASKED = Buffer.from('asked');
+const scope = { tenantId: 'default' } as const;
+
+async function createSession(db: Db): Promise<string> {
+  const agent = { agentName: 'tester', agentVersion: '1', agentSnapshot: {} };
+  return (await insertSession(db, { id: newId(), ...scope, ...agent, title: null, metadata: {} })).id;
+}
+
+/** A message with which something was asked, or one of another way. */
+async function say(db: Db, sessionId: string, isAsked = true): Promise<Readonly<{ messageId: string; runId: string }>> {
+  const content = [{ type: 'text', text: 'Go' }] as const;
+  return db.transaction().execute(async (tx) => {
+    const sent = { ...scope, sessionId, messageId: newId(), runId: newId(), content, delivery: 'followup' } as const;
+    const { messageId, runId } = await acceptMessage(tx, sent);
+    const turn = { messageId, runId, afterSeq: null, usedBefore: NO_USAGE, key: null };
+    if (isAsked) await storeTurn(tx, sessionId, { asked: ASKED, turn, readerId: newId() });
+    return { messageId, runId };
+  });
+}
+
+const turnOf = (db: Db, sessionId: string) => db.transaction().execute((tx) => readTurn(tx, sessionId));
+
+describe('what a client has asked last', () => {
+  test('was not asked, once its message is removed: nothing can join or resume it without what it said', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const waitsBehind = [[], ['something else']];
+    for (const before of waitsBehind) {
+      const sessionId = await createSession(db);
+      for (const _ of before) await say(db, sessionId, false);
+      const { messageId, runId } = await say(db, sessionId);
+      expect(await turnOf(db, sessionId)).toMatchObject({ turn: { messageId, runId } });
+      await removeWaiting(db, { ...scope, sessionId, messageId });
+      expect(await turnOf(db, sessionId)).toBeNull();
+      const found = db.transaction().execute((tx) => findAccepted(tx, { ...scope, sessionId, messageId }));
+      expect(await found).toBeNull();
+    }
+  });
+
+  test('is asked still, where something is removed that waits before it', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const sessionId = await createSession(db);
+    await say(db, sessionId, false);
+    const other = await say(db, sessionId, false);
+    const { messageId } = await say(db, sessionId);
+    await removeWaiting(db, { ...scope, sessionId, messageId: other.messageId });
+    expect(await turnOf(db, sessionId)).toMatchObject({ turn: { messageId } });
+    await removeWaiting(db, { ...scope, sessionId, messageId: null });
+    expect(await turnOf(db, sessionId)).toBeNull();
+  });
+});
