@@ -9,20 +9,28 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create function baton_public_id(p_prefix text, p_id uuid) returns text
     language sql immutable as $$ select p_prefix || '_' || replace(p_id::text, '-', '') $$`.execute(db);
 
+  // Events up to number `p_last`, which the session's row has been given already.
+  await sql`
+    create function baton_insert_events(p_session uuid, p_tenant text, p_run uuid, p_last bigint, p_events jsonb) returns void
+    language plpgsql as $$
+    begin
+      insert into events (session_id, seq, tenant_id, run_id, type, data)
+        select p_session, p_last - jsonb_array_length(p_events) + e.ord, p_tenant, p_run, e.event ->> 'type', e.event -> 'data'
+        from jsonb_array_elements(p_events) with ordinality as e (event, ord);
+    end $$`.execute(db);
+
   // The caller holds the session's lock, so the numbers have no gap and follow the order of commits.
   await sql`
     create function baton_append_events(p_session uuid, p_run uuid, p_events jsonb) returns bigint
     language plpgsql as $$
     declare
-      v_count integer := jsonb_array_length(p_events);
       v_last bigint;
       v_tenant text;
     begin
-      update sessions set event_seq = event_seq + v_count, updated_at = clock_timestamp()
+      if p_events = '[]' then return (select event_seq from sessions where id = p_session); end if;
+      update sessions set event_seq = event_seq + jsonb_array_length(p_events), updated_at = clock_timestamp()
         where id = p_session returning event_seq, tenant_id into v_last, v_tenant;
-      insert into events (session_id, seq, tenant_id, run_id, type, data)
-        select p_session, v_last - v_count + e.ord, v_tenant, p_run, e.event ->> 'type', e.event -> 'data'
-        from jsonb_array_elements(p_events) with ordinality as e (event, ord);
+      perform baton_insert_events(p_session, v_tenant, p_run, v_last, p_events);
       return v_last;
     end $$`.execute(db);
 
@@ -129,5 +137,6 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   await sql`drop function baton_limit_run`.execute(db);
   await sql`drop function baton_lock_claimed_run`.execute(db);
   await sql`drop function baton_append_events`.execute(db);
+  await sql`drop function baton_insert_events`.execute(db);
   await sql`drop function baton_public_id`.execute(db);
 }

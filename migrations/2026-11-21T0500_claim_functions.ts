@@ -74,14 +74,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     declare
       v_run runs;
       v_upto bigint;
+      v_session sessions;
       v_events jsonb := '[]';
     begin
       select * into v_run from runs where id = p_run;
       v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no);
-      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
-        select p_message, s.tenant_id, p_session, s.message_seq + 1, 'assistant', p_run, v_run.pending_no,
-          v_run.attempt, v_run.epoch from sessions s where s.id = p_session;
-      update sessions set message_seq = message_seq + 1 where id = p_session;
       update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
         started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
       if v_run.started_at is null then
@@ -91,7 +88,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
         'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
         'messageId', baton_public_id('msg', p_message)));
-      perform baton_append_events(p_session, p_run, v_events);
+      -- One update of the row for both numbers: it is a wide one, and every step writes it often enough.
+      update sessions set message_seq = message_seq + 1, event_seq = event_seq + jsonb_array_length(v_events),
+        updated_at = clock_timestamp() where id = p_session returning * into v_session;
+      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
+        values (p_message, v_session.tenant_id, p_session, v_session.message_seq, 'assistant', p_run, v_run.pending_no,
+          v_run.attempt, v_run.epoch);
+      perform baton_insert_events(p_session, v_session.tenant_id, p_run, v_session.event_seq, v_events);
       return baton_view(p_session, p_after);
     end $$`.execute(db);
 

@@ -49,51 +49,72 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return baton_append_events(v_session, p_run, p_events);
     end $$`.execute(db);
 
-  // Moves one call from one of the given states. Null: fenced. 0: it was in none of them. -1: it may not start any more,
-  // a cancel was requested. In the last two cases nothing is written. An output that was cut names its size before, and
-  // brings the whole of it as a blob, which equal ones of the tenant share: the update locks a blob that is there, so that
-  // no collection can take it before the reference is committed. What was said about a call of unknown outcome was said
-  // before it was started again, and is forgotten where that outcome is unknown too.
+  // Moves one call from one of the given states. False: it was in none of them, and nothing is written. An output that was
+  // cut names its size before, and brings the whole of it as a blob, which equal ones of the tenant share: the update locks
+  // a blob that is there, so that no collection can take it before the reference is committed. What was said about a call of
+  // unknown outcome was said before it was started again, and is forgotten where that outcome is unknown too.
   await sql`
-    create function baton_move_call(
-      p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text,
-      p_output jsonb, p_events jsonb, p_original_tokens integer default null, p_blob uuid default null,
-      p_blob_sha256 bytea default null, p_blob_media_type text default null, p_blob_bytes bytea default null,
-      p_forgets_answer boolean default false
-    ) returns bigint language plpgsql as $$
+    create function baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea) returns boolean language plpgsql as $$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_message uuid := (p_move ->> 'messageId')::uuid;
+      v_idx integer := (p_move ->> 'index')::integer;
+      v_to text := p_move ->> 'to';
       v_tenant text;
       v_blob uuid;
     begin
-      if v_session is null then return null; end if;
-      if p_to = 'running' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null)
-        -- A call that is running already has begun before the cancel: whoever repeats this lost the answer.
-        and exists (select 1 from parts
-          where session_id = v_session and message_id = p_message and idx = p_idx and state = any (p_from)) then
-        return -1;
-      end if;
       update parts set
-        state = p_to,
-        answer = case when p_forgets_answer then null else answer end,
-        content = case when p_output is null then content else content || jsonb_build_object('output', p_output) end,
-        truncated = truncated or p_original_tokens is not null,
-        original_tokens = coalesce(p_original_tokens, original_tokens),
-        started_at = case p_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
-        finished_at = case when p_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
-        where session_id = v_session and message_id = p_message and idx = p_idx and state = any (p_from)
+        state = v_to,
+        answer = case when p_move ? 'forgetsAnswer' then null else answer end,
+        content = case when p_move ? 'output' then content || jsonb_build_object('output', p_move -> 'output') else content end,
+        truncated = truncated or p_move ? 'originalTokens',
+        original_tokens = coalesce((p_move ->> 'originalTokens')::integer, original_tokens),
+        started_at = case v_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
+        finished_at = case when v_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
+        where session_id = p_session and message_id = v_message and idx = v_idx and p_move -> 'from' ? state
         returning tenant_id into v_tenant;
-      if not found then return 0; end if;
-      if p_blob is not null then
+      if not found then return false; end if;
+      if p_blob_bytes is not null then
         insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
-          values (p_blob, v_tenant, p_blob_sha256, p_blob_media_type, length(p_blob_bytes), p_blob_bytes)
+          values ((p_move -> 'blob' ->> 'id')::uuid, v_tenant, decode(p_move -> 'blob' ->> 'sha256', 'hex'),
+            p_move -> 'blob' ->> 'mediaType', length(p_blob_bytes), p_blob_bytes)
           on conflict (tenant_id, sha256) do update set created_at = clock_timestamp() returning id into v_blob;
-        insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, v_session, v_tenant)
+        insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, p_session, v_tenant)
           on conflict do nothing;
         update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))
-          where message_id = p_message and idx = p_idx;
+          where message_id = v_message and idx = v_idx;
       end if;
-      return baton_append_events(v_session, p_run, p_events);
+      return true;
+    end $$`.execute(db);
+
+  // Moves calls, each as if it was the only one; the events of those that were moved are appended in that order. Null:
+  // fenced. A call may not start any more when a cancel was requested, unless it is running already: then it has begun
+  // before the cancel, and whoever repeats this lost the answer.
+  await sql`
+    create function baton_move_calls(p_run uuid, p_epoch bigint, p_claim uuid, p_moves jsonb, p_blobs bytea[])
+    returns jsonb language plpgsql as $$
+    declare
+      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_is_cancelled boolean;
+      v_move jsonb;
+      v_answer text;
+      v_no integer := 0;
+      v_answers jsonb := '[]';
+      v_events jsonb := '[]';
+    begin
+      if v_session is null then return null; end if;
+      select cancel_requested_at is not null into v_is_cancelled from runs where id = p_run;
+      for v_move in select e.move from jsonb_array_elements(p_moves) with ordinality as e (move, ord) order by e.ord loop
+        v_no := v_no + 1;
+        v_answer := case
+          when v_is_cancelled and v_move ->> 'to' = 'running' and exists (select 1 from parts
+            where session_id = v_session and message_id = (v_move ->> 'messageId')::uuid
+              and idx = (v_move ->> 'index')::integer and v_move -> 'from' ? state) then 'cancelled'
+          when baton_move_call(v_session, v_move, p_blobs[v_no]) then 'moved'
+          else 'refused' end;
+        v_answers := v_answers || to_jsonb(v_answer);
+        if v_answer = 'moved' then v_events := v_events || (v_move -> 'events'); end if;
+      end loop;
+      return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_session, p_run, v_events));
     end $$`.execute(db);
 
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under the
@@ -106,6 +127,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_run runs;
       v_requested text;
       v_waiting boolean;
+      v_takes boolean;
+      v_events jsonb;
+      v_tenant text;
       v_branch_name text;
       v_branch jsonb;
       v_kind text;
@@ -126,11 +150,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         else 'otherwise' end;
       v_branch := p_finish -> 'next' -> v_branch_name;
       v_kind := v_branch ->> 'pendingKind';
-      if v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs' then
-        v_kind := v_requested;
-        perform baton_take_requested(p_session);
-        v_requested := null;
-      end if;
+      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs';
+      if v_takes then v_kind := v_requested; end if;
+      v_events := (p_finish -> 'events') || (v_branch -> 'events');
 
       update runs set
         status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
@@ -167,8 +189,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         attempt_traceparent = case when v_branch ? 'retryDelayMs' then attempt_traceparent end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
         where id = p_run returning * into v_run;
+      -- Everything that the end of a step changes of its session at once: the row is a wide one.
       update sessions set
         epoch = epoch + 1,
+        event_seq = event_seq + jsonb_array_length(v_events),
+        updated_at = clock_timestamp(),
+        context_state = coalesce(p_finish -> 'contextState', context_state)
+          || case when v_takes then baton_requested_state() else '{}' end,
+        requested_maintenance = case when v_takes then null else requested_maintenance end,
         status = case when v_branch ? 'status' then 'idle' when v_branch ? 'waitMs' then 'requires_action' else status end,
         active_run_id = case when v_branch ? 'status' then null else active_run_id end,
         input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
@@ -177,7 +205,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost
-        where id = p_session;
+        where id = p_session returning event_seq, tenant_id, requested_maintenance into v_last, v_tenant, v_requested;
+      perform baton_insert_events(p_session, v_tenant, p_run, v_last, v_events);
       if v_branch ? 'calls' then
         update parts set
           state = call ->> 'state',
@@ -188,7 +217,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           from jsonb_array_elements(v_branch -> 'calls') as changed (call)
           where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
       end if;
-      v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
       v_after := case
@@ -242,11 +270,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   // What somebody asked for becomes what the context layer has before it.
   await sql`
-    create function baton_take_requested(p_session uuid) returns void language sql as $$
-      update sessions set requested_maintenance = null, context_state = context_state || jsonb_build_object(
-        'pending', jsonb_build_object('reason', 'manual', 'force', true, 'stripMedia', false))
-      where id = p_session
+    create function baton_requested_state() returns jsonb language sql immutable as $$
+      select '{"pending": {"reason": "manual", "force": true, "stripMedia": false}}'::jsonb
     $$`.execute(db);
+
+  await sql`
+    create function baton_take_requested(p_session uuid) returns void language plpgsql as $$
+    begin
+      update sessions set requested_maintenance = null, context_state = context_state || baton_requested_state()
+        where id = p_session;
+    end $$`.execute(db);
 
   // Ends the step and decides what comes next.
   await sql`
@@ -257,9 +290,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     begin
       if v_session is null then return null; end if;
       if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
-      if p_finish ? 'contextState' then
-        update sessions set context_state = p_finish -> 'contextState' where id = v_session;
-      end if;
       return baton_take_branch(v_session, p_run, p_finish);
     end $$`.execute(db);
 }
@@ -268,9 +298,11 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const name of [
     'baton_finish_step',
     'baton_take_requested',
+    'baton_requested_state',
     'baton_resume_run',
     'baton_job_of',
     'baton_take_branch',
+    'baton_move_calls',
     'baton_move_call',
     'baton_write_response',
     'baton_apply_response',

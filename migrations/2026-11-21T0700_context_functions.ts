@@ -87,7 +87,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       if p_finish ? 'compaction' then
         perform baton_close_compaction(v_session, p_run, p_finish -> 'compaction');
       end if;
-      update sessions set context_state = p_finish -> 'contextState' where id = v_session;
       return baton_take_branch(v_session, p_run, p_finish);
     end $$`.execute(db);
 }

@@ -378,15 +378,13 @@ CREATE OR REPLACE FUNCTION public.baton_append_events(p_session uuid, p_run uuid
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_count integer := jsonb_array_length(p_events);
       v_last bigint;
       v_tenant text;
     begin
-      update sessions set event_seq = event_seq + v_count, updated_at = clock_timestamp()
+      if p_events = '[]' then return (select event_seq from sessions where id = p_session); end if;
+      update sessions set event_seq = event_seq + jsonb_array_length(p_events), updated_at = clock_timestamp()
         where id = p_session returning event_seq, tenant_id into v_last, v_tenant;
-      insert into events (session_id, seq, tenant_id, run_id, type, data)
-        select p_session, v_last - v_count + e.ord, v_tenant, p_run, e.event ->> 'type', e.event -> 'data'
-        from jsonb_array_elements(p_events) with ordinality as e (event, ord);
+      perform baton_insert_events(p_session, v_tenant, p_run, v_last, p_events);
       return v_last;
     end $function$;
 
@@ -468,14 +466,11 @@ AS $function$
     declare
       v_run runs;
       v_upto bigint;
+      v_session sessions;
       v_events jsonb := '[]';
     begin
       select * into v_run from runs where id = p_run;
       v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no);
-      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
-        select p_message, s.tenant_id, p_session, s.message_seq + 1, 'assistant', p_run, v_run.pending_no,
-          v_run.attempt, v_run.epoch from sessions s where s.id = p_session;
-      update sessions set message_seq = message_seq + 1 where id = p_session;
       update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
         started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
       if v_run.started_at is null then
@@ -485,7 +480,13 @@ AS $function$
       v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
         'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
         'messageId', baton_public_id('msg', p_message)));
-      perform baton_append_events(p_session, p_run, v_events);
+      -- One update of the row for both numbers: it is a wide one, and every step writes it often enough.
+      update sessions set message_seq = message_seq + 1, event_seq = event_seq + jsonb_array_length(v_events),
+        updated_at = clock_timestamp() where id = p_session returning * into v_session;
+      insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
+        values (p_message, v_session.tenant_id, p_session, v_session.message_seq, 'assistant', p_run, v_run.pending_no,
+          v_run.attempt, v_run.epoch);
+      perform baton_insert_events(p_session, v_session.tenant_id, p_run, v_session.event_seq, v_events);
       return baton_view(p_session, p_after);
     end $function$;
 
@@ -669,7 +670,6 @@ AS $function$
       if p_finish ? 'compaction' then
         perform baton_close_compaction(v_session, p_run, p_finish -> 'compaction');
       end if;
-      update sessions set context_state = p_finish -> 'contextState' where id = v_session;
       return baton_take_branch(v_session, p_run, p_finish);
     end $function$;
 
@@ -682,10 +682,17 @@ AS $function$
     begin
       if v_session is null then return null; end if;
       if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
-      if p_finish ? 'contextState' then
-        update sessions set context_state = p_finish -> 'contextState' where id = v_session;
-      end if;
       return baton_take_branch(v_session, p_run, p_finish);
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_insert_events(p_session uuid, p_tenant text, p_run uuid, p_last bigint, p_events jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      insert into events (session_id, seq, tenant_id, run_id, type, data)
+        select p_session, p_last - jsonb_array_length(p_events) + e.ord, p_tenant, p_run, e.event ->> 'type', e.event -> 'data'
+        from jsonb_array_elements(p_events) with ordinality as e (event, ord);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
@@ -777,43 +784,68 @@ AS $function$
           where provider = v_provider and until_at > clock_timestamp()), '[]'));
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_move_call(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_idx integer, p_from text[], p_to text, p_output jsonb, p_events jsonb, p_original_tokens integer DEFAULT NULL::integer, p_blob uuid DEFAULT NULL::uuid, p_blob_sha256 bytea DEFAULT NULL::bytea, p_blob_media_type text DEFAULT NULL::text, p_blob_bytes bytea DEFAULT NULL::bytea, p_forgets_answer boolean DEFAULT false)
- RETURNS bigint
+CREATE OR REPLACE FUNCTION public.baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_message uuid := (p_move ->> 'messageId')::uuid;
+      v_idx integer := (p_move ->> 'index')::integer;
+      v_to text := p_move ->> 'to';
+      v_tenant text;
+      v_blob uuid;
+    begin
+      update parts set
+        state = v_to,
+        answer = case when p_move ? 'forgetsAnswer' then null else answer end,
+        content = case when p_move ? 'output' then content || jsonb_build_object('output', p_move -> 'output') else content end,
+        truncated = truncated or p_move ? 'originalTokens',
+        original_tokens = coalesce((p_move ->> 'originalTokens')::integer, original_tokens),
+        started_at = case v_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
+        finished_at = case when v_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
+        where session_id = p_session and message_id = v_message and idx = v_idx and p_move -> 'from' ? state
+        returning tenant_id into v_tenant;
+      if not found then return false; end if;
+      if p_blob_bytes is not null then
+        insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
+          values ((p_move -> 'blob' ->> 'id')::uuid, v_tenant, decode(p_move -> 'blob' ->> 'sha256', 'hex'),
+            p_move -> 'blob' ->> 'mediaType', length(p_blob_bytes), p_blob_bytes)
+          on conflict (tenant_id, sha256) do update set created_at = clock_timestamp() returning id into v_blob;
+        insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, p_session, v_tenant)
+          on conflict do nothing;
+        update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))
+          where message_id = v_message and idx = v_idx;
+      end if;
+      return true;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_move_calls(p_run uuid, p_epoch bigint, p_claim uuid, p_moves jsonb, p_blobs bytea[])
+ RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$
     declare
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
-      v_tenant text;
-      v_blob uuid;
+      v_is_cancelled boolean;
+      v_move jsonb;
+      v_answer text;
+      v_no integer := 0;
+      v_answers jsonb := '[]';
+      v_events jsonb := '[]';
     begin
       if v_session is null then return null; end if;
-      if p_to = 'running' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null)
-        -- A call that is running already has begun before the cancel: whoever repeats this lost the answer.
-        and exists (select 1 from parts
-          where session_id = v_session and message_id = p_message and idx = p_idx and state = any (p_from)) then
-        return -1;
-      end if;
-      update parts set
-        state = p_to,
-        answer = case when p_forgets_answer then null else answer end,
-        content = case when p_output is null then content else content || jsonb_build_object('output', p_output) end,
-        truncated = truncated or p_original_tokens is not null,
-        original_tokens = coalesce(p_original_tokens, original_tokens),
-        started_at = case p_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
-        finished_at = case when p_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
-        where session_id = v_session and message_id = p_message and idx = p_idx and state = any (p_from)
-        returning tenant_id into v_tenant;
-      if not found then return 0; end if;
-      if p_blob is not null then
-        insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
-          values (p_blob, v_tenant, p_blob_sha256, p_blob_media_type, length(p_blob_bytes), p_blob_bytes)
-          on conflict (tenant_id, sha256) do update set created_at = clock_timestamp() returning id into v_blob;
-        insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, v_session, v_tenant)
-          on conflict do nothing;
-        update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))
-          where message_id = p_message and idx = p_idx;
-      end if;
-      return baton_append_events(v_session, p_run, p_events);
+      select cancel_requested_at is not null into v_is_cancelled from runs where id = p_run;
+      for v_move in select e.move from jsonb_array_elements(p_moves) with ordinality as e (move, ord) order by e.ord loop
+        v_no := v_no + 1;
+        v_answer := case
+          when v_is_cancelled and v_move ->> 'to' = 'running' and exists (select 1 from parts
+            where session_id = v_session and message_id = (v_move ->> 'messageId')::uuid
+              and idx = (v_move ->> 'index')::integer and v_move -> 'from' ? state) then 'cancelled'
+          when baton_move_call(v_session, v_move, p_blobs[v_no]) then 'moved'
+          else 'refused' end;
+        v_answers := v_answers || to_jsonb(v_answer);
+        if v_answer = 'moved' then v_events := v_events || (v_move -> 'events'); end if;
+      end loop;
+      return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_session, p_run, v_events));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_public_id(p_prefix text, p_id uuid)
@@ -821,6 +853,14 @@ CREATE OR REPLACE FUNCTION public.baton_public_id(p_prefix text, p_id uuid)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select p_prefix || '_' || replace(p_id::text, '-', '') $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_requested_state()
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+      select '{"pending": {"reason": "manual", "force": true, "stripMedia": false}}'::jsonb
+    $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid)
  RETURNS json
@@ -892,6 +932,9 @@ AS $function$
       v_run runs;
       v_requested text;
       v_waiting boolean;
+      v_takes boolean;
+      v_events jsonb;
+      v_tenant text;
       v_branch_name text;
       v_branch jsonb;
       v_kind text;
@@ -912,11 +955,9 @@ AS $function$
         else 'otherwise' end;
       v_branch := p_finish -> 'next' -> v_branch_name;
       v_kind := v_branch ->> 'pendingKind';
-      if v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs' then
-        v_kind := v_requested;
-        perform baton_take_requested(p_session);
-        v_requested := null;
-      end if;
+      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs';
+      if v_takes then v_kind := v_requested; end if;
+      v_events := (p_finish -> 'events') || (v_branch -> 'events');
 
       update runs set
         status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
@@ -953,8 +994,14 @@ AS $function$
         attempt_traceparent = case when v_branch ? 'retryDelayMs' then attempt_traceparent end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
         where id = p_run returning * into v_run;
+      -- Everything that the end of a step changes of its session at once: the row is a wide one.
       update sessions set
         epoch = epoch + 1,
+        event_seq = event_seq + jsonb_array_length(v_events),
+        updated_at = clock_timestamp(),
+        context_state = coalesce(p_finish -> 'contextState', context_state)
+          || case when v_takes then baton_requested_state() else '{}' end,
+        requested_maintenance = case when v_takes then null else requested_maintenance end,
         status = case when v_branch ? 'status' then 'idle' when v_branch ? 'waitMs' then 'requires_action' else status end,
         active_run_id = case when v_branch ? 'status' then null else active_run_id end,
         input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
@@ -963,7 +1010,8 @@ AS $function$
         cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost
-        where id = p_session;
+        where id = p_session returning event_seq, tenant_id, requested_maintenance into v_last, v_tenant, v_requested;
+      perform baton_insert_events(p_session, v_tenant, p_run, v_last, v_events);
       if v_branch ? 'calls' then
         update parts set
           state = call ->> 'state',
@@ -974,7 +1022,6 @@ AS $function$
           from jsonb_array_elements(v_branch -> 'calls') as changed (call)
           where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
       end if;
-      v_last := baton_append_events(p_session, p_run, (p_finish -> 'events') || (v_branch -> 'events'));
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
       v_after := case
@@ -1007,12 +1054,12 @@ AS $function$
 
 CREATE OR REPLACE FUNCTION public.baton_take_requested(p_session uuid)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
 AS $function$
-      update sessions set requested_maintenance = null, context_state = context_state || jsonb_build_object(
-        'pending', jsonb_build_object('reason', 'manual', 'force', true, 'stripMedia', false))
-      where id = p_session
-    $function$;
+    begin
+      update sessions set requested_maintenance = null, context_state = context_state || baton_requested_state()
+        where id = p_session;
+    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_take_slot(p_run runs, p_claim uuid, p_limit integer)
  RETURNS boolean

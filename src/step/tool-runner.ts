@@ -10,7 +10,7 @@ import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
 import { keepOutputFiles } from '../store/media.ts';
-import { type CallMove, moveCall } from '../store/step-writes.ts';
+import { type CallMove, type MoveAnswer, moveCalls } from '../store/step-writes.ts';
 import { sanitizeOutput } from '../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../tools/tool.ts';
 import { toContentOutput, toOutput } from './content-output.ts';
@@ -18,6 +18,7 @@ import type { StepDeps } from './deps.ts';
 import { inToolSpan } from './model-span.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
 import { toErrorOutput, toToolOutput } from './response-parts.ts';
+import { createWriteGroup } from './write-group.ts';
 
 export type ToolRunner = Readonly<{
   /** Tells the parts of the message before any of its calls runs: its results share one budget. */
@@ -68,21 +69,11 @@ export function createToolRunner(
   const failures: unknown[] = [];
   const stillRan: string[] = [];
 
+  const moveOf = createWriteGroup((moves: readonly CallMove[]) => writeMoves(deps, scope, moves));
   const commit = async (move: CallMove): Promise<'moved' | 'cancelled'> => {
-    const moved = await whileAway(scope.held, async (isRepeated) => {
-      const answer = await moveCall(deps.db, scope.fence, move);
-      // The first try was committed, and its answer was lost.
-      return isRepeated && answer.outcome === 'refused' ? ({ outcome: 'moved', eventSeq: null } as const) : answer;
-    });
-    if (moved.outcome === 'lost') {
-      scope.held.stop('lost');
-      throw new BatonError('fenced', 'another worker has the run');
-    }
-    if (moved.outcome === 'refused') {
-      throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
-    }
-    if (moved.outcome === 'moved' && moved.eventSeq !== null) deps.bus.announce(scope.sessionId, moved.eventSeq);
-    return moved.outcome;
+    const answer = await moveOf(move);
+    if (answer !== 'refused') return answer;
+    throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
   };
   const finish = async (call: PlacedCall, from: ToolCallState, made: CallOutcome): Promise<ToolOutput> => {
     const { index, part } = call;
@@ -162,6 +153,23 @@ export function createToolRunner(
     outcomeOf: (index) => outcomes.get(index),
     stillRan: () => stillRan,
   };
+}
+
+/** @throws BatonError `fenced` */
+async function writeMoves(deps: StepDeps, scope: JobScope, moves: readonly CallMove[]): Promise<readonly MoveAnswer[]> {
+  const { held, fence, sessionId } = scope;
+  let isAgain = false;
+  const moved = await whileAway(held, (isRepeated) => {
+    isAgain = isRepeated;
+    return moveCalls(deps.db, fence, moves);
+  });
+  if (moved === null) {
+    held.stop('lost');
+    throw new BatonError('fenced', 'another worker has the run');
+  }
+  deps.bus.announce(sessionId, moved.eventSeq);
+  // Refused when it is repeated: the first try was committed, and its answer was lost.
+  return moved.answers.map((answer) => (isAgain && answer === 'refused' ? 'moved' : answer));
 }
 
 async function execute(

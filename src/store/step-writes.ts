@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { z } from 'zod';
 import type { ContextState } from '../domain/context/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
@@ -85,26 +86,29 @@ export type CallMove = Readonly<{
   events: readonly NewEvent[];
 }>;
 
-/**
- * Moves one tool call; what it brings commits with it. `lost`: fenced. `refused`: it was in none of the `from` states.
- * `cancelled`: it may not start any more. In these cases nothing was written.
- */
-export async function moveCall(
-  db: Db,
-  fence: Fence,
-  move: CallMove,
-): Promise<{ outcome: 'moved'; eventSeq: number } | { outcome: 'lost' | 'refused' | 'cancelled' }> {
-  const { cut } = move;
-  const { rows } = await sql<{ seq: number | null }>`
-    select baton_move_call(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${move.messageId}, ${move.index},
-      ${[...move.from]}::text[], ${move.to}, ${move.output === undefined ? null : toJson(move.output)}::jsonb,
-      ${toJson(move.events)}::jsonb, ${cut?.originalTokens ?? null}, ${cut?.blob?.id ?? null},
-      ${cut?.blob?.sha256 ?? null}, ${cut?.blob?.mediaType ?? null}, ${cut?.blob?.bytes ?? null},
-      ${move.forgetsAnswer === true}) as seq`.execute(db);
-  const seq = rows[0]?.seq ?? null;
-  if (seq === null) return { outcome: 'lost' };
-  if (seq === -1) return { outcome: 'cancelled' };
-  return seq === 0 ? { outcome: 'refused' } : { outcome: 'moved', eventSeq: seq };
+/** `refused`: the call was in none of the `from` states. `cancelled`: it may not start any more. Nothing was written then. */
+export type MoveAnswer = z.infer<typeof moveAnswer>;
+const moveAnswer = z.enum(['moved', 'refused', 'cancelled']);
+
+/** What became of each move, and the session's last event after them. */
+export type MovedCalls = Readonly<{ answers: readonly MoveAnswer[]; eventSeq: number }>;
+const movedCallsSchema = z.object({ answers: z.array(moveAnswer), eventSeq: z.number() });
+
+/** Moves tool calls, each as if it was the only one; what they bring commits with them. Null: fenced. */
+export async function moveCalls(db: Db, fence: Fence, moves: readonly CallMove[]): Promise<MovedCalls | null> {
+  const blobs = moves.map(({ cut }) => cut?.blob?.bytes ?? null);
+  const { rows } = await sql<{ moved: unknown }>`
+    select baton_move_calls(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(moves.map(toStoredMove))}::jsonb,
+      ${blobs}::bytea[]) as moved`.execute(db);
+  return movedCallsSchema.nullable().parse(rows[0]?.moved ?? null);
+}
+
+function toStoredMove({ cut, ...move }: CallMove) {
+  if (cut === undefined) return move;
+  const { originalTokens, blob } = cut;
+  if (blob === undefined) return { ...move, originalTokens };
+  const { id, sha256, mediaType } = blob;
+  return { ...move, originalTokens, blob: { id, sha256: sha256.toString('hex'), mediaType } };
 }
 
 export type StepFinish = Readonly<{

@@ -14,8 +14,9 @@ import { claimRun, requeueRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
-import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { appendChunks, finishStep, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
+import { moveOne } from '../store/move-one.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
@@ -138,9 +139,9 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
         { type: 'llm:error', data: { error: { code: 'internal', message: '' }, recoverable: true } },
       ]),
     ).toBe(null);
-    expect(await moveCall(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] })).toEqual({
-      outcome: 'lost',
-    });
+    expect(await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] })).toBe(
+      'lost',
+    );
     const end = { status: 'completed', events: [] } as const;
     const next = { ifCancelled: end, ifMessagesWait: end, otherwise: end };
     expect(
@@ -216,7 +217,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const accepted = await acceptWithoutJob(service, session);
     const { fence, messageId } = await claim(service, accepted, 1);
     await writeResponse(db, fence, { messageId, parts: [call('a'), call('b')], finishReason: 'tool-calls' }, []);
-    await moveCall(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
+    await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
     await db.updateTable('runs').set({ resume_count: MAX_RESUMES_PER_STEP }).where('id', '=', accepted.runId).execute();
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'failed' });
@@ -301,7 +302,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     ] as const;
     const write = () => writeResponse(db, fence, { messageId, parts: [call('a')], finishReason: 'tool-calls' }, events);
     const seq = await write();
-    await moveCall(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
+    await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
     expect(await write()).toBe(seq);
     const [, answer] = await listMessages(db, 'default', session, 0, 10);
     expect(answer?.parts).toMatchObject([{ state: 'running' }]);

@@ -12,10 +12,11 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import { findExpiredLeases } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { findRun } from '../../src/store/runs.ts';
-import { appendChunks, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { appendChunks, writeResponse } from '../../src/store/step-writes.ts';
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { moveOne } from './move-one.ts';
 import { behindLock, claimOf, goOn, openRace, type Race, untilWaiting } from './race.ts';
 
 let database: TestDatabase;
@@ -152,7 +153,7 @@ const WRITES = {
   },
   'the result of a tool': {
     write: (race: Race, { fence, messageId }: Claimed): Promise<unknown> =>
-      moveCall(race.db, fence, {
+      moveOne(race.db, fence, {
         messageId,
         index: 0,
         from: ['running'],
@@ -160,14 +161,14 @@ const WRITES = {
         output: { type: 'text', value: 'late' },
         events: [],
       }),
-    fenced: { outcome: 'lost' },
+    fenced: 'lost',
   },
 } as const;
 
 /** A step whose call is running. */
 async function startCall({ db }: Race, { fence, messageId }: Claimed): Promise<void> {
   await writeResponse(db, fence, { messageId, parts: [CALL], finishReason: 'tool-calls' }, []);
-  await moveCall(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
+  await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
 }
 
 describe.each(Object.entries(WRITES))('a worker that loses its run while it writes %s', (name, { write, fenced }) => {
@@ -235,7 +236,7 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
       const isCall = name === 'the result of a tool';
       const settle = (): Promise<unknown> =>
         isCall
-          ? moveCall(db, fence, { messageId, index: 0, from: ['running'], to: 'unknown', events: [] })
+          ? moveOne(db, fence, { messageId, index: 0, from: ['running'], to: 'unknown', events: [] })
           : writeResponse(db, fence, { messageId, parts: [{ type: 'text', text: 'settled' }] }, []);
       // Text is appended without the session's row: one that is fenced has nothing to wait for.
       const [written, settled] =
@@ -245,7 +246,7 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
             )
           : await race.meet<unknown, unknown>(isFirst, () => write(race, old), settle);
       expect(written).toEqual(fenced);
-      expect(settled).toEqual(isCall ? expect.objectContaining({ outcome: 'moved' }) : expect.any(Number));
+      expect(settled).toEqual(isCall ? 'moved' : expect.any(Number));
       expect((await listMessages(db, 'default', race.sessionId, 0, 10)).at(-1)?.parts).toMatchObject([
         isCall ? { type: 'tool', state: 'unknown' } : { type: 'text', text: 'settled' },
       ]);

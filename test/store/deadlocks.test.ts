@@ -13,12 +13,13 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import { findExpiredLeases, findUnclaimed, lockExpiredLease, redispatch } from '../../src/store/lost-work.ts';
 import { resumeSession } from '../../src/store/resume.ts';
 import { deleteSession, insertSession } from '../../src/store/sessions.ts';
-import { appendChunks, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { appendChunks, writeResponse } from '../../src/store/step-writes.ts';
 import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/waiting.ts';
 import { answerStep, type Claimed, failStep } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { brokenInvariants } from './invariants.ts';
+import { moveOne } from './move-one.ts';
 import { countWaiting, finishCleanUp, goOn } from './race.ts';
 
 let database: TestDatabase;
@@ -81,7 +82,7 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
     writeResponse(at.db, fence, { messageId, parts: [CALL], finishReason: 'tool-calls' }, []),
   ),
   'start call': asStepWorker((at, { fence, messageId }) =>
-    moveCall(at.db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] }),
+    moveOne(at.db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] }),
   ),
   answer: ends((db, claimed) => answerStep(db, claimed, 'Done.')),
   'go on': ends((db, claimed) => goOn(db, claimed)),

@@ -28,10 +28,11 @@ import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
 import { countActiveRuns } from '../../src/store/state-counts.ts';
-import { appendChunks, finishStep, moveCall, writeResponse } from '../../src/store/step-writes.ts';
+import { appendChunks, finishStep, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
 import { forgetDeadWorker, sightWorkers } from '../../src/store/workers.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { moveOne } from './move-one.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 import {
   CHUNKS_PER_MESSAGE,
@@ -313,9 +314,9 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       expect(written.result).not.toBeNull();
       expectAccess(written.access, ['parts_pkey', 'part_chunks_pkey', 'messages_pkey'], STEP_OVERHEAD);
       const moved = await watched.watch((db) =>
-        moveCall(db, fence, { messageId: message, index: 0, from: ['pending'], to: 'running', events: [] }),
+        moveOne(db, fence, { messageId: message, index: 0, from: ['pending'], to: 'running', events: [] }),
       );
-      expect(moved.result.outcome).toBe('moved');
+      expect(moved.result).toBe('moved');
       expectAccess(moved.access, ['parts_pkey'], STEP_OVERHEAD);
     });
 

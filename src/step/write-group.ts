@@ -1,0 +1,50 @@
+import { BatonError } from '../domain/errors.ts';
+
+type Waiting<T, A> = Readonly<{ item: T; settle: PromiseWithResolvers<A> }>;
+
+/**
+ * Group commit: what is asked for in the same turn of the event loop is written together, and what is asked for while a
+ * write is under way goes with the next one. A group that fails is written again one by one, so that nobody fails for
+ * another's sake: a write must do no harm twice.
+ * @param write gives one answer for each item, in their order
+ */
+export function createWriteGroup<T, A>(write: (items: readonly T[]) => Promise<readonly A[]>): (item: T) => Promise<A> {
+  let waiting: Waiting<T, A>[] = [];
+  let isWriting = false;
+
+  const writeOne = async ({ item, settle }: Waiting<T, A>): Promise<void> => {
+    try {
+      const [answer] = await write([item]);
+      if (answer === undefined) throw new BatonError('internal', 'a write has no answer');
+      settle.resolve(answer);
+    } catch (error) {
+      settle.reject(error);
+    }
+  };
+  const writeGroup = async (group: readonly Waiting<T, A>[]): Promise<void> => {
+    const answers = group.length === 1 ? null : await write(group.map(({ item }) => item)).catch(() => null);
+    for (const [index, each] of group.entries()) {
+      const answer = answers?.[index];
+      if (answer === undefined) await writeOne(each);
+      else each.settle.resolve(answer);
+    }
+  };
+  const drain = async (): Promise<void> => {
+    while (waiting.length > 0) {
+      const group = waiting;
+      waiting = [];
+      await writeGroup(group);
+    }
+    isWriting = false;
+  };
+
+  return (item) => {
+    const settle = Promise.withResolvers<A>();
+    waiting.push({ item, settle });
+    if (!isWriting) {
+      isWriting = true;
+      setImmediate(() => void drain());
+    }
+    return settle.promise;
+  };
+}
