@@ -35,7 +35,7 @@ export type FleetOptions = Readonly<{
   onMember?: ((member: Member, random: Random) => void) | undefined;
 }>;
 
-/** Worker processes under a supervisor: whoever ends, for whatever reason, is replaced. */
+/** Worker processes under a supervisor: whoever ends, for whatever reason, is replaced; the dead a little later. */
 export type Fleet = AsyncDisposable &
   Readonly<{
     members: () => readonly Member[];
@@ -89,10 +89,11 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         taps.delete(tap);
         await tap[Symbol.asyncDispose]();
       }
-      if (!stopping) supervise();
+      if (!stopping) setTimeout(supervise, signal === 'SIGKILL' && members.size > 0 ? REPLACED_AFTER_MS : 0);
     });
   };
   const supervise = (): void => {
+    if (stopping) return;
     const start = startMember().catch((error: unknown) => {
       // A service that is down lets no worker start: the next one may.
       if (stopping) return;
@@ -122,6 +123,12 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
 }
 
 const RESTART_PAUSE_MS = 200;
+
+/**
+ * A supervisor takes its time too. Were the dead replaced at once, the start of a process, which takes a core for a second,
+ * would be what the measured recovery waits for.
+ */
+const REPLACED_AFTER_MS = 2_500;
 
 async function openTaps({ tapped, targets }: FleetOptions): Promise<Partial<Record<Line, Tap>>> {
   const opened: Partial<Record<Line, Tap>> = {};
