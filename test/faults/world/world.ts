@@ -169,7 +169,8 @@ async function createDatabase(postgres: OwnPostgres, stack: AsyncDisposableStack
     await client.query(statement).finally(() => client.end());
   };
   await admin(`create database ${name}`);
-  stack.defer(() => admin(`drop database ${name} with (force)`));
+  // A vacuum that is under way there cannot be ended, and all goes with the server anyway.
+  stack.defer(() => admin(`drop database ${name} with (force)`).catch(() => undefined));
   const url = (): string => {
     const changed = new URL(postgres.connectionString());
     changed.pathname = `/${name}`;
