@@ -186,7 +186,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function baton_claim_run(
       p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer,
-      p_engine integer, p_message uuid, p_tenant_limit integer, p_known_version bigint, p_known_seq bigint
+      p_engine integer, p_message uuid, p_tenant_limit integer, p_known_version bigint, p_known_seq bigint,
+      p_known_message uuid
     ) returns json language plpgsql as $$
     declare
       v_session sessions;
@@ -236,7 +237,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         select id into v_leftover from messages
           where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded;
       end if;
-      v_after := case when p_kind = 'step' and v_session.view_version = p_known_version then p_known_seq else 0 end;
+      -- What is known ends before a message that is still there: Postgres itself may have lost the last commits (a failover).
+      v_after := case when p_kind = 'step' and v_session.view_version = p_known_version and exists (select 1 from messages
+        where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1) then p_known_seq else 0 end;
       if v_run.cancel_requested_at is null then
         if p_kind <> 'step' then
           v_view := baton_begin_maintenance(v_session.id, p_run);

@@ -1,22 +1,42 @@
-/** What a sweeper remembers of the times in which nobody could renew a lease. By its own monotonic clock. */
-export type LeaseWatch = Readonly<{ isAway: boolean; heldOffUntilMs: number }>;
+import { SWEEP_INTERVAL_MS } from './tunables.ts';
 
-export const NEW_LEASE_WATCH: LeaseWatch = { isAway: false, heldOffUntilMs: Number.NEGATIVE_INFINITY };
+/** What a sweeper remembers of the times in which nobody could renew a lease. By its own monotonic clock. */
+export type LeaseWatch = Readonly<{
+  isAway: boolean;
+  /** When Postgres last answered; null before that. */
+  answeredAtMs: number | null;
+  /** Before that no lease counts as expired. */
+  heldOffUntilMs: number;
+}>;
+
+export const NEW_LEASE_WATCH: LeaseWatch = {
+  isAway: false,
+  answeredAtMs: null,
+  heldOffUntilMs: Number.NEGATIVE_INFINITY,
+};
 
 export type LeaseCheck = Readonly<{
   nowMs: number;
   leaseDurationMs: number;
-  /** Since when Postgres is up: nobody could renew a lease before. */
+  /** Since when Postgres is up, by its clock: nobody could renew a lease before. */
   uptimeMs: number;
 }>;
 
+/** Sweeps that may be late before that means that somebody could not look, and perhaps nobody else could either. */
+const SWEEPS_MISSED = 5;
+
 /**
- * After an answer of Postgres. Before `heldOffUntilMs` no lease counts as expired: after an outage, seen by the sweeper or
- * told by how long Postgres is up, everybody has a whole lease to say that he lives.
+ * After an answer of Postgres. After an outage everybody has a whole lease to say that he lives. That there was one is told
+ * by a look without an answer, by how long Postgres is up, or by how long the sweeper itself has not looked: an outage may
+ * have met it elsewhere, or it stood still.
  */
 export function afterLeaseCheck(watch: LeaseWatch, { nowMs, leaseDurationMs, uptimeMs }: LeaseCheck): LeaseWatch {
-  const lastOutageMs = watch.isAway ? nowMs : nowMs - uptimeMs;
-  return { isAway: false, heldOffUntilMs: Math.max(watch.heldOffUntilMs, lastOutageMs + leaseDurationMs) };
+  const silentMs = nowMs - (watch.answeredAtMs ?? nowMs);
+  const wasOut = watch.isAway || silentMs > Math.max(leaseDurationMs / 2, SWEEPS_MISSED * SWEEP_INTERVAL_MS);
+  // A clock that was set back would have Postgres come up in the future.
+  const lastOutageMs = wasOut ? nowMs : nowMs - Math.max(0, uptimeMs);
+  const heldOffUntilMs = Math.max(watch.heldOffUntilMs, lastOutageMs + leaseDurationMs);
+  return { isAway: false, answeredAtMs: nowMs, heldOffUntilMs };
 }
 
 /** After a look that got no answer because Postgres, or the way to it, is gone. */

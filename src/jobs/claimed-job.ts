@@ -52,15 +52,17 @@ export async function runClaimed(
   );
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
   held.granted();
-  rememberView(deps.views, claim);
+  rememberView(deps.views, claim, messageId);
   // Awaited here: at the return the claim is let go of, and nobody could stop the work or renew its lease any more.
   return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
 }
 
-/** What a step has begun with stays as it is: the next one of the session needs only what comes after it. */
-function rememberView(views: ViewCache, { view, viewVersion: version, messageSeq, run, session }: ClaimedRun): void {
-  if (view === null || messageSeq === null) return;
-  views.keep(run.id, session.id, { version, uptoSeq: messageSeq - 1, messages: view });
+/** What a step has begun with stays as it is: the next one needs only what comes after it. */
+function rememberView(views: ViewCache, claim: ClaimedRun, messageId: string): void {
+  const { view, viewVersion: version, messageSeq: seq, run, session } = claim;
+  if (view !== null && seq !== null) {
+    views.keep(run.id, session.id, { version, next: { messageId, seq }, messages: view });
+  }
 }
 
 async function workOn(
@@ -124,6 +126,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   const seq = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, scope.sessionId, record));
   if (seq === null) return;
   scope.ended.failure = record.code;
+  deps.views.forget(scope.runId);
   deps.bus.announce(scope.sessionId, seq);
   const { runId, sessionId } = scope;
   deps.log('info', { event: 'run_ended', runId, sessionId, status: 'failed', reason: record.code });
@@ -147,6 +150,7 @@ async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
 function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {
   if (claim.outcome === 'early') return { outcome: 'later', delayMs: claim.waitMs };
   if (claim.outcome === 'engine') return { outcome: 'later', delayMs: ENGINE_RETRY_MS };
+  if (claim.outcome === 'gone') deps.views.forget(job.runId);
   deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });
   return { outcome: 'done' };
 }

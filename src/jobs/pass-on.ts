@@ -24,7 +24,10 @@ export async function passOn(
   scope.held[Symbol.dispose]();
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
-  if ('status' in branch) noteEnd(deps, scope, branch);
+  if ('status' in branch) {
+    noteEnd(deps, scope, branch);
+    deps.views.forget(scope.runId);
+  }
   const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
   await enqueue(deps, finished.jobs, delayMs);
   return true;

@@ -8,6 +8,8 @@ export type ViewCache = Readonly<{
   of: (runId: string) => KnownView | undefined;
   /** Remembers the view that a step of the run has begun with. */
   keep: (runId: string, sessionId: string, view: KnownView) => void;
+  /** The run has ended: its session's next one reads the view anew. */
+  forget: (runId: string) => void;
 }>;
 
 type Entry = Readonly<{ runId: string; view: KnownView; chars: number }>;
@@ -17,33 +19,43 @@ export function createViewCache(maxChars: number = VIEW_CACHE_MAX_CHARS): ViewCa
   // A map keeps the order of insertion: the first one is the one that was used least recently.
   const entries = new Map<string, Entry>();
   const sessionOf = new Map<string, string>();
-  let chars = 0;
+  let total = 0;
   const drop = (sessionId: string): void => {
     const entry = entries.get(sessionId);
     if (entry === undefined) return;
     entries.delete(sessionId);
     sessionOf.delete(entry.runId);
-    chars -= entry.chars;
+    total -= entry.chars;
   };
   return {
     of(runId) {
       const sessionId = sessionOf.get(runId);
       return sessionId === undefined ? undefined : entries.get(sessionId)?.view;
     },
+    forget(runId) {
+      const sessionId = sessionOf.get(runId);
+      if (sessionId !== undefined) drop(sessionId);
+    },
     keep(runId, sessionId, view) {
       drop(sessionId);
-      const entry = { runId, view, chars: view.messages.reduce((sum, message) => sum + charsOf(message), 0) };
-      if (entry.chars > maxChars) return;
+      const chars = view.messages.reduce((sum, message) => sum + charsOf(message), ENTRY_CHARS);
+      const entry = { runId, view, chars };
+      if (chars > maxChars) return;
       entries.set(sessionId, entry);
       sessionOf.set(runId, sessionId);
-      chars += entry.chars;
+      total += chars;
       for (const oldest of entries.keys()) {
-        if (chars <= maxChars) return;
+        if (total <= maxChars) return;
         drop(oldest);
       }
     },
   };
 }
+
+/** About what the objects around the text take, counted as if it was text. */
+const ENTRY_CHARS = 500;
+const MESSAGE_CHARS = 150;
+const PART_CHARS = 50;
 
 const counted = new WeakMap<ViewMessage, number>();
 
@@ -51,7 +63,8 @@ const counted = new WeakMap<ViewMessage, number>();
 function charsOf(message: ViewMessage): number {
   const known = counted.get(message);
   if (known !== undefined) return known;
-  const chars = JSON.stringify(message.parts).length;
+  const { parts } = message;
+  const chars = JSON.stringify(parts).length + MESSAGE_CHARS + parts.length * PART_CHARS;
   counted.set(message, chars);
   return chars;
 }

@@ -164,16 +164,28 @@ function inSendSpan<T>(kind: PendingKind, send: () => Promise<T>): Promise<T> {
   return inSpan(`send ${destination}`, { kind: SpanKind.PRODUCER, attributes }, send);
 }
 
-/** BullMQ waits for its first connection without an end, and nothing that it offers bounds that. */
+/**
+ * BullMQ waits for its first connection without an end, and nothing that it offers bounds that.
+ * @throws BatonError `store_unavailable`
+ */
 async function answered<T>(call: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const error = new BatonError('store_unavailable', `the job queue did not answer within ${ANSWER_WITHIN_MS} ms`);
   const timer = setTimeout(reject, ANSWER_WITHIN_MS, error);
   try {
     return await Promise.race([call, late]);
+  } catch (error) {
+    if (!isRedisAway(error)) throw error;
+    throw new BatonError('store_unavailable', 'the job queue cannot be reached', { cause: error });
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** How ioredis says that its connection is gone: it has given a command up, or been closed under it. */
+function isRedisAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return error.name === 'MaxRetriesPerRequestError' || error.message === 'Connection is closed.';
 }
 
 function openQueue<Connection>(transport: Transport<Connection>, kind: PendingKind): Queue<JobPayload> {

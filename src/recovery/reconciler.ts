@@ -26,7 +26,7 @@ import {
 } from '../store/lost-work.ts';
 import { deleteOrphanedBlobs, timeBefore } from '../store/retention.ts';
 import { isStoreAway } from '../store/store-away.ts';
-import { type RecoveryDeps, takeBack } from './take-back.ts';
+import { eachByItself, type RecoveryDeps, takeBack } from './take-back.ts';
 
 export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }>;
 
@@ -63,20 +63,17 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
   };
 }
 
-type SweepDeps = ReconcilerDeps & Readonly<{ attempt: (part: () => Promise<unknown>) => Promise<void> }>;
-
-/** One look at everything. What fails is logged, keeps nothing else waiting, and is tried again by the next look. */
-function createSweep(reconcilerDeps: ReconcilerDeps): () => Promise<void> {
+/** One look at everything. A part that fails is logged, keeps no other waiting, and is tried again by the next look. */
+function createSweep(deps: ReconcilerDeps): () => Promise<void> {
+  const leases = watchLeases(deps);
+  const collectBlobs = createBlobCollection(deps);
   const attempt = async (part: () => Promise<unknown>): Promise<void> => {
     try {
       await part();
     } catch (error) {
-      reconcilerDeps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+      deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
     }
   };
-  const deps = { ...reconcilerDeps, attempt };
-  const leases = watchLeases(deps);
-  const collectBlobs = createBlobCollection(deps);
   return async () => {
     await attempt(leases.recover);
     if (leases.isStoreAway()) return;
@@ -105,30 +102,31 @@ async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
 }
 
 /** Takes back the runs of expired leases. */
-function watchLeases(deps: SweepDeps) {
-  const { db, leaseDurationMs, attempt } = deps;
+function watchLeases(deps: ReconcilerDeps) {
+  const { db, leaseDurationMs } = deps;
   let watch = NEW_LEASE_WATCH;
+  const recover = async (): Promise<void> => {
+    const expired = await findExpiredLeases(db, SWEEP_LIMIT);
+    const uptimeMs = await readUptimeMs(db);
+    const nowMs = performance.now();
+    watch = afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
+    if (nowMs < watch.heldOffUntilMs) return;
+    await eachByItself(deps, expired, (run) => takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired'));
+  };
   return {
     /** Nothing else of a sweep can be done then. */
     isStoreAway: () => watch.isAway,
-    async recover(): Promise<void> {
-      const expired = await findExpiredLeases(db, SWEEP_LIMIT).catch((error) => {
+    recover: () =>
+      recover().catch((error) => {
         if (isStoreAway(error)) watch = afterNoAnswer(watch);
         throw error;
-      });
-      const uptimeMs = await readUptimeMs(db);
-      const nowMs = performance.now();
-      watch = afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
-      if (nowMs < watch.heldOffUntilMs) return;
-      for (const run of expired)
-        await attempt(() => takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired'));
-    },
+      }),
   };
 }
 
 /** Runs that waited for answers longer than they may go on without them. */
-async function expireWaits(deps: SweepDeps): Promise<void> {
-  for (const run of await findExpiredWaits(deps.db, SWEEP_LIMIT)) await deps.attempt(() => expireOne(deps, run));
+async function expireWaits(deps: RecoveryDeps): Promise<void> {
+  await eachByItself(deps, await findExpiredWaits(deps.db, SWEEP_LIMIT), (run) => expireOne(deps, run));
 }
 
 async function expireOne(deps: RecoveryDeps, run: WaitingRun): Promise<void> {
@@ -139,14 +137,12 @@ async function expireOne(deps: RecoveryDeps, run: WaitingRun): Promise<void> {
   await enqueue(deps, [wait.job]);
 }
 
-async function recoverUnclaimed(deps: SweepDeps): Promise<void> {
+async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
   const unclaimed = (await asOnlySweeper(deps.db, (tx) => findUnclaimed(tx, UNCLAIMED_GRACE_MS, SWEEP_LIMIT))) ?? [];
   let added = 0;
-  for (const run of unclaimed) {
-    await deps.attempt(async () => {
-      if (await redeliver(deps, run, run.runningLate)) added += 1;
-    });
-  }
+  await eachByItself(deps, unclaimed, async (run) => {
+    if (await redeliver(deps, run, run.runningLate)) added += 1;
+  });
   // An emptied queue: what else it has lost does not wait for the next sweep.
   if (added === SWEEP_LIMIT) await recoverUnclaimed(deps);
 }
@@ -156,9 +152,8 @@ async function recoverUnclaimed(deps: SweepDeps): Promise<void> {
  * without having added its next job. Nobody knows which, so that all work counts that has been due since before the death.
  */
 export async function recoverJobsOfDead(deps: RecoveryDeps): Promise<void> {
-  for (const run of await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT)) {
-    await redeliver(deps, run, true);
-  }
+  const unclaimed = await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT);
+  await eachByItself(deps, unclaimed, (run) => redeliver(deps, run, true));
 }
 
 /**

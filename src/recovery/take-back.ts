@@ -3,11 +3,12 @@ import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { enqueue } from '../jobs/pass-on.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import type { Log, RecoveryReason } from '../runtime/log.ts';
+import { type Log, type RecoveryReason, toSafeError } from '../runtime/log.ts';
 import { requeueRun } from '../store/claims.ts';
 import type { Db, Tx } from '../store/database.ts';
 import { countResume, type LeasedRun } from '../store/lost-work.ts';
 import { failRun } from '../store/run-failure.ts';
+import { isStoreAway } from '../store/store-away.ts';
 
 export type RecoveryDeps = Readonly<{
   db: Db;
@@ -17,6 +18,25 @@ export type RecoveryDeps = Readonly<{
   /** Runs of one tenant that may be claimed at the same time; 0, the default: any number. */
   tenantConcurrency?: number;
 }>;
+
+/**
+ * Does something for one after the other. What fails for one is logged and keeps no other waiting.
+ * @throws what says that Postgres or the queue is away: there is no use in going on
+ */
+export async function eachByItself<T>(
+  { log }: Pick<RecoveryDeps, 'log'>,
+  items: Iterable<T>,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  for (const item of items) {
+    try {
+      await work(item);
+    } catch (error) {
+      if (isStoreAway(error)) throw error;
+      log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+    }
+  }
+}
 
 /** Locks a run's session and the run, and looks again whether it is lost. Null: it is not, or cannot be locked now. */
 export type LockLost = (tx: Tx) => Promise<LeasedRun | null>;

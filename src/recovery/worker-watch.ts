@@ -11,7 +11,7 @@ import { toSafeError } from '../runtime/log.ts';
 import { findRunsOfWorker, lockRunOfDeadWorker } from '../store/lost-work.ts';
 import { forgetDeadWorker, sightWorkers } from '../store/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';
-import { type RecoveryDeps, takeBack } from './take-back.ts';
+import { eachByItself, type RecoveryDeps, takeBack } from './take-back.ts';
 
 export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseDurationMs: number }>;
 
@@ -67,11 +67,10 @@ const TAKEN_BACK_AT_ONCE = 5;
 async function bury(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
   const left = (await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT)).values();
   let runs = 0;
-  const takeBackWhatIsLeft = async (): Promise<void> => {
-    for (const run of left) {
+  const takeBackWhatIsLeft = (): Promise<void> =>
+    eachByItself(deps, left, async (run) => {
       if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
-    }
-  };
+    });
   await Promise.all(Array.from({ length: TAKEN_BACK_AT_ONCE }, takeBackWhatIsLeft));
   const forgotten = await forgetDeadWorker(deps.db, worker);
   if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });

@@ -37,8 +37,7 @@ async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, message
   const restarted = await restartStep(deps.db, scope.fence, messageId);
   if (restarted === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, restarted.eventSeq);
-  // It was begun all the same where the reply to that was lost, and a cancel came before the repetition.
-  if (restarted.view === null) await endCancelled(deps, scope, restarted.messageSeq === null ? null : messageId);
+  if (restarted.view === null) await endCancelled(deps, scope);
   return toBegun(messageId, restarted);
 }
 
@@ -46,7 +45,7 @@ function toBegun(messageId: string, { view, messageSeq }: Pick<ClaimedRun, 'view
   return view === null || messageSeq === null ? null : { messageId, messageSeq, view };
 }
 
-async function endCancelled(deps: StepDeps, scope: JobScope, messageId: string | null): Promise<void> {
+async function endCancelled(deps: StepDeps, scope: JobScope): Promise<void> {
   const outcome = { finishReason: 'aborted', toolCalls: 0, stillRan: [] } as const;
-  await endStep(deps, scope, { messageId, usage: NO_USAGE, steps: 0, events: [], outcome });
+  await endStep(deps, scope, { messageId: null, usage: NO_USAGE, steps: 0, events: [], outcome });
 }

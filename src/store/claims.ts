@@ -27,8 +27,13 @@ export const viewSchema = z.array(
   }),
 );
 
-/** A view that a claim need not bring once more: its messages up to `uptoSeq`, as of a version. */
-export type KnownView = Readonly<{ version: number; uptoSeq: number; messages: readonly ViewMessage[] }>;
+/** A view that a claim need not bring once more: all of it that comes before a message, as of a version. */
+export type KnownView = Readonly<{
+  version: number;
+  /** The message that comes next, which the step that began with this view has opened. */
+  next: Readonly<{ messageId: string; seq: number }>;
+  messages: readonly ViewMessage[];
+}>;
 
 const claimedSchema = z.object({
   outcome: z.literal('claimed'),
@@ -120,7 +125,9 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   const { rows } = await sql<{ claim: unknown }>`
     select baton_claim_run(${job.runId}, ${job.kind}, ${job.no}, ${job.dispatch}, ${input.claimId}, ${input.workerId},
       ${input.leaseDurationMs}, ${ENGINE_VERSION}, ${input.messageId}, ${input.tenantConcurrency ?? 0},
-      ${known?.version ?? 0}, ${known?.uptoSeq ?? 0}) as claim`.execute(db);
+      ${known?.version ?? 0}, ${known === undefined ? 0 : known.next.seq - 1}, ${known?.next.messageId ?? null}) as claim`.execute(
+    db,
+  );
   const claim = claimSchema.parse(rows[0]?.claim);
   if (claim.outcome !== 'claimed') return claim;
   const { viewAfterSeq, ...claimed } = claim;

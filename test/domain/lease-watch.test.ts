@@ -18,24 +18,37 @@ describe('leases are judged', () => {
 
   it('a lease after the first answer that follows an outage, however long Postgres itself is up', () => {
     const back = check(afterNoAnswer(NEW_LEASE_WATCH), 5_000, 86_400_000);
-    expect(back).toEqual({ isAway: false, heldOffUntilMs: 35_000 });
-    expect(check(back, 6_000, 86_401_000)).toEqual(back);
+    expect(back).toEqual({ isAway: false, answeredAtMs: 5_000, heldOffUntilMs: 35_000 });
+    expect(check(back, 6_000, 86_401_000).heldOffUntilMs).toBe(35_000);
   });
 
-  const look = fc.record({ answered: fc.boolean(), passedMs: fc.nat(60_000), uptimeMs: fc.nat(120_000) });
+  it('a lease after the sweeper itself has not looked for long, whatever kept it', () => {
+    const before = check(NEW_LEASE_WATCH, 0, 86_400_000);
+    expect(check(before, 15_000, 86_415_000).heldOffUntilMs).toBeLessThan(0);
+    expect(check(before, 15_001, 86_415_001).heldOffUntilMs).toBe(45_001);
+    const short = (nowMs: number) => afterLeaseCheck(before, { nowMs, leaseDurationMs: 100, uptimeMs: 86_400_000 });
+    expect(short(5_000).heldOffUntilMs).toBeLessThan(0);
+    expect(short(5_001).heldOffUntilMs).toBe(5_101);
+  });
+
+  it('no later than in a lease, whatever the clock of Postgres says', () => {
+    expect(check(NEW_LEASE_WATCH, 1_000, -3_600_000).heldOffUntilMs).toBe(31_000);
+  });
+
+  const look = fc.record({ answered: fc.boolean(), passedMs: fc.nat(20_000), uptimeMs: fc.nat(120_000) });
   it('never before everybody had a whole lease to renew his since the last outage', () => {
     fc.assert(
       fc.property(fc.array(look), (looks) => {
         let watch = NEW_LEASE_WATCH;
         let nowMs = 0;
-        let backSinceMs = Number.NEGATIVE_INFINITY;
+        const outages = [Number.NEGATIVE_INFINITY];
         for (const { answered, passedMs, uptimeMs } of looks) {
           nowMs += passedMs;
-          const wasAway = watch.isAway;
+          const wasOut = watch.isAway || nowMs - (watch.answeredAtMs ?? nowMs) > leaseDurationMs / 2;
           watch = answered ? check(watch, nowMs, uptimeMs) : afterNoAnswer(watch);
+          if (answered) outages.push(wasOut ? nowMs : nowMs - uptimeMs);
           expect(watch.isAway).toBe(!answered);
-          if (answered) backSinceMs = Math.max(backSinceMs, wasAway ? nowMs : nowMs - uptimeMs);
-          expect(watch.heldOffUntilMs).toBe(backSinceMs + leaseDurationMs);
+          expect(watch.heldOffUntilMs).toBe(Math.max(...outages) + leaseDurationMs);
         }
       }),
     );

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, inject, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/job.ts';
 import { SWEEP_LIMIT } from '../../src/domain/tunables.ts';
 import { type Reconciler, startReconciler } from '../../src/recovery/reconciler.ts';
@@ -8,6 +8,7 @@ import { openDatabase } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 /** It sweeps when it is told to, and never of its own accord. */
 const NEVER_MS = 1_000_000_000;
@@ -100,4 +101,28 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     const states = await Promise.all(lost.map((job) => jobs.stateOf(job)));
     expect(states.filter((state) => state === 'waiting').length).toBe(count);
   });
+});
+
+describe('a sweep while the queue is away', () => {
+  const redisUrl = inject('redisUrl');
+
+  it.runIf(redisUrl !== null)(
+    'waits for it once, not for every run, and goes on with what needs no queue',
+    async () => {
+      await using proxy = await startTcpProxy(redisUrl ?? '');
+      const environment = { REDIS_URL: proxy.via(redisUrl ?? '') };
+      await using service = await startTestService({ backend: 'redis', environment });
+      const hung = await hangWithRun(service);
+      for (let left = 3; left > 0; left -= 1) await acceptWithoutJob(service, await service.createSession());
+      await sql`update runs set pending_at = clock_timestamp() - interval '1 minute' where claim_id is null`.execute(
+        service.deps.db,
+      );
+      await proxy.refuse();
+      await using reconciler = sweeper(service);
+      await reconciler.sweep();
+      expect(await statusOf(service, hung)).toBe('queued');
+      expect(failures(service)).toMatchObject([{ error: { code: 'store_unavailable' } }]);
+      await proxy.restore();
+    },
+  );
 });

@@ -30,7 +30,7 @@ async function begin(race: Race, job: JobPayload | undefined, known?: KnownView)
   return {
     claimed: { fence, run, job, messageId: ids.messageId },
     view,
-    known: { version, uptoSeq: messageSeq - 1, messages: view },
+    known: { version, next: { messageId: ids.messageId, seq: messageSeq }, messages: view },
   };
 }
 
@@ -91,6 +91,14 @@ describe('a claim that says what is known of the view', () => {
     const fourth = await begin(race, job, third.known);
     expect(fourth.view[0]?.parts).toEqual([{ type: 'text', text: 'The summary.' }]);
     expect(fourth.view).toHaveLength(3);
+  });
+
+  it('gets the whole view where the message that followed is not there any more, as after a failover', async () => {
+    const { race, first, third } = await openSession();
+    const { next } = third.known;
+    const lost = { ...third.known, next: { ...next, messageId: newId() } };
+    const fourth = await begin(race, (await goOn(race.db, third.claimed)).jobs[0], lost);
+    expect(fourth.view[0]).not.toBe(first.view[0]);
   });
 
   it('gets no answer twice that was begun anew', async () => {
