@@ -1,10 +1,14 @@
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { QUEUE_NAMES } from '../../src/domain/job.ts';
 import { loadConfig } from '../../src/runtime/config.ts';
 import { type ComposeService, environmentOf, ROOT, readComposeFile, toMs } from './compose-file.ts';
+import { runNode } from './process.ts';
 
 const { services, volumes } = readComposeFile();
 const workers = Object.values(QUEUE_NAMES);
@@ -54,6 +58,9 @@ describe('docker-compose.yml', () => {
       ANTHROPIC_API_KEY: 'also-from-outside',
       ANTHROPIC_BASE_URL: 'http://127.0.0.1:8',
       BATON_MODEL: 'openai/some',
+      BATON_PROVIDERS_FILE: '/app/agents/providers/own.yaml',
+      BATON_MODELS_FILE: '/app/agents/models/own.yaml',
+      BATON_MCP_FILE: '/app/agents/mcp/own.yaml',
     };
     expect(loadConfig(environmentOf(serviceOf(name), host))).toMatchObject({
       openaiApiKey: host.OPENAI_API_KEY,
@@ -61,6 +68,9 @@ describe('docker-compose.yml', () => {
       anthropicApiKey: host.ANTHROPIC_API_KEY,
       anthropicBaseUrl: host.ANTHROPIC_BASE_URL,
       model: host.BATON_MODEL,
+      providersFile: host.BATON_PROVIDERS_FILE,
+      modelsFile: host.BATON_MODELS_FILE,
+      mcpFile: host.BATON_MCP_FILE,
     });
     const alone = loadConfig(environmentOf(serviceOf(name)));
     expect([alone.openaiApiKey, alone.anthropicApiKey]).toEqual([undefined, undefined]);
@@ -96,6 +106,34 @@ describe('docker-compose.yml', () => {
     expect(config).toMatchObject({ host: '0.0.0.0', allowPublicBind: true });
     const others = Object.entries(services).filter(([name]) => name !== 'api');
     for (const [name, { ports }] of others) expect(ports, name).toBeUndefined();
+  });
+
+  it.each(workers)('lets %s remove what is old where that is asked for', (name) => {
+    expect(loadConfig(environmentOf(serviceOf(name), { BATON_RETENTION_DAYS: '30' })).retentionDays).toBe(30);
+    expect(loadConfig(environmentOf(serviceOf(name))).retentionDays).toBe(0);
+  });
+
+  it.each(workers)('asks %s whether it lives, where it answers', async (name) => {
+    const { healthcheck } = serviceOf(name);
+    const [kind, ...command] = healthcheck !== undefined && 'test' in healthcheck ? healthcheck.test : [];
+    expect(kind).toBe('CMD');
+    const { metricsPort } = loadConfig(environmentOf(serviceOf(name)));
+    expect(metricsPort).toBeGreaterThan(1_024);
+    const asked: (string | undefined)[] = [];
+    const answers = createServer((request, response) => {
+      asked.push(request.url);
+      response.writeHead(asked.length === 1 ? 200 : 503).end();
+    });
+    await once(answers.listen(0, '127.0.0.1'), 'listening');
+    const port = String((answers.address() as AddressInfo).port);
+    const check = () =>
+      runNode(command.slice(1), { cwd: ROOT, environment: { BATON_METRICS_PORT: port } }).ended.then(
+        ({ code }) => code,
+      );
+    expect([command[0], await check(), await check()]).toEqual(['node', 0, 1]);
+    expect(asked).toEqual(['/livez', '/livez']);
+    await new Promise((resolve) => answers.close(resolve));
+    expect(await check()).toBe(1);
   });
 
   it.each(workers)('can run %s any number of times', (name) => {
