@@ -1,6 +1,7 @@
 import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import { connectionToRunning } from '../embedded/running.ts';
+import { migrateQueueTables } from '../queues/migrate.ts';
 import type { Config } from '../runtime/config.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
@@ -9,14 +10,21 @@ import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
  * The configured database for one command. The embedded one is started for it, or is that of the service that runs.
  * @throws Error when the database lacks migrations
  */
-export async function openCommandDatabase(config: Config, stack: AsyncDisposableStack): Promise<Db> {
+export async function openCommandDatabase(
+  config: Config,
+  stack: AsyncDisposableStack,
+): Promise<Readonly<{ db: Db; connectionString: string }>> {
   const { databaseUrl } = config;
   const connectionString = databaseUrl ?? (await embeddedConnection(config.dataDir, stack));
   const db = openDatabase({ connectionString, maxConnections: 2 });
   stack.defer(() => db.destroy());
-  if (databaseUrl === undefined) await migrateToLatest(db);
-  else if ((await pendingMigrations(db)).length > 0) throw new Error('the database lacks migrations: npm run migrate');
-  return db;
+  if (databaseUrl !== undefined) {
+    if ((await pendingMigrations(db)).length > 0) throw new Error('the database lacks migrations: npm run migrate');
+  } else {
+    await migrateToLatest(db);
+    await migrateQueueTables(connectionString);
+  }
+  return { db, connectionString };
 }
 
 async function embeddedConnection(dataDir: string, stack: AsyncDisposableStack): Promise<string> {

@@ -42,6 +42,8 @@ const JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true } 
 
 /** The jobs of failed runs, by seconds and by number: for somebody to look at and to try again. */
 const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
+/** More than a queue ever keeps of them. */
+const MAX_FAILED = 10 * KEPT_FAILED.count;
 
 /** Stalling counts against the run's own limit, never against BullMQ's: a job must not be failed by the queue. */
 const MAX_STALLED_COUNT = 1_000_000;
@@ -138,6 +140,15 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       );
       if (step === undefined || compaction === undefined || prune === undefined) throw new Error('a queue is missing');
       return { step, compaction, prune };
+    },
+    async countFailed(olderThanMs) {
+      const failedBefore = Date.now() - olderThanMs;
+      const kept = await Promise.all([...queues.values()].map((queue) => answered(queue.getFailed(0, MAX_FAILED))));
+      return kept.flat().filter(({ finishedOn }) => finishedOn !== undefined && finishedOn <= failedBefore).length;
+    },
+    async removeFailed(olderThanMs) {
+      const each = [...queues.values()].map((queue) => answered(queue.clean(olderThanMs, MAX_FAILED, 'failed')));
+      return (await Promise.all(each)).flat().length;
     },
     bullQueues: () => [...queues.values()],
     async ping() {

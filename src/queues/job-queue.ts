@@ -51,6 +51,10 @@ export type JobQueues = AsyncDisposable &
     ) => Promise<JobConsumer>;
     /** How many jobs each queue has. */
     counts: () => Promise<Readonly<Record<PendingKind, JobCounts>>>;
+    /** How many jobs of failed runs are kept that failed longer ago. */
+    countFailed: (olderThanMs: number) => Promise<number>;
+    /** Removes those; resolves with how many there were. */
+    removeFailed: (olderThanMs: number) => Promise<number>;
     /** BullMQ's own view of the queues, for a page that shows them. */
     bullQueues: () => readonly Queue[];
     /** Resolves when the queue answers. */

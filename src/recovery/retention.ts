@@ -1,3 +1,4 @@
+import type { JobQueues } from '../queues/job-queue.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
 import { trimAudit } from '../store/audit.ts';
 import type { Db } from '../store/database.ts';
@@ -7,7 +8,7 @@ import {
   deleteOrphanedBlobs,
   findOldLogs,
   findStaleSessions,
-  type RetentionCounts,
+  type RemovableRows,
   timeBefore,
   trimEvents,
 } from '../store/retention.ts';
@@ -21,15 +22,17 @@ const ROW_BATCH = 2_000;
 /** Sorts before every id. */
 const NO_ID = '00000000-0000-0000-0000-000000000000';
 
-export type RetentionDeps = Readonly<{ db: Db; log: Log; signal?: AbortSignal }>;
+type FailedJobs = Pick<JobQueues, 'countFailed' | 'removeFailed'>;
+export type RetentionDeps = Readonly<{ db: Db; jobs: FailedJobs; log: Log; signal?: AbortSignal }>;
+export type RetentionCounts = RemovableRows & Readonly<{ failedJobs: number }>;
 
 /**
  * Removes what is older: idle and closed sessions of which nothing was heard since, and those that have expired; then old
- * events of sessions that stay, blobs that nobody refers to any more, and old entries of the audit log. A session at work
- * is left alone. Short transactions, which wait for nobody; several processes may do it at once.
+ * events of sessions that stay, blobs that nobody refers to any more, old entries of the audit log, and what the queues keep
+ * of runs that failed before. A session at work is left alone. Short transactions, which wait for nobody; several processes may do it at once.
  */
 export async function applyRetention(deps: RetentionDeps, olderThanMs: number): Promise<RetentionCounts> {
-  const { db, log } = deps;
+  const { db, jobs, log } = deps;
   const before = await timeBefore(db, olderThanMs);
   const isOver = (): boolean => deps.signal?.aborted === true;
   const sessions = await eachSession(
@@ -44,14 +47,19 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
   );
   const blobs = await inBatches(isOver, () => deleteOrphanedBlobs(db, before, ROW_BATCH));
   const auditEntries = await inBatches(isOver, () => trimAudit(db, before, ROW_BATCH));
-  const removed = { sessions, events, blobs, auditEntries };
+  const failedJobs = isOver() ? 0 : await jobs.removeFailed(olderThanMs);
+  const removed = { sessions, events, blobs, auditEntries, failedJobs };
   log('info', { event: 'retention_applied', before: before.toISOString(), ...removed });
   return removed;
 }
 
 /** What `applyRetention` would remove now. */
-export async function previewRetention(db: Db, olderThanMs: number): Promise<RetentionCounts> {
-  return countRemovable(db, await timeBefore(db, olderThanMs));
+export async function previewRetention(
+  { db, jobs }: Pick<RetentionDeps, 'db' | 'jobs'>,
+  olderThanMs: number,
+): Promise<RetentionCounts> {
+  const rows = await countRemovable(db, await timeBefore(db, olderThanMs));
+  return { ...rows, failedJobs: await jobs.countFailed(olderThanMs) };
 }
 
 async function eachSession(

@@ -15,9 +15,9 @@ import type { LiveBus } from '../events/live-bus.ts';
 import { createPostgresBus } from '../events/postgres-bus.ts';
 import { createRedisBus } from '../events/redis-bus.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
-import { createJobQueues } from '../queues/bullmq-queues.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
+import { openQueues } from '../queues/open-queues.ts';
 import type { ModelPort } from '../step/model-port.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
@@ -174,10 +174,4 @@ function openBus(config: Config, databaseUrl: string, log: Log): Promise<LiveBus
   return config.redisUrl === undefined
     ? createPostgresBus({ connectionString: databaseUrl, onError })
     : createRedisBus({ url: config.redisUrl, prefix: config.queuePrefix, onError });
-}
-
-function openQueues(config: Config, databaseUrl: string, log: Log): JobQueues {
-  return config.redisUrl === undefined
-    ? createJobQueues({ backend: 'postgres', connectionString: databaseUrl, log })
-    : createJobQueues({ backend: 'redis', url: config.redisUrl, prefix: config.queuePrefix, log });
 }

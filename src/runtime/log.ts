@@ -119,6 +119,7 @@ export type LogEvent =
       events: number;
       blobs: number;
       auditEntries: number;
+      failedJobs: number;
     }>
   /** Nothing had referred to them for a day. */
   | Readonly<{ event: 'blobs_collected'; blobs: number }>

@@ -88,11 +88,11 @@ export async function deleteOrphanedBlobs(db: Db, before: Date, limit: number): 
   });
 }
 
-export type RetentionCounts = Readonly<{ sessions: number; events: number; blobs: number; auditEntries: number }>;
+export type RemovableRows = Readonly<{ sessions: number; events: number; blobs: number; auditEntries: number }>;
 
 /** What there is to remove at this moment. Blobs that only stale sessions refer to are counted as well. */
-export async function countRemovable(db: Db, before: Date): Promise<RetentionCounts> {
-  const { rows } = await sql<RetentionCounts>`
+export async function countRemovable(db: Db, before: Date): Promise<RemovableRows> {
+  const { rows } = await sql<RemovableRows>`
     with stale as (select id from sessions where ${IDLE} and ${isStale(before)})
     select (select count(*) from stale) as sessions,
       (select count(*) from events join sessions s on s.id = session_id

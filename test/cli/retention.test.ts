@@ -19,7 +19,10 @@ describe('npm run retention', () => {
     await insertSession(db, { id: newId(), tenantId: 'default', ...agent, title: null, metadata: {} });
     await sql`update sessions set updated_at = clock_timestamp() - interval '13 hours'`.execute(db);
     const dry = await retention(connectionString, '--older-than', '12h', '--dry-run');
-    expect(dry).toEqual({ code: 0, output: 'Would remove 1 sessions, 0 events, 0 blobs, 0 audit entries.\n' });
+    expect(dry).toEqual({
+      code: 0,
+      output: 'Would remove 1 sessions, 0 events, 0 blobs, 0 audit entries, 0 failed jobs.\n',
+    });
     expect((await retention(connectionString, '--older-than', '1d')).output).toContain('Removed 0 sessions');
     const done = await retention(connectionString, '--older-than', '12h');
     expect(done.output).toContain('"event":"retention_applied"');

@@ -115,6 +115,8 @@ describe('sending a message', () => {
         stateOf: away,
         consume: away,
         counts: away,
+        countFailed: away,
+        removeFailed: away,
         bullQueues: () => [],
         ping: away,
         [Symbol.asyncDispose]: async () => undefined,

@@ -138,6 +138,8 @@ function notingQueues(added: JobPayload[]): JobQueues {
     add: async (jobs) => void added.push(...jobs),
     stateOf: unused,
     counts: unused,
+    countFailed: unused,
+    removeFailed: unused,
     bullQueues: () => [],
     consume: unused,
     ping: async () => undefined,

@@ -161,6 +161,26 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     expect(delivered[2]).toEqual(broken);
   });
 
+  it('keep the jobs of failed runs until they are removed by their age, and nothing else with them', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const queues = fixture.open();
+    const failing = PENDING_KINDS.map((kind) => newJob(kind));
+    const waiting = { ...newJob(), no: 2 };
+    await queues.add(failing);
+    await queues.add([waiting], { delayMs: HOUR_MS });
+    for (const kind of PENDING_KINDS) {
+      const { handler } = recorder(async () => ({ outcome: 'run-failed', code: 'auth' }));
+      await queues.consume(kind, handler, { concurrency: 1 });
+    }
+    await eventually(async () => (await queues.countFailed(0)) === failing.length, 'all have failed');
+    expect(await queues.countFailed(HOUR_MS)).toBe(0);
+    expect(await queues.removeFailed(HOUR_MS)).toBe(0);
+    expect((await queues.counts()).step).toMatchObject({ failed: 1, delayed: 1 });
+    expect(await queues.removeFailed(0)).toBe(failing.length);
+    expect(await queues.countFailed(0)).toBe(0);
+    expect((await queues.counts()).step).toMatchObject({ failed: 0, delayed: 1 });
+  });
+
   it.each([
     ['is not a job', 'stray', { runId: 'not-a-uuid' }],
     ['has unknown fields', 'padded', { ...newJob(), secret: 'x' }],

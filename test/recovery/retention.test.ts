@@ -1,5 +1,7 @@
 import { sql } from 'kysely';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobQueues } from '../../src/queues/job-queue.ts';
+import { openQueues } from '../../src/queues/open-queues.ts';
 import { applyRetention, previewRetention, startRetention } from '../../src/recovery/retention.ts';
 import type { LogEvent } from '../../src/runtime/log.ts';
 import { newId } from '../../src/runtime/new-id.ts';
@@ -58,6 +60,14 @@ const idsOf = async (db: Db, table: 'sessions' | 'blobs') =>
 
 const quiet = () => undefined;
 
+const stack = new AsyncDisposableStack();
+let jobs: JobQueues;
+beforeAll(async () => {
+  const { connectionString } = stack.use(await createTestDatabase());
+  jobs = stack.use(openQueues({ redisUrl: undefined, queuePrefix: 'none' }, connectionString, quiet));
+});
+afterAll(() => stack.disposeAsync());
+
 describe('retention', () => {
   it('deletes idle and closed sessions that are older, and expired ones, with everything in them', async () => {
     await using database = await createTestDatabase();
@@ -74,7 +84,7 @@ describe('retention', () => {
     await db.updateTable('sessions').set({ status: 'closed' }).where('id', '=', closed).execute();
     await sql`update sessions set expires_at = ${DAYS_AGO(1)} where id = ${expired}`.execute(db);
     await sql`update sessions set expires_at = ${DAYS_AGO(-1)} where id = ${fresh}`.execute(db);
-    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 3 });
+    expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 3 });
     expect(await idsOf(db, 'sessions')).toEqual([fresh]);
     expect(await readEvents(db, tenantId, old, 0, 10)).toEqual([]);
   });
@@ -89,9 +99,9 @@ describe('retention', () => {
     await sql`update events set created_at = ${DAYS_AGO(100)}`.execute(db);
     await sql`update sessions set updated_at = ${DAYS_AGO(100)}, expires_at = ${DAYS_AGO(50)}`.execute(db);
     const before = await sql`select to_jsonb(s) as session from sessions s`.execute(db);
-    const nothing = { sessions: 0, events: 0, blobs: 0, auditEntries: 0 };
-    expect(await previewRetention(db, MONTH_MS)).toEqual(nothing);
-    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toEqual(nothing);
+    const nothing = { sessions: 0, events: 0, blobs: 0, auditEntries: 0, failedJobs: 0 };
+    expect(await previewRetention({ db, jobs }, MONTH_MS)).toEqual(nothing);
+    expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toEqual(nothing);
     expect((await sql`select to_jsonb(s) as session from sessions s`.execute(db)).rows).toEqual(before.rows);
     expect((await readEvents(db, tenantId, busy, 0, 100)).length).toBe(6);
   });
@@ -103,7 +113,7 @@ describe('retention', () => {
     await age(db, session, 100);
     const held = await db.transaction().execute(async (tx) => {
       await tx.selectFrom('sessions').select('id').where('id', '=', session).forNoKeyUpdate().execute();
-      return applyRetention({ db, log: quiet }, MONTH_MS);
+      return applyRetention({ db, jobs, log: quiet }, MONTH_MS);
     });
     expect(held.sessions).toBe(0);
     expect(await idsOf(db, 'sessions')).toEqual([session]);
@@ -115,13 +125,13 @@ describe('retention', () => {
     const session = await createSession(db);
     await addEvents(db, session, 4_500, 40);
     await addEvents(db, session, 10, 1);
-    expect(await previewRetention(db, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
-    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
+    expect(await previewRetention({ db, jobs }, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
+    expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
     const kept = await readEvents(db, tenantId, session, 0, 100);
     expect(kept.map(({ seq }) => seq)).toEqual(Array.from({ length: 10 }, (_, n) => 4_501 + n));
     expect(await readLiveSnapshot(db, tenantId, session)).toMatchObject({ eventsFirstSeq: 4_501, eventSeq: 4_510 });
     await sql`update events set created_at = ${DAYS_AGO(31)}`.execute(db);
-    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ events: 10 });
+    expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ events: 10 });
     expect(await readLiveSnapshot(db, tenantId, session)).toMatchObject({ eventsFirstSeq: 4_511, eventSeq: 4_510 });
     await addEvents(db, session, 1, 0);
     expect((await readEvents(db, tenantId, session, 0, 100)).map(({ seq }) => seq)).toEqual([4_511]);
@@ -133,7 +143,7 @@ describe('retention', () => {
     const { id: session } = await api.db.selectFrom('sessions').select('id').executeTakeFirstOrThrow();
     await addEvents(api.db, session, 5, 40);
     await addEvents(api.db, session, 1, 0);
-    await applyRetention({ db: api.db, log: quiet }, MONTH_MS);
+    await applyRetention({ db: api.db, jobs, log: quiet }, MONTH_MS);
     const hangUp = new AbortController();
     const response = await fetch(`${api.url}/v1/sessions/${id}/events?after=2`, { signal: hangUp.signal });
     let text = '';
@@ -154,10 +164,10 @@ describe('retention', () => {
     await addBlob(db, 'orphaned', 40, null);
     await addBlob(db, 'of the old one', 40, old);
     const kept = [await addBlob(db, 'in use', 40, fresh), await addBlob(db, 'just uploaded', 1, null)];
-    const counts = { sessions: 1, events: 0, blobs: 2, auditEntries: 0 };
-    expect(await previewRetention(db, MONTH_MS)).toEqual(counts);
+    const counts = { sessions: 1, events: 0, blobs: 2, auditEntries: 0, failedJobs: 0 };
+    expect(await previewRetention({ db, jobs }, MONTH_MS)).toEqual(counts);
     expect(await idsOf(db, 'blobs')).toHaveLength(4);
-    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toEqual(counts);
+    expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toEqual(counts);
     expect(await idsOf(db, 'blobs')).toEqual(kept.toSorted());
   });
 
@@ -168,19 +178,34 @@ describe('retention', () => {
       await appendAudit(db, { tenantId, keyId: null, action: 'session:cancel', target });
     }
     await sql`update audit_log set created_at = ${DAYS_AGO(31)} where target = 'old'`.execute(db);
-    expect(await applyRetention({ db, log: quiet }, MONTH_MS)).toMatchObject({ auditEntries: 1 });
+    expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ auditEntries: 1 });
     expect((await listAudit(db, { tenantId, limit: 9 })).map(({ target }) => target)).toEqual(['new']);
+  });
+
+  it('removes what the queues keep of runs that failed before', async () => {
+    await using database = await createTestDatabase();
+    const deps = { db: database.db, jobs, log: quiet };
+    await using _consumer = await jobs.consume('step', async () => ({ outcome: 'run-failed', code: 'auth' }), {
+      concurrency: 1,
+    });
+    await jobs.add([{ runId: newId(), kind: 'step', no: 1, dispatch: 1 }]);
+    await eventually(async () => (await jobs.counts()).step.failed === 1, 'the job is kept');
+    expect(await previewRetention(deps, MONTH_MS)).toMatchObject({ failedJobs: 0 });
+    expect(await applyRetention(deps, MONTH_MS)).toMatchObject({ failedJobs: 0 });
+    expect(await previewRetention(deps, 0)).toMatchObject({ failedJobs: 1 });
+    expect(await applyRetention(deps, 0)).toMatchObject({ failedJobs: 1 });
+    expect((await jobs.counts()).step.failed).toBe(0);
   });
 
   it('may be done by several at once, and by a process on its own', async () => {
     await using database = await createTestDatabase();
     const { db } = database;
     for (let n = 0; n < 30; n++) await age(db, await createSession(db), 40);
-    const counts = await Promise.all([1, 2, 3].map(() => applyRetention({ db, log: quiet }, MONTH_MS)));
+    const counts = await Promise.all([1, 2, 3].map(() => applyRetention({ db, jobs, log: quiet }, MONTH_MS)));
     expect(counts.reduce((sum, { sessions }) => sum + sessions, 0)).toBe(30);
     await age(db, await createSession(db), 40);
     const logged: LogEvent[] = [];
-    await using _retention = startRetention({ db, log: (_level, event) => void logged.push(event) }, 30);
+    await using _retention = startRetention({ db, jobs, log: (_level, event) => void logged.push(event) }, 30);
     await eventually(async () => logged.length > 0, 'it is applied at the start');
     expect(logged).toMatchObject([{ event: 'retention_applied', sessions: 1 }]);
   });

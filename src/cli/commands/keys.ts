@@ -83,6 +83,7 @@ function describe({ id, tenantId, name, shown, scopes, lastUsedAt, revokedAt }: 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const command = readCommand(args);
   await using stack = new AsyncDisposableStack();
-  console.log(await perform(await openCommandDatabase(loadConfig(environment), stack), command));
+  const { db } = await openCommandDatabase(loadConfig(environment), stack);
+  console.log(await perform(db, command));
   return 0;
 }

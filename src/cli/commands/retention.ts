@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { openQueues } from '../../queues/open-queues.ts';
 import { applyRetention, previewRetention } from '../../recovery/retention.ts';
 import { loadConfig } from '../../runtime/config.ts';
 import { createLog } from '../../runtime/log.ts';
@@ -8,7 +9,8 @@ import { UsageError } from '../exit-codes.ts';
 export const usage = `baton retention --older-than 30d [--dry-run]   (npm run retention -- …)
 
 Removes idle and closed sessions that nothing was heard of for so long (30d, 12h), sessions that have expired, old events of
-sessions that stay, blobs that nobody refers to, and old entries of the audit log. A session at work is left alone.`;
+sessions that stay, blobs that nobody refers to, old entries of the audit log, and what the queues keep of runs that failed
+longer ago. A session at work is left alone.`;
 
 const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, d: 86_400_000 };
 
@@ -28,11 +30,13 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   const isDryRun = values['dry-run'] === true;
   const config = loadConfig(environment);
   await using stack = new AsyncDisposableStack();
-  const db = await openCommandDatabase(config, stack);
+  const { db, connectionString } = await openCommandDatabase(config, stack);
   const log = createLog({ level: config.logLevel });
-  const counts = await (isDryRun ? previewRetention(db, olderThanMs) : applyRetention({ db, log }, olderThanMs));
-  const { sessions, events, blobs, auditEntries } = counts;
+  const deps = { db, jobs: stack.use(openQueues(config, connectionString, log)), log };
+  const counts = await (isDryRun ? previewRetention(deps, olderThanMs) : applyRetention(deps, olderThanMs));
+  const { sessions, events, blobs, auditEntries, failedJobs } = counts;
   const verb = isDryRun ? 'Would remove' : 'Removed';
-  console.log(`${verb} ${sessions} sessions, ${events} events, ${blobs} blobs, ${auditEntries} audit entries.`);
+  const rows = `${sessions} sessions, ${events} events, ${blobs} blobs, ${auditEntries} audit entries`;
+  console.log(`${verb} ${rows}, ${failedJobs} failed jobs.`);
   return 0;
 }
