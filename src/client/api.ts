@@ -31,6 +31,8 @@ export type Session = Readonly<{
   compactingSince: string | null;
   usage: Usage;
   costUsd: number;
+  /** From then on the service's retention deletes it. */
+  expiresAt: string | null;
   createdAt: string;
   updatedAt: string;
 }>;
@@ -42,6 +44,8 @@ export type NewSession = Readonly<{
   title?: string | null;
   /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
   metadata?: Readonly<Record<string, string>>;
+  /** An ISO time from which on the service's retention deletes it, however young it is. Default: never before its age. */
+  expiresAt?: string | null;
 }>;
 
 export type SessionPage = Readonly<{ sessions: readonly Session[]; nextCursor: string | null }>;

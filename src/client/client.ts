@@ -86,7 +86,11 @@ export type BatonClient = Readonly<{
     /** What is left out stays as it is; metadata is replaced as a whole. */
     update: (
       sessionId: string,
-      change: Readonly<{ title?: string | null; metadata?: Readonly<Record<string, string>> }>,
+      change: Readonly<{
+        title?: string | null;
+        metadata?: Readonly<Record<string, string>>;
+        expiresAt?: string | null;
+      }>,
       options?: CallOptions,
     ) => Promise<Session>;
     /** With everything in it. Refused while a run is active. */

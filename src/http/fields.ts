@@ -42,6 +42,14 @@ export const callIdField = z
 export const idParams = (kind: IdKind) =>
   z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
 
+const TIME = { error: 'a time as 2026-01-31T12:00:00Z, from 1970 to 9998' };
+const LAST_TIME_MS = Date.UTC(9999, 0);
+
+/** A time that Postgres and JavaScript write alike. */
+export const timeField = z.iso
+  .datetime({ offset: true, abort: true, ...TIME })
+  .refine((time) => Date.parse(time) >= 0 && Date.parse(time) < LAST_TIME_MS, TIME);
+
 /** Text that Postgres can store and that is valid UTF-8; other text is refused, not changed behind the caller's back. */
 export function textField(maxChars: number) {
   return z

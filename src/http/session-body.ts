@@ -17,6 +17,7 @@ export const sessionBody = z
     compactingSince: timeBody.nullable().openapi({ description: 'Messages are accepted as always meanwhile.' }),
     usage: usageBody,
     costUsd: z.number(),
+    expiresAt: timeBody.nullable().openapi({ description: 'From then on retention deletes it, however young it is.' }),
     createdAt: timeBody,
     updatedAt: timeBody,
   })
@@ -34,6 +35,7 @@ export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
     compactingSince: row.compacting_since?.toISOString() ?? null,
     usage: usageOf(row),
     costUsd: row.cost_usd,
+    expiresAt: row.expires_at?.toISOString() ?? null,
     createdAt: row.created_at.toISOString(),
     updatedAt: row.updated_at.toISOString(),
   };

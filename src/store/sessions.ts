@@ -24,6 +24,7 @@ const COLUMNS = [
   'compaction_count',
   'compacting_since',
   'context_state',
+  'expires_at',
   'created_at',
   'updated_at',
 ] as const;
@@ -38,6 +39,8 @@ export type NewSession = Readonly<{
   agentSnapshot: unknown;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
+  /** When retention may delete it; null: when it is old enough. */
+  expiresAt?: Date | null;
   /** What a client of another protocol calls it. */
   externalKey?: string;
 }>;
@@ -54,6 +57,7 @@ export async function insertSession(db: Db, session: NewSession): Promise<Sessio
       agent_snapshot: toJson(session.agentSnapshot),
       title: session.title,
       metadata: toJson(session.metadata),
+      expires_at: session.expiresAt ?? null,
       external_key: session.externalKey ?? null,
     })
     .onConflict((conflict) => conflict.doNothing())
@@ -141,7 +145,11 @@ export async function updateSession(
   db: Db,
   tenantId: string,
   id: string,
-  change: Readonly<{ title?: string | null; metadata?: Readonly<Record<string, string>> }>,
+  change: Readonly<{
+    title?: string | null;
+    metadata?: Readonly<Record<string, string>>;
+    expiresAt?: Date | null;
+  }>,
 ): Promise<SessionRow> {
   const row = await db
     .updateTable('sessions')
@@ -149,6 +157,7 @@ export async function updateSession(
       updated_at: new Date().toISOString(),
       ...(change.title === undefined ? {} : { title: change.title }),
       ...(change.metadata === undefined ? {} : { metadata: toJson(change.metadata) }),
+      ...(change.expiresAt === undefined ? {} : { expires_at: change.expiresAt }),
     })
     .where('id', '=', id)
     .where('tenant_id', '=', tenantId)

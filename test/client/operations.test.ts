@@ -25,7 +25,8 @@ const CALLS: {
   eventPage: (client) => client.eventPage(SESSION, { after: 1, limit: 2 }),
   messages: (client) => client.messages(SESSION, { after: 1, limit: 2 }),
   sessions: {
-    create: (client) => client.sessions.create({ agent: 'a', id: SESSION, title: 't', metadata: { k: 'v' } }),
+    create: (client) =>
+      client.sessions.create({ agent: 'a', id: SESSION, title: 't', metadata: { k: 'v' }, expiresAt: null }),
     list: (client) => client.sessions.list({ cursor: 'c', limit: 2, status: 'idle', metadata: { k: 'v' } }),
     get: (client) => client.sessions.get(SESSION),
     update: (client) => client.sessions.update(SESSION, { title: null }),

@@ -130,6 +130,7 @@ function valuesFor(making: Making) {
       return idIn(pattern, random.pick(['own', 'own', 'foreign', 'nobody', 'nobody', 'nobody']), making);
     }
     if (name === 'agent' || name === 'model') return random.pick(AGENTS);
+    if (name === 'expiresAt' && random.chance(0.8)) return '2199-01-31T12:00:00Z';
     if (random.chance(0.1)) return random.pick(ODD_TEXTS);
     return random.pick(['hello', `say ${actor.word}`, 'x']);
   });

@@ -11,6 +11,7 @@ describe('creating a session', () => {
       agent: 'coder',
       title: 'A task',
       metadata: { team: 'blue' },
+      expiresAt: '2199-01-31T13:00:00+01:00',
     });
     expect(status).toBe(201);
     expect(headers.get('location')).toBe(`/v1/sessions/${body['id']}`);
@@ -24,6 +25,7 @@ describe('creating a session', () => {
       activeRunId: null,
       usage: { inputTokens: 0, totalTokens: 0 },
       costUsd: 0,
+      expiresAt: '2199-01-31T12:00:00.000Z',
     });
     expect(new Date(String(body['createdAt'])).toISOString()).toBe(body['createdAt']);
     expect((await api.call('GET', `/v1/sessions/${body['id']}`)).body).toEqual(body);
@@ -49,6 +51,17 @@ describe('changing a session', () => {
     const labelled = await api.call('PATCH', `/v1/sessions/${id}`, { metadata: { b: '2' }, title: null });
     expect(labelled.body).toMatchObject({ title: null, metadata: { b: '2' } });
     expect(labelled.body['metadata']).not.toHaveProperty('a');
+    expect(labelled.body['expiresAt']).toBeNull();
+    const expiresAt = '2199-01-31T12:00:00.000Z';
+    expect((await api.call('PATCH', `/v1/sessions/${id}`, { expiresAt })).body).toMatchObject({ expiresAt });
+    expect((await api.call('PATCH', `/v1/sessions/${id}`, { title: 'last' })).body).toMatchObject({ expiresAt });
+    expect((await api.call('PATCH', `/v1/sessions/${id}`, { expiresAt: null })).body).toMatchObject({
+      expiresAt: null,
+    });
+    for (const wrong of ['tomorrow', '2199-01-31', 0, '0000-01-01T00:00:00Z', '9999-12-31T23:59:59-23:59']) {
+      const { status, body } = await api.call('PATCH', `/v1/sessions/${id}`, { expiresAt: wrong });
+      expect([status, body['errors']]).toEqual([400, [expect.objectContaining({ path: 'expiresAt' })]]);
+    }
   });
 });
 

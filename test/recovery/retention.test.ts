@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { formatId } from '../../src/domain/ids.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
 import { openQueues } from '../../src/queues/open-queues.ts';
 import { applyRetention, previewRetention, startRetention } from '../../src/recovery/retention.ts';
@@ -87,6 +88,16 @@ describe('retention', () => {
     expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 3 });
     expect(await idsOf(db, 'sessions')).toEqual([fresh]);
     expect(await readEvents(db, tenantId, old, 0, 10)).toEqual([]);
+  });
+
+  it('deletes a session from the time on that its caller has named', async () => {
+    await using api = await startTestApi();
+    const [over, later] = ['2020-01-01T00:00:00Z', '9998-12-31T00:00:00-23:00'];
+    await api.createSession({ expiresAt: over });
+    const kept = await api.createSession({ expiresAt: later });
+    expect(await previewRetention({ db: api.db, jobs }, MONTH_MS)).toMatchObject({ sessions: 1 });
+    expect(await applyRetention({ db: api.db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 1 });
+    expect((await idsOf(api.db, 'sessions')).map((id) => formatId('session', id))).toEqual([kept]);
   });
 
   it('leaves alone what is at work, however old, expired and full of old events and blobs it is', async () => {

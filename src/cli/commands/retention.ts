@@ -8,7 +8,7 @@ import { UsageError } from '../exit-codes.ts';
 
 export const usage = `baton retention --older-than 30d [--dry-run]   (npm run retention -- …)
 
-Removes idle and closed sessions that nothing was heard of for so long (30d, 12h), sessions that have expired, old events of
+Removes idle and closed sessions that nothing was heard of for so long (30d, 12h), those past their expiresAt, old events of
 sessions that stay, blobs that nobody refers to, old entries of the audit log, and what the queues keep of runs that failed
 longer ago. A session at work is left alone.`;
 

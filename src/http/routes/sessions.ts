@@ -12,6 +12,7 @@ import {
   metadataField,
   noQuery,
   textField,
+  timeField,
   titleField,
 } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
@@ -40,6 +41,7 @@ const create = createRoute({
               id: idField('session').optional(),
               title: titleField.nullable().optional(),
               metadata: metadataField.optional(),
+              expiresAt: timeField.nullable().optional(),
             })
             .openapi('NewSession'),
         },
@@ -94,7 +96,7 @@ const patch = createRoute({
   method: 'patch',
   path: '/v1/sessions/{id}',
   tags,
-  summary: 'Change the title or the metadata of a session',
+  summary: 'Change title, metadata or the end of the keeping of a session',
   description: 'Metadata is replaced as a whole. A field that is left out stays as it is.',
   request: {
     params: idParams('session'),
@@ -104,7 +106,11 @@ const patch = createRoute({
       content: {
         'application/json': {
           schema: z
-            .strictObject({ title: titleField.nullable().optional(), metadata: metadataField.optional() })
+            .strictObject({
+              title: titleField.nullable().optional(),
+              metadata: metadataField.optional(),
+              expiresAt: timeField.nullable().optional(),
+            })
             .openapi('SessionChange'),
         },
       },
@@ -122,6 +128,8 @@ const remove = createRoute({
   request: { params: idParams('session'), query: noQuery },
   responses: { 204: { description: 'The session is gone.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
 });
+
+const toTime = (given: string | null): Date | null => (given === null ? null : new Date(given));
 
 /** Creating, finding, changing and deleting sessions. */
 export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, newId }: HttpDeps): void {
@@ -142,6 +150,7 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, new
         agentSnapshot: await pinned,
         title: body.title ?? null,
         metadata: body.metadata ?? {},
+        expiresAt: toTime(body.expiresAt ?? null),
       });
       return toSessionBody(row);
     });
@@ -167,10 +176,11 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, new
   });
 
   app.openapi(patch, async (c) => {
-    const { title, metadata } = c.req.valid('json');
+    const { title, metadata, expiresAt } = c.req.valid('json');
     const row = await updateSession(db, tenantOf(c), c.req.valid('param').id, {
       ...(title === undefined ? {} : { title }),
       ...(metadata === undefined ? {} : { metadata }),
+      ...(expiresAt === undefined ? {} : { expiresAt: toTime(expiresAt) }),
     });
     return c.json(toSessionBody(row), 200);
   });
