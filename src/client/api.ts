@@ -266,7 +266,10 @@ export type CancelledSession = Readonly<{ sessionId: string; runId: string | nul
 
 export type ResumedSession = Readonly<{ runId: string; status: RunStatus }>;
 
-/** A decision, or the output of a call that the caller has run: a string or any JSON value. */
+/**
+ * A decision, or the output of a call that the caller has run: a string or any JSON value. With files it is
+ * `{ type: 'content', value: […] }`, in which a file is named as in a message.
+ */
 export type ToolCallAnswer =
   | Readonly<{ decision: 'approve' }>
   | Readonly<{ decision: 'deny'; reason?: string }>

@@ -1,4 +1,4 @@
-import { type Json, jsonSchema, type UserPart } from './message.ts';
+import { type Json, jsonSchema, type OutputItem, type UserPart } from './message.ts';
 
 /** A message of a conversation as clients of chat protocols send it again with every request. */
 export type ConversationMessage = Readonly<
@@ -9,7 +9,13 @@ export type ConversationMessage = Readonly<
       parts?: readonly UserPart[];
     }
   | { role: 'assistant'; text: string; calls: readonly ConversationCall[] }
-  | { role: 'tool'; text: string; callId: string }
+  | {
+      role: 'tool';
+      text: string;
+      callId: string;
+      /** What came of the call in its order, where that is more than the text. */
+      parts?: readonly OutputItem[];
+    }
 >;
 
 /** A call with its arguments as the client repeats them. */
@@ -89,13 +95,13 @@ export function canonicalConversation(messages: readonly ConversationMessage[]):
     messages.map((message) => {
       const text = message.text.trim();
       if (message.role === 'user') return ['user', text, ...(message.parts ?? []).map(canonicalPart)];
-      if (message.role === 'tool') return ['tool', message.callId, text];
+      if (message.role === 'tool') return ['tool', message.callId, text, ...(message.parts ?? []).map(canonicalPart)];
       return ['assistant', text, message.calls.map(({ id, name, args }) => [id, name, canonicalArgs(args)])];
     }),
   );
 }
 
-const canonicalPart = (part: UserPart): Json =>
+const canonicalPart = (part: UserPart | OutputItem): Json =>
   part.type === 'text' ? ['text', part.text.trim()] : ['file', part.mediaType, part.url];
 
 function canonicalArgs(args: string): Json {

@@ -1,5 +1,5 @@
 import { BatonError } from './errors.ts';
-import type { FilePart, MessageRole, Part, ToolOutput, ToolPart } from './message.ts';
+import type { FilePart, MessageRole, OutputItem, Part, ToolOutput, ToolPart } from './message.ts';
 import {
   type ImportedFileData,
   type ImportedOptions,
@@ -17,7 +17,7 @@ export type ImportedMessages = Readonly<{
   messages: NewMessage[];
   /** Tool results that answer no call of the assistant message before them. */
   droppedResults: number;
-  /** Parts without a form in Baton: approvals, a provider's own file references and opaque parts, files in tool results. */
+  /** Parts without a form in Baton: approvals, a provider's own file references and opaque parts. */
   droppedParts: number;
 }>;
 
@@ -141,13 +141,19 @@ function outputOf(output: ImportedOutput, dropped: Dropped): ToolOutput {
     case 'error-json':
       return { type: 'error-text', value: JSON.stringify(output.value) };
     case 'content': {
-      const texts = output.value.flatMap(({ type, text }) => (type === 'text' && text !== undefined ? [text] : []));
-      dropped.parts += output.value.length - texts.length;
-      return { type: 'text', value: texts.join('\n') };
+      const items = output.value.flatMap((item) => itemOf(item) ?? []);
+      dropped.parts += output.value.length - items.length;
+      if (items.some(({ type }) => type === 'file')) return { type: 'content', value: items };
+      return { type: 'text', value: items.flatMap((item) => (item.type === 'text' ? [item.text] : [])).join('\n') };
     }
     default:
       return output;
   }
+}
+
+function itemOf(item: Extract<ImportedOutput, { type: 'content' }>['value'][number]): OutputItem | null {
+  if (item === null || item.type === 'text') return item;
+  return fileOf(item.data, { mediaType: item.mediaType, filename: item.filename });
 }
 
 function closeCalls(message: NewMessage): NewMessage {

@@ -38,7 +38,7 @@ const stepStartPartSchema = z.strictObject({ type: z.literal('step-start') });
 const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
 
 /** A piece of an output that is more than text: its files are named as those of messages are. */
-const outputItemSchema = z.discriminatedUnion('type', [
+export const outputItemSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), text: z.string() }),
   filePartSchema.omit({ providerMetadata: true }),
 ]);

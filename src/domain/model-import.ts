@@ -58,13 +58,20 @@ const callSchema = z.object({
   ...options,
 });
 
+/** A piece of a result: what has another form than these is dropped. */
+const outputItemSchema = z.union([
+  z.object({ type: z.literal('text'), text: z.string() }),
+  fileSchema,
+  z.object({ type: z.string() }).transform(() => null),
+]);
+
 const outputSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), value: z.string() }),
   z.object({ type: z.literal('json'), value: asJsonSchema }),
   z.object({ type: z.literal('error-text'), value: z.string() }),
   z.object({ type: z.literal('error-json'), value: asJsonSchema }),
   z.object({ type: z.literal('execution-denied'), reason: z.string().optional() }),
-  z.object({ type: z.literal('content'), value: z.array(z.object({ type: z.string(), text: z.string().optional() })) }),
+  z.object({ type: z.literal('content'), value: z.array(outputItemSchema) }),
 ]);
 export type ImportedOutput = z.infer<typeof outputSchema>;
 

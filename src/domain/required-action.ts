@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { formatCallId, formatId } from './ids.ts';
-import { type Json, jsonSchema, type ToolOutput, type ToolPart } from './message.ts';
+import { type Json, jsonSchema, outputItemSchema, type ToolOutput, type ToolPart } from './message.ts';
 import type { ToolCallState } from './tool-call.ts';
 
 /**
@@ -32,8 +32,16 @@ export function toRequiredAction(messageId: string, { index, part, kind }: Asked
   return { id: formatCallId(messageId, index), kind, messageId: formatId('message', messageId), toolName, args };
 }
 
-/** The output that a client gives for a call: a string or any JSON value, as a tool would return it. */
-const outputAnswerSchema = z.strictObject({ output: jsonSchema, isError: z.literal(true).optional() });
+const failed = { isError: z.literal(true).optional() };
+
+/**
+ * The output that a client gives for a call: a string or any JSON value, as a tool would return it, or texts and files. As it
+ * is kept it names its files as blobs.
+ */
+const outputAnswerSchema = z.union([
+  z.strictObject({ output: jsonSchema, ...failed }),
+  z.strictObject({ content: z.array(outputItemSchema).min(1), ...failed }),
+]);
 export type OutputAnswer = Readonly<z.infer<typeof outputAnswerSchema>>;
 
 /** What somebody said about a call. `expired`: nobody did in time. */
@@ -48,7 +56,7 @@ export type CallAnswer = Readonly<z.infer<typeof callAnswerSchema>>;
 export const recordedAnswerSchema = z.strictObject({ given: callAnswerSchema, open: z.number().int() });
 export type RecordedAnswer = z.infer<typeof recordedAnswerSchema>;
 
-export const isOutput = (answer: CallAnswer): answer is OutputAnswer => 'output' in answer;
+export const isOutput = (answer: CallAnswer): answer is OutputAnswer => 'output' in answer || 'content' in answer;
 
 /** The answer in one word. */
 export const answerWord = (answer: CallAnswer): 'approve' | 'deny' | 'output' | 'expired' =>
@@ -94,14 +102,24 @@ function unknownOutcome(reason: string | undefined): CallOutcome {
   return { state: 'error', output: { type: 'error-text', value } };
 }
 
-/** The outcome of a call whose output a client gave. */
-export function outcomeOf({ output, isError }: OutputAnswer): CallOutcome {
+/** The outcome of a call whose output a client gave. What shows how it failed is shown as such. */
+export function outcomeOf(answer: OutputAnswer): CallOutcome {
+  const { isError } = answer;
+  if ('content' in answer) {
+    const state = isError === true ? 'error' : 'completed';
+    const value = isError === true ? [{ type: 'text' as const, text: CALL_FAILED }, ...answer.content] : answer.content;
+    return { state, output: { type: 'content', value } };
+  }
+  const { output } = answer;
   if (isError === true) return { state: 'error', output: { type: 'error-text', value: textOf(output) } };
   return {
     state: 'completed',
     output: typeof output === 'string' ? { type: 'text', value: output } : { type: 'json', value: output },
   };
 }
+
+/** What the model reads before the texts and files that say why. */
+const CALL_FAILED = 'The call failed:';
 
 const textOf = (value: Json): string => (typeof value === 'string' ? value : JSON.stringify(value));
 

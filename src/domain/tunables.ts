@@ -88,7 +88,7 @@ export const SSE_MAX_BUFFERED_BYTES = 1_048_576;
 /** Bodies over this are refused with 413. */
 export const MAX_BODY_BYTES = 1_048_576;
 
-/** The same for messages, which may bring files as base64; larger ones are uploaded first. */
+/** The same for messages and outputs of clients, which may bring files as base64; larger ones are uploaded first. */
 export const MAX_CONTENT_BODY_BYTES = 16_777_216;
 
 /** The largest file: about what providers take of one. */
@@ -102,6 +102,12 @@ export const BLOB_COLLECTION_INTERVAL_MS = 3_600_000;
 
 /** Characters of one user message. */
 export const MAX_MESSAGE_CHARS = 500_000;
+
+/** Texts and files that one user message, or one output of a client, may be made of. */
+export const MAX_MESSAGE_PARTS = 256;
+
+/** Files among them. */
+export const MAX_MESSAGE_FILES = 32;
 
 /** What a worker keeps of views, so that the next step of a session need not read all of it: some 64 MB in memory. */
 export const VIEW_CACHE_MAX_CHARS = 33_554_432;

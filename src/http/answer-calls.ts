@@ -6,12 +6,13 @@ import { appendAudit } from '../store/audit.ts';
 import { type AnsweredCall, answerCall } from '../store/call-answers.ts';
 import type { Db, Tx } from '../store/database.ts';
 import { findLastRunEvent } from '../store/events.ts';
+import { keepGivenFiles } from '../store/media.ts';
 import { readRequiredActions } from '../store/open-calls.ts';
 import { findRun } from '../store/runs.ts';
 import type { SessionRow } from '../store/sessions.ts';
 import { dispatchJob } from './dispatch.ts';
-import { jsonField } from './fields.ts';
 import type { HttpDeps } from './http-deps.ts';
+import { outputField } from './output-field.ts';
 import { refuseInvalid } from './validation.ts';
 
 type AtWork = Pick<SessionRow, 'active_run_id' | 'id'>;
@@ -55,10 +56,16 @@ export async function answerCallsIn(
 ): Promise<AnsweredRun | null> {
   const question = await readQuestion(tx, caller.tenantId, session);
   if (question === null) return null;
+  const given = question.actions.flatMap((action) => {
+    const answer = answerTo(action, question);
+    return answer === null ? [] : [{ callId: action.id, answer: withFilesApart(answer) }];
+  });
+  const owner = { tenantId: caller.tenantId, sessionId: session.id };
+  const answers = given.map(({ answer }) => answer);
+  const kept = await keepGivenFiles(tx, owner, answers);
   const answered: AnsweredCall[] = [];
-  for (const action of question.actions) {
-    const given = answerTo(action, question);
-    const taken = given === null ? null : await giveAnswer(tx, caller, question.runId, action.id, given);
+  for (const [at, { callId, answer }] of given.entries()) {
+    const taken = await giveAnswer(tx, caller, question.runId, callId, kept[at] ?? answer);
     if (taken !== null) answered.push(taken);
   }
   return { ...question, answered };
@@ -72,6 +79,14 @@ export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Pro
   }
 }
 
+/** An output in which a client has files is texts and files. @throws ProblemError `invalid_request` */
+function withFilesApart(given: CallAnswer): CallAnswer {
+  if (!('output' in given)) return given;
+  const read = outputField.safeParse(given.output);
+  refuseInvalid({ target: 'json', ...read });
+  return { ...(read.data ?? given), ...(given.isError === true && { isError: true }) };
+}
+
 /** Null: somebody else was faster, and the stream tells what they said. */
 async function giveAnswer(
   tx: Tx,
@@ -82,7 +97,6 @@ async function giveAnswer(
 ): Promise<AnsweredCall | null> {
   const place = parseCallId(callId);
   if (place === null) return null;
-  if ('output' in given) refuseInvalid({ target: 'json', ...jsonField.safeParse(given.output) });
   try {
     const answered = await answerCall(tx, { tenantId, runId, ...place }, given);
     const target = `/v1/runs/${formatId('run', runId)}/tool-calls/${formatCallId(place.messageId, place.index)}`;

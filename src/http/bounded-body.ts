@@ -6,8 +6,9 @@ import { ProblemError } from './problem.ts';
 /** Where bytes come as they are; around them a form has its boundaries and headers. */
 const BLOBS_PATH = '/v1/blobs';
 const FORM_BYTES = 4_096;
-/** Where a message may bring files as base64. */
-const CONTENT_PATHS = /^\/(?:v1\/sessions\/[^/]+\/(?:messages|queue\/[^/]+)|v1\/chat\/completions|api\/chat)$/;
+/** Where a message, or what a call came to, may bring files as base64. */
+const CONTENT_PATHS =
+  /^\/(?:v1\/sessions\/[^/]+\/(?:messages|queue\/[^/]+)|v1\/runs\/[^/]+\/tool-calls\/[^/]+|v1\/chat\/completions|api\/chat)$/;
 
 /**
  * Reads the body, at most as much as its path may take, whatever `content-length` says, before any route sees the

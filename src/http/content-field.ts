@@ -1,12 +1,10 @@
 import { z } from '@hono/zod-openapi';
 import { formatId } from '../domain/ids.ts';
 import { bareMediaType } from '../domain/media-type.ts';
-import type { UserPart } from '../domain/message.ts';
-import { MAX_CONTENT_BODY_BYTES, MAX_MESSAGE_CHARS } from '../domain/tunables.ts';
+import type { FilePart, UserPart } from '../domain/message.ts';
+import { MAX_CONTENT_BODY_BYTES, MAX_MESSAGE_CHARS, MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../domain/tunables.ts';
 import { idField, textField } from './fields.ts';
 
-const MAX_PARTS = 256;
-const MAX_FILES = 32;
 const MAX_URL_CHARS = 8_192;
 
 /** Providers refuse a text without a visible character. */
@@ -23,7 +21,7 @@ const isUrl = (text: string): boolean =>
 const url = z.string().max(MAX_CONTENT_BODY_BYTES).refine(isUrl, { error: 'must be a data URL, or an http(s) URL' });
 
 /** Bytes of its own, or a blob, or what the provider fetches. */
-const filePart = z
+export const filePart = z
   .strictObject({
     type: z.enum(['file', 'image']),
     url: url.optional().openapi({ description: 'A data URL, or an http(s) URL that the provider fetches.' }),
@@ -51,12 +49,12 @@ export const contentField = z.union([
   z
     .array(z.discriminatedUnion('type', [textPart, filePart]))
     .min(1)
-    .max(MAX_PARTS)
+    .max(MAX_MESSAGE_PARTS)
     .refine((parts) => charsOf(parts) <= MAX_MESSAGE_CHARS, {
       error: `at most ${MAX_MESSAGE_CHARS} characters altogether`,
     })
-    .refine((parts) => parts.filter(({ type }) => type !== 'text').length <= MAX_FILES, {
-      error: `at most ${MAX_FILES} files`,
+    .refine((parts) => parts.filter(({ type }) => type !== 'text').length <= MAX_MESSAGE_FILES, {
+      error: `at most ${MAX_MESSAGE_FILES} files`,
     }),
 ]);
 
@@ -69,7 +67,8 @@ export function toParts(content: z.infer<typeof contentField>): readonly UserPar
   return content.map((part) => (part.type === 'text' ? part : toFilePart(part)));
 }
 
-function toFilePart({ url: given, data, blobId, mediaType, filename }: FilePartBody): UserPart {
+/** A file by URL: data, http(s) or `@blob:`. */
+export function toFilePart({ url: given, data, blobId, mediaType, filename }: FilePartBody): FilePart {
   const named = blobId === undefined ? BLOB_URL.exec(given ?? '')?.[1] : formatId('blob', blobId);
   const inline = given ?? `data:${mediaType ?? ''};base64,${data ?? ''}`;
   const bare = mediaType === undefined ? null : bareMediaType(mediaType);

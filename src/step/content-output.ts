@@ -36,6 +36,12 @@ type ContentItem = z.infer<typeof itemSchema>;
 
 const contentSchema = z.strictObject({ type: z.literal('content'), value: z.array(itemSchema).min(1) });
 
+/** A piece of content in the AI SDK's words; null for any other value. */
+export function toContentItem(value: unknown): OutputItem | null {
+  const parsed = itemSchema.safeParse(value);
+  return parsed.success ? toItem(parsed.data) : null;
+}
+
 /** What is content in the AI SDK's words, and nothing else; null for any other value. */
 export function toContentOutput(value: unknown): ToolOutput | null {
   if (typeof value !== 'object' || value === null || !('type' in value) || value.type !== 'content') return null;

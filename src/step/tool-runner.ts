@@ -75,10 +75,13 @@ export function createToolRunner(
     if (answer !== 'refused') return answer;
     throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
   };
-  const finish = async (call: PlacedCall, from: ToolCallState, made: CallOutcome): Promise<ToolOutput> => {
+  /** Bytes become blobs. A client's output was kept so when it was given, and may name blobs; a tool's may not. */
+  const keepFiles = async (made: CallOutcome): Promise<CallOutcome> => ({
+    ...made,
+    output: await whileAway(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output)),
+  });
+  const finish = async (call: PlacedCall, from: ToolCallState, outcome: CallOutcome): Promise<ToolOutput> => {
     const { index, part } = call;
-    const output = await whileAway(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output));
-    const outcome = { ...made, output };
     const events = [callResultEvent(messageId, call, outcome)];
     const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
     await commit({ messageId, index, from: [from], to: outcome.state, ...shown, events });
@@ -124,7 +127,7 @@ export function createToolRunner(
       throw new BatonError('fenced', 'the step was stopped while the call ran');
     }
     if (stopped !== null) stillRan.push(tool.name);
-    return finish(call, tool.readOnly === true ? open : 'running', outcome);
+    return finish(call, tool.readOnly === true ? open : 'running', await keepFiles(outcome));
   };
   return {
     expect: (parts) => limiter.expect(parts),

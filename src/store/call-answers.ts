@@ -9,6 +9,7 @@ import {
   type ActionKind,
   answerWord,
   type CallAnswer,
+  type OutputAnswer,
   planAnswer,
   type RecordedAnswer,
   recordedAnswerSchema,
@@ -17,6 +18,7 @@ import type { RunStatus } from '../domain/run.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
+import { keepGivenFiles } from './media.ts';
 import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
 import { lockSession } from './sessions.ts';
@@ -36,17 +38,18 @@ export type AnsweredCall = Readonly<{
 }>;
 
 /**
- * Records what somebody says about a call that a run waits for. With the last answer the run goes on. The same answer
- * again changes nothing and is answered alike.
+ * Records what somebody says about a call that a run waits for, the bytes of its files as blobs. With the last answer the run
+ * goes on. The same answer again changes nothing and is answered alike.
  * @throws BatonError `not_found`; `already_answered` (with another answer, or too late); `conflict` (nobody asked);
- *   `invalid_request` (the answer does not fit what is asked)
+ *   `invalid_request` (the answer does not fit what is asked, or has a file that is none)
  */
-export function answerCall(db: Db | Tx, ref: CallRef, given: CallAnswer): Promise<AnsweredCall> {
+export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise<AnsweredCall> {
   return inTransaction(db, async (tx) => {
     const { session_id: sessionId } = await findRun(tx, ref.tenantId, ref.runId);
     const session = await lockSession(tx, ref.tenantId, sessionId);
     const status = await lockRun(tx, ref.runId);
     const name = `call ${formatCallId(ref.messageId, ref.index)}`;
+    const [given = said] = await keepGivenFiles(tx, { tenantId: ref.tenantId, sessionId }, [said]);
     const call = await readAskedCall(tx, sessionId, ref, given);
     if (call === null) throw new BatonError('not_found', `${name} is not of run ${formatId('run', ref.runId)}`);
     const { asked: kind, answer, isSame } = call;
@@ -132,18 +135,44 @@ async function readAskedCall(
 
 export type TakenOutput = Readonly<{ runId: string; isSame: boolean }>;
 
-/** Calls of the session to which a client has given outputs already, each with whether it is this one. */
+type GivenOutput = Readonly<{ messageId: string; index: number; given: OutputAnswer }>;
+
+/**
+ * Calls of the session to which a client has given outputs already, each with whether it is this one.
+ * @throws BatonError `invalid_request` (a file that is none)
+ */
 export async function findTakenOutputs(
   tx: Tx,
+  owner: Readonly<{ tenantId: string; sessionId: string }>,
+  calls: readonly GivenOutput[],
+): Promise<readonly TakenOutput[]> {
+  const taken = await compareOutputs(tx, owner, calls);
+  if (taken.length === 0 || !calls.some(({ given }) => 'content' in given)) return taken;
+  // Only what a call of this session was given is kept to be compared with it.
+  const kept = await keepGivenFiles(
+    tx,
+    owner,
+    calls.map(({ given }) => given),
+  );
+  return compareOutputs(
+    tx,
+    owner,
+    calls.map((call, at) => ({ ...call, given: kept[at] ?? call.given })),
+  );
+}
+
+/** Files are the same where they are the same blob. */
+async function compareOutputs(
+  tx: Tx,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
-  calls: readonly Readonly<{ messageId: string; index: number; output: string }>[],
+  calls: readonly GivenOutput[],
 ): Promise<readonly TakenOutput[]> {
   const { rows } = await sql<TakenOutput>`
-    select m.run_id as "runId", p.answer -> 'given' -> 'output' = to_jsonb(g.output) as "isSame"
-    from jsonb_to_recordset(${toJson(calls)}::jsonb) as g ("messageId" uuid, index int, output text)
+    select m.run_id as "runId", (p.answer -> 'given') - 'isError' = g.given as "isSame"
+    from jsonb_to_recordset(${toJson(calls)}::jsonb) as g ("messageId" uuid, index int, given jsonb)
     join messages m on m.id = g."messageId" and m.session_id = ${sessionId} and m.tenant_id = ${tenantId}
     join parts p on p.message_id = m.id and p.idx = g.index
-    where m.run_id is not null and not m.superseded and p.answer -> 'given' ? 'output'
+    where m.run_id is not null and not m.superseded and p.answer -> 'given' ?| array['output', 'content']
     order by m.seq desc, p.idx`.execute(tx);
   return rows;
 }

@@ -4,7 +4,7 @@ import { type Turn, type TurnState, turnSchema } from '../domain/turn.ts';
 import { newId } from '../runtime/new-id.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
-import { keepUserFiles } from './media.ts';
+import { keepAnswerFiles, keepUserFiles } from './media.ts';
 import { lockSession } from './sessions.ts';
 
 /** A session with what its client has asked last, locked until the transaction ends. */
@@ -176,8 +176,8 @@ export async function importConversation(
   const rows: (NewMessage & Readonly<{ id: string; seq: number }>)[] = [];
   for (const [index, { role, parts }] of messages.entries()) {
     const said = parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : []));
-    const kept = role === 'user' ? await keepUserFiles(tx, owner, said) : parts;
-    rows.push({ id: newId(), seq: index + 1, role, parts: [...kept] });
+    const kept = role === 'user' ? await keepUserFiles(tx, owner, said) : await keepAnswerFiles(tx, session.id, parts);
+    rows.push({ id: newId(), seq: index + 1, role, parts: kept });
   }
   await sql`
     with given as (

@@ -4,6 +4,7 @@ import { formatId, parseId } from '../domain/ids.ts';
 import { judgeMediaType } from '../domain/media-type.ts';
 import type { FilePart, OutputItem, Part, ToolOutput, UserPart, ViewMessage } from '../domain/message.ts';
 import type { MediaContents } from '../domain/model-files.ts';
+import type { CallAnswer } from '../domain/required-action.ts';
 import { MAX_BLOB_BYTES } from '../domain/tunables.ts';
 import { newId } from '../runtime/new-id.ts';
 import { attachBlobs, type BlobInfo, bytesBlob, findBlobHash, type KnownBlob, type NewBlob } from './blobs.ts';
@@ -33,18 +34,45 @@ export async function readMedia(db: Db, sessionId: string, view: readonly ViewMe
   );
 }
 
+type Owner = Readonly<{ tenantId: string; sessionId: string }>;
+
 /**
  * The parts of a user's message as they are stored: the bytes of data URLs become blobs of the session, and what is named
  * as a blob is looked up. An http(s) URL stays as it is: a provider fetches it, we never do.
  * @throws BatonError `invalid_request` that names the part
  */
-export async function keepUserFiles(
+export function keepUserFiles(tx: Tx, owner: Owner, content: readonly UserPart[]): Promise<UserPart[]> {
+  return keepNamedFiles(tx, owner, content, (index) => `content.${index}`);
+}
+
+/**
+ * What is said of calls as it is stored: the files in outputs as those in a user's message. All at once, because whoever
+ * keeps several files locks them in one order.
+ * @throws BatonError `invalid_request` that names the piece
+ */
+export async function keepGivenFiles<Answer extends CallAnswer>(
   tx: Tx,
-  owner: Readonly<{ tenantId: string; sessionId: string }>,
-  content: readonly UserPart[],
-): Promise<UserPart[]> {
+  owner: Owner,
+  answers: readonly Answer[],
+): Promise<Answer[]> {
+  const contents = answers.map((answer) => ('content' in answer ? answer.content : []));
+  const names = contents.flatMap((items) => items.map((_, index) => `output.value.${index}`));
+  const kept = (await keepNamedFiles(tx, owner, contents.flat(), (at) => names[at] ?? 'output')).values();
+  return answers.map((answer, at) => {
+    const content = (contents[at] ?? []).map((item) => kept.next().value ?? item);
+    return content.length === 0 ? answer : { ...answer, content };
+  });
+}
+
+/** @param nameOf what the caller calls the part at this index */
+async function keepNamedFiles<Item extends UserPart | OutputItem>(
+  tx: Tx,
+  owner: Owner,
+  content: readonly Item[],
+  nameOf: (index: number) => string,
+): Promise<Item[]> {
   const located = await Promise.all(
-    content.map((part, index) => (part.type === 'file' ? locate(tx, owner.tenantId, part, index) : null)),
+    content.map((part, index) => (part.type === 'file' ? locate(tx, owner.tenantId, part, nameOf(index)) : null)),
   );
   const infos = (
     await attachBlobs(
@@ -67,9 +95,9 @@ const keptAs = ({ id, sizeBytes }: BlobInfo): Pick<FilePart, 'url' | 'sizeBytes'
 type Located = (NewBlob | KnownBlob) & Readonly<{ mediaType: string }>;
 
 /** Null: it stays as it is. */
-async function locate(tx: Tx, tenantId: string, part: FilePart, index: number): Promise<Located | null> {
+async function locate(tx: Tx, tenantId: string, part: Named, name: string): Promise<Located | null> {
   const refuse = (why: string): never => {
-    throw new BatonError('invalid_request', `content.${index}: ${why}`);
+    throw new BatonError('invalid_request', `${name}: ${why}`);
   };
   if (part.url.startsWith(BLOB_SCHEME)) {
     const id = parseBlobUrl(part.url);
@@ -109,19 +137,24 @@ function decodePercent(text: string): Buffer | null {
 }
 
 /** An output as it is stored: the bytes of its files become blobs of the session. A file that is none is said to be. */
-export async function keepOutputFiles(db: Db, sessionId: string, output: ToolOutput): Promise<ToolOutput> {
+export async function keepOutputFiles(db: Db | Tx, sessionId: string, output: ToolOutput): Promise<ToolOutput> {
   if (output.type !== 'content') return output;
   const value = await keepAll(db, sessionId, output.value, (text): OutputItem => ({ type: 'text', text }));
   return { type: output.type, value };
 }
 
-/** The parts of an answer as they are stored. */
-export function keepAnswerFiles(db: Db, sessionId: string, parts: readonly Part[]): Promise<Part[]> {
-  return keepAll(db, sessionId, parts, (text): Part => ({ type: 'text', text }));
+/** The parts of an answer as they are stored, with what its tools gave. */
+export async function keepAnswerFiles(db: Db | Tx, sessionId: string, parts: readonly Part[]): Promise<Part[]> {
+  const kept: Part[] = [];
+  for (const part of await keepAll(db, sessionId, parts, (text): Part => ({ type: 'text', text }))) {
+    if (part.type !== 'tool' || part.output === undefined) kept.push(part);
+    else kept.push({ ...part, output: await keepOutputFiles(db, sessionId, part.output) });
+  }
+  return kept;
 }
 
 async function keepAll<Item extends OutputItem | Part>(
-  db: Db,
+  db: Db | Tx,
   sessionId: string,
   items: readonly Item[],
   notice: (text: string) => Item,

@@ -87,6 +87,16 @@ describe('a conversation that a client sends again', () => {
     );
   });
 
+  test('is another one with another file', () => {
+    const result = (...names: string[]): ConversationMessage[] => {
+      const parts = names.map((name) => ({ type: 'file' as const, mediaType: 'image/png', url: `data:,${name}` }));
+      return [{ role: 'tool', callId: 'a', text: '', ...(parts.length > 0 && { parts }) }];
+    };
+    const different = [result(), result('a'), result('b'), result('a', 'b'), result('b', 'a')];
+    expect(new Set(different.map(canonicalConversation)).size).toBe(different.length);
+    expect(canonicalConversation(result('a'))).toBe(canonicalConversation(result('a')));
+  });
+
   test('has arguments that are JSON, or a text that is none', () => {
     const calls = (args: string): ConversationMessage[] => [
       { role: 'assistant', text: '', calls: [{ id: 'a', name: 'b', args }] },

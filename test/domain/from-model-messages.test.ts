@@ -211,10 +211,16 @@ describe('imported tool results', () => {
       value: [
         { type: 'text', text: 'seen' },
         { type: 'file', mediaType: 'image/png', data: { type: 'data', data: 'iVBORw==' } },
+        { type: 'custom' },
       ],
     });
-    expect(content.messages[0]?.parts).toMatchObject([{ state: 'completed', output: { type: 'text', value: 'seen' } }]);
+    const file = { type: 'file', mediaType: 'image/png', url: 'data:image/png;base64,iVBORw==' };
+    expect(content.messages[0]?.parts).toMatchObject([
+      { state: 'completed', output: { type: 'content', value: [{ type: 'text', text: 'seen' }, file] } },
+    ]);
     expect(content.droppedParts).toBe(1);
+    const texts = imported({ type: 'content', value: [{ type: 'text', text: 'seen' }, { type: 'custom' }] });
+    expect(texts.messages[0]?.parts).toMatchObject([{ output: { type: 'text', value: 'seen' } }]);
   });
 
   it('of the provider stay with the call in the assistant message', () => {

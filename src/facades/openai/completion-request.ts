@@ -3,7 +3,8 @@ import { type Agent, agentSchema } from '../../agents/agent.ts';
 import { type ConversationMessage, parseArgs } from '../../domain/conversation.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
-import type { UserPart } from '../../domain/message.ts';
+import type { OutputItem, UserPart } from '../../domain/message.ts';
+import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../../domain/tunables.ts';
 import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS, textFormat } from './neutral-parameters.ts';
 
 /** Of a provider's cache, which the agent's own requests mark themselves. */
@@ -39,13 +40,23 @@ const filePart = z.strictObject({
   }),
   prompt_cache_breakpoint: breakpoint,
 });
-const userContent = z.union(
-  [z.string(), z.array(z.discriminatedUnion('type', [textPart, imagePart, filePart])).min(1)],
-  {
-    error:
-      'a text, or parts of type text, image_url (a data URL, or one that ends with .png, .jpg, .gif or .webp) and file (file_data)',
-  },
-);
+const withFiles = (minParts: number) =>
+  z.union(
+    [
+      z.string(),
+      z
+        .array(z.discriminatedUnion('type', [textPart, imagePart, filePart]))
+        .min(minParts)
+        .max(MAX_MESSAGE_PARTS)
+        .refine((parts) => parts.filter(({ type }) => type !== 'text').length <= MAX_MESSAGE_FILES, {
+          error: `at most ${MAX_MESSAGE_FILES} files`,
+        }),
+    ],
+    {
+      error:
+        'a text, or parts of type text, image_url (a data URL, or one that ends with .png, .jpg, .gif or .webp) and file (file_data)',
+    },
+  );
 const name = z.string().nullish();
 
 const calls = z.array(
@@ -58,10 +69,11 @@ const calls = z.array(
 
 const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.enum(['system', 'developer']), content, name }),
-  z.strictObject({ role: z.literal('user'), content: userContent, name }),
+  z.strictObject({ role: z.literal('user'), content: withFiles(1), name }),
   // Clients send back what they were given, with fields that are of no use here.
   z.looseObject({ role: z.literal('assistant'), content: content.nullish(), tool_calls: calls.nullish() }),
-  z.strictObject({ role: z.literal('tool'), content, tool_call_id: z.string(), name }),
+  // OpenAI itself takes texts there, other services of its API files, too.
+  z.strictObject({ role: z.literal('tool'), content: withFiles(0), tool_call_id: z.string(), name }),
 ]);
 
 const parameters = z
@@ -110,14 +122,17 @@ export function partsOf(given: Extract<ConversationMessage, { role: 'user' }>): 
   return given.parts ?? [{ type: 'text', text: given.text }];
 }
 
-function userMessage(given: z.infer<typeof userContent>): ConversationMessage {
-  if (typeof given === 'string') return { role: 'user', text: given };
+type ContentWithFiles = z.infer<ReturnType<typeof withFiles>>;
+
+/** The texts of a content, and its parts where it has files. */
+function saidIn(given: ContentWithFiles): Readonly<{ text: string; parts?: readonly OutputItem[] }> {
+  if (typeof given === 'string') return { text: given };
   const texts = given.flatMap((part) => (part.type === 'text' ? [part] : []));
   const text = textOf(texts);
-  return texts.length === given.length ? { role: 'user', text } : { role: 'user', text, parts: given.map(toUserPart) };
+  return texts.length === given.length ? { text } : { text, parts: given.map(toPart) };
 }
 
-function toUserPart(part: Exclude<z.infer<typeof userContent>, string>[number]): UserPart {
+function toPart(part: Exclude<ContentWithFiles, string>[number]): OutputItem {
   if (part.type === 'text') return { type: part.type, text: part.text };
   if (part.type === 'image_url') {
     const { url } = part.image_url;
@@ -132,9 +147,9 @@ export function conversationOf({ messages }: CompletionRequest): ConversationMes
   return messages.flatMap((given): ConversationMessage[] => {
     switch (given.role) {
       case 'user':
-        return [userMessage(given.content)];
+        return [{ role: 'user', ...saidIn(given.content) }];
       case 'tool':
-        return [{ role: 'tool', text: textOf(given.content), callId: given.tool_call_id }];
+        return [{ role: 'tool', ...saidIn(given.content), callId: given.tool_call_id }];
       case 'assistant':
         return [
           {
@@ -197,17 +212,21 @@ function clientTool({ name: toolName, description, parameters: inputSchema }: z.
   };
 }
 
+const toImportedPart = (part: UserPart | OutputItem) => (part.type === 'text' ? part : { ...part, data: part.url });
+
 /** The conversation as messages of the AI SDK, which can be imported. */
 export function toModelMessages(conversation: readonly ConversationMessage[]): unknown[] {
   const names = new Map<string, string>();
   return conversation.map((given) => {
     if (given.role === 'user') {
-      const content = partsOf(given).map((part) => (part.type === 'text' ? part : { ...part, data: part.url }));
-      return { role: 'user', content };
+      return { role: 'user', content: partsOf(given).map(toImportedPart) };
     }
     if (given.role === 'tool') {
       const toolName = names.get(given.callId) ?? 'tool';
-      const output = { type: 'text', value: given.text };
+      const output =
+        given.parts === undefined
+          ? { type: 'text', value: given.text }
+          : { type: 'content', value: given.parts.map(toImportedPart) };
       return { role: 'tool', content: [{ type: 'tool-result', toolCallId: given.callId, toolName, output }] };
     }
     for (const { id, name: toolName } of given.calls) names.set(id, toolName);

@@ -1,4 +1,5 @@
 import type { UIMessageChunk } from 'ai';
+import { outputText } from '../../domain/context/output-cap.ts';
 import type { ToolPart } from '../../domain/message.ts';
 import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
 import { type Approvals, approvalsOf } from './approvals.ts';
@@ -120,8 +121,8 @@ function resultChunks(toolCallId: string, part: ToolPart | null): UiFrame[] {
   if (part === null || output === undefined) return [];
   const provider = part.providerExecuted === true ? { providerExecuted: true } : {};
   if (output.type === 'execution-denied') return [{ type: 'tool-output-denied', toolCallId }];
-  if (output.type === 'error-text') {
-    return [{ type: 'tool-output-error', toolCallId, errorText: output.value, ...provider }];
+  if (output.type === 'error-text' || part.state === 'error') {
+    return [{ type: 'tool-output-error', toolCallId, errorText: outputText(output), ...provider }];
   }
   return [{ type: 'tool-output-available', toolCallId, output: toUiOutput(output), ...provider }];
 }

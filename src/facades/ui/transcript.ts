@@ -1,4 +1,5 @@
 import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
+import { outputText } from '../../domain/context/output-cap.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Part, ToolPart, UserPart } from '../../domain/message.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
@@ -81,6 +82,8 @@ function toToolPart(toolCallId: string, part: ToolPart, approvals: Approvals): U
   if (output.type === 'execution-denied') {
     return { ...call, state: 'output-denied', approval: { id: toolCallId, approved: false } };
   }
-  if (output.type === 'error-text') return { ...call, ...executed, state: 'output-error', errorText: output.value };
+  if (output.type === 'error-text' || part.state === 'error') {
+    return { ...call, ...executed, state: 'output-error', errorText: outputText(output) };
+  }
   return { ...call, ...executed, state: 'output-available', output: toUiOutput(output) };
 }

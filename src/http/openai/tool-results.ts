@@ -2,7 +2,7 @@ import type { Caller } from '../../domain/access.ts';
 import type { ConversationMessage } from '../../domain/conversation.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseCallId } from '../../domain/ids.ts';
-import type { RequiredAction } from '../../domain/required-action.ts';
+import type { OutputAnswer, RequiredAction } from '../../domain/required-action.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { findChatSession } from '../../facades/chat-session.ts';
 import { findTakenOutputs } from '../../store/call-answers.ts';
@@ -15,10 +15,17 @@ import type { HttpDeps } from '../http-deps.ts';
 import { usageOf } from '../responses.ts';
 
 /** What a client says came of its calls, by their ids. */
-export type ToolResults = ReadonlyMap<string, string>;
+export type ToolResults = ReadonlyMap<string, OutputAnswer>;
 
-export const resultsOf = (news: readonly ConversationMessage[]): ToolResults =>
-  new Map(news.flatMap((message) => (message.role === 'tool' ? [[message.callId, message.text]] : [])));
+export function resultsOf(news: readonly ConversationMessage[]): ToolResults {
+  return new Map(
+    news.flatMap((message): [string, OutputAnswer][] => {
+      if (message.role !== 'tool') return [];
+      const { callId, text, parts } = message;
+      return [[callId, parts === undefined ? { output: text } : { content: [...parts] }]];
+    }),
+  );
+}
 
 /** The calls that results are of: those of a run that waits for some of them, or has got them all before. */
 export type AskedCalls = Readonly<{
@@ -68,10 +75,9 @@ export async function giveResults(
   const waiting = await readQuestion(tx, tenantId, session);
   if (waiting?.actions.some((action) => isGiven(action, results))) {
     const before = await findRun(tx, tenantId, waiting.runId);
-    const answered = await answerCallsIn(tx, caller, session, (action) => {
-      const output = results.get(action.id);
-      return output === undefined || !isGiven(action, results) ? null : { output };
-    });
+    const answered = await answerCallsIn(tx, caller, session, (action) =>
+      isGiven(action, results) ? (results.get(action.id) ?? null) : null,
+    );
     const open = waiting.actions.filter(({ id: callId }) => !results.has(callId));
     return { runId: waiting.runId, afterSeq: waiting.afterSeq, open, usedBefore: usageOf(before), answered };
   }
@@ -86,9 +92,9 @@ async function takenBefore(
   sessionId: string,
   results: ToolResults,
 ): Promise<AskedCalls | null> {
-  const calls = [...results].flatMap(([callId, output]) => {
+  const calls = [...results].flatMap(([callId, given]) => {
     const place = parseCallId(callId);
-    return place === null ? [] : [{ ...place, output }];
+    return place === null ? [] : [{ ...place, given }];
   });
   const taken = await findTakenOutputs(tx, { tenantId, sessionId }, calls);
   const [runId] = taken.map((each) => each.runId);

@@ -1,24 +1,25 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
-import type { Json } from '../../domain/message.ts';
 import { ACTION_KINDS, type CallAnswer } from '../../domain/required-action.ts';
 import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
 import { dispatchJob } from '../dispatch.ts';
-import { callIdField, idField, jsonField, noQuery, textField } from '../fields.ts';
+import { callIdField, idField, noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { outputField } from '../output-field.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 
 const ANSWER = '/v1/runs/{id}/tool-calls/{toolCallId}';
 const MAX_REASON_CHARS = 2_000;
+const OUTPUT =
+  'What the call came to: a string or any JSON value, as a tool would return it; with files `{"type": "content", "value": […]}`, ' +
+  'in which a file is named as in a message, or in the AI SDK’s words.';
 
 export const answerBody = z
   .strictObject({
     decision: z.enum(['approve', 'deny']).optional(),
     reason: textField(MAX_REASON_CHARS).optional().openapi({ description: 'Of a denial; the model reads it.' }),
-    output: jsonField
-      .optional()
-      .openapi({ description: 'What the call came to: a string or any JSON value, as a tool would return it.' }),
+    output: outputField.optional().openapi({ description: OUTPUT }),
     isError: z.boolean().optional().openapi({ description: 'The output says why the call failed.' }),
   })
   .superRefine((body, ctx) => {
@@ -94,7 +95,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
 }
 
 function toAnswer({ decision, reason, output, isError }: z.infer<typeof answerBody>): CallAnswer {
+  if (output !== undefined) return { ...output, ...(isError === true && { isError }) };
   if (decision === 'approve') return { decision };
-  if (decision === 'deny') return { decision, ...(reason !== undefined && { reason }) };
-  return { output: output as Json, ...(isError === true && { isError }) };
+  return { decision: 'deny', ...(reason !== undefined && { reason }) };
 }
