@@ -92,6 +92,22 @@ const PROMISED = {
   finished_at: null,
 } as const;
 
+/** What has become of runs so far; one that is only promised is not among them. */
+export async function readRunStatuses(
+  db: Db,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, RunStatus>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('runs')
+    .select(['id', 'status'])
+    .where('id', 'in', ids)
+    .where('tenant_id', '=', tenantId)
+    .execute();
+  return new Map(rows.map(({ id, status }) => [id, status]));
+}
+
 export type RunFilter = Readonly<{
   tenantId: string;
   limit: number;

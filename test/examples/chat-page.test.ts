@@ -120,7 +120,11 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     const runs = started.service.deps.db.selectFrom('runs').innerJoin('sessions', 'sessions.id', 'runs.session_id');
     const stopped = () => runs.select('runs.status').where('agent_name', '=', 'stops').executeTakeFirst();
     await eventually(async () => (await stopped())?.status === 'cancelled', 'the run is cancelled');
+    expect(await page.locator('article.assistant .badge').allInnerTexts()).toEqual(['stopped']);
     await look('stopped');
+    await page.reload();
+    await page.getByText('a b c d').waitFor();
+    expect(await page.locator('article.assistant .badge').allInnerTexts()).toEqual(['stopped']);
     expect(failures).toEqual([]);
   });
 

@@ -65,6 +65,7 @@ describe('useChat', () => {
       usage: { inputTokens: expect.any(Number) },
       context: { used: expect.any(Number), usable: expect.any(Number) },
       queue: { waiting: 0 },
+      status: 'completed',
     });
     await chat.sendMessage({ text: 'And now?' });
     expect(chat.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
@@ -130,7 +131,9 @@ describe('useChat', () => {
     await sending;
     expect(chat.status).toBe('ready');
     expect(textOf(chat.lastMessage)).toBe('a b c d ');
+    expect(chat.lastMessage?.metadata).toMatchObject({ status: 'cancelled' });
     expect((await messagesOf(id)).map(textOf)).toEqual(['Talk.', 'a b c d ']);
+    expect((await messagesOf(id)).map(({ metadata }) => metadata)).toEqual([undefined, { status: 'cancelled' }]);
     const again = await fetch(`${started.url}/api/chat/${id}/stop`, { method: 'POST' });
     expect(await again.json()).toEqual({ runId: null, status: 'idle' });
   });

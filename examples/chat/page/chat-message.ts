@@ -3,6 +3,8 @@ import { isToolUIPart, type UIMessage } from 'ai';
 /** What the service tells beside the parts of an answer, and of a message that waits. */
 type Metadata = Readonly<{
   runId?: string;
+  /** What has become of the run. */
+  status?: string;
   context?: Readonly<{ used: number; usable: number }>;
   queue?: Readonly<{ waiting?: number; position?: number }>;
 }>;
@@ -38,6 +40,10 @@ export function queuedIn(messages: readonly ChatMessage[]): readonly ChatMessage
   const unanswered = messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1);
   return unanswered.filter(({ metadata }) => metadata?.queue?.position !== undefined);
 }
+
+/** An answer that somebody has stopped: there is no more of it. */
+export const isStopped = ({ role, metadata }: ChatMessage): boolean =>
+  role === 'assistant' && metadata?.status === 'cancelled';
 
 /** The newest answer waits for a word on what it wants to do. */
 export function isAsking(messages: readonly ChatMessage[]): boolean {

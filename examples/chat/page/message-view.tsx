@@ -1,12 +1,13 @@
 import { getToolName, isToolUIPart } from 'ai';
-import type { ChatMessage } from './chat-message.ts';
+import { type ChatMessage, isStopped } from './chat-message.ts';
 
 type Part = ChatMessage['parts'][number];
 type ToolPart = Extract<Part, { toolCallId: string }>;
 type OnAnswer = (approvalId: string, approved: boolean) => void;
 type Props = Readonly<{ message: ChatMessage; isQueued: boolean; onAnswer: OnAnswer }>;
 
-export function MessageView({ message: { role, parts }, isQueued, onAnswer }: Props) {
+export function MessageView({ message, isQueued, onAnswer }: Props) {
+  const { role, parts } = message;
   return (
     <article className={isQueued ? `${role} queued` : role}>
       {parts.map((part, index) => (
@@ -14,6 +15,7 @@ export function MessageView({ message: { role, parts }, isQueued, onAnswer }: Pr
         <PartView key={index} part={part} onAnswer={onAnswer} />
       ))}
       {isQueued && <span className="badge">queued</span>}
+      {isStopped(message) && <span className="badge stopped">stopped</span>}
     </article>
   );
 }

@@ -161,7 +161,8 @@ function compactionFrame(update: CompactionUpdate, isShown: boolean): UiFrame {
 }
 
 function endChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[] {
-  const messageMetadata = { usage, ...(context !== null && { context }), queue: { waiting } };
+  const status = end.status === 'parked' ? {} : { status: end.status };
+  const messageMetadata = { ...status, usage, ...(context !== null && { context }), queue: { waiting } };
   switch (end.status) {
     case 'completed':
       return [{ type: 'finish', finishReason: toFinishReason(end.finishReason), messageMetadata }];

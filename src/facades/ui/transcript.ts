@@ -2,6 +2,7 @@ import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
 import { outputText } from '../../domain/context/output-cap.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Part, ToolPart, UserPart } from '../../domain/message.ts';
+import type { RunStatus } from '../../domain/run.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
 import type { Approvals } from './approvals.ts';
 import { toFilePart, toUiOutput, toUserParts } from './user-parts.ts';
@@ -16,11 +17,13 @@ type Waiting = Readonly<{ id: string; content: readonly unknown[] }>;
  * The transcript as messages of the AI SDK's UI, as the streams of its runs would have built them: one message of the
  * assistant per run, in it what joined the run later. Summaries are not shown. What waits comes last.
  * @param approvals what somebody is asked about calls
+ * @param statuses of runs: an answer that was stopped is told from one that is complete
  */
 export function toUiMessages(
   transcript: readonly Shown[],
   waiting: readonly Waiting[],
   approvals: Approvals,
+  statuses: ReadonlyMap<string, RunStatus> = new Map(),
 ): UIMessage[] {
   const messages: UIMessage[] = [];
   for (const message of transcript) {
@@ -38,13 +41,19 @@ export function toUiMessages(
     }
     const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, approvals));
     if (answer !== undefined) answer.parts.push(...parts);
-    else messages.push({ id: formatId('run', message.runId ?? message.id), role: 'assistant', parts });
+    else messages.push(toAnswer(message, parts, statuses));
   }
   const queued = waiting.map(({ id, content }, index) => ({
     ...toUserMessage(id, content as readonly UserPart[]),
     metadata: { queue: { position: index + 1 } },
   }));
   return [...messages, ...queued];
+}
+
+function toAnswer({ id, runId }: Shown, parts: UiPart[], statuses: ReadonlyMap<string, RunStatus>): UIMessage {
+  const status = runId === null ? undefined : statuses.get(runId);
+  const metadata = status === undefined ? {} : { metadata: { status } };
+  return { id: formatId('run', runId ?? id), role: 'assistant', parts, ...metadata };
 }
 
 function toUserMessage(id: string, parts: readonly Part[]): UIMessage {

@@ -11,7 +11,7 @@ import { toUiFrame, UI_STREAM_HEADERS, type UiFrame } from '../../facades/ui/chu
 import { toUiMessages } from '../../facades/ui/transcript.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
 import { listMessages } from '../../store/messages.ts';
-import { findRun } from '../../store/runs.ts';
+import { findRun, readRunStatuses } from '../../store/runs.ts';
 import { listWaiting } from '../../store/waiting.ts';
 import { readQuestion } from '../answer-calls.ts';
 import { auditStop } from '../audit-trail.ts';
@@ -162,7 +162,10 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
       readQuestion(db, tenantId, session),
     ]);
     const approvals = question === null ? new Map() : approvalsOf(question.actions, question.afterSeq);
-    const shown = toUiMessages(messages, waiting, approvals);
+    const runIds = new Set(
+      messages.flatMap(({ role, runId }) => (role === 'assistant' && runId !== null ? [runId] : [])),
+    );
+    const shown = toUiMessages(messages, waiting, approvals, await readRunStatuses(db, tenantId, [...runIds]));
     return c.json({ messages: shown.map((message) => ({ ...message })) }, 200);
   });
 
