@@ -1,11 +1,15 @@
 import { createHash } from 'node:crypto';
 import { z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
 import type { Db, Tx } from '../store/database.ts';
 import { answerOnce } from '../store/idempotency.ts';
+import { type HttpEnv, tenantOf } from './http-deps.ts';
+
+const IDEMPOTENCY_KEY = 'idempotency-key';
 
 /** Header of requests that may be repeated. Printable ASCII, as any header. */
 export const idempotencyHeader = z.object({
-  'idempotency-key': z
+  [IDEMPOTENCY_KEY]: z
     .string()
     .regex(/^[\x21-\x7e]{1,255}$/, { error: '1 to 255 visible ASCII characters' })
     .optional()
@@ -13,24 +17,32 @@ export const idempotencyHeader = z.object({
 });
 
 /** Says that the answer is the one that was given before. */
-export const REPLAYED = { 'idempotency-replayed': 'true' } as const;
+const REPLAYED = { 'idempotency-replayed': 'true' } as const;
 
-type Keyed = Readonly<{ tenantId: string; route: string; key: string | undefined; request: unknown }>;
+/** What makes two requests the same one. */
+type Repeatable<Body> = Readonly<{
+  /** Has `idempotencyHeader` among its headers. */
+  route: Readonly<{ method: string; path: string }>;
+  /** Path parameters and body as they were understood. */
+  request: unknown;
+  answer: z.ZodType<Body>;
+}>;
 
 /**
  * Does the work of a request, once per key where there is one.
- * @param request path parameters and body as they were understood
+ * @returns the answer, and the headers that say whether it was given before
  * @throws BatonError `idempotency_conflict`; what `work` throws
  */
 export async function workOnce<Body>(
+  c: Context<HttpEnv>,
   db: Db,
-  { tenantId, route, key, request }: Keyed,
-  bodySchema: z.ZodType<Body>,
+  { route: { method, path }, request, answer }: Repeatable<Body>,
   work: (tx: Tx) => Promise<Body>,
-): Promise<Readonly<{ body: Body; isReplay: boolean }>> {
-  if (key === undefined) return { body: await db.transaction().execute(work), isReplay: false };
+): Promise<Readonly<{ body: Body; headers: Partial<typeof REPLAYED> }>> {
+  const key = c.req.header(IDEMPOTENCY_KEY);
+  if (key === undefined) return { body: await db.transaction().execute(work), headers: {} };
   const requestSha256 = createHash('sha256').update(JSON.stringify(request)).digest();
-  const keyed = { tenantId, route, key, requestSha256 };
-  const answer = await answerOnce(db, keyed, async (tx) => ({ status: 200, body: await work(tx) }));
-  return { body: bodySchema.parse(answer.body), isReplay: answer.isReplay };
+  const keyed = { tenantId: tenantOf(c), route: `${method.toUpperCase()} ${path}`, key, requestSha256 };
+  const { body, isReplay } = await answerOnce(db, keyed, async (tx) => ({ status: 200, body: await work(tx) }));
+  return { body: answer.parse(body), headers: isReplay ? REPLAYED : {} };
 }

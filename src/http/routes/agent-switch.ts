@@ -4,18 +4,16 @@ import { BatonError } from '../../domain/errors.ts';
 import { type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
 import { idParams, noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
-
-const SWITCH = '/v1/sessions/{id}/agent';
 
 const modelField = textField(200).regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4');
 
 const change = createRoute({
   method: 'post',
-  path: SWITCH,
+  path: '/v1/sessions/{id}/agent',
   tags: ['sessions'],
   summary: 'Give a session another agent or another model',
   description:
@@ -54,16 +52,15 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
   app.openapi(change, async (c) => {
     const { agent: name, model } = c.req.valid('json');
     const { id: sessionId } = c.req.valid('param');
-    const key = c.req.valid('header')['idempotency-key'];
     const definition = name === undefined ? null : withModel(agents.get(name), model);
     // A provider that is not configured is found out now, not in the next step.
     models(definition?.model ?? model ?? '');
     // Before the transaction, which must not wait for a server.
     const pinned = definition === null ? null : pinTools(definition, untilGone(c));
     await Promise.allSettled([pinned]);
-    const keyed = { tenantId: tenantOf(c), route: `POST ${SWITCH}`, key, request: { sessionId, name, model } };
+    const asked = { route: change, request: { sessionId, name, model }, answer: sessionBody };
     let eventSeq: number | null = null;
-    const { body, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
+    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const snapshot = await pinned;
       const next = (current: unknown): KeptAgent =>
         definition === null || snapshot === null
@@ -74,7 +71,7 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
       return toSessionBody(switched.session);
     });
     if (eventSeq !== null) bus.announce(sessionId, eventSeq);
-    return c.json(body, 200, isReplay ? REPLAYED : {});
+    return c.json(body, 200, headers);
   });
 }
 

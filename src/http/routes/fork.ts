@@ -2,15 +2,13 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { forkSession } from '../../store/fork.ts';
 import { idField, idParams, metadataField, noQuery, titleField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
 
-const FORK = '/v1/sessions/{id}/fork';
-
 const forkRoute = createRoute({
   method: 'post',
-  path: FORK,
+  path: '/v1/sessions/{id}/fork',
   tags: ['sessions'],
   summary: 'Go on from an earlier message in a session of its own',
   description:
@@ -48,13 +46,11 @@ export function registerForkRoute(app: BatonApp, { db, newId }: HttpDeps): void 
   app.openapi(forkRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const { atMessage, title, metadata } = c.req.valid('json') ?? {};
-    const key = c.req.valid('header')['idempotency-key'];
-    const request = { sessionId, atMessage, title, metadata };
-    const keyed = { tenantId: tenantOf(c), route: `POST ${FORK}`, key, request };
-    const { body, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
+    const asked = { route: forkRoute, request: { sessionId, atMessage, title, metadata }, answer: sessionBody };
+    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const at = { tenantId: tenantOf(c), sessionId, forkId: newId(), atMessageId: atMessage ?? null };
       return toSessionBody(await forkSession(tx, { ...at, title, metadata }));
     });
-    return c.json(body, 201, { location: `/v1/sessions/${body.id}`, ...(isReplay && REPLAYED) });
+    return c.json(body, 201, { location: `/v1/sessions/${body.id}`, ...headers });
   });
 }

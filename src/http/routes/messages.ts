@@ -9,7 +9,7 @@ import { auditInterrupt } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
 import { afterField, idField, idParams, limitField, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { messageBody, toMessageBody } from '../message-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
@@ -30,11 +30,9 @@ const DELIVERY =
   'While a run is at work: `steer` (default) joins it at its next step, `followup` gets a run of its own afterwards, ' +
   '`interrupt` cancels it first, `reject` is refused with 409.';
 
-const SEND = '/v1/sessions/{id}/messages';
-
 const send = createRoute({
   method: 'post',
-  path: SEND,
+  path: '/v1/sessions/{id}/messages',
   tags,
   summary: 'Send a message to a session',
   description:
@@ -94,18 +92,16 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(send, async (c) => {
     const { content, id, delivery = 'steer', limits = {} } = c.req.valid('json');
     const sessionId = c.req.valid('param').id;
-    const key = c.req.valid('header')['idempotency-key'];
-    const request = { sessionId, content, id, delivery, limits };
-    const keyed = { tenantId: tenantOf(c), route: `POST ${SEND}`, key, request };
+    const asked = { route: send, request: { sessionId, content, id, delivery, limits }, answer: acceptedBody };
     let accepted: AcceptedMessage | undefined;
-    const { body, isReplay } = await workOnce(db, keyed, acceptedBody, async (tx) => {
+    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const ids = { tenantId: tenantOf(c), sessionId, messageId: id ?? newId(), runId: newId() };
       accepted = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
       await auditInterrupt(tx, c.get('caller'), accepted);
       return toAcceptedBody(accepted);
     });
     if (accepted !== undefined) await tellAccepted(deps, sessionId, accepted);
-    return c.json(body, 202, isReplay ? REPLAYED : {});
+    return c.json(body, 202, headers);
   });
 
   app.openapi(list, async (c) => {

@@ -5,16 +5,15 @@ import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { dispatchJob } from '../dispatch.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 
 export const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');
-const RESUME = '/v1/sessions/{id}/resume';
 
 const resume = createRoute({
   method: 'post',
-  path: RESUME,
+  path: '/v1/sessions/{id}/resume',
   tags: ['messages'],
   summary: 'Go on where a session stopped',
   description:
@@ -42,10 +41,9 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(resume, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const { limits = {} } = c.req.valid('json') ?? {};
-    const key = c.req.valid('header')['idempotency-key'];
-    const keyed = { tenantId: tenantOf(c), route: `POST ${RESUME}`, key, request: { sessionId, limits } };
+    const asked = { route: resume, request: { sessionId, limits }, answer: resumedBody };
     let resumed: ResumedSession | undefined;
-    const { body, isReplay } = await workOnce(deps.db, keyed, resumedBody, async (tx) => {
+    const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
       const ids = { tenantId: tenantOf(c), sessionId, runId: deps.newId() };
       resumed = await resumeSession(tx, { ...ids, limits, quota: deps.quota });
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
@@ -54,6 +52,6 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
       deps.bus.announce(sessionId, resumed.eventSeq);
       if (resumed.job !== null) await dispatchJob(deps, resumed.job);
     }
-    return c.json(body, 202, isReplay ? REPLAYED : {});
+    return c.json(body, 202, headers);
   });
 }

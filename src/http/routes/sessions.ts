@@ -3,7 +3,6 @@ import { agentVersion } from '../../agents/agent.ts';
 import { SESSION_STATUSES } from '../../domain/session.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
 import { cursorField, nextCursor } from '../cursor.ts';
-
 import {
   idField,
   idParams,
@@ -16,7 +15,7 @@ import {
   titleField,
 } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
@@ -136,12 +135,11 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, new
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
     const agent = agents.get(body.agent);
-    const key = c.req.valid('header')['idempotency-key'];
-    const keyed = { tenantId: tenantOf(c), route: 'POST /v1/sessions', key, request: body };
     // Before the transaction, which must not wait for a server; only a new session cares whether one has failed.
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);
-    const { body: session, isReplay } = await workOnce(db, keyed, sessionBody, async (tx) => {
+    const asked = { route: create, request: body, answer: sessionBody };
+    const { body: session, headers } = await workOnce(c, db, asked, async (tx) => {
       const row = await insertSession(tx, {
         id: body.id ?? newId(),
         tenantId: tenantOf(c),
@@ -154,7 +152,7 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, new
       });
       return toSessionBody(row);
     });
-    return c.json(session, 201, { location: `/v1/sessions/${session.id}`, ...(isReplay && REPLAYED) });
+    return c.json(session, 201, { location: `/v1/sessions/${session.id}`, ...headers });
   });
 
   app.openapi(list, async (c) => {

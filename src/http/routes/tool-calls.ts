@@ -5,11 +5,10 @@ import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
 import { dispatchJob } from '../dispatch.ts';
 import { callIdField, idField, noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, REPLAYED, workOnce } from '../idempotency.ts';
+import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { outputField } from '../output-field.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 
-const ANSWER = '/v1/runs/{id}/tool-calls/{toolCallId}';
 const MAX_REASON_CHARS = 2_000;
 const OUTPUT =
   'What the call came to: a string or any JSON value, as a tool would return it; with files `{"type": "content", "value": […]}`, ' +
@@ -44,7 +43,7 @@ export const answeredBody = z
 
 const answer = createRoute({
   method: 'post',
-  path: ANSWER,
+  path: '/v1/runs/{id}/tool-calls/{toolCallId}',
   tags: ['runs'],
   summary: 'Answer a tool call that a run waits for',
   description:
@@ -72,10 +71,9 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(answer, async (c) => {
     const { id: runId, toolCallId: place } = c.req.valid('param');
     const given = toAnswer(c.req.valid('json'));
-    const key = c.req.valid('header')['idempotency-key'];
-    const keyed = { tenantId: tenantOf(c), route: `POST ${ANSWER}`, key, request: { runId, place, given } };
+    const asked = { route: answer, request: { runId, place, given }, answer: answeredBody };
     let answered: AnsweredCall | undefined;
-    const { body, isReplay } = await workOnce(deps.db, keyed, answeredBody, async (tx) => {
+    const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
       answered = await answerCall(tx, { tenantId: tenantOf(c), runId, ...place }, given);
       const { kind, open } = answered;
       return {
@@ -90,7 +88,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
       deps.bus.announce(answered.sessionId, answered.eventSeq);
       if (answered.job !== null) await dispatchJob(deps, answered.job);
     }
-    return c.json(body, 200, isReplay ? REPLAYED : {});
+    return c.json(body, 200, headers);
   });
 }
 
