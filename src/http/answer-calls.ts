@@ -10,9 +10,9 @@ import { keepGivenFiles } from '../store/media.ts';
 import { readRequiredActions } from '../store/open-calls.ts';
 import { findRun } from '../store/runs.ts';
 import type { SessionRow } from '../store/sessions.ts';
-import { dispatchJob } from './dispatch.ts';
 import type { HttpDeps } from './http-deps.ts';
 import { outputField } from './output-field.ts';
+import { tellChanged } from './tell-changed.ts';
 import { refuseInvalid } from './validation.ts';
 
 type AtWork = Pick<SessionRow, 'active_run_id' | 'id'>;
@@ -73,10 +73,7 @@ export async function answerCallsIn(
 
 /** After the commit: readers are told of the answers, the queue of the run that goes on. */
 export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Promise<void> {
-  for (const { sessionId, eventSeq, job } of run?.answered ?? []) {
-    deps.bus.announce(sessionId, eventSeq);
-    if (job !== null) await dispatchJob(deps, job);
-  }
+  for (const answered of run?.answered ?? []) await tellChanged(deps, answered.sessionId, answered);
 }
 
 /** An output in which a client has files is texts and files. @throws ProblemError `invalid_request` */

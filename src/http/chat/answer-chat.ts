@@ -19,11 +19,11 @@ import { findSession, type SessionRow } from '../../store/sessions.ts';
 import { type AnsweredRun, answerCallsIn, tellAnswered } from '../answer-calls.ts';
 import { auditInterrupt } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
-import { dispatchJob } from '../dispatch.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { ProblemError } from '../problem.ts';
 import type { chatBody } from '../routes/chat.ts';
 import { tellAccepted } from '../tell-accepted.ts';
+import { tellChanged } from '../tell-changed.ts';
 import { refuseInvalid } from '../validation.ts';
 import { queuedFrames, runFrames } from './chat-frames.ts';
 
@@ -148,8 +148,7 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   });
   await tellAnswered(deps, answered);
   if (resumed !== null) {
-    deps.bus.announce(sessionId, resumed.eventSeq);
-    if (resumed.job !== null) await dispatchJob(deps, resumed.job);
+    await tellChanged(deps, sessionId, resumed);
   } else if (!joinsRun) return null;
   return runId === null ? null : runFrames(deps, { ...ref, runId }, signal);
 }

@@ -4,10 +4,10 @@ import { BatonError } from '../../domain/errors.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { conversationOf, ownerOf } from '../../facades/openai/completion-request.ts';
 import { tellAnswered } from '../answer-calls.ts';
-import { dispatchJob } from '../dispatch.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { ProblemError } from '../problem.ts';
 import { tellAccepted } from '../tell-accepted.ts';
+import { tellChanged } from '../tell-changed.ts';
 import { type AskedCompletion, type NotYetTaken, refuse, type TakenCompletion } from './asked-completion.ts';
 import { hashOf } from './known-conversation.ts';
 import { takeInSession } from './take-in-session.ts';
@@ -76,7 +76,5 @@ async function tellTaken(deps: HttpDeps, taken: TakenCompletion): Promise<void> 
   if (answered !== undefined) await tellAnswered(deps, answered);
   if (accepted !== null) await tellAccepted(deps, sessionId, accepted);
   if (joined !== undefined) await tellAccepted(deps, sessionId, joined);
-  if (resumed === undefined) return;
-  deps.bus.announce(sessionId, resumed.eventSeq);
-  if (resumed.job !== null) await dispatchJob(deps, resumed.job);
+  if (resumed !== undefined) await tellChanged(deps, sessionId, resumed);
 }

@@ -8,10 +8,10 @@ import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run.ts';
 import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
 import { refuseOverQuota } from '../../store/quota.ts';
-import { dispatchJob } from '../dispatch.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+import { tellChanged } from '../tell-changed.ts';
 
 const tags = ['context'];
 const tokens = z.number().int();
@@ -134,8 +134,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     // A prune asks no model.
     if (kind === 'compaction') await refuseOverQuota(db, tenantId, deps.quota);
     const asked = await requestMaintenance(db, { tenantId, sessionId: id, kind, runId: deps.newId() });
-    deps.bus.announce(id, asked.eventSeq);
-    if (asked.job !== null) await dispatchJob(deps, asked.job);
+    await tellChanged(deps, id, asked);
     return { sessionId: formatId('session', id), runId: formatId('run', asked.runId), queued: asked.queued };
   };
   app.openapi(compact, async (c) => c.json(await ask(tenantOf(c), c.req.valid('param').id, 'compaction'), 202));

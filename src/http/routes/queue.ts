@@ -4,11 +4,11 @@ import { DELIVERIES } from '../../domain/session.ts';
 import { findSession } from '../../store/sessions.ts';
 import { changeWaiting, listWaiting, type Removal, removeWaiting, type WaitingMessage } from '../../store/waiting.ts';
 import { contentField, toParts } from '../content-field.ts';
-import { dispatchJob } from '../dispatch.ts';
 import { idField, idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
+import { tellChanged } from '../tell-changed.ts';
 
 const tags = ['queue'];
 
@@ -95,8 +95,7 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   const removeAndTell = async (tenantId: string, sessionId: string, messageId: string | null): Promise<Removal> => {
     const removal = await removeWaiting(db, { tenantId, sessionId, messageId });
     if (removal.cancelled !== null) await tellCancelled(deps, removal.cancelled);
-    bus.announce(sessionId, removal.eventSeq);
-    if (removal.job !== null) await dispatchJob(deps, removal.job);
+    await tellChanged(deps, sessionId, removal);
     return removal;
   };
   const readQueue = async (tenantId: string, sessionId: string): Promise<z.infer<typeof queueBody>> => ({

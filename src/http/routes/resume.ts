@@ -2,12 +2,12 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
-import { dispatchJob } from '../dispatch.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { limitsBody } from '../limits-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { tellChanged } from '../tell-changed.ts';
 
 export const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');
 
@@ -48,10 +48,7 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
       resumed = await resumeSession(tx, { ...ids, limits, quota: deps.quota });
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
     });
-    if (resumed !== undefined) {
-      deps.bus.announce(sessionId, resumed.eventSeq);
-      if (resumed.job !== null) await dispatchJob(deps, resumed.job);
-    }
+    if (resumed !== undefined) await tellChanged(deps, sessionId, resumed);
     return c.json(body, 202, headers);
   });
 }

@@ -2,12 +2,12 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { ACTION_KINDS, type CallAnswer } from '../../domain/required-action.ts';
 import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
-import { dispatchJob } from '../dispatch.ts';
 import { callIdField, idField, noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, workOnce } from '../idempotency.ts';
 import { outputField } from '../output-field.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { tellChanged } from '../tell-changed.ts';
 
 const MAX_REASON_CHARS = 2_000;
 const OUTPUT =
@@ -84,10 +84,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
         open,
       };
     });
-    if (answered !== undefined) {
-      deps.bus.announce(answered.sessionId, answered.eventSeq);
-      if (answered.job !== null) await dispatchJob(deps, answered.job);
-    }
+    if (answered !== undefined) await tellChanged(deps, answered.sessionId, answered);
     return c.json(body, 200, headers);
   });
 }
