@@ -17,6 +17,9 @@ export const turnSchema = z.strictObject({
 });
 export type Turn = Readonly<z.infer<typeof turnSchema>>;
 
+/** Where the answer of a turn is found: another turn of the same run has another place. */
+export type TurnPlace = Pick<Turn, 'runId' | 'afterSeq'>;
+
 /** What has become of a turn. */
 export type TurnState = Readonly<{
   turn: Turn;
@@ -47,6 +50,8 @@ export function planRepetition(state: TurnState, { key, isRetry }: Repetition): 
   if (turn.key !== key) return null;
   const isAgain = key !== null || isRetry;
   if (status === 'cancelling') return isAnswered ? null : 'wait';
+  // Whoever reads what a limit has cut off is about to be told that as the answer.
+  if (status === 'incomplete' && !isAgain && state.hasReader) return null;
   if (status === 'cancelled' || (isStopped(status) && !isAgain)) return !isAnswered && state.isIdle ? 'resume' : null;
   if (!isAgain) return isAnswered || state.hasReader ? null : 'join';
   const isOld = key === null && state.endedMsAgo !== null && state.endedMsAgo > REPEATED_WITHIN_MS;

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { NewMessage } from '../domain/from-model-messages.ts';
-import { type Turn, type TurnState, turnSchema } from '../domain/turn.ts';
+import { type Turn, type TurnPlace, type TurnState, turnSchema } from '../domain/turn.ts';
 import { newId } from '../runtime/new-id.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
@@ -102,19 +102,25 @@ export async function storeReader(tx: Tx, sessionId: string, readerId: string): 
   await tx.updateTable('sessions').set({ conversation_reader_id: readerId }).where('id', '=', sessionId).execute();
 }
 
-/** Remembers what the client was told, unless something else was asked since. */
+/**
+ * Remembers what the client was told, unless something else was asked since, or the same of another run. Returns whether it
+ * did.
+ */
 export async function placeAnswer(
   db: Db,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
-  { asked, answered }: Readonly<{ asked: Uint8Array; answered: Uint8Array }>,
-): Promise<void> {
-  await db
+  { asked, turn, answered }: Readonly<{ asked: Uint8Array; turn: TurnPlace; answered: Uint8Array }>,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
     .updateTable('sessions')
     .set({ conversation_head: Buffer.from(answered), conversation_reader_id: null })
     .where('id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
     .where('conversation_asked', '=', Buffer.from(asked))
-    .execute();
+    .where(sql<boolean>`conversation_turn ->> 'runId' = ${turn.runId}`)
+    .where(sql<boolean>`(conversation_turn ->> 'afterSeq')::bigint is not distinct from ${turn.afterSeq}::bigint`)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
 }
 
 /** Nobody is told the answer any more, unless another request is. Returns whether that is so. */

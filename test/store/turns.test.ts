@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import type { TurnPlace } from '../../src/domain/turn.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/runtime/new-id.ts';
-import { readTurn, storeTurn } from '../../src/store/conversations.ts';
+import { placeAnswer, readTurn, storeTurn } from '../../src/store/conversations.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage, findAccepted } from '../../src/store/inbox.ts';
 import { insertSession } from '../../src/store/sessions.ts';
@@ -28,6 +29,11 @@ async function say(db: Db, sessionId: string, isAsked = true): Promise<Readonly<
   });
 }
 
+const ANSWERED = Buffer.from('answered');
+const headOf = async (db: Db, id: string) => {
+  const session = db.selectFrom('sessions').select('conversation_head').where('id', '=', id);
+  return (await session.executeTakeFirstOrThrow()).conversation_head;
+};
 const turnOf = (db: Db, sessionId: string) => db.transaction().execute((tx) => readTurn(tx, sessionId));
 
 describe('what a client has asked last', () => {
@@ -58,5 +64,25 @@ describe('what a client has asked last', () => {
     expect(await turnOf(db, sessionId)).toMatchObject({ turn: { messageId } });
     await removeWaiting(db, { ...scope, sessionId, messageId: null });
     expect(await turnOf(db, sessionId)).toBeNull();
+  });
+
+  test('has the answer of its own run, from where that went on: no other is placed', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const sessionId = await createSession(db);
+    const { runId } = await say(db, sessionId);
+    const place = (turn: TurnPlace, asked = ASKED) =>
+      placeAnswer(db, { ...scope, sessionId }, { asked, turn, answered: ANSWERED });
+    const others = [
+      await place({ runId: newId(), afterSeq: null }),
+      await place({ runId, afterSeq: 7 }),
+      await place({ runId, afterSeq: null }, Buffer.from('another')),
+    ];
+    expect([others, await headOf(db, sessionId)]).toEqual([[false, false, false], null]);
+    expect(await place({ runId, afterSeq: null })).toBe(true);
+    expect(await headOf(db, sessionId)).toEqual(ANSWERED);
+    const turn = { messageId: null, runId, afterSeq: 7, usedBefore: NO_USAGE, key: null };
+    await db.transaction().execute((tx) => storeTurn(tx, sessionId, { asked: ASKED, turn, readerId: newId() }));
+    expect([await place({ runId, afterSeq: null }), await place({ runId, afterSeq: 7 })]).toEqual([false, true]);
   });
 });

@@ -39,6 +39,7 @@ type AnswerPlace = Readonly<{ afterSeq: number; open: AnsweredRun['actions'] }>;
 /** What became of a request in the transaction that took it. */
 export type TakenCompletion = Readonly<{
   sessionId: string;
+  /** Of the turn. A message that was moved since is taken up by the run of `accepted`. */
   runId: string;
   /** The message that was taken; null: only calls were answered, or a run that was stopped goes on. */
   accepted: AcceptedMessage | null;

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { agentSchema } from '../../agents/agent.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import { CLIENT_RETURNS_WITHIN_MS } from '../../domain/tunables.ts';
+import type { TurnPlace } from '../../domain/turn.ts';
 import { followRun } from '../../facades/follow-run.ts';
 import {
   type Completion,
@@ -79,7 +80,9 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
 
 /** Nobody is told the answer any more. Where nobody could come back for it, its run ends. */
 async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: PiecesOptions): Promise<void> {
-  const { caller, sessionId, runId, readerId } = started;
+  const { caller, sessionId, readerId } = started;
+  const place = placeOf(started);
+  const runId = started.accepted?.runId ?? started.runId;
   if (!(await leaveTurn(deps.db, sessionId, readerId)) || options.isDurable) return;
   // Who waits for a whole answer is told nothing before it: the library tries again by itself, and expects this very answer.
   if (!options.isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
@@ -88,7 +91,8 @@ async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: 
     await lockSession(tx, caller.tenantId, sessionId);
     const turn = await readTurn(tx, sessionId);
     // Whoever came back for it and was told it whole is about to go on: with results, where the run waits for some.
-    if (turn === null || turn.hasReader || turn.isAnswered || turn.turn.runId !== runId) return null;
+    if (turn === null || turn.hasReader || turn.isAnswered) return null;
+    if (turn.turn.runId !== place.runId || turn.turn.afterSeq !== place.afterSeq) return null;
     const cancelled = await requestCancel(tx, caller.tenantId, runId);
     if (cancelled.hasEnded || cancelled.notify) await auditCancel(tx, caller, runId);
     return cancelled;
@@ -111,15 +115,18 @@ async function* piecesOf(
 }
 
 /** The client will send this conversation again, with what it says next; where it was told no answer, nobody listens any more. */
-async function place(
-  { db }: HttpDeps,
-  { caller: { tenantId }, sessionId, conversation, owner, asked, readerId }: StartedCompletion,
-  { text, calls, error }: Completion,
-): Promise<void> {
+async function place({ db }: HttpDeps, started: StartedCompletion, { text, calls, error }: Completion): Promise<void> {
+  const { caller, sessionId, conversation, owner, asked, readerId } = started;
   if (error !== null) return void (await leaveTurn(db, sessionId, readerId));
   const answered = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
-  await placeAnswer(db, { tenantId, sessionId }, { asked, answered });
+  const session = { tenantId: caller.tenantId, sessionId };
+  await placeAnswer(db, session, { asked, turn: placeOf(started), answered });
 }
+
+const placeOf = ({ runId, continued }: StartedCompletion): TurnPlace => ({
+  runId,
+  afterSeq: continued?.afterSeq ?? null,
+});
 
 async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedCompletion): Promise<boolean> {
   const agent = agentSchema.safeParse(await readAgentSnapshot(db, caller.tenantId, sessionId));
@@ -131,7 +138,7 @@ async function* updatesOf(
   { caller: { tenantId }, sessionId, runId, accepted, continued }: StartedCompletion,
   signal: AbortSignal,
 ): AsyncGenerator<RunUpdate> {
-  let ref = { tenantId, sessionId, runId };
+  let ref = { tenantId, sessionId, runId: accepted?.runId ?? runId };
   if (accepted?.queued === true) {
     const { messageId, position, eventSeq: afterSeq } = accepted;
     const takenUpBy = yield* waitForTurn(

@@ -128,7 +128,7 @@ async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTu
   if (messageId !== null) {
     const again = await findAccepted(tx, { tenantId, sessionId, messageId });
     if (again === null) throw new BatonError('conflict', 'this message was removed before it was taken up');
-    return { sessionId, runId: again.runId, accepted: again, continued: null, usedBefore };
+    return { sessionId, runId, accepted: again, continued: null, usedBefore };
   }
   const open = (await readRequiredActions(tx, [await findRun(tx, tenantId, runId)])).get(runId) ?? [];
   const continued = afterSeq === null ? null : { afterSeq, open };
