@@ -75,7 +75,15 @@ const NOTICES = /⚙️ Compacting…|✅ Compacted: \d+ → \d+ tokens/g;
 export function beginsAnswer(partial: string, texts: readonly string[]): boolean {
   const bare = (text: string): string => text.replaceAll(NOTICES, '').replaceAll(/\s+/g, '');
   const begun = bare(partial);
-  return begun === '' || texts.some((_, from) => bare(texts.slice(from).join('')).startsWith(begun));
+  if (begun === '') return true;
+  const each = texts.map(bare);
+  const told = each.join('');
+  let from = 0;
+  return each.some((text) => {
+    const begins = told.startsWith(begun, from);
+    from += text.length;
+    return begins;
+  });
 }
 
 /** Whether somebody goes on talking although a call of the assistant's last message has no result: nobody can answer that. */

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   beginsAnswer,
@@ -46,6 +47,24 @@ describe('where a conversation goes on', () => {
       ['sunny', 'Let me look. It was', 'Let me look. It is sunny. And'].map((part) => beginsAnswer(part, texts)),
     ).toEqual(Array(3).fill(false));
     expect(beginsAnswer('Let', [])).toBe(false);
+  });
+
+  test('is there in whatever step that answer begins', () => {
+    const bare = (text: string) =>
+      text.replaceAll(/⚙️ Compacting…|✅ Compacted: \d+ → \d+ tokens/g, '').replaceAll(/\s+/g, '');
+    const piece = fc.constantFrom('a', 'b', 'ab', ' ', '\n', '⚙️ Compacting…', '✅ Compacted: 9 → 3 tokens');
+    const text = fc.array(piece, { maxLength: 6 }).map((pieces) => pieces.join(''));
+    let held = 0;
+    fc.assert(
+      fc.property(text, fc.array(text, { maxLength: 6 }), (partial, texts) => {
+        const tails = texts.map((_, from) => bare(texts.slice(from).join('')));
+        const isBegun = bare(partial) === '' || tails.some((tail) => tail.startsWith(bare(partial)));
+        if (isBegun && bare(partial) !== '') held++;
+        expect(beginsAnswer(partial, texts)).toBe(isBegun);
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(held).toBeGreaterThan(100);
   });
 });
 
