@@ -18,7 +18,8 @@ const MAX_CANDIDATES = 20;
 
 /**
  * The session that was asked this last, or told this last, and that is accepted. It is locked: of two requests that go on from
- * the same place the second one finds it changed. Null: there is none.
+ * the same place the second one finds it changed. Null: there is none. The lock of one that turns out otherwise is let go of:
+ * nobody holds several, in whatever order they were found.
  * @param place the hash of the conversation as it was asked, or with the answer that was told
  */
 export async function takeTurn(
@@ -32,10 +33,12 @@ export async function takeTurn(
   const mine = sql`s.tenant_id = ${owner.tenantId} and s.agent_name = ${owner.agentName} and ${where}`;
   for (const seen of await readTurns(tx, mine)) {
     if (!(await accepts(seen))) continue;
+    await sql`savepoint before_candidate`.execute(tx);
     await lockSession(tx, owner.tenantId, seen.sessionId);
     // As it is now: whoever had the lock before may have gone on from here.
     const [turn] = await readTurns(tx, sql`${mine} and s.id = ${seen.sessionId}`);
     if (turn !== undefined && (await accepts(turn))) return turn;
+    await sql`rollback to savepoint before_candidate`.execute(tx);
   }
   return null;
 }

@@ -1,8 +1,9 @@
+import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import type { TurnPlace } from '../../src/domain/turn.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/runtime/new-id.ts';
-import { placeAnswer, readTurn, storeTurn } from '../../src/store/conversations.ts';
+import { placeAnswer, readTurn, storeTurn, takeTurn } from '../../src/store/conversations.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage, findAccepted } from '../../src/store/inbox.ts';
 import { insertSession } from '../../src/store/sessions.ts';
@@ -84,5 +85,29 @@ describe('what a client has asked last', () => {
     const turn = { messageId: null, runId, afterSeq: 7, usedBefore: NO_USAGE, key: null };
     await db.transaction().execute((tx) => storeTurn(tx, sessionId, { asked: ASKED, turn, readerId: newId() }));
     expect([await place({ runId, afterSeq: null }), await place({ runId, afterSeq: 7 })]).toEqual([false, true]);
+  });
+
+  test('is looked for without keeping the locks of sessions that turn out to be none', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const wrong = [await createSession(db), await createSession(db)];
+    const right = await createSession(db);
+    for (const sessionId of [right, ...wrong]) {
+      await say(db, sessionId);
+      await sql`update sessions set updated_at = clock_timestamp() where id = ${sessionId}`.execute(db);
+    }
+    const lock = (id: string) => sql`select 1 from sessions where id = ${id} for no key update nowait`.execute(db);
+    const seen: string[] = [];
+    await db.transaction().execute(async (tx) => {
+      // They look right until they are locked.
+      const found = await takeTurn(tx, { ...scope, agentName: 'tester' }, { asked: ASKED }, ({ sessionId }) => {
+        seen.push(sessionId);
+        return sessionId === right || seen.filter((id) => id === sessionId).length === 1;
+      });
+      expect(found?.sessionId).toBe(right);
+      await expect(lock(right)).rejects.toThrow(/could not obtain lock/);
+      for (const id of wrong) await lock(id);
+    });
+    expect(seen).toEqual([...wrong.toReversed(), right].flatMap((id) => [id, id]));
   });
 });
