@@ -120,7 +120,8 @@ async function place({ db }: HttpDeps, started: StartedCompletion, { text, calls
   if (error !== null) return void (await leaveTurn(db, sessionId, readerId));
   const answered = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
   const session = { tenantId: caller.tenantId, sessionId };
-  await placeAnswer(db, session, { asked, turn: placeOf(started), answered });
+  const isPlaced = await placeAnswer(db, session, { asked, turn: placeOf(started), answered });
+  if (!isPlaced) await leaveTurn(db, sessionId, readerId);
 }
 
 const placeOf = ({ runId, continued }: StartedCompletion): TurnPlace => ({
