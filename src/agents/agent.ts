@@ -51,9 +51,12 @@ export function agentVersion(agent: Agent): string {
   return createHash('sha256').update(JSON.stringify(agent)).digest('hex').slice(0, 16);
 }
 
-/** The agents of this process by name. */
-export type AgentCatalogue = Readonly<{
+/** Agents by name, as they are at one moment. */
+export type AgentSet = Readonly<{
   /** @throws BatonError `agent_not_found` that lists the known names */
   get: (name: string) => Agent;
   names: () => readonly string[];
 }>;
+
+/** The agents of this process. They may change while it runs: whoever needs some asks for those that there are now. */
+export type AgentCatalogue = Readonly<{ current: () => Promise<AgentSet> }>;

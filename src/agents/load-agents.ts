@@ -4,38 +4,57 @@ import { parse as parseYaml } from 'yaml';
 import type { z } from 'zod';
 import { summarizingAgent } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
-import { type Agent, type AgentCatalogue, agentFileSchema } from './agent.ts';
+import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema } from './agent.ts';
+
+/** What is wrong with an agent's file. File and keys hold nothing of its content, and may be logged; the message may. */
+export class AgentFileError extends BatonError {
+  /** Its name in the folder. */
+  readonly file: string;
+  /** Dotted paths. Empty: the file as a whole. */
+  readonly keys: readonly string[];
+
+  constructor(file: string, keys: readonly string[], message: string, options?: ErrorOptions) {
+    super('config_invalid', message, options);
+    this.file = file;
+    this.keys = keys;
+  }
+}
+
+/** An agent with the name of its file in the folder. */
+type AgentFile = Readonly<{ file: string; agent: Agent }>;
 
 /**
  * Reads every `*.yaml` file of a folder as an agent.
  * @param model takes the place of every agent's model, where given
- * @throws BatonError `config_invalid` that names the file and the key
+ * @throws BatonError `config_invalid` that names the file and the key; AgentFileError where it is about one file
  */
-export function loadAgents(folder: string, model?: string): AgentCatalogue {
-  const read = agentFiles(folder).map((file) => ({ file, agent: readAgent(path.join(folder, file)) }));
+export function readAgents(folder: string, model?: string): AgentFile[] {
+  const read = listAgentFiles(folder).map((file) => ({ file, agent: readAgent(folder, file) }));
   const names = new Set<string>();
   for (const { file, agent } of read) {
     if (names.has(agent.name)) {
-      throw new BatonError('config_invalid', `${file}: name: there is another agent named ${agent.name}`);
+      throw new AgentFileError(file, ['name'], `${file}: name: there is another agent named ${agent.name}`);
     }
     names.add(agent.name);
   }
   for (const { file, agent } of read) checkSummarizer(file, agent, names);
-  return createCatalogue(read.map(({ agent }) => (model === undefined ? agent : { ...agent, model })));
+  return model === undefined ? read : read.map(({ file, agent }) => ({ file, agent: { ...agent, model } }));
 }
+
+const SUMMARIZER_KEY = 'context.compaction.model';
 
 function checkSummarizer(file: string, { context }: Agent, names: ReadonlySet<string>): void {
   const name = summarizingAgent(context);
   if (name === null || names.has(name)) return;
   const what = `no agent is named ${name}; known: ${[...names].sort().join(', ')}`;
-  throw new BatonError('config_invalid', `${file}: context.compaction.model: ${what}`);
+  throw new AgentFileError(file, [SUMMARIZER_KEY], `${file}: ${SUMMARIZER_KEY}: ${what}`);
 }
 
-/** A catalogue of the given agents. */
-export function createCatalogue(agents: readonly Agent[]): AgentCatalogue {
+/** The given agents, which stay as they are. */
+export function createCatalogue(agents: readonly Agent[]): AgentSet & AgentCatalogue {
   const byName = new Map(agents.map((agent) => [agent.name, agent]));
   const names = [...byName.keys()].sort();
-  return {
+  const set: AgentSet = {
     names: () => names,
     get(name) {
       const agent = byName.get(name);
@@ -43,37 +62,55 @@ export function createCatalogue(agents: readonly Agent[]): AgentCatalogue {
       throw new BatonError('agent_not_found', `there is no agent ${JSON.stringify(name)}; known: ${names.join(', ')}`);
     },
   };
+  return { ...set, current: async () => set };
 }
 
-function agentFiles(folder: string): string[] {
+/** The names of a folder's YAML files, sorted. @throws BatonError `config_invalid` */
+export function listAgentFiles(folder: string): string[] {
   try {
-    return readdirSync(folder)
-      .filter((name) => /\.ya?ml$/.test(name))
-      .sort();
+    return (
+      readdirSync(folder)
+        // Hidden ones are what editors keep beside a file while it is edited.
+        .filter((name) => /^[^.].*\.ya?ml$/.test(name))
+        .sort()
+    );
   } catch (error) {
     throw new BatonError('config_invalid', `the agents' folder ${folder} cannot be read`, { cause: error });
   }
 }
 
-function readAgent(file: string): Agent {
+function readAgent(folder: string, file: string): Agent {
+  const where = path.join(folder, file);
   let content: unknown;
   try {
-    content = parseYaml(readFileSync(file, 'utf8'));
+    content = parseYaml(readFileSync(where, 'utf8'));
   } catch (error) {
-    throw new BatonError('config_invalid', `${file}: not valid YAML`, { cause: error });
+    throw new AgentFileError(file, [], `${where}: not valid YAML`, { cause: error });
   }
   const parsed = agentFileSchema.safeParse(content);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map((issue) => problemOf(issue));
-  throw new BatonError('config_invalid', `${file}: ${problems.join('; ')}`, { cause: parsed.error });
+  const message = problems.map(({ path, message }) => `${path.join('.') || '(root)'}: ${message}`).join('; ');
+  const keys = problems.flatMap(keysOf).filter((key) => LOGGED_KEY.test(key));
+  throw new AgentFileError(file, keys, `${where}: ${message}`, { cause: parsed.error });
 }
 
-/** Key and message. Of a key that may be several things, what is wrong with the one that came closest. */
-function problemOf(issue: z.core.$ZodIssue, above: readonly PropertyKey[] = []): string {
+/** In a file whose indentation is off a line of its instructions may count as a key. */
+const LOGGED_KEY = /^[\w.-]{1,200}$/;
+
+type Problem = Readonly<{ path: readonly PropertyKey[]; message: string; unknownKeys: readonly string[] }>;
+
+function keysOf({ path, unknownKeys }: Problem): string[] {
+  const paths = unknownKeys.length === 0 ? [path] : unknownKeys.map((key) => [...path, key]);
+  return paths.map((each) => each.join('.'));
+}
+
+/** Of a key that may be several things, what is wrong with the one that came closest. */
+function problemOf(issue: z.core.$ZodIssue, above: readonly PropertyKey[] = []): Problem {
   const path = [...above, ...issue.path];
   const closest = issue.code === 'invalid_union' ? issue.errors.flat().toSorted(byDepth)[0] : undefined;
   if (closest !== undefined && closest.path.length > 0) return problemOf(closest, path);
-  return `${path.join('.') || '(root)'}: ${issue.message}`;
+  return { path, message: issue.message, unknownKeys: issue.code === 'unrecognized_keys' ? issue.keys : [] };
 }
 
 const byDepth = (a: z.core.$ZodIssue, b: z.core.$ZodIssue): number => b.path.length - a.path.length;

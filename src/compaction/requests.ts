@@ -61,7 +61,7 @@ export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler; instr
  */
 export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   const { deps, resolved, ruler } = work;
-  const agent = summarizingAgentOf(work);
+  const agent = await summarizingAgentOf(work);
   const { model, instructions } = agent;
   if (model === ruler.model) return { resolved, ruler, instructions };
   const other = deps.models(model);
@@ -69,10 +69,10 @@ export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
 }
 
 /** The agent that the policy names, or the session's own with the model that it names. */
-function summarizingAgentOf({ deps, scope, ruler }: SummarizerWork): Agent {
+async function summarizingAgentOf({ deps, scope, ruler }: SummarizerWork): Promise<Agent> {
   const { model } = ruler.policy.compaction;
   const name = summarizingAgent(ruler.policy);
-  const agent = name === null ? { ...scope.agent, instructions: '' } : deps.agents.get(name);
+  const agent = name === null ? { ...scope.agent, instructions: '' } : (await deps.agents.current()).get(name);
   return {
     ...agent,
     model: name === null && model !== SAME_MODEL ? model : agent.model,

@@ -13,7 +13,7 @@ import type { PlanBase } from './strategy.ts';
 export type CompactionDeps = StepDeps &
   Readonly<{
     /** Where the agent is found that is to summarize. */
-    agents: Pick<AgentCatalogue, 'get'>;
+    agents: AgentCatalogue;
   }>;
 
 /** Model calls of one compaction, on all its rungs together. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Agent, type AgentCatalogue, agentVersion } from '../agents/agent.ts';
+import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '../agents/agent.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import type { Db, Tx } from '../store/database.ts';
@@ -58,7 +58,8 @@ export async function newChatSession(
   tenantId: string,
   { agentName, signal }: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
 ): Promise<NewSession> {
-  const agent = deps.agents.get(agentName ?? defaultAgentOf(deps));
+  const agents = await deps.agents.current();
+  const agent = agents.get(agentName ?? defaultAgentOf(agents, deps.defaultAgent));
   return {
     id: deps.newId(),
     tenantId,
@@ -76,7 +77,7 @@ function withAgent({ scope }: ChatName, session: SessionRow, agentName: string |
   throw new BatonError('conflict', `the conversation is one with the agent ${session.agent_name}`);
 }
 
-function defaultAgentOf({ agents, defaultAgent }: ChatSessionDeps): string {
+function defaultAgentOf(agents: AgentSet, defaultAgent: string | undefined): string {
   const names = agents.names();
   const only = names.length === 1 ? names[0] : undefined;
   const name = defaultAgent ?? only;

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { sql } from 'kysely';
-import type { AgentCatalogue } from '../agents/agent.ts';
-import { loadAgents } from '../agents/load-agents.ts';
+import type { Agent, AgentCatalogue, AgentSet } from '../agents/agent.ts';
+import { openAgentFolder } from '../agents/agent-folder.ts';
 import { loadModels } from '../agents/load-models.ts';
 import { loadMcpServers } from '../agents/mcp-servers.ts';
 import { loadProviders } from '../agents/provider-configs.ts';
@@ -98,7 +98,6 @@ export async function openDependencies(config: Config, options: DependencyOption
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(openQueues(config, databaseUrl, log));
   const health = openHealth(db, jobs, stack);
-  const agents = options.agents ?? loadAgents(config.agentsDir, config.model);
   const workspace = (limits: ToolLimits) =>
     createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
   const environment = options.environment ?? process.env;
@@ -111,7 +110,8 @@ export async function openDependencies(config: Config, options: DependencyOption
     createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
     mcp,
   });
-  await checkAgentTools(agents, toolsOf);
+  const models = createModels({ ...config, providers: loadProviders(config.providersFile, environment) });
+  const agents = options.agents ?? (await openAgents(config, { toolsOf, models, log }));
   const dependencies = {
     config,
     databaseUrl,
@@ -122,7 +122,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     metrics,
     health,
     agents,
-    models: createModels({ ...config, providers: loadProviders(config.providersFile, environment) }),
+    models,
     modelRegistry: loadModels(config.modelsFile, options.modelOverrides),
     toolsOf,
     pinTools: mcp.pin,
@@ -131,6 +131,26 @@ export async function openDependencies(config: Config, options: DependencyOption
   };
   const owned = stack.move();
   return { ...dependencies, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+function openAgents(
+  { agentsDir: folder, model }: Config,
+  { toolsOf, models, log }: Pick<Dependencies, 'toolsOf' | 'models' | 'log'>,
+): Promise<AgentCatalogue> {
+  const check = (agent: Agent) => checkAgentTools(agent, toolsOf);
+  return openAgentFolder({ folder, model, check, onLoad: (agents) => warnOfModels(agents, models, log), log });
+}
+
+function warnOfModels(agents: AgentSet, models: ModelPort, log: Log): void {
+  for (const name of agents.names()) {
+    const { model } = agents.get(name);
+    try {
+      models(model);
+    } catch (error) {
+      if (!(error instanceof BatonError)) throw error;
+      log('warn', { event: 'agent_without_provider', agent: name, model });
+    }
+  }
 }
 
 /** Without Postgres nothing works, without the queue work is only delayed; a stuck loop answers nobody. */

@@ -28,6 +28,12 @@ export type LogEvent =
   | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
   /** The process may open more connections than Postgres has left at this moment. */
   | Readonly<{ event: 'connections_scarce'; needed: number; allowed: number; inUse: number }>
+  /** The folder of agents has changed, and this many are offered from now on. */
+  | Readonly<{ event: 'agents_changed'; agents: number }>
+  /** It has changed into something that is wrong in this place: the agents stay what they were. */
+  | Readonly<{ event: 'agents_rejected'; file: string; keys: readonly string[] }>
+  /** No provider is configured for the agent's model here: sessions of it are refused. */
+  | Readonly<{ event: 'agent_without_provider'; agent: string; model: string }>
   | Readonly<{ event: 'migrations_applied'; names: readonly string[] }>
   /** `waitedMs`: since the work was due. */
   | (Readonly<{

@@ -1,20 +1,11 @@
-import type { AgentCatalogue } from '../agents/agent.ts';
-import { BatonError } from '../domain/errors.ts';
+import type { Agent } from '../agents/agent.ts';
 import type { ToolCatalogue } from './catalogue.ts';
 import { nothingPinned } from './mcp/mcp-servers.ts';
 
 /**
- * Finds at the start what would otherwise end the first run. MCP servers are not asked: one that is down keeps nothing
- * from starting. @throws BatonError `config_invalid`: agent and key
+ * Finds when an agent is loaded what would otherwise end its first run. MCP servers are not asked: one that is down keeps
+ * nothing from starting. @throws BatonError `config_invalid` whose message begins with the key
  */
-export async function checkAgentTools(agents: AgentCatalogue, toolsOf: ToolCatalogue): Promise<void> {
-  for (const name of agents.names()) {
-    try {
-      const agent = agents.get(name);
-      await toolsOf({ ...agent, pinnedTools: nothingPinned(agent) });
-    } catch (error) {
-      if (!(error instanceof BatonError)) throw error;
-      throw new BatonError(error.code, `agent ${name}: ${error.message}`, { cause: error });
-    }
-  }
+export async function checkAgentTools(agent: Agent, toolsOf: ToolCatalogue): Promise<void> {
+  await toolsOf({ ...agent, pinnedTools: nothingPinned(agent) });
 }

@@ -4,13 +4,14 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
-import { createCatalogue, loadAgents } from '../../src/agents/load-agents.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { contextPolicySchema } from '../../src/domain/context/policy.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { checkAgentTools } from '../../src/tools/check-agent-tools.ts';
 import { createMcpServers } from '../../src/tools/mcp/mcp-servers.ts';
 import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
+import { loadAgents } from '../support/load-agents.ts';
 
 const REPOSITORY_AGENTS = fileURLToPath(new URL('../../agents', import.meta.url));
 
@@ -63,6 +64,7 @@ describe('a folder of agents', () => {
       'writer.yaml': WRITER,
       'reader.yml': 'name: reader\nmodel: simulated/test\ntools: [workspace]\nlimits: { maxSteps: 3 }\n',
       'notes.md': 'not: an agent',
+      '.#writer.yaml': 'not: an agent',
     });
     const agents = loadAgents(folder.path);
     expect(agents.names()).toEqual(['reader', 'writer']);
@@ -97,7 +99,7 @@ describe('a folder of agents', () => {
       sets: { workspace: createWorkspaceTools({ root: '.' }), read_tool_output: [] },
       mcp,
     });
-    await expect(checkAgentTools(agents, toolsOf)).resolves.toBeUndefined();
+    await expect(checkAgentTools(agents.get('researcher'), toolsOf)).resolves.toBeUndefined();
   });
 
   it('has every model replaced by the one that the configuration names', () => {

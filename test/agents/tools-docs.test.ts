@@ -4,12 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { agentFileSchema } from '../../src/agents/agent.ts';
-import { loadAgents } from '../../src/agents/load-agents.ts';
 import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { createModuleLoader } from '../../src/tools/load-module.ts';
 import { defaultWorkspaceLimits } from '../../src/tools/workspace/workspace-limits.ts';
+import { loadAgents } from '../support/load-agents.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const docs = readFileSync(path.join(ROOT, 'docs/tools.md'), 'utf8');

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { loadAgents } from '../../src/agents/load-agents.ts';
 import { createClient } from '../../src/client/client.ts';
 import { startChatService } from '../facades/ui-chat-fixture.ts';
+import { loadAgents } from '../support/load-agents.ts';
 
 const FOLDER = path.join(import.meta.dirname, '../../examples/mcp/agents');
 

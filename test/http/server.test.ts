@@ -186,7 +186,7 @@ describe('failures', () => {
     const broken = (): never => {
       throw new Error(secret);
     };
-    await using api = await startTestApi({ agents: { get: broken, names: broken } });
+    await using api = await startTestApi({ agents: { current: async () => broken() } });
     const answer = await api.call('GET', '/v1/agents', undefined, { 'x-request-id': 'r-1' });
     expect(answer).toMatchObject({ status: 500, body: { code: 'internal', instance: '/v1/agents' } });
     expect(answer.text).not.toContain(secret);

@@ -1,4 +1,4 @@
-import { agentSchema } from '../../src/agents/agent.ts';
+import { type AgentSet, agentSchema } from '../../src/agents/agent.ts';
 import { createModels } from '../../src/agents/providers.ts';
 import { MODEL_REGISTRY } from '../../src/domain/context/model-registry.ts';
 import { BatonError } from '../../src/domain/errors.ts';
@@ -38,7 +38,7 @@ const AGENTS = [
   agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', limits: { maxSteps: 7 } }),
 ];
 
-const catalogue: HttpDeps['agents'] = {
+const agentSet: AgentSet = {
   names: () => AGENTS.map((agent) => agent.name),
   get(name) {
     const agent = AGENTS.find((candidate) => candidate.name === name);
@@ -46,6 +46,7 @@ const catalogue: HttpDeps['agents'] = {
     return agent;
   },
 };
+const catalogue: HttpDeps['agents'] = { current: async () => agentSet };
 
 type Noted = Pick<TestApi, 'db' | 'added' | 'announced' | 'cancelled' | 'logged'>;
 

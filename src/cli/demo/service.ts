@@ -47,7 +47,7 @@ export async function startDemoService(environment: NodeJS.ProcessEnv, workspace
     BATON_SHUTDOWN_GRACE_MS: '0',
   });
   const { deps, remark } = await openWithFreeDataDir(config, stack);
-  const { model } = deps.agents.get(DEMO_AGENT);
+  const { model } = (await deps.agents.current()).get(DEMO_AGENT);
   checkModel(deps, model);
   stack.use(await startJobWorker(deps));
   const { url } = stack.use(await startApi(deps));

@@ -52,7 +52,7 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
   app.openapi(change, async (c) => {
     const { agent: name, model } = c.req.valid('json');
     const { id: sessionId } = c.req.valid('param');
-    const definition = name === undefined ? null : withModel(agents.get(name), model);
+    const definition = name === undefined ? null : withModel((await agents.current()).get(name), model);
     // A provider that is not configured is found out now, not in the next step.
     models(definition?.model ?? model ?? '');
     // Before the transaction, which must not wait for a server.

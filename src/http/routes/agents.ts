@@ -26,9 +26,10 @@ const list = createRoute({
 
 /** What there is to create sessions of. */
 export function registerAgentRoutes(app: BatonApp, { agents }: HttpDeps): void {
-  app.openapi(list, (c) => {
-    const all = agents.names().map((name) => {
-      const agent = agents.get(name);
+  app.openapi(list, async (c) => {
+    const known = await agents.current();
+    const all = known.names().map((name) => {
+      const agent = known.get(name);
       const { description = null, model, tools } = agent;
       return { name, version: agentVersion(agent), description, model, tools: tools.map(toolSourceLabel) };
     });

@@ -94,19 +94,20 @@ const model = createRoute({
 
 /** Whoever speaks to OpenAI's API can speak to an agent. */
 export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
-  app.openapi(models, (c) => {
-    return c.json({ object: 'list' as const, data: deps.agents.names().map(asModel) }, 200);
+  app.openapi(models, async (c) => {
+    const agents = await deps.agents.current();
+    return c.json({ object: 'list' as const, data: agents.names().map(asModel) }, 200);
   });
 
-  app.openapi(model, (c) => {
+  app.openapi(model, async (c) => {
     const { model: name } = c.req.valid('param');
-    knownAgent(deps, name);
+    await knownAgent(deps, name);
     return c.json(asModel(name), 200);
   });
 
   app.openapi(complete, async (c) => {
     const body = c.req.valid('json');
-    knownAgent(deps, body.model);
+    await knownAgent(deps, body.model);
     const given = c.req.valid('header');
     const sessionName = given['x-session-id'];
     const repetition = { key: given['idempotency-key'] ?? null, isRetry: isRetry(given['x-stainless-retry-count']) };
@@ -137,9 +138,10 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
 const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
 
 /** @throws ProblemError `not_found`, as OpenAI does where there is no such model */
-function knownAgent({ agents }: HttpDeps, name: string): void {
-  if (agents.names().includes(name)) return;
-  const detail = `There is no agent ${JSON.stringify(name)}; known: ${agents.names().join(', ')}`;
+async function knownAgent({ agents }: HttpDeps, name: string): Promise<void> {
+  const names = (await agents.current()).names();
+  if (names.includes(name)) return;
+  const detail = `There is no agent ${JSON.stringify(name)}; known: ${names.join(', ')}`;
   throw new ProblemError('not_found', detail, { errors: [{ path: 'model', message: detail }] });
 }
 

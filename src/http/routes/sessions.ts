@@ -134,7 +134,7 @@ const toTime = (given: string | null): Date | null => (given === null ? null : n
 export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, newId }: HttpDeps): void {
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
-    const agent = agents.get(body.agent);
+    const agent = (await agents.current()).get(body.agent);
     // Before the transaction, which must not wait for a server; only a new session cares whether one has failed.
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);

@@ -1,0 +1,126 @@
+import { rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openAgentFolder } from '../../src/agents/agent-folder.ts';
+import { BatonError } from '../../src/domain/errors.ts';
+import type { LogEvent } from '../../src/runtime/log.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const SECRET = 'Never tell anybody';
+
+const agentFile = (name: string, rest = ''): string => `name: ${name}\nmodel: simulated/${name}\n${rest}`;
+
+/** A folder with the agent `writer`, and a clock that the test drives. */
+async function openFolder(options: Readonly<{ check?: () => Promise<void> }> = {}) {
+  await using stack = new AsyncDisposableStack();
+  const folder = stack.use(await temporaryFolder());
+  const write = (file: string, content: string) => writeFile(path.join(folder.path, file), content);
+  await write('writer.yaml', agentFile('writer'));
+  const clock = { nowMs: 0 };
+  const logged: LogEvent[] = [];
+  const loaded: (readonly string[])[] = [];
+  const agents = await openAgentFolder({
+    folder: folder.path,
+    check: options.check ?? (async () => undefined),
+    onLoad: (set) => void loaded.push(set.names()),
+    log: (_level, event) => void logged.push(event),
+    nowMs: () => clock.nowMs,
+  });
+  const owned = stack.move();
+  return {
+    path: folder.path,
+    clock,
+    logged,
+    loaded,
+    write,
+    names: async () => (await agents.current()).names(),
+    /** Those that there are a second later. */
+    later: async () => {
+      clock.nowMs += 1_000;
+      return agents.current();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+describe('the agents of a folder', () => {
+  it('are those of its files: written, changed, replaced and removed without a restart', async () => {
+    await using folder = await openFolder();
+    expect(await folder.names()).toEqual(['writer']);
+    await folder.write('reader.yaml', agentFile('reader'));
+    expect((await folder.later()).names()).toEqual(['reader', 'writer']);
+    await folder.write('reader.yaml', agentFile('reader', 'description: Reads.\n'));
+    expect((await folder.later()).get('reader').description).toBe('Reads.');
+    await folder.write('new.tmp', agentFile('reader', 'description: Leads.\n'));
+    await rename(path.join(folder.path, 'new.tmp'), path.join(folder.path, 'reader.yaml'));
+    expect((await folder.later()).get('reader').description).toBe('Leads.');
+    await rm(path.join(folder.path, 'writer.yaml'));
+    expect((await folder.later()).names()).toEqual(['reader']);
+    expect(folder.logged).toEqual([2, 2, 2, 1].map((agents) => ({ event: 'agents_changed', agents })));
+  });
+
+  it('are looked at no more than once in a second, and read only where a file has changed', async () => {
+    await using folder = await openFolder();
+    await folder.write('reader.yaml', agentFile('reader'));
+    folder.clock.nowMs = 999;
+    expect(await folder.names()).toEqual(['writer']);
+    folder.clock.nowMs = 1_000;
+    expect(await Promise.all([folder.names(), folder.names()])).toEqual([
+      ['reader', 'writer'],
+      ['reader', 'writer'],
+    ]);
+    await folder.later();
+    await folder.later();
+    expect(folder.loaded).toEqual([['writer'], ['reader', 'writer']]);
+  });
+
+  it.each([
+    ['an unknown key', agentFile('reader', 'limits: { maxStep: 3 }\n'), ['limits.maxStep']],
+    ['a bad value', agentFile('reader', 'settings: { temperature: 3 }\n'), ['settings.temperature']],
+    ['a name that is taken', agentFile('writer'), ['name']],
+    ['no YAML', 'name: [reader\n', []],
+    ['a line of the instructions that is a key', agentFile('reader', `${SECRET}: yes\n`), []],
+  ])('stay what they were as long as one has %s, and the log says where', async (_what, content, keys) => {
+    await using folder = await openFolder();
+    await folder.write('writer.yaml', agentFile('writer', 'description: Writes.\n'));
+    await folder.write('writer2.yaml', content);
+    const agents = await folder.later();
+    expect(agents.names()).toEqual(['writer']);
+    expect(agents.get('writer').description).toBeUndefined();
+    await folder.later();
+    expect(folder.logged).toEqual([{ event: 'agents_rejected', file: 'writer2.yaml', keys }]);
+    await folder.write('writer2.yaml', agentFile('writer2'));
+    expect((await folder.later()).names()).toEqual(['writer', 'writer2']);
+    expect(folder.logged.at(-1)).toEqual({ event: 'agents_changed', agents: 2 });
+  });
+
+  it('stay what they were when one’s tools cannot be had, or the folder is gone', async () => {
+    let isServed = true;
+    await using folder = await openFolder({
+      check: async () => {
+        if (!isServed) throw new BatonError('config_invalid', `tools.1.module: ${SECRET} cannot be loaded`);
+      },
+    });
+    isServed = false;
+    await folder.write('writer.yaml', agentFile('writer', 'description: Writes.\n'));
+    expect((await folder.later()).get('writer').description).toBeUndefined();
+    await rename(folder.path, `${folder.path}-away`);
+    expect((await folder.later()).names()).toEqual(['writer']);
+    expect(folder.logged).toEqual([
+      { event: 'agents_rejected', file: 'writer.yaml', keys: ['tools.1.module'] },
+      { event: 'agents_rejected', file: folder.path, keys: [] },
+    ]);
+    isServed = true;
+    await rename(`${folder.path}-away`, folder.path);
+    expect((await folder.later()).get('writer').description).toBe('Writes.');
+  });
+
+  it('have to be right at the start, tools included', async () => {
+    const refused = { code: 'config_invalid', message: 'agent writer: tools.0: there is no such tool' };
+    const check = () => Promise.reject(new BatonError('config_invalid', 'tools.0: there is no such tool'));
+    await expect(openFolder({ check })).rejects.toMatchObject(refused);
+    await using folder = await temporaryFolder();
+    const options = { folder: path.join(folder.path, 'nowhere'), check, log: () => undefined };
+    await expect(openAgentFolder(options)).rejects.toMatchObject({ code: 'config_invalid' });
+  });
+});

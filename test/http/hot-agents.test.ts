@@ -1,0 +1,93 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openAgentFolder } from '../../src/agents/agent-folder.ts';
+import type { LogEvent } from '../../src/runtime/log.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { startTestApi, type TestApi } from './test-api.ts';
+
+const stack = new AsyncDisposableStack();
+const logged: LogEvent[] = [];
+let folder: string;
+let api: TestApi;
+
+const write = (name: string, rest = '') =>
+  writeFile(path.join(folder, `${name}.yaml`), `name: ${name}\nmodel: simulated/${name}\n${rest}`);
+
+beforeAll(async () => {
+  folder = stack.use(await temporaryFolder()).path;
+  await write('clerk');
+  let nowMs = 0;
+  const agents = await openAgentFolder({
+    folder,
+    check: async () => undefined,
+    log: (_level, event) => void logged.push(event),
+    // Each request is a second after the one before it.
+    nowMs: () => {
+      nowMs += 1_000;
+      return nowMs;
+    },
+  });
+  api = stack.use(await startTestApi({ agents }));
+});
+afterAll(() => stack.disposeAsync());
+
+/** What the API lists: as agents, and as OpenAI's models. */
+async function listed() {
+  const { agents } = (await api.call('GET', '/v1/agents')).body as { agents?: { name: string; description: string }[] };
+  const { data } = (await api.call('GET', '/v1/models')).body as { data?: { id: string }[] };
+  return {
+    agents: (agents ?? []).map(({ name, description }) => [name, description]),
+    models: data?.map(({ id }) => id),
+  };
+}
+
+describe('agents of a service that runs', () => {
+  it('are listed and have sessions as soon as their file is there, and stay when it breaks until it is mended', async () => {
+    expect(await api.call('POST', '/v1/sessions', { agent: 'poet' })).toMatchObject({ status: 422 });
+    await write('poet', 'description: Rhymes.\n');
+    expect(await listed()).toEqual({
+      agents: [
+        ['clerk', null],
+        ['poet', 'Rhymes.'],
+      ],
+      models: ['clerk', 'poet'],
+    });
+    const first = await api.call('POST', '/v1/sessions', { agent: 'poet' });
+    expect(first).toMatchObject({ status: 201 });
+
+    await write('poet', 'description: Sings.\nlimits: { maxSteps: none }\n');
+    expect((await listed()).agents).toContainEqual(['poet', 'Rhymes.']);
+    const meanwhile = await api.call('POST', '/v1/sessions', { agent: 'poet' });
+    expect(meanwhile.body['agentVersion']).toBe(first.body['agentVersion']);
+    expect(logged.at(-1)).toEqual({ event: 'agents_rejected', file: 'poet.yaml', keys: ['limits.maxSteps'] });
+
+    await write('poet', 'description: Sings.\n');
+    expect((await listed()).agents).toContainEqual(['poet', 'Sings.']);
+    expect(logged.filter(({ event }) => event === 'agents_rejected')).toHaveLength(1);
+    const mended = await api.call('POST', '/v1/sessions', { agent: 'poet' });
+    expect(mended).toMatchObject({ status: 201 });
+    expect(mended.body['agentVersion']).not.toBe(first.body['agentVersion']);
+    const kept = await api.call('GET', `/v1/sessions/${first.body['id']}`);
+    expect(kept.body['agentVersion']).toBe(first.body['agentVersion']);
+  });
+
+  it('can be switched to, asked for by OpenAI’s clients and chatted with at once', async () => {
+    await write('painter');
+    const session = await api.createSession({ agent: 'clerk' });
+    expect(await api.call('POST', `/v1/sessions/${session}/agent`, { agent: 'painter' })).toMatchObject({
+      status: 200,
+    });
+    await write('sculptor');
+    expect(await api.call('GET', '/v1/models/sculptor')).toMatchObject({ status: 200, body: { id: 'sculptor' } });
+    await write('dancer');
+    const message = { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'Hello' }] };
+    const chat = await fetch(`${api.url}/api/chat`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ id: 'chat-1', messages: [message], trigger: 'submit-message', agent: 'dancer' }),
+    });
+    expect(chat.status).toBe(200);
+    await chat.body?.cancel();
+  });
+});
