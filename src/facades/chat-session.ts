@@ -2,12 +2,14 @@ import { createHash } from 'node:crypto';
 import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '../agents/agent.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
+import type { ModelPort } from '../step/model-port.ts';
 import type { Db, Tx } from '../store/database.ts';
 import { findSession, findSessionByKey, insertSession, type NewSession, type SessionRow } from '../store/sessions.ts';
 
 export type ChatSessionDeps = Readonly<{
   db: Db;
   agents: AgentCatalogue;
+  models: ModelPort;
   /** The agent as a new session keeps it. @throws BatonError `tools_unavailable` */
   pinTools: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
   newId: () => string;
@@ -28,7 +30,7 @@ export async function findChatSession(db: Db, { tenantId, scope, name }: ChatNam
  * Does something in the session of that name; in a new one of the agent, where there is none, which is there only if the
  * work succeeds.
  * @throws BatonError `agent_not_found`, `invalid_request` (no agent is named), `conflict` (`model` is another agent),
- *   `not_found`, `tools_unavailable`; what `work` throws
+ *   `model_unavailable`, `not_found`, `tools_unavailable`; what `work` throws
  */
 export async function inChatSession<Result>(
   deps: ChatSessionDeps,
@@ -52,7 +54,10 @@ export async function inChatSession<Result>(
   }
 }
 
-/** A session of the agent, not yet stored. @throws BatonError `agent_not_found`, `invalid_request`, `tools_unavailable` */
+/**
+ * A session of the agent, not yet stored.
+ * @throws BatonError `agent_not_found`, `invalid_request`, `model_unavailable`, `tools_unavailable`
+ */
 export async function newChatSession(
   deps: ChatSessionDeps,
   tenantId: string,
@@ -60,6 +65,8 @@ export async function newChatSession(
 ): Promise<NewSession> {
   const agents = await deps.agents.current();
   const agent = agents.get(agentName ?? defaultAgentOf(agents, deps.defaultAgent));
+  // A provider that is not configured is found out now, not in the first step.
+  deps.models(agent.model);
   return {
     id: deps.newId(),
     tenantId,

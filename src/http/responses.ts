@@ -41,7 +41,7 @@ export const REFUSED = {
   ...DENIED,
   400: problem('Something in the request is wrong; `errors` names the fields.'),
   500: problem('A defect of the server.'),
-  503: problem('The database or a server of tools is away; try again.'),
+  503: problem('The database or a server of tools is away; try again. Or no provider is configured for the model.'),
 } as const;
 export const BODY_REFUSED = {
   413: problem('The body is too large.'),

@@ -70,7 +70,10 @@ describe('npm start', () => {
     expect(await start({})).toContain(
       'A simulated model answers; for a real one set OPENAI_API_KEY, ANTHROPIC_API_KEY or BATON_PROVIDERS_FILE.',
     );
-    expect(await start({ ANTHROPIC_API_KEY: 'k' })).not.toContain('simulated model');
+    const configured = await start({ ANTHROPIC_API_KEY: 'k' });
+    expect(configured).not.toContain('simulated model');
+    // Its agent is one of another provider.
+    expect(configured).toMatch(/"event":"agent_without_provider","agent":"workspace","model":"openai\/[^"]+"/);
   });
 });
 

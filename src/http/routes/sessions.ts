@@ -131,7 +131,7 @@ const remove = createRoute({
 const toTime = (given: string | null): Date | null => (given === null ? null : new Date(given));
 
 /** Creating, finding, changing and deleting sessions. */
-export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, newId }: HttpDeps): void {
+export function registerSessionRoutes(app: BatonApp, { db, agents, models, pinTools, newId }: HttpDeps): void {
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
     const agent = (await agents.current()).get(body.agent);
@@ -140,6 +140,8 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, pinTools, new
     await Promise.allSettled([pinned]);
     const asked = { route: create, request: body, answer: sessionBody };
     const { body: session, headers } = await workOnce(c, db, asked, async (tx) => {
+      // A provider that is not configured is found out now, not in the first step.
+      models(agent.model);
       const row = await insertSession(tx, {
         id: body.id ?? newId(),
         tenantId: tenantOf(c),
