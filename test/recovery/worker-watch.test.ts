@@ -157,7 +157,12 @@ describe('the watch over workers', () => {
     {
       await using _second = await registerPresence({ ...watched.presence, workerId: 'second' });
       const sights = await sightWorkers(watched.db);
-      expect(sights.filter((worker) => !worker.lockFree).map((worker) => worker.id).sort()).toEqual(['second', 'watcher']);
+      expect(
+        sights
+          .filter((worker) => !worker.lockFree)
+          .map((worker) => worker.id)
+          .sort(),
+      ).toEqual(['second', 'watcher']);
     }
     expect(await watched.workers()).toEqual(['gone', 'watcher']);
   });
