@@ -166,13 +166,12 @@ async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, isLate: boolean)
   const state = await deps.jobs.stateOf({ runId, kind, no, dispatch });
   const stuck = state === 'active' && isLate;
   const isLost = state === 'missing' || stuck;
-  if (isLost) {
-    const job = stuck ? await redispatch(deps.db, run) : { runId, kind, no, dispatch };
-    if (job === null) return false;
-    await deps.jobs.add([job]);
-    deps.log('warn', { event: 'run_recovered', runId, sessionId, reason: 'job_lost' });
-  }
-  const current = { runId, kind, no, dispatch: stuck ? dispatch + 1 : dispatch };
-  await postponeCheck(deps.db, current, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS));
-  return isLost;
+  const job = stuck ? await redispatch(deps.db, run) : { runId, kind, no, dispatch };
+  if (job === null) return false;
+  // Looked at again after its job: a run that was claimed meanwhile has used that up, and needs no other.
+  const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS));
+  if (!isLost || !isPending) return false;
+  await deps.jobs.add([job]);
+  deps.log('warn', { event: 'run_recovered', runId, sessionId, reason: 'job_lost' });
+  return true;
 }

@@ -94,12 +94,14 @@ export async function findUnclaimed(db: Db, graceMs: number, limit: number): Pro
   return rows;
 }
 
-/** Looks at the run again after `delayMs`, unless somebody claims it before. */
-export async function postponeCheck(db: Db, job: JobPayload, delayMs: number): Promise<void> {
-  await sql`
+/** Looks at the run again after `delayMs`, unless somebody claims it before. False: somebody has already. */
+export async function postponeCheck(db: Db, job: JobPayload, delayMs: number): Promise<boolean> {
+  const { rows } = await sql`
     update runs set next_check_at = clock_timestamp() + make_interval(secs => ${delayMs / 1000})
     where id = ${job.runId} and pending_kind = ${job.kind} and pending_no = ${job.no}
-      and pending_dispatch = ${job.dispatch} and claim_id is null`.execute(db);
+      and pending_dispatch = ${job.dispatch} and claim_id is null
+    returning 1`.execute(db);
+  return rows.length > 0;
 }
 
 /**

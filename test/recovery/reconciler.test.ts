@@ -76,6 +76,21 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     expect(failures(service).length).toBe(1);
   });
 
+  it('adds no job of a run that was claimed and went on while it looked for it', async () => {
+    await using service = await startTestService({ backend });
+    const { db, jobs, newId } = service.deps;
+    const job = await acceptWithoutJob(service, await service.createSession());
+    await sql`update runs set pending_at = clock_timestamp() - interval '1 minute' where id = ${job.runId}`.execute(db);
+    const claim = { job, claimId: newId(), workerId: 'quick', leaseDurationMs: 60_000, messageId: newId() };
+    const stateOf: typeof jobs.stateOf = async (asked) => {
+      expect(await claimRun(db, claim)).toMatchObject({ outcome: 'claimed' });
+      return jobs.stateOf(asked);
+    };
+    await using reconciler = sweeper(service, { jobs: { ...jobs, stateOf } });
+    await reconciler.sweep();
+    expect(await jobs.stateOf(job)).toBe('missing');
+  });
+
   it('says once that Postgres is away, and tries nothing else', async () => {
     await using service = await startTestService({ backend });
     const db = openDatabase({ connectionString: 'postgres://postgres@127.0.0.1:1/nobody' });
