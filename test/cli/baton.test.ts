@@ -121,6 +121,8 @@ describe('baton, of a service that runs', () => {
     const args = ['bin/baton.js', 'send', session, 'Go', '--follow', '--json'];
     await using watching = runNode(args, { cwd: ROOT, environment: { BATON_URL: url } });
     await service.simulator.gate('watched').reached;
+    // A command that has printed nothing may not have begun to listen for the signal.
+    await watching.printed('"type":"');
     const { code, output } = await watching.stop();
     expect(code).toBe(143);
     const [, runId = ''] = /The run goes on: baton show (run_\w+) --follow/.exec(output) ?? [];
