@@ -47,6 +47,7 @@ async function measureRounds(durable: Durable, size: Size, idlePerMs: number): P
     for (const [name, task] of Object.entries(tasks)) {
       const before = await walPosition(durable);
       const { queries, wallMs }: Round = await durable.run(sessions, task);
+      if (queries === 0) throw new Error('the worker asked Postgres nothing: its queries are not counted');
       const walBytes = (await walPosition(durable)) - before;
       rounds[name as keyof Rounds].push({
         roundTrips: (queries - idlePerMs * wallMs) / (sessions * task.steps),

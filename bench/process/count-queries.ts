@@ -1,4 +1,5 @@
-import pg from 'pg';
+import { createRequire } from 'node:module';
+import type pg from 'pg';
 
 type Queried = (this: pg.Client, ...args: unknown[]) => unknown;
 
@@ -8,11 +9,16 @@ type Queried = (this: pg.Client, ...args: unknown[]) => unknown;
  */
 export function countQueries(): () => number {
   let count = 0;
-  const prototype = pg.Client.prototype as unknown as { query: Queried };
+  const prototype = driverOfTheStore().Client.prototype as unknown as { query: Queried };
   const { query } = prototype;
   prototype.query = function counted(...args) {
     count += 1;
     return query.apply(this, args);
   };
   return () => count;
+}
+
+/** The packages of the case `peers` bring a copy of the driver along, which is another one seen from this folder. */
+function driverOfTheStore(): typeof pg {
+  return createRequire(new URL('../../src/store/database.ts', import.meta.url))('pg');
 }
