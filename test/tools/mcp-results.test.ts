@@ -38,6 +38,16 @@ describe('the answer of a server', () => {
     ['structured content alone', { content: [], structuredContent: { a: 1 } }, { a: 1 }],
     ['structured content and its JSON', { content: [text('{ "a": 1 }')], structuredContent: { a: 1 } }, { a: 1 }],
     ['structured content around the text', { content: [text('a')], structuredContent: { result: 'a' } }, 'a'],
+    [
+      'structured content around an image',
+      { content: [image], structuredContent: { content: [image] } },
+      content(file('image/png', 'AAEC')),
+    ],
+    [
+      'an image that stands in the structured content, too',
+      { content: [image], structuredContent: { shots: [{ png: 'AAEC', at: 1 }] } },
+      content(file('image/png', 'AAEC'), text('{"shots":[{"png":"[image/png, 3 bytes, not shown]","at":1}]}')),
+    ],
     ['both, when they differ', { content: [text('one')], structuredContent: { a: 1 } }, 'one\n{"a":1}'],
   ])('with %s', (_what, answer, value) => {
     expect(toToolValue(toCallResult(CallToolResultSchema.parse(answer)))).toEqual(value);

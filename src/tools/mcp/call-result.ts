@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import type { Json } from '../../domain/message.ts';
 import { mediaNotice } from '../media-notice.ts';
@@ -13,16 +14,24 @@ export type CallResult = Readonly<{ isError: boolean; parts: readonly ResultPart
 type Content = CallToolResult['content'][number];
 
 /**
- * What a server answered to a call. What stands there twice counts once: text that is the structured content as JSON, and
- * structured content that only wraps the text. Pure.
+ * What a server answered to a call. What stands there twice counts once: text that is the structured content as JSON,
+ * structured content that only wraps the text or the whole content, and a file's data within structured content. Pure.
  */
 export function toCallResult({ content, structuredContent, isError }: CallToolResult): CallResult {
   const parts = content.map(toPart);
-  const result = { isError: isError === true, parts, structured: structuredContent as Json | undefined };
+  const structured = structuredContent as Json | undefined;
+  const result = { isError: isError === true, parts, structured };
+  if (structured === undefined) return result;
   const [only, ...others] = parts;
-  if (result.structured === undefined || only?.type !== 'text' || others.length > 0) return result;
-  if (isJsonOf(only.text, result.structured)) return { ...result, parts: [] };
-  return wraps(result.structured, only.text) ? { ...result, structured: undefined } : result;
+  if (only?.type === 'text' && others.length === 0) {
+    if (isJsonOf(only.text, structured)) return { ...result, parts: [] };
+    if (wraps(structured, only.text)) return { ...result, structured: undefined };
+  }
+  if (parts.length > 0 && wraps(structured, content)) return { ...result, structured: undefined };
+  const files = new Map(
+    parts.flatMap((part) => (part.type === 'file' ? [[part.base64, fileNotice(part)] as const] : [])),
+  );
+  return { ...result, structured: withoutFiles(structured, files) };
 }
 
 function toPart(item: Content): ResultPart {
@@ -54,9 +63,17 @@ function isJsonOf(text: string, structured: Json): boolean {
 }
 
 /** `{ "result": "the text" }`, under whatever key. */
-function wraps(structured: Json, text: string): boolean {
+function wraps(structured: Json, content: unknown): boolean {
   const values = typeof structured === 'object' && structured !== null ? Object.values(structured) : [];
-  return values.length === 1 && values[0] === text;
+  return values.length === 1 && isDeepStrictEqual(values[0], content);
+}
+
+/** With a notice in place of what a file of the result holds already: as text it would be many times as much to read. */
+function withoutFiles(value: Json, notices: ReadonlyMap<string, string>): Json {
+  if (typeof value === 'string') return notices.get(value) ?? value;
+  if (value === null || typeof value !== 'object') return value;
+  if (Array.isArray(value)) return value.map((item) => withoutFiles(item, notices));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withoutFiles(item, notices)]));
 }
 
 /** The result as a tool returns it: JSON where it is nothing else, content where it has files, otherwise text. Pure. */
