@@ -1,67 +1,23 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { createMcpFixture, type McpFixture, referenceServer } from './mcp-fixture.ts';
+import { PNG, PNG_BASE64 } from '../support/png.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { createMcpFixture } from './mcp-fixture.ts';
+import {
+  EVERYTHING,
+  freePort,
+  serveEverything,
+  serveFilesystem,
+  startHttpServer,
+  TRANSPORTS,
+} from './reference-servers.ts';
 
-const EVERYTHING = { command: process.execPath, args: [referenceServer('everything')] };
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
-}
-
-/** The reference server over streamable HTTP, as a process of its own. */
-async function startHttpServer(port: number) {
-  const child = spawn(process.execPath, [referenceServer('everything'), 'streamableHttp'], {
-    env: { PATH: process.env['PATH'], PORT: String(port) },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
-  const exited = once(child, 'exit');
-  for await (const text of child.stderr) if (String(text).includes('listening')) break;
-  const kill = async (): Promise<void> => {
-    child.kill('SIGKILL');
-    await exited;
-  };
-  return { kill, [Symbol.asyncDispose]: kill };
-}
-
-type Served = AsyncDisposable & Readonly<{ fixture: McpFixture }>;
-
-const TRANSPORTS: readonly (readonly [string, (trust?: boolean) => Promise<Served>])[] = [
-  [
-    'stdio',
-    async (trust = false) => {
-      const fixture = createMcpFixture({ all: { ...EVERYTHING, trust } });
-      return { fixture, [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose]() };
-    },
-  ],
-  [
-    'streamable HTTP',
-    async (trust = false) => {
-      await using stack = new AsyncDisposableStack();
-      const port = await freePort();
-      stack.use(await startHttpServer(port));
-      const fixture = stack.use(createMcpFixture({ all: { url: `http://127.0.0.1:${port}/mcp`, trust } }));
-      const owned = stack.move();
-      return { fixture, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-    },
-  ],
-];
-
-describe.each(TRANSPORTS)('the reference server over %s', (_transport, serve) => {
+describe.each(TRANSPORTS)('the reference server over %s', (transport) => {
   it('is listed and called: text, structured content, an image, resources, errors', async () => {
-    await using served = await serve();
-    const { fixture } = served;
+    await using served = await serveEverything(transport);
+    await using fixture = createMcpFixture({ all: served.config });
     const agent = await fixture.pin([{ mcp: 'all' }]);
     const tools = await fixture.toolsOf(agent);
     const names = tools.map(({ name }) => name);
@@ -91,8 +47,8 @@ describe.each(TRANSPORTS)('the reference server over %s', (_transport, serve) =>
   });
 
   it('can be told to stop a call, and goes on with others', async () => {
-    await using served = await serve();
-    const { fixture } = served;
+    await using served = await serveEverything(transport);
+    await using fixture = createMcpFixture({ all: served.config });
     const agent = await fixture.pin([{ mcp: 'all' }]);
     const stop = new AbortController();
     const stopped = fixture.call(
@@ -108,9 +64,10 @@ describe.each(TRANSPORTS)('the reference server over %s', (_transport, serve) =>
   });
 
   it('is believed about its tools only where the configuration trusts it', async () => {
-    await using served = await serve(true);
-    const agent = await served.fixture.pin([{ mcp: 'all', include: ['echo', 'toggle-simulated-logging'] }]);
-    expect(await served.fixture.toolsOf(agent)).toMatchObject([
+    await using served = await serveEverything(transport);
+    await using fixture = createMcpFixture({ all: { ...served.config, trust: true } });
+    const agent = await fixture.pin([{ mcp: 'all', include: ['echo', 'toggle-simulated-logging'] }]);
+    expect(await fixture.toolsOf(agent)).toMatchObject([
       { name: 'all__echo', readOnly: true, idempotent: true },
       { name: 'all__toggle-simulated-logging', readOnly: false, idempotent: false },
     ]);
@@ -157,33 +114,37 @@ it('progress keeps a call alive that takes longer than it may be silent', async 
   await expect(silent).rejects.toThrow('was told to stop the call. The outcome of the call is unknown');
 });
 
-describe('the file system server over stdio', () => {
-  it('reads what it may, and gets no variable but those that are named', async () => {
-    const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'baton-mcp-files-')));
-    try {
-      writeFileSync(path.join(folder, 'notes.txt'), 'the notes');
-      const files = { command: process.execPath, args: [referenceServer('filesystem'), folder] };
-      const env = { command: process.execPath, args: [referenceServer('everything')], env: ['NAMED'] };
-      const environment = { ...process.env, NAMED: 'yes', OPENAI_API_KEY: 'sk-secret' };
-      await using fixture = createMcpFixture({ files, env }, environment);
-      const agent = await fixture.pin([
-        { mcp: 'files', exclude: ['write_file', 'edit_file'] },
-        { mcp: 'env', include: ['get-env'] },
-      ]);
-      const names = (await fixture.toolsOf(agent)).map(({ name }) => name);
-      expect(names).toContain('files__read_text_file');
-      expect(names).not.toContain('files__write_file');
-      expect(await fixture.call(agent, 'files__read_text_file', { path: path.join(folder, 'notes.txt') })).toBe(
-        'the notes',
-      );
-      await expect(fixture.call(agent, 'files__read_text_file', { path: '/etc/passwd' })).rejects.toThrow('denied');
-      const seen = JSON.parse(String(await fixture.call(agent, 'env__get-env'))) as Record<string, string>;
-      expect(seen).toMatchObject({ NAMED: 'yes', TERM: 'dumb' });
-      expect(Object.keys(seen)).not.toContain('OPENAI_API_KEY');
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+describe.each(TRANSPORTS)('the file system server over %s', (transport) => {
+  it('reads, shows and writes what it may, and nothing else', async () => {
+    await using folder = await temporaryFolder();
+    const at = (name: string) => ({ path: path.join(folder.path, name) });
+    writeFileSync(at('notes.txt').path, 'the notes');
+    writeFileSync(at('dot.png').path, PNG);
+    await using served = await serveFilesystem(transport, folder.path);
+    await using fixture = createMcpFixture({ files: served.config });
+    const agent = await fixture.pin([{ mcp: 'files', exclude: ['edit_file'] }]);
+    const names = (await fixture.toolsOf(agent)).map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(['files__read_text_file', 'files__read_media_file']));
+    expect(names).not.toContain('files__edit_file');
+    expect(await fixture.call(agent, 'files__read_text_file', at('notes.txt'))).toBe('the notes');
+    // It answers with the image twice: as content, and as structured content around that.
+    expect(await fixture.call(agent, 'files__read_media_file', at('dot.png'))).toEqual({
+      type: 'content',
+      value: [{ type: 'file', mediaType: 'image/png', data: { type: 'data', data: PNG_BASE64 } }],
+    });
+    await fixture.call(agent, 'files__write_file', { ...at('new.txt'), content: 'written' });
+    expect(await fixture.call(agent, 'files__read_text_file', at('new.txt'))).toBe('written');
+    await expect(fixture.call(agent, 'files__read_text_file', { path: '/etc/passwd' })).rejects.toThrow('denied');
   });
+});
+
+it('a server gets no variable but those that are named', async () => {
+  const environment = { ...process.env, NAMED: 'yes', OPENAI_API_KEY: 'sk-secret' };
+  await using fixture = createMcpFixture({ env: { ...EVERYTHING, env: ['NAMED'] } }, environment);
+  const agent = await fixture.pin([{ mcp: 'env', include: ['get-env'] }]);
+  const seen = JSON.parse(String(await fixture.call(agent, 'env__get-env'))) as Record<string, string>;
+  expect(seen).toMatchObject({ NAMED: 'yes', TERM: 'dumb' });
+  expect(Object.keys(seen)).not.toContain('OPENAI_API_KEY');
 });
 
 it('a server that is not needed is not started', async () => {

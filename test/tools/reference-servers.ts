@@ -1,0 +1,61 @@
+// The reference servers of MCP as they are published, over either transport.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { startGateway } from '../../examples/mcp/gateway.ts';
+import { referenceServer } from './mcp-fixture.ts';
+
+export const TRANSPORTS = ['stdio', 'streamable HTTP'] as const;
+type ReferenceTransport = (typeof TRANSPORTS)[number];
+
+/** What an agent's file says of a server that is there. */
+type Served = AsyncDisposable & Readonly<{ config: Readonly<{ command: string; args: string[] } | { url: string }> }>;
+
+export const EVERYTHING = { command: process.execPath, args: [referenceServer('everything')] };
+
+/** A server that its user starts with every connection has nothing to be stopped. */
+const onDemand = (config: { command: string; args: string[] }): Served => ({
+  config,
+  [Symbol.asyncDispose]: async () => undefined,
+});
+
+/** It speaks both by itself. */
+export async function serveEverything(transport: ReferenceTransport): Promise<Served> {
+  if (transport === 'stdio') return onDemand(EVERYTHING);
+  const port = await freePort();
+  const { kill } = await startHttpServer(port);
+  return { config: { url: `http://127.0.0.1:${port}/mcp` }, [Symbol.asyncDispose]: kill };
+}
+
+/** It speaks stdio only: over HTTP it is behind the gateway of the examples. */
+export async function serveFilesystem(transport: ReferenceTransport, folder: string): Promise<Served> {
+  const args = [referenceServer('filesystem'), folder];
+  if (transport === 'stdio') return onDemand({ command: process.execPath, args });
+  const gateway = await startGateway(0, process.execPath, args);
+  return { config: { url: gateway.url }, [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose]() };
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+/** The server `everything` over streamable HTTP, as a process of its own. */
+export async function startHttpServer(port: number) {
+  const child = spawn(process.execPath, [referenceServer('everything'), 'streamableHttp'], {
+    env: { PATH: process.env['PATH'], PORT: String(port) },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const exited = once(child, 'exit');
+  for await (const text of child.stderr) if (String(text).includes('listening')) break;
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL');
+    await exited;
+  };
+  return { kill, [Symbol.asyncDispose]: kill };
+}
