@@ -1,100 +1,142 @@
-import type { Tenant } from '../http/two-tenants.ts';
+import type { Db } from '../../src/store/database.ts';
+import { foreignIds, idsIn } from './owners.ts';
 import type { FuzzRequest } from './request.ts';
+import { type Player, WRITER_HEADER } from './service.ts';
+import { judgeStream, type StreamKind, streamKindOf } from './streams.ts';
 
 /** What came back. Without a status the request was hung up on: nobody had answered it. */
 export type Answer = Readonly<{
   status: number | null;
   contentType: string;
   text: string;
-  /** It was hung up on, with no name for its session by which anybody could come back: the run ends a moment later. */
-  isLeft: boolean;
-  /** It asked for an answer and was hung up on: what it was being told is nobody's a moment later. */
-  isHungUp: boolean;
+  /** Of a stream: in which protocol, and whether the service has ended it. */
+  stream: Readonly<{ kind: StreamKind; isWhole: boolean }> | null;
+  /** It names the session that has taken the request: what is wrong with it came afterwards. */
+  isTaken: boolean;
 }>;
 
-/** What is open for longer than this is a stream, or an answer that nobody here will ever give. */
+/** Nobody here waits longer for an answer to begin, */
 const HUNG_UP_AFTER_MS = 1_000;
+/** for a stream to go on, */
+const QUIET_AFTER_MS = 300;
+/** or for its end. */
+const STREAM_READ_MS = 3_000;
 
-/** Makes a request. Of a stream only the beginning is waited for. */
-export async function ask(url: string, { method, path, headers, body }: FuzzRequest): Promise<Answer> {
-  const isCompletion = path.startsWith('/v1/chat/completions');
-  const isNameless = isCompletion && headers['x-session-id'] === undefined;
+/** Makes a request. Of a stream that goes on and on only the beginning is read. */
+export async function ask(url: string, request: FuzzRequest, writer: string): Promise<Answer> {
+  const { method, path, headers, body } = request;
   const hangUp = new AbortController();
   const timer = setTimeout(() => hangUp.abort(), HUNG_UP_AFTER_MS);
-  const init = { method, headers, signal: hangUp.signal, ...(body === undefined ? {} : { body }) };
+  const init = { method, signal: hangUp.signal, ...(body === undefined ? {} : { body }) };
   try {
-    const response = await fetch(url + path, init);
+    const response = await fetch(url + path, { ...init, headers: { ...headers, [WRITER_HEADER]: writer } });
+    clearTimeout(timer);
     const contentType = response.headers.get('content-type') ?? '';
-    const isStream = contentType.includes('event-stream');
-    return {
-      status: response.status,
-      contentType,
-      text: isStream ? '' : await response.text(),
-      isLeft: isStream && isNameless,
-      isHungUp: isStream && isCompletion,
-    };
+    const { status } = response;
+    const isTaken = response.headers.has('x-session-id');
+    if (!contentType.includes('event-stream') || method === 'HEAD') {
+      return { status, contentType, text: await response.text(), stream: null, isTaken };
+    }
+    const { text, isWhole } = await readStream(response, hangUp);
+    return { status, contentType, text, stream: { kind: streamKindOf(path), isWhole }, isTaken };
   } catch (error) {
     if (!hangUp.signal.aborted) throw error;
-    return { status: null, contentType: '', text: '', isLeft: isNameless, isHungUp: isCompletion };
+    return { status: null, contentType: '', text: '', stream: null, isTaken: false };
   } finally {
     clearTimeout(timer);
     hangUp.abort();
   }
 }
 
-/** All that is known once a request is over. `before` and `after` are fingerprints of what each tenant has stored. */
+async function readStream(response: Response, hangUp: AbortController): Promise<{ text: string; isWhole: boolean }> {
+  const decoder = new TextDecoder();
+  const endsAtMs = performance.now() + STREAM_READ_MS;
+  let text = '';
+  let quiet = setTimeout(() => hangUp.abort(), QUIET_AFTER_MS);
+  try {
+    for await (const bytes of response.body ?? []) {
+      text += decoder.decode(bytes, { stream: true });
+      if (performance.now() > endsAtMs) return { text, isWhole: false };
+      clearTimeout(quiet);
+      quiet = setTimeout(() => hangUp.abort(), QUIET_AFTER_MS);
+    }
+    return { text, isWhole: true };
+  } catch (error) {
+    if (!hangUp.signal.aborted) throw error;
+    return { text, isWhole: false };
+  } finally {
+    clearTimeout(quiet);
+  }
+}
+
+/** All that is known once a request was answered, or hung up on. */
 export type Exchange = Readonly<{
   request: FuzzRequest;
   /** Everything that the actor said: what it named itself it may be told. */
   asked: string;
   answer: Answer;
-  actor: Tenant;
-  other: Tenant;
-  before: ReadonlyMap<string, string>;
-  after: ReadonlyMap<string, string>;
+  actor: Player;
+  other: Player;
 }>;
 
-/** What is wrong with an answer, whatever was asked. */
-export function judgeExchange(exchange: Exchange): string[] {
-  const { answer, asked, other, before, after } = exchange;
-  const leaks = leaksOf(other, answer.text, asked);
-  return [
-    ...(after.get(other.name) === before.get(other.name) ? [] : ["changed the other's rows"]),
-    ...(leaks.length === 0 ? [] : [`tells of the other: ${leaks}`]),
+/** Refused is what says so; what was taken and failed later is not. */
+export const isRefused = ({ status, isTaken }: Answer): boolean => status !== null && status >= 400 && !isTaken;
+
+/** What is wrong with an answer, whatever was asked, and the texts that it streamed. */
+export async function judgeExchange(db: Db, exchange: Exchange): Promise<Readonly<{ wrong: string[]; said: string }>> {
+  const { answer, asked, actor, other } = exchange;
+  const { stream, text } = answer;
+  const streamed = stream === null ? { said: '', wrong: [] } : await judgeStream(stream.kind, text, stream.isWhole);
+  const leaks = await leaksOf(db, { actor, other, asked }, `${text}\n${streamed.said}`);
+  const wrong = [
+    ...leaks.map((leak) => `tells of the other: ${leak}`),
+    ...streamed.wrong.map((what) => `streams ${what}`),
     ...(answer.status === null ? [] : judgeStatus(exchange, answer.status)),
   ];
+  return { wrong, said: streamed.said };
 }
 
-function judgeStatus({ request, answer, actor, before, after }: Exchange, status: number): string[] {
+function judgeStatus({ request, answer }: Exchange, status: number): string[] {
   const { route, method, isOwn } = request;
   const undocumented = route !== null && !route.statuses.includes(status) ? ['is undocumented'] : [];
   if (status < 400) return isOwn ? undocumented : [...undocumented, "is about the other's, or about nobody's"];
-  const isProblem = answer.contentType.includes('json') && /"code":\s*"\w+"/.test(answer.text);
+  const code = /"code":\s*"(\w+)"/.exec(answer.text)?.[1];
+  const isProblem = answer.contentType.includes('json') && code !== undefined;
   return [
     ...undocumented,
-    ...(status < 500 ? [] : ['failed']),
-    ...(after.get(actor.name) === before.get(actor.name) ? [] : ['was refused, and something is stored']),
+    ...(status >= 500 && !isOfProvider(answer, code) ? ['failed'] : []),
     ...(isProblem || method === 'HEAD' ? [] : [`does not say what is wrong: ${answer.text.slice(0, 200)}`]),
   ];
 }
 
-const ID = /\b(ses|run|msg|call|blob|key)_[0-9a-f]{32}(?:_\d+)?/g;
+/** The simulated provider fails at times, and whoever waits for its answer is told so. */
+const isOfProvider = ({ isTaken }: Answer, code: string | undefined): boolean =>
+  isTaken && ['auth', 'transport', 'overloaded', 'timeout'].includes(code ?? '');
 
-function leaksOf(other: Tenant, text: string, asked: string): string[] {
-  const known = new Set(Object.values(other.ids).flat());
-  const ids = [...text.matchAll(ID)].map(([id]) => id).filter((id) => known.has(id) && !asked.includes(id));
+/** What a text says that is the other's: its secret, or the id of anything that it has. */
+export async function leaksOf(
+  db: Db,
+  { actor, other, asked }: Pick<Exchange, 'actor' | 'other' | 'asked'>,
+  text: string,
+): Promise<readonly string[]> {
+  // The id of a message that was removed is free again: who takes it has it, and whoever had it may remember.
+  const unknown = idsIn(text).filter(({ id }) => !asked.includes(id) && !actor.known.has(id));
+  const ids = await foreignIds(db, actor.name, unknown);
   return text.includes(other.word) ? [...ids, other.word] : ids;
 }
 
-/** What the actor has from now on: it may be asked for again, and the other must not hear of it. */
+/** What the actor has from now on: it may be asked for again. */
 export function remember({ request, answer, actor, other, asked }: Exchange): void {
   // The documents have examples of ids.
   const isDocument = !/^\/(v1|api)\//.test(request.path);
   if (isDocument || !request.isOwn || answer.status === null || answer.status >= 300) return;
-  for (const [id, prefix = ''] of answer.text.matchAll(ID)) {
+  for (const { id, prefix } of idsIn(answer.text)) {
     const [own, foreign] = [actor.ids[prefix], other.ids[prefix]];
-    // The id of a message that was removed is free again. Who takes it has it: there is one row of each id at most.
     if (asked.includes(id) && foreign?.includes(id)) foreign.splice(foreign.indexOf(id), 1);
     if (own !== undefined && !own.includes(id)) own.push(id);
+    actor.known.add(id);
   }
+  const [, removed] = /^\/v1\/sessions\/(ses_\w+)\?/.exec(request.method === 'DELETE' ? request.path : '') ?? [];
+  const sessions = actor.ids['ses'] ?? [];
+  if (removed !== undefined && sessions.includes(removed)) sessions.splice(sessions.indexOf(removed), 1);
 }

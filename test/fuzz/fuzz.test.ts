@@ -1,93 +1,125 @@
 import { expect, test } from 'vitest';
 import { type DocumentedRoute, readRoutes, readSchemas } from '../http/documented-routes.ts';
-import { startTestApi, type TestApi } from '../http/test-api.ts';
-import { createRowReader, createTenant, type Tenant } from '../http/two-tenants.ts';
-import { eventually } from '../support/eventually.ts';
 import { createRandom } from '../support/random.ts';
-import { ask, type Exchange, judgeExchange, remember } from './answer.ts';
+import { ask, isRefused, judgeExchange, leaksOf, remember } from './answer.ts';
+import { createModel, MODEL_SAYS } from './model.ts';
 import { type FuzzRequest, makeRequest } from './request.ts';
+import { createPlayer, type FuzzService, type Player, startFuzzService } from './service.ts';
+import { judgeStream } from './streams.ts';
+import { NOBODY, WORKERS, type Written } from './written.ts';
 
 // `npm run fuzz` makes ten thousand of them; the short form says as much about the routes, less about their corners.
 const REQUESTS = Number(process.env['BATON_FUZZ_REQUESTS'] ?? 600);
 const SEED = process.env['BATON_FUZZ_SEED'] ?? '7';
-const WITHIN_MS = 3_600_000;
+const WITHIN_MS = 7_200_000;
 /** More of the same kind say nothing more. */
 const MAX_WRONG = 20;
 
 /** Follows every session that the tenant has from the start, until the signal aborts. */
 function listen(
-  api: TestApi,
-  tenant: Tenant,
+  { url }: FuzzService,
+  { key, ids }: Player,
   signal: AbortSignal,
 ): Readonly<{ heard: string[]; over: Promise<unknown> }> {
-  const heard: string[] = [];
-  const follow = async (id: string): Promise<void> => {
-    const headers = { ...tenant.key.headers, accept: 'text/event-stream' };
-    const response = await fetch(`${api.url}/v1/sessions/${id}/events`, { headers, signal });
+  const sessions = ids['ses'] ?? [];
+  const heard = sessions.map(() => '');
+  const follow = async (id: string, at: number): Promise<void> => {
+    const headers = { ...key.headers, accept: 'text/event-stream' };
+    const response = await fetch(`${url}/v1/sessions/${id}/events`, { headers, signal });
     const decoder = new TextDecoder();
-    for await (const chunk of response.body ?? []) heard.push(decoder.decode(chunk, { stream: true }));
+    for await (const chunk of response.body ?? []) heard[at] += decoder.decode(chunk, { stream: true });
   };
-  return { heard, over: Promise.allSettled((tenant.ids['ses'] ?? []).map(follow)) };
+  return { heard, over: Promise.allSettled(sessions.map(follow)) };
 }
 
-/** An id that is free again may become anybody's: nothing would be foreign any more. */
-const isRemoval = ({ method, path }: FuzzRequest): boolean =>
-  method === 'DELETE' && /^\/v1\/sessions\/ses_\w+\?/.test(path);
+/** Who wrote what, and what may not have been written. */
+function createLedger() {
+  const requests = new Map<string, Readonly<{ actor: string; isRefused: boolean; said: string }>>();
+  return {
+    enter: (writer: string, actor: Player, refused: boolean, said: string) =>
+      void requests.set(writer, { actor: actor.name, isRefused: refused, said }),
+    judge({ writer, tenant, what }: Written): string[] {
+      if (writer === WORKERS) return [];
+      const request = requests.get(writer);
+      if (writer === NOBODY || request === undefined) return [`${what} of ${tenant} by no request: ${writer}`];
+      const { actor, said } = request;
+      if (tenant !== actor) return [`${writer} changed the other's rows, ${what}: ${said}`];
+      return request.isRefused ? [`${writer} was refused, and something is stored, ${what}: ${said}`] : [];
+    },
+  };
+}
+
+const isOwnRemoval = ({ method, path, isOwn }: FuzzRequest): boolean =>
+  isOwn && method === 'DELETE' && /^\/v1\/sessions\/ses_\w+\?/.test(path);
 
 test(
-  `${REQUESTS} requests of two tenants, as documented and broken: none fails, tells of the other or stores what is refused`,
+  `${REQUESTS} requests of two tenants, as documented and broken, with workers: none fails, tells of the other or stores what is refused`,
   async () => {
-    await using api = await startTestApi();
-    const tenants = [await createTenant(api, 'alpha'), await createTenant(api, 'beta')] as const;
-    const document = (await api.call('GET', '/openapi.json', undefined, tenants[0].key.headers)).body;
-    const [routes, schemas] = [readRoutes(document), readSchemas(document)];
-    const readRows = await createRowReader(api.db);
-    const hangUp = new AbortController();
-    const listening = tenants.map((tenant) => listen(api, tenant, hangUp.signal));
+    await using fuzz = await startFuzzService();
+    const { db } = fuzz.service.deps;
+    const players = [await createPlayer(fuzz, 'alpha'), await createPlayer(fuzz, 'beta')] as const;
+    await fuzz.takeWrites();
     const random = createRandom(`fuzz ${SEED}`);
+    const model = createModel(fuzz, players, random.fork('model'));
+    const document: unknown = await (
+      await fetch(`${fuzz.url}/openapi.json`, { headers: players[0].key.headers })
+    ).json();
+    const [routes, schemas] = [readRoutes(document), readSchemas(document)];
+    const hangUp = new AbortController();
+    const listening = players.map((player) => listen(fuzz, player, hangUp.signal));
     const seen = new Map<DocumentedRoute, Set<number | null>>(routes.map((route) => [route, new Set()]));
+    /** The streams in which the actor was told its own secret. */
+    const told = new Map<string, number>();
+    const ledger = createLedger();
     const wrong: string[] = [];
-    let before = await readRows();
 
-    const hasNoReader = async (): Promise<boolean> => {
-      const told = api.db.selectFrom('sessions').select('id').where('conversation_reader_id', 'is not', null);
-      return (await told.executeTakeFirst()) === undefined;
-    };
-    const exchange = async (request: FuzzRequest, actor: Tenant, other: Tenant): Promise<Exchange> => {
-      const runsEnded = () => api.logged.filter(({ event }) => event === 'run_ended').length;
-      const endedBefore = runsEnded();
-      const answer = await ask(api.url, request);
-      // What this leaves behind must not change the rows of the next one.
-      if (answer.isLeft) await eventually(async () => runsEnded() > endedBefore, 'the run that was left ends');
-      if (answer.isHungUp) await eventually(hasNoReader, 'nobody is told an answer any more');
-      const asked = `${request.path} ${request.body} ${JSON.stringify(request.headers)}`;
-      return { request, asked, answer, actor, other, before, after: await readRows() };
-    };
     for (let no = 0; no < REQUESTS && wrong.length < MAX_WRONG; no++) {
-      const [actor, other] = random.chance(0.5) ? tenants : [tenants[1], tenants[0]];
+      const [actor, other] = random.chance(0.5) ? players : [players[1], players[0]];
       const request = makeRequest({ routes, schemas, actor, other, random });
-      if (request.isOwn && isRemoval(request)) continue;
-      const made = await exchange(request, actor, other);
-      const name = `#${no} of ${actor.name}, ${made.answer.status}`;
-      const said = `${request.method} ${made.asked.slice(0, 500)}`;
-      wrong.push(...judgeExchange(made).map((what) => `${name}, ${what}: ${said}`));
-      if (request.route !== null) seen.get(request.route)?.add(made.answer.status);
-      remember(made);
-      before = made.after;
+      if (isOwnRemoval(request) && random.chance(0.7)) continue;
+      const writer = `#${no}`;
+      const answer = await ask(fuzz.url, request, writer);
+      const asked = `${request.path} ${request.body} ${JSON.stringify(request.headers)}`;
+      const name = `${writer} of ${actor.name}, ${answer.status}`;
+      const said = `${request.method} ${asked.slice(0, 500)}`;
+      ledger.enter(writer, actor, isRefused(answer), `${answer.status} ${said}`);
+      const exchange = { request, asked, answer, actor, other };
+      const verdict = await judgeExchange(db, exchange);
+      wrong.push(...verdict.wrong.map((what) => `${name}, ${what}: ${said}`));
+      wrong.push(...(await fuzz.takeWrites()).flatMap(ledger.judge));
+      if (request.route !== null) seen.get(request.route)?.add(answer.status);
+      const { stream } = answer;
+      if (stream !== null && verdict.said.includes(`${actor.word} ${MODEL_SAYS}`)) {
+        told.set(stream.kind, (told.get(stream.kind) ?? 0) + 1);
+      }
+      remember(exchange);
+      model.stir();
     }
+    model.release();
     hangUp.abort();
     await Promise.all(listening.map(({ over }) => over));
+    const failed = fuzz.service.logged.filter(({ event }) => event === 'http_request_failed');
+    await fuzz.stopApi();
+    wrong.push(...(await fuzz.takeWrites()).flatMap(ledger.judge));
 
-    expect(wrong).toEqual([]);
+    expect([...wrong, ...model.wrong]).toEqual([]);
     for (const [i, { heard }] of listening.entries()) {
-      expect(heard.join('')).toContain('run:queued');
-      expect(heard.join('')).not.toContain(tenants[1 - i]?.word);
+      const [actor, other] = i === 0 ? players : [players[1], players[0]];
+      const texts: string[] = [];
+      for (const text of heard) {
+        const { said, wrong: frames } = await judgeStream('session events', text, false);
+        expect(frames).toEqual([]);
+        texts.push(said);
+        expect(await leaksOf(db, { actor, other, asked: '' }, `${text}\n${said}`)).toEqual([]);
+      }
+      expect(texts.join('\n')).toContain(`${actor.word} ${MODEL_SAYS}`);
     }
-    expect(api.logged.filter(({ event }) => event === 'http_request_failed')).toEqual([]);
-    expect(
-      routes.filter((route) => seen.get(route)?.size === 0).map(({ method, path }) => `${method} ${path}`),
-    ).toEqual([]);
-    process.stdout.write(`fuzz: ${REQUESTS} requests, seed ${SEED}: ${tally(seen)}\n`);
+    expect(failed).toEqual([]);
+    expect([...told.keys()]).toEqual(expect.arrayContaining(['UI messages', 'completion']));
+    const unseen = routes.filter((route) => seen.get(route)?.size === 0);
+    expect(unseen.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
+    const streams = [...told].map(([kind, count]) => `${count} of ${kind}`).join(', ');
+    process.stdout.write(`fuzz: ${REQUESTS} requests, seed ${SEED}: ${tally(seen)}; streams with text: ${streams}\n`);
   },
   WITHIN_MS,
 );

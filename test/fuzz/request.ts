@@ -27,13 +27,23 @@ const AGENTS = ['coder', 'clerk'];
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'OPTIONS', 'HEAD'];
 /** A few, so that they meet again. */
 const IDEMPOTENCY_KEYS = ['first', 'second', 'third'];
-/** Nobody here ends a run, so nobody waits for one. */
+/** How long to wait for a run. Nobody here has the time. */
 const WAITS = ['timeoutMs', 'wait'];
+const WAIT_VALUES = ['0', '20'];
+/** What makes a session work, and streams what comes of it. */
+const TALKS: Readonly<Record<string, (making: Making) => object>> = {
+  '/v1/chat/completions': completionBody,
+  '/api/chat': chatBody,
+  '/v1/sessions/{id}/messages': ({ actor }) => ({ content: `say ${actor.word}` }),
+};
+const isTalk = ({ method, path }: DocumentedRoute): boolean => method === 'POST' && TALKS[path] !== undefined;
+const isFollowed = ({ method, path }: DocumentedRoute): boolean => method === 'GET' && /\/(events|stream)$/.test(path);
 
 /** Makes a request up from the API's own document: what it may be, and what it must not. */
 export function makeRequest(making: Making): FuzzRequest {
   const { random, routes } = making;
-  const route = random.pick(routes);
+  const asksToTalk = random.chance(0.2);
+  const route = random.pick(asksToTalk ? routes.filter((each) => isTalk(each) || isFollowed(each)) : routes);
   const isStray = random.chance(0.04);
   const method = isStray ? random.pick(METHODS) : route.method;
   const [whose, path] = pathOf(route, making);
@@ -81,7 +91,7 @@ function queryOf(route: DocumentedRoute, making: Making): URLSearchParams {
   for (const { name, schema } of route.parameters.filter((parameter) => parameter.in === 'query')) {
     const isOdd = random.chance(0.2);
     if (isOdd) search.set(name, random.pick(ODD_TEXTS).slice(0, 500).toWellFormed());
-    else if (WAITS.includes(name)) search.set(name, '0');
+    else if (WAITS.includes(name)) search.set(name, random.pick(WAIT_VALUES));
     else if (random.chance(0.4)) search.set(name, String(valuesFor(making).valid(schema)).slice(0, 500).toWellFormed());
   }
   if (random.chance(0.03)) search.set('unknown', 'x');
@@ -118,8 +128,24 @@ function contentOf(
   const headers = { 'content-type': random.chance(0.05) ? random.pick(OTHER_TYPES) : type };
   if (!type.includes('json')) return { headers, body: random.pick([...ODD_TEXTS, 'a file']) };
   if (random.chance(0.05)) return { headers, body: random.pick([...ODD_TEXTS, '{', '{"content":', '[1,]']) };
+  const talk = route !== null && isTalk(route) && random.chance(0.6) ? TALKS[route.path] : undefined;
+  if (talk !== undefined) return { headers, body: JSON.stringify(talk(making)) };
   const values = valuesFor(making);
   return { headers, body: JSON.stringify(random.chance(0.6) ? values.valid(schema) : values.broken(schema)) };
+}
+
+function completionBody({ actor, random }: Making): object {
+  const messages = [{ role: 'user', content: `${random.pick(['say', 'tell me'])} ${actor.word} ${random.next()}` }];
+  const usage = random.chance(0.5) && { stream_options: { include_usage: true } };
+  return { model: random.pick(AGENTS), messages, ...(random.chance(0.7) && { stream: true, ...usage }) };
+}
+
+function chatBody(making: Making): object {
+  const { actor, random } = making;
+  const parts = [{ type: 'text', text: `say ${actor.word}` }];
+  const delivery = random.chance(0.3) && { delivery: random.pick(['steer', 'interrupt', 'reject']) };
+  const id = random.chance(0.5) ? random.pick(['first chat', 'second chat']) : idIn('ses_', 'own', making);
+  return { id, agent: random.pick(AGENTS), message: { role: 'user', parts }, ...delivery };
 }
 
 function valuesFor(making: Making) {

@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { sql } from 'kysely';
 import { expect } from 'vitest';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { newId } from '../../src/runtime/new-id.ts';
-import type { Db } from '../../src/store/database.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { answerStep, askStep, claimJob } from './play-worker.ts';
 import type { TestApi } from './test-api.ts';
@@ -50,22 +48,6 @@ export async function createTenant(api: TestApi, name: string): Promise<Tenant> 
     key: [],
   };
   return { name, word, key, ids: { ...ids, key: [formatId('key', key.id)] } };
-}
-
-/** A fingerprint of all that belongs to each tenant. The key's note of its use is not what this is about. */
-export async function createRowReader(db: Db): Promise<() => Promise<ReadonlyMap<string, string>>> {
-  const { rows: tables } = await sql<{ name: string }>`
-    select table_name as name from information_schema.columns
-    where column_name = 'tenant_id' and table_schema = 'public' and table_name <> 'api_keys' order by 1`.execute(db);
-  expect(tables.length).toBeGreaterThan(8);
-  const contents = tables.map(
-    ({ name }) => sql`select tenant_id, ${name}::text as name, count(*), sum(hashtextextended(t::text, 0)) as hash
-      from ${sql.table(name)} t group by tenant_id`,
-  );
-  const query = sql<{ tenant: string; print: string }>`
-    select tenant_id as tenant, string_agg(concat_ws(' ', name, count, hash), '; ' order by name) as print
-    from (${sql.join(contents, sql` union all `)}) as tables group by tenant_id`;
-  return async () => new Map((await query.execute(db)).rows.map(({ tenant, print }) => [tenant, print]));
 }
 
 /** An id of that kind which nobody has. */

@@ -1,0 +1,90 @@
+import { OpenAPIHono } from '@hono/zod-openapi';
+import { z } from 'zod';
+import { agentSchema } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { SCOPES } from '../../src/domain/access.ts';
+import { formatId } from '../../src/domain/ids.ts';
+import { createApp } from '../../src/http/app.ts';
+import type { BatonApp, HttpEnv } from '../../src/http/http-deps.ts';
+import { startHttpServer } from '../../src/http/server.ts';
+import { defineTool } from '../../src/tools/define-tool.ts';
+import type { Tenant } from '../http/two-tenants.ts';
+import { availableBackends } from '../support/backends.ts';
+import { createTestKey } from '../support/keys.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+import { asWriter, NOBODY, noteWrites, openNotedDatabase } from './written.ts';
+
+/** The header by which a request is known as the writer of what it stores. */
+export const WRITER_HEADER = 'x-fuzz-request';
+
+export type FuzzService = AsyncDisposable &
+  Readonly<{
+    service: TestService;
+    url: string;
+    takeWrites: Awaited<ReturnType<typeof noteWrites>>;
+    /** Ends the API alone: nobody writes for a request any more. */
+    stopApi: () => Promise<void>;
+  }>;
+
+const place = z.object({ place: z.string() });
+/** One that runs, one that somebody has to approve, and one of the client. */
+const TOOLS = [
+  defineTool({ name: 'look', description: 'Looks.', inputSchema: place, execute: (input) => `seen: ${input.place}` }),
+  defineTool({ name: 'enter', description: 'Enters.', inputSchema: place, execute: (input) => `in ${input.place}` }),
+  { name: 'ask', description: 'Asks the user.', inputSchema: place },
+];
+const AGENTS = [
+  agentSchema.parse({ name: 'coder', model: 'simulated/coder', tools: ['test'], approvals: ['enter'] }),
+  agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', limits: { maxSteps: 7 } }),
+];
+
+/** The service with workers and a simulated model, whose API is known by what it writes. */
+export async function startFuzzService(): Promise<FuzzService> {
+  await using stack = new AsyncDisposableStack();
+  const [backend = 'postgres'] = availableBackends();
+  const service = stack.use(await startTestService({ backend, tools: TOOLS }));
+  const { deps } = service;
+  const takeWrites = await noteWrites(deps.db);
+  await service.startWorker();
+  const api = stack.use(new AsyncDisposableStack());
+  const db = openNotedDatabase(deps.databaseUrl);
+  api.defer(() => db.destroy());
+  const agents = createCatalogue(AGENTS);
+  const app = createApp({ ...deps, db, agents, readiness: deps.health.readiness });
+  const { url } = api.use(await startHttpServer(knownByHeader(app), { host: '127.0.0.1', port: 0 }));
+  const owned = stack.move();
+  return {
+    service,
+    url,
+    takeWrites,
+    stopApi: () => api.disposeAsync(),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function knownByHeader(app: BatonApp): BatonApp {
+  const outer: BatonApp = new OpenAPIHono<HttpEnv>();
+  outer.all('*', (c) => asWriter(c.req.header(WRITER_HEADER) ?? NOBODY, () => app.fetch(c.req.raw, c.env)));
+  return outer;
+}
+
+/** A tenant, and all that it was ever told of rightly. */
+export type Player = Tenant & Readonly<{ known: Set<string> }>;
+
+/** A tenant with some idle sessions and a file. What else it has comes of its requests. */
+export async function createPlayer({ service, url }: FuzzService, name: string): Promise<Player> {
+  const key = await createTestKey(service.deps.db, name, SCOPES);
+  const word = `word-${name}-${service.deps.newId()}`;
+  const post = async (path: string, type: string, body: string): Promise<string> => {
+    const headers = { ...key.headers, 'content-type': type };
+    const response = await fetch(url + path, { method: 'POST', headers, body });
+    return z.object({ id: z.string() }).parse(await response.json()).id;
+  };
+  const sessions = Array.from({ length: 4 }, (_, at) =>
+    JSON.stringify({ agent: at === 3 ? 'clerk' : 'coder', title: word, metadata: { at: String(at) } }),
+  );
+  const ses = await Promise.all(sessions.map((body) => post('/v1/sessions', 'application/json', body)));
+  const blob = [await post('/v1/blobs', 'text/plain', `a file of ${word}`)];
+  const ids = { ses, blob, run: [], msg: [], call: [], key: [formatId('key', key.id)] };
+  return { name, word, key, ids, known: new Set(Object.values(ids).flat()) };
+}
