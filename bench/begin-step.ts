@@ -42,6 +42,7 @@ export function createBeginStep(db: Db): BeginStep {
       attempt: claim.run.attempt,
       agent: AGENT,
       contextState: claim.session.contextState,
+      finalAnswerFor: null,
     };
     const begun = { messageId, messageSeq: claim.messageSeq, view: claim.view };
     return { claim, context: await assessStep(deps, scope, begun) };

@@ -93,6 +93,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       budget_tokens bigint,
       budget_cost_usd double precision,
       deadline_at timestamptz,
+      final_answer_for text check (final_answer_for in ('max_steps', 'budget', 'deadline', 'doom_loop')),
+      final_answer_until timestamptz,
       error jsonb,
       input_tokens bigint not null default 0,
       output_tokens bigint not null default 0,

@@ -57,10 +57,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   // A run that has used up what it may use takes up nothing more: what waits gets a run of its own. One that has taken up
-  // nothing yet does so first, or the message that started it would start it again and again.
+  // nothing yet does so first, or the message that started it would start it again and again. Its final answer is measured
+  // by a time of its own alone.
   await sql`
     create function baton_is_used_up(p_run runs) returns boolean language plpgsql stable as $$
     begin
+      if p_run.final_answer_for is not null then return p_run.final_answer_until <= clock_timestamp(); end if;
       return p_run.request_upto_seq > 0 and (
         coalesce(p_run.deadline_at <= clock_timestamp(), false)
         or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
@@ -78,7 +80,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_events jsonb := '[]';
     begin
       select * into v_run from runs where id = p_run;
-      v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no);
+      -- A final answer hears nothing new: what waits is for a run that may still do something about it.
+      if v_run.final_answer_for is null then v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no); end if;
       update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
         started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
       if v_run.started_at is null then
@@ -87,7 +90,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end if;
       v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
         'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
-        'messageId', baton_public_id('msg', p_message)));
+        'messageId', baton_public_id('msg', p_message))
+          || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', v_run.final_answer_for)));
       -- One update of the row for both numbers: it is a wide one, and every step writes it often enough.
       update sessions set message_seq = message_seq + 1, event_seq = event_seq + jsonb_array_length(v_events),
         updated_at = clock_timestamp() where id = p_session returning * into v_session;
@@ -268,7 +272,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           'maxSteps', v_run.max_steps, 'budget', json_build_object(
             'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
             'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
-          'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count,
+          'finalAnswerFor', v_run.final_answer_for,
+          'timeLeftMs', ceil(extract(epoch from coalesce(v_run.final_answer_until, v_run.deadline_at) - clock_timestamp()) * 1000),
+          'resumeCount', v_run.resume_count,
           'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent,
           'attemptTraceparent', v_run.attempt_traceparent));
     end $$`.execute(db);

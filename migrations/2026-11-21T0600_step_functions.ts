@@ -119,7 +119,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under the
   // lock. The caller holds both locks. A run that waits for answers has no job and no claim. A compaction or prune that somebody asked for goes before the next step; where the
-  // run ends, it gets a run of its own. Returns the jobs to enqueue.
+  // run ends, or has nothing left but its final answer, it gets a run of its own. Returns the jobs to enqueue.
   await sql`
     create function baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb) returns jsonb
     language plpgsql as $$
@@ -150,7 +150,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         else 'otherwise' end;
       v_branch := p_finish -> 'next' -> v_branch_name;
       v_kind := v_branch ->> 'pendingKind';
-      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs';
+      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs' and not v_branch ? 'finalAnswer';
       if v_takes then v_kind := v_requested; end if;
       v_events := (p_finish -> 'events') || (v_branch -> 'events');
 
@@ -187,6 +187,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         cost_usd = cost_usd + v_cost,
         -- What another attempt is linked to.
         attempt_traceparent = case when v_branch ? 'retryDelayMs' then attempt_traceparent end,
+        final_answer_for = coalesce(v_branch -> 'finalAnswer' ->> 'for', final_answer_for),
+        final_answer_until = case when v_branch ? 'finalAnswer'
+          then clock_timestamp() + make_interval(secs => (v_branch -> 'finalAnswer' ->> 'withinMs')::integer / 1000.0)
+          else final_answer_until end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
         where id = p_run returning * into v_run;
       -- Everything that the end of a step changes of its session at once: the row is a wide one.

@@ -226,6 +226,8 @@ create table runs (
   budget_tokens bigint,
   budget_cost_usd double precision,
   deadline_at timestamp with time zone,
+  final_answer_for text,
+  final_answer_until timestamp with time zone,
   error jsonb,
   input_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
@@ -240,6 +242,7 @@ create table runs (
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
   constraint runs_pkey PRIMARY KEY (id),
+  constraint runs_final_answer_for_check CHECK ((final_answer_for = ANY (ARRAY['max_steps'::text, 'budget'::text, 'deadline'::text, 'doom_loop'::text]))),
   constraint runs_kind_check CHECK ((kind = ANY (ARRAY['task'::text, 'maintenance'::text]))),
   constraint runs_pending_kind_check CHECK ((pending_kind = ANY (ARRAY['step'::text, 'compaction'::text, 'prune'::text]))),
   constraint runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'incomplete'::text])))
@@ -470,7 +473,8 @@ AS $function$
       v_events jsonb := '[]';
     begin
       select * into v_run from runs where id = p_run;
-      v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no);
+      -- A final answer hears nothing new: what waits is for a run that may still do something about it.
+      if v_run.final_answer_for is null then v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no); end if;
       update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
         started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
       if v_run.started_at is null then
@@ -479,7 +483,8 @@ AS $function$
       end if;
       v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
         'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
-        'messageId', baton_public_id('msg', p_message)));
+        'messageId', baton_public_id('msg', p_message))
+          || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', v_run.final_answer_for)));
       -- One update of the row for both numbers: it is a wide one, and every step writes it often enough.
       update sessions set message_seq = message_seq + 1, event_seq = event_seq + jsonb_array_length(v_events),
         updated_at = clock_timestamp() where id = p_session returning * into v_session;
@@ -573,7 +578,9 @@ AS $function$
           'maxSteps', v_run.max_steps, 'budget', json_build_object(
             'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
             'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
-          'timeLeftMs', ceil(extract(epoch from v_run.deadline_at - clock_timestamp()) * 1000), 'resumeCount', v_run.resume_count,
+          'finalAnswerFor', v_run.final_answer_for,
+          'timeLeftMs', ceil(extract(epoch from coalesce(v_run.final_answer_until, v_run.deadline_at) - clock_timestamp()) * 1000),
+          'resumeCount', v_run.resume_count,
           'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent,
           'attemptTraceparent', v_run.attempt_traceparent));
     end $function$;
@@ -703,6 +710,7 @@ CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
  STABLE
 AS $function$
     begin
+      if p_run.final_answer_for is not null then return p_run.final_answer_until <= clock_timestamp(); end if;
       return p_run.request_upto_seq > 0 and (
         coalesce(p_run.deadline_at <= clock_timestamp(), false)
         or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
@@ -957,7 +965,7 @@ AS $function$
         else 'otherwise' end;
       v_branch := p_finish -> 'next' -> v_branch_name;
       v_kind := v_branch ->> 'pendingKind';
-      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs';
+      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs' and not v_branch ? 'finalAnswer';
       if v_takes then v_kind := v_requested; end if;
       v_events := (p_finish -> 'events') || (v_branch -> 'events');
 
@@ -994,6 +1002,10 @@ AS $function$
         cost_usd = cost_usd + v_cost,
         -- What another attempt is linked to.
         attempt_traceparent = case when v_branch ? 'retryDelayMs' then attempt_traceparent end,
+        final_answer_for = coalesce(v_branch -> 'finalAnswer' ->> 'for', final_answer_for),
+        final_answer_until = case when v_branch ? 'finalAnswer'
+          then clock_timestamp() + make_interval(secs => (v_branch -> 'finalAnswer' ->> 'withinMs')::integer / 1000.0)
+          else final_answer_until end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
         where id = p_run returning * into v_run;
       -- Everything that the end of a step changes of its session at once: the row is a wide one.

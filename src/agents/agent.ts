@@ -29,6 +29,8 @@ export const agentSchema = z.strictObject({
       toolConcurrency: positive.max(64).optional(),
       /** Milliseconds that a run waits for answers; without it as long as it takes. */
       approvalTimeoutMs: positive.max(MAX_DURATION_MS).optional(),
+      /** When a limit ends a run, the model is asked once more, without tools: what was done, and what is open. */
+      finalAnswer: z.boolean().optional(),
       /** How long one answer of the model may take, where that is not the service's own limit. */
       stepTimeoutMs: positive.max(86_400_000).optional(),
     })

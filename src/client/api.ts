@@ -60,7 +60,10 @@ export type RunStatus =
   | 'cancelled'
   | 'incomplete';
 
-export type IncompleteReason = 'max_steps' | 'budget' | 'deadline' | 'doom_loop' | 'context_exhausted';
+/** The limits of a run after which its agent may give a final answer. */
+export type LimitReason = 'max_steps' | 'budget' | 'deadline' | 'doom_loop';
+
+export type IncompleteReason = LimitReason | 'context_exhausted';
 
 /**
  * A call that a run waits for. `approval`: approve or deny it. `output`: run it and give its output. `unknown_outcome`:

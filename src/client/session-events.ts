@@ -3,6 +3,7 @@ import type {
   FilePart,
   IncompleteReason,
   Json,
+  LimitReason,
   RequiredAction,
   RunError,
   SessionStatus,
@@ -28,7 +29,8 @@ export type EventData = Readonly<{
   'run:failed': OfRun & Readonly<{ error: RunError }>;
   'run:cancelled': OfRun & Readonly<{ stillRan: readonly string[] }>;
   'run:incomplete': OfRun & Readonly<{ reason: IncompleteReason; error?: RunError }>;
-  'step:started': OfStep & Readonly<{ messageId: string }>;
+  /** `finalAnswerFor`: the step is the final answer of a run that has reached this limit. */
+  'step:started': OfStep & Readonly<{ messageId: string; finalAnswerFor?: LimitReason }>;
   'step:retrying': OfStep & Readonly<{ error: RunError; nextAttemptAt: string }>;
   /** What was streamed of the message is void. */
   'step:reset': OfRun & Readonly<{ step: number; messageId: string }>;

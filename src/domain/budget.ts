@@ -8,6 +8,9 @@ export type Budget = Readonly<{
   usedCostUsd: number;
 }>;
 
+/** Of a run whose final answer is all that is left: that is not measured by what the run had used before. */
+export const NO_BUDGET: Budget = { maxTokens: null, maxCostUsd: null, usedTokens: 0, usedCostUsd: 0 };
+
 /**
  * Which limit a run has reached, or null. A budget is checked between steps: the step that crosses it is paid for
  * anyway, and what it did is kept.

@@ -11,20 +11,21 @@ export type RequestedDelivery = (typeof REQUESTED_DELIVERIES)[number];
  */
 export type Place = 'start' | 'join' | 'next' | 'interrupt' | 'refuse';
 
+/** The run that a session works on. */
+export type ActiveRun = Readonly<{ kind: RunKind; status: RunStatus; givesFinalAnswer: boolean }>;
+
 /**
  * Decides where a message goes.
  * A session that only tidies itself up is not at work. A message that comes after a cancel was not meant for what was
- * cancelled: parked behind it, it would wait for somebody who has said already what they want.
+ * cancelled: parked behind it, it would wait for somebody who has said already what they want. A run that gives its final
+ * answer hears nothing any more.
  */
-export function placeMessage(
-  requested: RequestedDelivery,
-  active: Readonly<{ kind: RunKind; status: RunStatus }> | null,
-): Place {
+export function placeMessage(requested: RequestedDelivery, active: ActiveRun | null): Place {
   if (active === null) return 'start';
   if (active.kind === 'maintenance') return 'next';
   if (requested === 'reject') return 'refuse';
   if (active.status === 'cancelling') return 'next';
-  if (requested === 'steer') return 'join';
+  if (requested === 'steer') return active.givesFinalAnswer ? 'next' : 'join';
   return requested === 'followup' ? 'next' : 'interrupt';
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ERROR_CODES } from './errors.ts';
 import { FINISH_REASONS, jsonSchema, userPartSchema } from './message.ts';
 import { requiredActionSchema } from './required-action.ts';
-import { INCOMPLETE_REASONS } from './run.ts';
+import { INCOMPLETE_REASONS, LIMIT_REASONS } from './run.ts';
 import { DELIVERIES } from './session.ts';
 import { usageSchema } from './usage.ts';
 
@@ -32,7 +32,12 @@ export const EVENT_SCHEMAS = {
   'run:failed': z.strictObject({ ...run, error }),
   'run:cancelled': z.strictObject({ ...run, stillRan: z.array(z.string()) }),
   'run:incomplete': z.strictObject({ ...run, reason: z.enum(INCOMPLETE_REASONS), error: error.optional() }),
-  'step:started': z.strictObject({ ...step, messageId: z.string() }),
+  /** `finalAnswerFor`: the step is the final answer of a run that has reached this limit. */
+  'step:started': z.strictObject({
+    ...step,
+    messageId: z.string(),
+    finalAnswerFor: z.enum(LIMIT_REASONS).optional(),
+  }),
   'step:retrying': z.strictObject({ ...step, error, nextAttemptAt: z.iso.datetime() }),
   'step:reset': z.strictObject({ ...run, step: z.number().int().positive(), messageId: z.string() }),
   'step:completed': z.strictObject({

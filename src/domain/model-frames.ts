@@ -1,3 +1,5 @@
+import type { LimitReason } from './run.ts';
+
 /** Texts that Baton itself adds to what the model is shown. They stand where a provider insists on some content. */
 
 /** Stands before a conversation that starts with the assistant: providers want the first message to be the user's. */
@@ -5,6 +7,18 @@ export const START_NOTICE = '[System notice, not from the user] The conversation
 
 /** Stands after an assistant message that neither the user nor a tool answered: providers refuse to continue one. */
 export const CONTINUE_NOTICE = '[System notice, not from the user] Continue from where you stopped.';
+
+const LIMIT_WORDS: Readonly<Record<LimitReason, string>> = {
+  max_steps: 'it has taken as many steps as it may',
+  budget: 'it has used what it may use',
+  deadline: 'its time is up',
+  doom_loop: 'it has made the same calls with the same results again and again',
+};
+
+/** Comes last in the request for the final answer of a run; it is not in the transcript. */
+export const finalAnswerNotice = (reason: LimitReason): string =>
+  `[System notice, not from the user] The work ends here: ${LIMIT_WORDS[reason]}. No tool can be called any more. ` +
+  'Answer now, in text alone: what was done and found, what is still open, and what should be done next.';
 
 /** Stands for a user message without any content. */
 export const EMPTY_MESSAGE = '(empty message)';

@@ -26,6 +26,8 @@ export type ToModelOptions = Readonly<{
   calls?: boolean | undefined;
   /** The bytes of the files that the view refers to as blobs; a notice stands for what is missing here. */
   media?: MediaContents | undefined;
+  /** Said after everything else, as the user, in this request alone. */
+  notice?: string | undefined;
 }>;
 
 /**
@@ -59,7 +61,8 @@ export function toModelMessages(view: readonly ViewMessage[], options: ToModelOp
     appendUser(messages, summaries(message.parts));
     appendStep(messages, step);
   }
-  if (needsUser(messages)) appendUser(messages, [{ type: 'text', text: CONTINUE_NOTICE }]);
+  const { notice = needsUser(messages) ? CONTINUE_NOTICE : null } = options;
+  if (notice !== null) appendUser(messages, [{ type: 'text', text: notice }]);
   return messages;
 }
 

@@ -11,8 +11,9 @@ import {
   toRequiredAction,
   WAITING_STATES,
 } from './required-action.ts';
-import type { IncompleteReason, PendingKind, RunStatus } from './run.ts';
+import type { IncompleteReason, LimitReason, PendingKind, RunStatus } from './run.ts';
 import { CANCELLED_BEFORE_START } from './settlement.ts';
+import { FINAL_ANSWER_WITHIN_MS } from './tunables.ts';
 
 /** What the branch makes of a call of the step's message. */
 type CallChange = CallFate & Readonly<{ messageId: string; index: number; asked?: ActionKind }>;
@@ -29,6 +30,10 @@ export type Branch = Readonly<
       retryDelayMs?: number;
       /** Set where the step was not begun: it is after this pause, and no attempt is counted. */
       postponeMs?: number;
+      /** Set where the run has reached a limit: the step is its final answer, for which it has so long. */
+      finalAnswer?: Readonly<{ for: LimitReason; withinMs: number }>;
+      /** Calls that were to be asked about. */
+      calls?: readonly CallChange[];
       events: readonly NewEvent[];
     }
   | {
@@ -50,6 +55,7 @@ export type Branch = Readonly<
 >;
 
 type EndBranch = Extract<Branch, { status: unknown }>;
+type UnaskedBranch = Exclude<Branch, { waitMs: unknown }>;
 
 /**
  * The end of a step as a plan. Whether a cancel was requested and whether messages wait is known only under the
@@ -67,7 +73,11 @@ export type StepOutcome = Readonly<{
   stepsBefore: number;
   maxSteps: number;
   /** The other limit that the run has reached: it ends, unless this step was its answer. */
-  limit?: Exclude<IncompleteReason, 'max_steps' | 'context_exhausted'>;
+  limit?: Exclude<LimitReason, 'max_steps'>;
+  /** The agent gives a final answer when a limit ends its run. */
+  givesFinalAnswer?: boolean;
+  /** Set where this step was that answer: `limit` is then the time that it had. */
+  finalAnswerFor?: LimitReason;
   finishReason: FinishReason;
   /** Calls the model made in this step, whatever became of them. */
   toolCalls: number;
@@ -95,12 +105,13 @@ export type StepOutcome = Readonly<{
  * Decides what follows a step.
  *
  * The run goes on when the model called tools, whatever the provider calls its finish reason: some say `stop` although
- * they called tools. A limit ends it as `incomplete`; a message that still waits then gets a run of its own. After a
- * failure or a cancel waiting messages stay parked: the next message takes them along. One that was sent after the cancel
+ * they called tools. A limit ends it as `incomplete`, after a final answer where its agent gives one; a message that still
+ * waits then gets a run of its own. After a failure or a cancel waiting messages stay parked: the next message takes them along. One that was sent after the cancel
  * is such a next message.
  */
 export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
+  if (outcome.finalAnswerFor !== undefined) return planAfterFinalAnswer(runId, outcome, outcome.finalAnswerFor);
   if (outcome.error !== undefined) {
     return unlessCancelled(runId, outcome, branchAfterError(runId, outcome, outcome.error));
   }
@@ -120,12 +131,29 @@ function unlessCancelled(runId: string, { stillRan }: StepOutcome, branch: Branc
   return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: branch, otherwise: branch };
 }
 
+/**
+ * The run ends for its limit, whatever became of its final answer: there is never another step. The same step is taken
+ * again where a call to the model failed that may succeed yet, or the view has to be made to fit, as long as its time is
+ * not up. What waits was not heard by it and gets a run of its own.
+ */
+function planAfterFinalAnswer(runId: string, outcome: StepOutcome, reason: LimitReason): NextPlan {
+  const again = outcome.limit === undefined ? sameStep(runId, outcome) : null;
+  return unlessCancelled(runId, outcome, again ?? stoppedBranch(runId, reason));
+}
+
+function sameStep(runId: string, { stepNo, error, retry, exhausted, postponed, detour }: StepOutcome): Branch | null {
+  if (error !== undefined) return retry === undefined ? null : retryBranch(runId, stepNo, error, retry);
+  if (exhausted !== undefined) return null;
+  if (postponed !== undefined) return postponedBranch(runId, 'step', stepNo, postponed);
+  return detour === undefined ? null : { pendingKind: detour, pendingNo: stepNo, events: [] };
+}
+
 /** The model was asked and has answered, or was stopped while it did. */
 function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
   const answered = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && outcome.isUnfinished !== true;
   const limit = outcome.limit ?? (outcome.stepsBefore + 1 >= outcome.maxSteps ? 'max_steps' : undefined);
   const goOn: Branch = { pendingKind: outcome.before ?? 'step', pendingNo: outcome.stepNo + 1, events: [] };
-  const stopped: Branch = limit === undefined ? goOn : stoppedBranch(runId, limit);
+  const stopped: Branch = limit === undefined ? goOn : atLimit(runId, outcome, limit);
   const completed: Branch = {
     status: 'completed',
     takesUpWaiting: true,
@@ -149,7 +177,7 @@ function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
  */
 function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitMs }: NonNullable<StepOutcome['asks']>) {
   const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
-  const closed = (branch: EndBranch): EndBranch => ({
+  const closed = (branch: UnaskedBranch): UnaskedBranch => ({
     ...branch,
     calls: closings.map(({ call: { index }, outcome: fate }) => ({ messageId, index, ...fate })),
     events: [...closings.map(({ call, outcome: fate }) => callResultEvent(messageId, call, fate)), ...branch.events],
@@ -164,7 +192,7 @@ function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitM
       },
     ],
   };
-  const branch = outcome.limit === 'deadline' ? closed(stoppedBranch(runId, outcome.limit)) : waiting;
+  const branch = outcome.limit === 'deadline' ? closed(atLimit(runId, outcome, outcome.limit)) : waiting;
   return {
     ifCancelled: closed(cancelledBranch(runId, outcome.stillRan)),
     ifMessagesWait: branch,
@@ -188,9 +216,17 @@ export function postponedBranch(
 }
 
 /** A call that failed is tried again, where that may help and the run has not reached a limit meanwhile. */
-function branchAfterError(runId: string, { stepNo, retry, limit }: StepOutcome, error: ErrorRecord): Branch {
+function branchAfterError(runId: string, outcome: StepOutcome, error: ErrorRecord): Branch {
+  const { stepNo, retry, limit } = outcome;
   if (retry === undefined) return failedBranch(runId, error);
-  return limit === undefined ? retryBranch(runId, stepNo, error, retry) : stoppedBranch(runId, limit);
+  return limit === undefined ? retryBranch(runId, stepNo, error, retry) : atLimit(runId, outcome, limit);
+}
+
+/** The run may do no more, but for its final answer: one step without tools, where its agent gives one. */
+function atLimit(runId: string, { stepNo, givesFinalAnswer }: StepOutcome, reason: LimitReason): UnaskedBranch {
+  if (givesFinalAnswer !== true) return stoppedBranch(runId, reason);
+  const finalAnswer = { for: reason, withinMs: FINAL_ANSWER_WITHIN_MS };
+  return { pendingKind: 'step', pendingNo: stepNo + 1, finalAnswer, events: [] };
 }
 
 /** A message that still waits gets a run of its own, with limits of its own. */
@@ -207,8 +243,20 @@ function cancelledBranch(runId: string, stillRan: readonly string[]): EndBranch 
   return { status: 'cancelled', events: [{ type: 'run:cancelled', data: { runId, stillRan: [...stillRan] } }] };
 }
 
-/** The context fits no more: the run ends and says what is too large. Waiting messages stay parked. */
-export function exhaustedPlan(runId: string, error: ErrorRecord, stillRan: readonly string[] = []): NextPlan {
+/**
+ * The context fits no more: the run ends and says what is too large. Waiting messages stay parked.
+ * @param finalAnswerFor the limit that the run ends for anyway, where only its final answer did not fit
+ */
+export function exhaustedPlan(
+  runId: string,
+  error: ErrorRecord,
+  stillRan: readonly string[] = [],
+  finalAnswerFor: LimitReason | null = null,
+): NextPlan {
+  if (finalAnswerFor !== null) {
+    const ended = stoppedBranch(runId, finalAnswerFor);
+    return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: ended, otherwise: ended };
+  }
   const reason = 'context_exhausted';
   const stopped: Branch = {
     status: 'incomplete',

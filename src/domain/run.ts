@@ -45,8 +45,12 @@ export const RUN_TRANSITIONS: Transitions<RunStatus> = {
   incomplete: [],
 };
 
+/** The limits that end a run which could have gone on: each leaves room for a final answer. */
+export const LIMIT_REASONS = ['max_steps', 'budget', 'deadline', 'doom_loop'] as const;
+export type LimitReason = (typeof LIMIT_REASONS)[number];
+
 /** Why a run ended `incomplete`. */
-export const INCOMPLETE_REASONS = ['max_steps', 'budget', 'deadline', 'doom_loop', 'context_exhausted'] as const;
+export const INCOMPLETE_REASONS = [...LIMIT_REASONS, 'context_exhausted'] as const;
 export type IncompleteReason = (typeof INCOMPLETE_REASONS)[number];
 
 export const RUN_KINDS = ['task', 'maintenance'] as const;

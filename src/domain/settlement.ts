@@ -143,5 +143,8 @@ export const GIVEN_UP =
 /** What the model reads in place of the result of a call that was cancelled before it started. */
 export const CANCELLED_BEFORE_START = 'Cancelled before it started.';
 
+/** What the model reads of a call in a final answer, in which none may be made. */
+export const NOT_RUN_AT_LIMIT = 'Not run: the run had reached a limit, and no tool could be called any more.';
+
 /** What the model reads when its response was cut off and its calls were therefore not run. */
 export const NOT_RUN = 'Not run: the response was cut off. Call it again if it is still needed.';

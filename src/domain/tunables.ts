@@ -64,6 +64,9 @@ export const MAX_RESUMES_PER_STEP = 10;
 /** Model steps of a run whose agent names no limit. */
 export const DEFAULT_MAX_STEPS = 100;
 
+/** From the limit that ends a run to the end of its final answer, attempts and waits included. */
+export const FINAL_ANSWER_WITHIN_MS = 60_000;
+
 /** Tool calls of one batch that run at the same time, where the agent names no limit. */
 export const DEFAULT_TOOL_CONCURRENCY = 8;
 

@@ -1,4 +1,5 @@
 import { type Agent, agentSchema } from '../agents/agent.ts';
+import { NO_BUDGET } from '../domain/budget.ts';
 import { BatonError, toErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { DEFAULT_MAX_STEPS } from '../domain/tunables.ts';
@@ -123,13 +124,18 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   failActiveSpan(record.code);
   deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
   scope.held.lettingGo();
-  const seq = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, scope.sessionId, record));
-  if (seq === null) return;
-  scope.ended.failure = record.code;
+  const failed = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, scope.sessionId, record));
+  if (failed === null) return;
+  const { eventSeq, limit } = failed;
+  if (limit === null) scope.ended.failure = record.code;
   deps.views.forget(scope.runId);
-  deps.bus.announce(scope.sessionId, seq);
+  deps.bus.announce(scope.sessionId, eventSeq);
   const { runId, sessionId } = scope;
-  deps.log('info', { event: 'run_ended', runId, sessionId, status: 'failed', reason: record.code });
+  const ended =
+    limit === null
+      ? ({ status: 'failed', reason: record.code } as const)
+      : ({ status: 'incomplete', reason: limit } as const);
+  deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
 }
 
 /** Postgres went away where the job cannot just go on: it begins again from what is durable, and nothing is counted. */
@@ -164,7 +170,8 @@ function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Age
     attempt: claim.run.attempt,
     stepsBefore: claim.run.stepCount,
     maxSteps: claim.run.maxSteps ?? DEFAULT_MAX_STEPS,
-    budget: claim.run.budget,
+    budget: claim.run.finalAnswerFor === null ? claim.run.budget : NO_BUDGET,
+    finalAnswerFor: claim.run.finalAnswerFor,
     claimedAtMs: performance.now(),
     deadlineAtMs: performance.now() + (claim.run.timeLeftMs ?? Number.POSITIVE_INFINITY),
     agent,

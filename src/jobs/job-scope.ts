@@ -2,7 +2,7 @@ import type { Agent } from '../agents/agent.ts';
 import type { Budget } from '../domain/budget.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import type { ErrorCode } from '../domain/errors.ts';
-import type { RunKind } from '../domain/run.ts';
+import type { LimitReason, RunKind } from '../domain/run.ts';
 import type { Fence } from '../store/claims.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
@@ -18,9 +18,11 @@ export type JobScope = Readonly<{
   stepsBefore: number;
   maxSteps: number;
   budget: Budget;
+  /** The limit that the run has reached: all that is left is its final answer. Null: none. */
+  finalAnswerFor: LimitReason | null;
   /** By the clock of `performance.now()`. */
   claimedAtMs: number;
-  /** Of the run, by the clock of `performance.now()`; infinite where it has none. */
+  /** Of the run, or of its final answer, by the clock of `performance.now()`; infinite where it has none. */
   deadlineAtMs: number;
   agent: Agent;
   fence: Fence;

@@ -7,7 +7,7 @@ import { type Log, type RecoveryReason, toSafeError } from '../runtime/log.ts';
 import { requeueRun } from '../store/claims.ts';
 import type { Db, Tx } from '../store/database.ts';
 import { countResume, type LeasedRun } from '../store/lost-work.ts';
-import { failRun } from '../store/run-failure.ts';
+import { type FailedRun, failRun } from '../store/run-failure.ts';
 import { isStoreAway } from '../store/store-away.ts';
 
 export type RecoveryDeps = Readonly<{
@@ -52,7 +52,12 @@ export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: R
   if (taken.kind === 'given-up') {
     deps.bus.announce(sessionId, taken.eventSeq);
     deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
-    deps.log('info', { event: 'run_ended', runId, sessionId, status: 'failed', reason: 'resume_limit' });
+    const { limit } = taken;
+    const ended =
+      limit === null
+        ? ({ status: 'failed', reason: 'resume_limit' } as const)
+        : ({ status: 'incomplete', reason: limit } as const);
+    deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
   } else {
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
     if (taken.job !== null) await enqueue(deps, [taken.job]);
@@ -61,15 +66,15 @@ export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: R
 }
 
 type TakenBack = Readonly<{ run: LeasedRun }> &
-  Readonly<{ kind: 'requeued'; job: JobPayload | null } | { kind: 'given-up'; eventSeq: number }>;
+  Readonly<{ kind: 'requeued'; job: JobPayload | null } | ({ kind: 'given-up' } & FailedRun)>;
 
 async function requeueLost(tx: Tx, lockLost: LockLost): Promise<TakenBack | null> {
   const run = await lockLost(tx);
   if (run === null) return null;
   if (run.resumeCount >= MAX_RESUMES_PER_STEP) {
     const message = `The step lost its worker ${run.resumeCount} times and is not tried again.`;
-    const eventSeq = await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message });
-    return { kind: 'given-up', run, eventSeq };
+    const failed = await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message });
+    return { kind: 'given-up', run, ...failed };
   }
   await countResume(tx, run.id);
   return { kind: 'requeued', run, job: await requeueRun(tx, run.sessionId, run.id) };

@@ -4,6 +4,7 @@ import { isAt } from '../domain/context/overflow-plan.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
+import { finalAnswerNotice } from '../domain/model-frames.ts';
 import type { AskedCall } from '../domain/required-action.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
@@ -58,7 +59,9 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
   const { model, instructions } = scope.agent;
   const media = await whileAway(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
-  const prompt = promptFor({ ...resolved, calls: ruler.entry.tools }, model, instructions, context.view, media);
+  const { finalAnswerFor } = scope;
+  const notice = finalAnswerFor === null ? undefined : finalAnswerNotice(finalAnswerFor);
+  const prompt = promptFor({ ...resolved, calls: ruler.entry.tools, notice }, model, instructions, context.view, media);
   const result = await inModelSpan(tracedRequest(answering), async (span) => {
     const called = await callModel(scope, resolved, prompt, tools, limits, {
       onText(type, partIndex, delta) {

@@ -12,12 +12,14 @@ import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { FINISH_REASONS, type FinishReason, type Part } from '../domain/message.ts';
 import type { PlacedCall } from '../domain/required-action.ts';
+import { NOT_RUN_AT_LIMIT } from '../domain/settlement.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { ResolvedModel } from './model-port.ts';
 import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
+import { refuseCalls } from './partial-answer.ts';
 import { toParts, toUsage } from './response-parts.ts';
 import { createStreamProcessor, type StreamEnd } from './stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from './watchdog.ts';
@@ -72,6 +74,7 @@ export async function callModel(
   limits: ModelCallLimits,
   hooks: ModelCallHooks,
 ): Promise<ModelCallResult> {
+  const isFinal = scope.finalAnswerFor !== null;
   using watchdog = createWatchdog(limits.timeouts);
   const processor = createStreamProcessor(hooks.onText, watchdog.heard, hooks.onToolInput);
   const durable = Promise.withResolvers<readonly Part[]>();
@@ -82,8 +85,9 @@ export async function callModel(
     answer.durationMs = watchdog.elapsedMs();
     if (brokeOff(event)) return;
     try {
+      const parts = await hooks.keepFiles(toParts(event.content));
       const response = {
-        parts: await hooks.keepFiles(toParts(event.content)),
+        parts: isFinal ? refuseCalls(parts, NOT_RUN_AT_LIMIT) : parts,
         finishReason: toFinishReason(event.finishReason),
         usage: toUsage(event.usage),
       };
@@ -95,11 +99,14 @@ export async function callModel(
     }
   };
   const { temperature } = scope.agent.settings;
+  const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
   const result = streamText({
     model: resolved.model,
     ...prompt,
     experimental_download: leaveToProvider,
-    tools: toSdkTools(tools, durable.promise, hooks.runCall),
+    tools: sdkTools,
+    // They are sent all the same: the provider's cache serves the prompt, and some refuse a history of calls without them.
+    ...(isFinal && tools.length > 0 && { toolChoice: 'none' as const }),
     stopWhen: isStepCount(1),
     maxRetries: 0,
     abortSignal: AbortSignal.any([scope.held.signal, watchdog.signal, limits.windowSignal]),
@@ -141,10 +148,11 @@ function toFinishReason(reason: string): FinishReason {
   return FINISH_REASONS.find((known) => known === reason) ?? 'other';
 }
 
+/** @param runCall null where no call may run, whatever the model answers */
 function toSdkTools(
   tools: readonly Tool[],
   durableParts: Promise<readonly Part[]>,
-  runCall: ModelCallHooks['runCall'],
+  runCall: ModelCallHooks['runCall'] | null,
 ): ToolSet {
   const taken = new Set<number>();
   // Providers reuse call ids: within a batch each execution takes the first untaken call of its id and name.
@@ -163,7 +171,9 @@ function toSdkTools(
       dynamicTool({
         description: definition.description,
         inputSchema: toSdkSchema(definition.inputSchema),
-        execute: async (_input, { toolCallId }) => runCall(place(await durableParts, toolCallId, definition.name)),
+        // The SDK is given something for a call that has its outcome already: nobody reads it.
+        execute: async (_input, { toolCallId }) =>
+          runCall === null ? NOT_RUN_AT_LIMIT : runCall(place(await durableParts, toolCallId, definition.name)),
       }),
     ]),
   );

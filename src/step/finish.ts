@@ -26,7 +26,7 @@ export type StepEnding = Readonly<{
   /** The step has waited for answers: it was counted and paid for when it began to. */
   isPaid?: true;
   events: readonly NewEvent[];
-  outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps'>;
+  outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps' | 'givesFinalAnswer' | 'finalAnswerFor'>;
 }>;
 
 /**
@@ -46,6 +46,8 @@ export async function endStep(
     stepNo: scope.stepNo,
     stepsBefore: scope.stepsBefore - (isPaid ? ending.steps : 0),
     maxSteps: scope.maxSteps,
+    givesFinalAnswer: scope.agent.limits.finalAnswer === true,
+    ...(scope.finalAnswerFor !== null && { finalAnswerFor: scope.finalAnswerFor }),
     ...limitOf(scope, ending),
   });
   const events = [...ending.events, ...completedEvents(scope, ending)];

@@ -14,13 +14,18 @@ export type ModelPrompt = Readonly<{ instructions?: Instructions; messages: Mode
  * @param model `provider/model` that the request goes to: only what it wrote itself keeps its reasoning
  */
 export function promptFor(
-  { providerTools = true, cacheBreakpoints = false, calls }: ResolvedModel & Pick<ToModelOptions, 'calls'>,
+  {
+    providerTools = true,
+    cacheBreakpoints = false,
+    calls,
+    notice,
+  }: ResolvedModel & Pick<ToModelOptions, 'calls' | 'notice'>,
   model: string,
   instructions: string,
   view: readonly ViewMessage[],
   media?: MediaContents,
 ): ModelPrompt {
-  const messages = toModelMessages(view, { model, providerTools, calls, media });
+  const messages = toModelMessages(view, { model, providerTools, calls, media, notice });
   if (!cacheBreakpoints) return { ...(instructions !== '' && { instructions }), messages };
   // Tools come before the instructions in a prompt, so this mark covers them too.
   const marked = { role: 'system' as const, content: instructions, providerOptions: CACHE_BREAKPOINT };

@@ -17,7 +17,7 @@ export type OpenStep = Readonly<{ deps: StepDeps; scope: JobScope; messageId: st
 export async function endCancelledAnswer(answered: OpenStep, parts: readonly Part[]): Promise<void> {
   const { deps, scope } = answered;
   await endStep(deps, scope, {
-    ...partialEnding(answered, parts.map(cancelledCall), 'aborted'),
+    ...partialEnding(answered, refuseCalls(parts, CANCELLED_BEFORE_START), 'aborted'),
     events: [],
     outcome: { finishReason: 'aborted', toolCalls: 0, stillRan: [] },
   });
@@ -50,9 +50,10 @@ export function partialEnding(
   return { messageId, response, usage: NO_USAGE, steps: 0 };
 }
 
-function cancelledCall(part: Part): Part {
-  if (!isOpenCall(part)) return part;
-  return { ...part, state: 'error', output: { type: 'error-text', value: CANCELLED_BEFORE_START } };
+/** The parts with an outcome for every call that has not started and will not. @param why as the model reads it */
+export function refuseCalls(parts: readonly Part[], why: string): Part[] {
+  const output = { type: 'error-text', value: why } as const;
+  return parts.map((part) => (isOpenCall(part) ? { ...part, state: 'error', output } : part));
 }
 
 /** True for a call that has not started. */

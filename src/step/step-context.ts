@@ -40,7 +40,7 @@ export type StepContext = BegunStep &
   }>;
 
 type AssessDeps = Pick<StepDeps, 'db' | 'modelRegistry' | 'models' | 'toolsOf' | 'log'>;
-type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState'>;
+type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState' | 'finalAnswerFor'>;
 
 /** Measures the view of a step and decides whether it can be sent. */
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
@@ -60,6 +60,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     state,
     () => isPrunable(ruler, view, state, measurement.total),
     mostOutputTokens(scope),
+    scope.finalAnswerFor !== null,
   );
   if (decision.kind === 'proceed') {
     const { total: tokens, isAnchored } = measurement;

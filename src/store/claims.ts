@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { contextStateSchema } from '../domain/context/state.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { MESSAGE_ROLES, type ViewMessage } from '../domain/message.ts';
-import { RUN_KINDS } from '../domain/run.ts';
+import { LIMIT_REASONS, RUN_KINDS } from '../domain/run.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
 import { toViewPart } from './messages.ts';
@@ -71,7 +71,9 @@ const claimedSchema = z.object({
       usedTokens: z.number(),
       usedCostUsd: z.number(),
     }),
-    /** Until the run's deadline; null where it has none. */
+    /** The limit that the run has reached: its step is its final answer. */
+    finalAnswerFor: z.enum(LIMIT_REASONS).nullable(),
+    /** Until the run's deadline, or that of its final answer; null where it has none. */
     timeLeftMs: z.number().nullable(),
     resumeCount: z.number().int(),
     /** Since the work was due. */

@@ -1,4 +1,4 @@
-import { placeMessage, type RequestedDelivery, storedDelivery } from '../domain/delivery.ts';
+import { type ActiveRun, placeMessage, type RequestedDelivery, storedDelivery } from '../domain/delivery.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
@@ -100,7 +100,7 @@ export async function findAccepted(
 }
 
 type StoredMessage = NewInboxMessage & Readonly<{ delivery: Delivery }>;
-type ActiveRun = Awaited<ReturnType<typeof stateOf>>;
+type WaitedForRun = ActiveRun & Readonly<{ id: string }>;
 
 async function startWith(tx: Tx, session: LockedSession, message: StoredMessage): Promise<AcceptedMessage> {
   const runId = session.next_run_id ?? message.runId;
@@ -116,7 +116,7 @@ async function enqueue(
   session: LockedSession,
   message: StoredMessage,
   runId: string | null,
-  active: ActiveRun,
+  active: WaitedForRun,
 ): Promise<AcceptedMessage> {
   const { messageId } = message;
   await insertInboxRow(tx, message, session.inbox_seq + 1, runId);
@@ -229,6 +229,11 @@ async function countWaiting(tx: Tx, sessionId: string, uptoSeq: number): Promise
   return count;
 }
 
-async function stateOf(tx: Tx, runId: string) {
-  return tx.selectFrom('runs').select(['id', 'kind', 'status']).where('id', '=', runId).executeTakeFirstOrThrow();
+async function stateOf(tx: Tx, runId: string): Promise<WaitedForRun> {
+  const { final_answer_for: limit, ...run } = await tx
+    .selectFrom('runs')
+    .select(['id', 'kind', 'status', 'final_answer_for'])
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow();
+  return { ...run, givesFinalAnswer: limit !== null };
 }

@@ -2,7 +2,9 @@ import { sql } from 'kysely';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
+import type { LimitReason } from '../domain/run.ts';
 import { NOT_RUN } from '../domain/settlement.ts';
+import { newId } from '../runtime/new-id.ts';
 import type { Fence } from './claims.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
@@ -11,26 +13,44 @@ import { toJson } from './json.ts';
 import { closeOpenCalls } from './open-calls.ts';
 import { startRequested, startRun } from './start-run.ts';
 
+/** How a run ended that went wrong: the session's last event, and the limit for which it would have ended anyway. */
+export type FailedRun = Readonly<{ eventSeq: number; limit: LimitReason | null }>;
+
 /**
  * Ends a run as failed, whatever state its step is in: open calls get an outcome that the next run can show the model,
- * an unfinished message is superseded. What waits stays parked, unless it was never meant for this run. The caller holds
- * both locks. Returns the last event's number.
+ * an unfinished message is superseded. What waits stays parked, unless it was never meant for this run. One of which only
+ * the final answer was left ends for its limit, and what waits gets a run. The caller holds both locks.
  */
-export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<number> {
+export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<FailedRun> {
   const events = [...(await closeOpenCalls(tx, runId, NOT_RUN)), ...(await dropUnfinished(tx, runId))];
-  await sql`
-    update runs set status = 'failed', error = ${toJson(error)}::jsonb, pending_kind = null, claim_id = null,
+  const { rows } = await sql<{ limit: LimitReason | null }>`
+    update runs set status = case when final_answer_for is null or status = 'cancelling' then 'failed' else 'incomplete' end,
+      status_reason = case when status <> 'cancelling' then final_answer_for end,
+      error = ${toJson(error)}::jsonb, pending_kind = null, claim_id = null,
       lease_owner = null, lease_expires_at = null, epoch = epoch + 1, finished_at = clock_timestamp()
-    where id = ${runId}`.execute(tx);
+    where id = ${runId} returning status_reason as limit`.execute(tx);
+  const limit = rows[0]?.limit ?? null;
   await sql`
     update sessions set status = 'idle', active_run_id = null, epoch = epoch + 1 where id = ${sessionId}`.execute(tx);
   events.push(...(await closeOpenCompaction(tx, sessionId, error)));
-  events.push({ type: 'run:failed', data: { runId: formatId('run', runId), error } });
+  const data = { runId: formatId('run', runId), error };
+  events.push(
+    limit === null ? { type: 'run:failed', data } : { type: 'run:incomplete', data: { ...data, reason: limit } },
+  );
   const eventSeq = await appendEvents(tx, sessionId, runId, events);
   // The job of what follows is added by the reconciler: this is the rare end of a run.
-  const promised = await promisedAfter(tx, sessionId, runId);
-  if (promised !== null) return (await startRun(tx, { sessionId, runId: promised })).eventSeq;
-  return (await startRequested(tx, sessionId))?.eventSeq ?? eventSeq;
+  const next = limit === null ? await promisedAfter(tx, sessionId, runId) : await runForWaiting(tx, sessionId);
+  const started = next === null ? await startRequested(tx, sessionId) : await startRun(tx, { sessionId, runId: next });
+  return { limit, eventSeq: started?.eventSeq ?? eventSeq };
+}
+
+/** The run that takes up what waits in a session; null where nothing does. */
+async function runForWaiting(tx: Tx, sessionId: string): Promise<string | null> {
+  const { rows } = await sql<{ id: string | null }>`
+    select next_run_id as id from sessions where id = ${sessionId} and exists (
+      select 1 from inbox where session_id = ${sessionId} and consumed_message_seq is null)`.execute(tx);
+  const [row] = rows;
+  return row === undefined ? null : (row.id ?? newId());
 }
 
 /**
@@ -54,7 +74,7 @@ export async function failClaimedRun(
   fence: Fence,
   sessionId: string,
   error: ErrorRecord,
-): Promise<number | null> {
+): Promise<FailedRun | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ session: string | null }>`
       select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);

@@ -1,7 +1,7 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
 import type { CompactionState } from '../domain/compaction.ts';
 import type { ActionKind } from '../domain/required-action.ts';
-import type { PendingKind, RunKind, RunStatus } from '../domain/run.ts';
+import type { LimitReason, PendingKind, RunKind, RunStatus } from '../domain/run.ts';
 import type { Delivery, SessionStatus } from '../domain/session.ts';
 import type { ToolCallState } from '../domain/tool-call.ts';
 
@@ -92,6 +92,9 @@ export type RunsTable = {
   budget_tokens: number | null;
   budget_cost_usd: number | null;
   deadline_at: Time | null;
+  /** The limit that the run has reached, where it gives a final answer, and until when. */
+  final_answer_for: LimitReason | null;
+  final_answer_until: Time | null;
   error: Json | null;
   input_tokens: Generated<number>;
   output_tokens: Generated<number>;

@@ -78,8 +78,12 @@ async function runFor(
 ): Promise<string | null> {
   const runId = session.active_run_id;
   if (runId === null) return before;
-  const run = await tx.selectFrom('runs').select(['kind', 'status']).where('id', '=', runId).executeTakeFirstOrThrow();
-  if (run.kind === 'maintenance' || run.status === 'cancelling') return before;
+  const run = await tx
+    .selectFrom('runs')
+    .select(['kind', 'status', 'final_answer_for'])
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow();
+  if (run.kind === 'maintenance' || run.status === 'cancelling' || run.final_answer_for !== null) return before;
   if (delivery === 'steer') return runId;
   // A run that has nothing else to begin with keeps what it has.
   return before === runId && !(await hasBegun(tx, runId)) && (await countFor(tx, runId)) < 2 ? runId : null;

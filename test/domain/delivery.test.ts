@@ -12,15 +12,27 @@ describe('where a message goes', () => {
   });
 
   it.each(['queued', 'running', 'requires_action'] as const)('goes where its sender says beside a %s run', (status) => {
-    expect(places({ kind: 'task', status })).toEqual(['join', 'next', 'interrupt', 'refuse']);
+    expect(places({ kind: 'task', status, givesFinalAnswer: false })).toEqual(['join', 'next', 'interrupt', 'refuse']);
   });
 
   it('is not parked behind a run that was cancelled before it was sent', () => {
-    expect(places({ kind: 'task', status: 'cancelling' })).toEqual(['next', 'next', 'next', 'refuse']);
+    expect(places({ kind: 'task', status: 'cancelling', givesFinalAnswer: false })).toEqual([
+      'next',
+      'next',
+      'next',
+      'refuse',
+    ]);
   });
 
+  it.each(['queued', 'running'] as const)(
+    'is not for a %s run that has nothing left but its final answer',
+    (status) => {
+      expect(places({ kind: 'task', status, givesFinalAnswer: true })).toEqual(['next', 'next', 'interrupt', 'refuse']);
+    },
+  );
+
   it.each(ACTIVE_RUN_STATUSES)('finds no work in a session that only tidies itself up (%s)', (status) => {
-    expect(places({ kind: 'maintenance', status })).toEqual(['next', 'next', 'next', 'next']);
+    expect(places({ kind: 'maintenance', status, givesFinalAnswer: false })).toEqual(['next', 'next', 'next', 'next']);
   });
 
   it('is stored as a delivery that the inbox knows', () => {

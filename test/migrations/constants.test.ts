@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { COMPACTION_STATES } from '../../src/domain/compaction.ts';
 import { MESSAGE_ROLES, partSchema, reasoningPartSchema, textPartSchema } from '../../src/domain/message.ts';
 import { ACTION_KINDS } from '../../src/domain/required-action.ts';
-import { ACTIVE_RUN_STATUSES, PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../src/domain/run.ts';
+import { ACTIVE_RUN_STATUSES, LIMIT_REASONS, PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../src/domain/run.ts';
 import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/session.ts';
 import { isSettledCall, TOOL_CALL_STATES } from '../../src/domain/tool-call.ts';
 import type { Db } from '../../src/store/database.ts';
@@ -18,6 +18,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   parts_asked_check: ACTION_KINDS,
   parts_state_check: TOOL_CALL_STATES,
   parts_type_check: partSchema.options.map((schema) => schema.shape.type.value),
+  runs_final_answer_for_check: LIMIT_REASONS,
   runs_kind_check: RUN_KINDS,
   runs_pending_kind_check: PENDING_KINDS,
   runs_status_check: RUN_STATUSES,

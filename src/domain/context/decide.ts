@@ -29,6 +29,7 @@ export const MAX_COMPACTIONS_WITHOUT_STEP = 3;
  *
  * @param prunable whether a prune is worth its while; asked only where one is due
  * @param mostOutputTokens what the agent or the provider allows for the answer
+ * @param isLast nothing comes after this request: as long as it fits, nothing is taken out for later ones
  */
 export function decideContext(
   ruler: Ruler,
@@ -36,6 +37,7 @@ export function decideContext(
   state: ContextState,
   prunable: () => boolean,
   mostOutputTokens: number = Number.POSITIVE_INFINITY,
+  isLast = false,
 ): ContextDecision {
   const { thresholds, policy } = ruler;
   const used = measurement.total;
@@ -49,8 +51,9 @@ export function decideContext(
   );
   // What is usable leaves half of the reserve at least for the answer, whatever the margin.
   const isOver = used > thresholds.usableTokens;
-  if (policy.auto && policy.prune.enabled && used >= thresholds.pruneAtTokens && prunable()) return { kind: 'prune' };
-  if (!isOver && !isCompactionDue(ruler, used, state)) {
+  const isPruneDue = policy.auto && policy.prune.enabled && used >= thresholds.pruneAtTokens && (isOver || !isLast);
+  if (isPruneDue && prunable()) return { kind: 'prune' };
+  if (!isOver && (isLast || !isCompactionDue(ruler, used, state))) {
     const roomTokens = Math.min(mostOutputTokens, maxOutputFor(ruler.limits, 0, 0, policy));
     return { kind: 'proceed', maxOutputTokens: outputTokens, isWindowBound: outputTokens < roomTokens };
   }
