@@ -32,8 +32,9 @@ export type LivenessCheck = Readonly<{
   /** The watcher is a worker as well. */
   ownId: string;
   workers: readonly WorkerSight[];
-  /** By a monotonic clock of the watcher. */
-  nowMs: number;
+  /** By a monotonic clock of the watcher: what was seen was so at some moment between the question and the answer. */
+  askedAtMs: number;
+  answeredAtMs: number;
   leaseDurationMs: number;
 }>;
 
@@ -50,8 +51,8 @@ export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): Livene
   const own = check.workers.find(({ id }) => id === check.ownId);
   const isUndisturbed = own?.lockFree === false && (watch.ownLockKey ?? own.lockKey) === own.lockKey;
   const ownLockKey = own?.lockKey ?? watch.ownLockKey;
-  const heldOffUntilMs = isUndisturbed ? watch.heldOffUntilMs : check.nowMs + check.leaseDurationMs;
-  if (check.nowMs >= heldOffUntilMs) return judgeFreeLocks({ ...watch, ownLockKey }, check);
+  const heldOffUntilMs = isUndisturbed ? watch.heldOffUntilMs : check.answeredAtMs + check.leaseDurationMs;
+  if (check.askedAtMs >= heldOffUntilMs) return judgeFreeLocks({ ...watch, ownLockKey }, check);
   const heldOff = { ownLockKey, heldOffUntilMs, suspects: new Map() };
   return { watch: heldOff, dead: [], nextCheckInMs: checkIntervalMs(check.workers.length) };
 }
@@ -65,10 +66,11 @@ function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJud
     const { lockKey, seenAt } = worker;
     const before = watch.suspects.get(worker.id);
     const unchanged = before?.lockKey === lockKey && before.seenAt === seenAt;
-    const sinceMs = unchanged ? before.sinceMs : check.nowMs;
+    const sinceMs = unchanged ? before.sinceMs : check.answeredAtMs;
     suspects.set(worker.id, { lockKey, seenAt, sinceMs });
-    const confirmedInMs = sinceMs + DEATH_CONFIRMED_AFTER_MS - check.nowMs;
-    if (confirmedInMs <= 0) dead.push(worker);
+    // Reckoned so that the two looks were apart for that long at least, however slowly they were answered.
+    const confirmedInMs = sinceMs + DEATH_CONFIRMED_AFTER_MS - check.askedAtMs;
+    if (unchanged && confirmedInMs <= 0) dead.push(worker);
     else nextCheckInMs = Math.min(nextCheckInMs, confirmedInMs);
   }
   return { watch: { ...watch, suspects }, dead, nextCheckInMs };

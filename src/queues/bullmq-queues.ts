@@ -129,8 +129,19 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     async stateOf(job) {
       return toJobState(await answered(queueOf(job.kind).getJobState(jobIdOf(job))));
     },
+    async takerOf(job) {
+      return (await answered(queueOf(job.kind).getJob(jobIdOf(job))))?.processedBy ?? null;
+    },
+    async takenBy(workerId) {
+      const active = await Promise.all([...queues.values()].map((queue) => answered(queue.getActive())));
+      // A job that has ended since the list was read has no data any more.
+      return active.flat().flatMap((job) => {
+        const payload = jobPayloadSchema.safeParse(job?.data);
+        return payload.success && job.processedBy === workerId ? [payload.data] : [];
+      });
+    },
     async consume(kind, handler, consumeOptions) {
-      const consumer = await startConsumer(transport, kind, handler, consumeOptions.concurrency);
+      const consumer = await startConsumer(transport, kind, handler, consumeOptions);
       consumers.add(consumer);
       return consumer;
     },
@@ -210,7 +221,7 @@ async function startConsumer<Connection>(
   transport: Transport<Connection>,
   kind: PendingKind,
   handler: JobHandler,
-  concurrency: number,
+  { concurrency, workerId }: Parameters<JobQueues['consume']>[2],
 ): Promise<JobConsumer> {
   let active = 0;
   // BullMQ hands the signal only to processors that declare three parameters.
@@ -226,6 +237,7 @@ async function startConsumer<Connection>(
     connection: transport.workerConnection,
     ...transport.prefix,
     concurrency,
+    ...(workerId === undefined ? {} : { name: workerId }),
     maxStalledCount: MAX_STALLED_COUNT,
     runRetryDelay: RETRY_AFTER_MS,
   };

@@ -43,11 +43,15 @@ export type JobQueues = AsyncDisposable &
     add: (jobs: readonly JobPayload[], options?: Readonly<{ delayMs?: number }>) => Promise<void>;
     /** Where the queue has this job. */
     stateOf: (job: JobPayload) => Promise<JobState>;
-    /** Starts taking jobs of one kind. */
+    /** Who has taken a job that is active; null where nobody has, or the consumer did not say its name. */
+    takerOf: (job: JobPayload) => Promise<string | null>;
+    /** The active jobs that this worker has taken. */
+    takenBy: (workerId: string) => Promise<readonly JobPayload[]>;
+    /** Starts taking jobs of one kind. The queue remembers of each job which worker has taken it. */
     consume: (
       kind: PendingKind,
       handler: JobHandler,
-      options: Readonly<{ concurrency: number }>,
+      options: Readonly<{ concurrency: number; workerId?: string }>,
     ) => Promise<JobConsumer>;
     /** How many jobs each queue has. */
     counts: () => Promise<Readonly<Record<PendingKind, JobCounts>>>;

@@ -19,6 +19,7 @@ import {
   findExpiredLeases,
   findUnclaimed,
   lockExpiredLease,
+  type PendingRun,
   postponeCheck,
   readUptimeMs,
   redispatch,
@@ -26,6 +27,7 @@ import {
 } from '../store/lost-work.ts';
 import { deleteOrphanedBlobs, timeBefore } from '../store/retention.ts';
 import { isStoreAway } from '../store/store-away.ts';
+import { isRegistered } from '../store/workers.ts';
 import { eachByItself, type RecoveryDeps, takeBack } from './take-back.ts';
 
 export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }>;
@@ -141,37 +143,52 @@ async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
   const unclaimed = (await asOnlySweeper(deps.db, (tx) => findUnclaimed(tx, UNCLAIMED_GRACE_MS, SWEEP_LIMIT))) ?? [];
   let added = 0;
   await eachByItself(deps, unclaimed, async (run) => {
-    if (await redeliver(deps, run, run.runningLate)) added += 1;
+    if (await redeliver(deps, run)) added += 1;
   });
   // An emptied queue: what else it has lost does not wait for the next sweep.
   if (added === SWEEP_LIMIT) await recoverUnclaimed(deps);
 }
 
 /**
- * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, or ended a step
- * without having added its next job. Nobody knows which, so that all work counts that has been due since before the death.
+ * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, which the queue
+ * knows, or ended a step without having added its next job. Nobody knows of which, so that all work is looked for that
+ * has been due since before the death.
  */
-export async function recoverJobsOfDead(deps: RecoveryDeps): Promise<void> {
+export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): Promise<void> {
+  await eachByItself(deps, await deps.jobs.takenBy(workerId), async (job) => {
+    const again = await redispatch(deps.db, job);
+    if (again !== null) await addLost(deps, again);
+  });
   const unclaimed = await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT);
-  await eachByItself(deps, unclaimed, (run) => redeliver(deps, run, true));
+  await eachByItself(deps, unclaimed, (run) => redeliver(deps, run));
 }
 
 /**
  * A job that waits in the queue only needs patience; one that is missing is added; one that is stuck gets a new id.
- * @param isLate whether a job that somebody has taken, without a claim so far, is taken to be stuck
  * @returns whether there is a new job
  */
-async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, isLate: boolean): Promise<boolean> {
-  const { runId, kind, no, dispatch, sessionId } = run;
-  const state = await deps.jobs.stateOf({ runId, kind, no, dispatch });
-  const stuck = state === 'active' && isLate;
+async function redeliver(deps: RecoveryDeps, run: UnclaimedRun): Promise<boolean> {
+  const state = await deps.jobs.stateOf(run);
+  const stuck = state === 'active' && (await isStuck(deps, run));
   const isLost = state === 'missing' || stuck;
-  const job = stuck ? await redispatch(deps.db, run) : { runId, kind, no, dispatch };
+  const job = stuck ? await redispatch(deps.db, run) : run;
   if (job === null) return false;
   // Looked at again after its job: a run that was claimed meanwhile has used that up, and needs no other.
   const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS));
   if (!isLost || !isPending) return false;
-  await deps.jobs.add([job]);
-  deps.log('warn', { event: 'run_recovered', runId, sessionId, reason: 'job_lost' });
+  await addLost(deps, job);
   return true;
+}
+
+/** A job that was taken without a claim: its taker is dead and forgotten, or has had all the time that a claim takes. */
+async function isStuck({ db, jobs }: RecoveryDeps, run: UnclaimedRun): Promise<boolean> {
+  if (run.runningLate) return true;
+  const workerId = await jobs.takerOf(run);
+  return workerId !== null && !(await isRegistered(db, workerId));
+}
+
+async function addLost({ jobs, log }: RecoveryDeps, job: PendingRun): Promise<void> {
+  const { runId, kind, no, dispatch, sessionId } = job;
+  await jobs.add([{ runId, kind, no, dispatch }]);
+  log('warn', { event: 'run_recovered', runId, sessionId, reason: 'job_lost' });
 }

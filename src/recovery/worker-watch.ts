@@ -17,16 +17,17 @@ export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseD
 
 /**
  * Looks once who is dead and takes back what they had in hand. Remembers what it saw: it takes two looks to find a death.
- * `nowMs` is of a monotonic clock; the answer says in how many milliseconds it is worth to look again.
+ * `clock` is monotonic, in milliseconds; the answer says in how many of them it is worth to look again.
  */
-export function createWorkerWatch(deps: WorkerWatchDeps): (nowMs: number) => Promise<number> {
+export function createWorkerWatch(deps: WorkerWatchDeps, clock: () => number): () => Promise<number> {
   let watch: LivenessWatch = NEW_WATCH;
   let watched = 0;
-  return async (nowMs) => {
+  return async () => {
     try {
       const { workerId: ownId, leaseDurationMs } = deps;
+      const askedAtMs = clock();
       const workers = await sightWorkers(deps.db);
-      const judged = judgeWorkers(watch, { ownId, workers, nowMs, leaseDurationMs });
+      const judged = judgeWorkers(watch, { ownId, workers, askedAtMs, answeredAtMs: clock(), leaseDurationMs });
       watch = judged.watch;
       watched = workers.length;
       for (const worker of judged.dead) await bury(deps, worker);
@@ -41,14 +42,14 @@ export function createWorkerWatch(deps: WorkerWatchDeps): (nowMs: number) => Pro
 
 /** Keeps looking for dead workers until it is disposed. */
 export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
-  const check = createWorkerWatch(deps);
+  const check = createWorkerWatch(deps, () => performance.now());
   let checking: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   const schedule = (delayMs: number): void => {
     if (stopped) return;
     timer = setTimeout(() => {
-      checking = check(performance.now()).then(schedule);
+      checking = check().then(schedule);
     }, delayMs);
   };
   schedule(checkIntervalMs(0) * Math.random());
@@ -75,5 +76,5 @@ async function bury(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
   const forgotten = await forgetDeadWorker(deps.db, worker);
   if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
   // One of all who watch has removed it, and looks after its jobs.
-  if (forgotten) await recoverJobsOfDead(deps);
+  if (forgotten) await recoverJobsOfDead(deps, worker.id);
 }

@@ -71,7 +71,7 @@ export async function startJobWorker(
       await resumeFailed(workDeps, job);
       return { outcome: 'done' };
     };
-    return jobs.consume(kind, work, { concurrency: concurrency(config) });
+    return jobs.consume(kind, work, { concurrency: concurrency(config), workerId });
   });
   stack.defer(async () => {
     const started = (await Promise.allSettled(consumers)).flatMap((consumer) =>

@@ -77,7 +77,10 @@ export async function countResume(tx: Tx, runId: string): Promise<void> {
   await sql`update runs set resume_count = resume_count + 1 where id = ${runId}`.execute(tx);
 }
 
-export type UnclaimedRun = JobPayload & Readonly<{ sessionId: string; waitedMs: number; runningLate: boolean }>;
+/** Pending work, as a job and the session that it is of. */
+export type PendingRun = JobPayload & Readonly<{ sessionId: string }>;
+
+export type UnclaimedRun = PendingRun & Readonly<{ waitedMs: number; runningLate: boolean }>;
 
 /** Pending work that is due since more than the grace time and that nobody has claimed. */
 export async function findUnclaimed(db: Db, graceMs: number, limit: number): Promise<UnclaimedRun[]> {
@@ -108,11 +111,12 @@ export async function postponeCheck(db: Db, job: JobPayload, delayMs: number): P
  * Raises the dispatch counter of unclaimed work: the queue's own job of it is stuck with a dead worker, and its id with
  * it. Null: it was claimed meanwhile.
  */
-export async function redispatch(db: Db, run: UnclaimedRun): Promise<JobPayload | null> {
-  const { rows } = await sql<JobPayload>`
+export async function redispatch(db: Db, job: JobPayload): Promise<PendingRun | null> {
+  const { rows } = await sql<PendingRun>`
     update runs set pending_dispatch = pending_dispatch + 1
-    where id = ${run.runId} and pending_no = ${run.no} and pending_dispatch = ${run.dispatch} and claim_id is null
-      and pending_kind is not null
-    returning id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch`.execute(db);
+    where id = ${job.runId} and pending_kind = ${job.kind} and pending_no = ${job.no}
+      and pending_dispatch = ${job.dispatch} and claim_id is null
+    returning id as "runId", session_id as "sessionId",
+      pending_kind as kind, pending_no as no, pending_dispatch as dispatch`.execute(db);
   return rows[0] ?? null;
 }

@@ -81,3 +81,9 @@ export async function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boo
         where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${worker.id})`.execute(db);
   return numAffectedRows === 1n;
 }
+
+/** Whether a worker counts as alive: it has registered, and nobody has buried it since. */
+export async function isRegistered(db: Db, workerId: string): Promise<boolean> {
+  const { rows } = await sql`select 1 from workers where id = ${workerId}`.execute(db);
+  return rows.length > 0;
+}

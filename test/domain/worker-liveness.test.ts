@@ -16,8 +16,10 @@ const OTHER: WorkerSight = { id: 'other', lockKey: 2, lockFree: true, seenAt: '1
 
 type Look = Readonly<{ nowMs: number; workers: readonly WorkerSight[] }>;
 
-const look = (watch: LivenessWatch, { nowMs, workers }: Look) =>
-  judgeWorkers(watch, { ownId: SELF.id, workers, nowMs, leaseDurationMs: LEASE_DURATION_MS });
+const look = (watch: LivenessWatch, { nowMs, workers }: Look) => {
+  const times = { askedAtMs: nowMs, answeredAtMs: nowMs };
+  return judgeWorkers(watch, { ownId: SELF.id, workers, ...times, leaseDurationMs: LEASE_DURATION_MS });
+};
 
 /** Who was taken for dead at each of several looks. */
 function judgeAll(looks: readonly Look[]): string[][] {
@@ -70,6 +72,23 @@ describe('a worker is dead', () => {
     const first = look(NEW_WATCH, { nowMs: 0, workers: [SELF, OTHER] });
     const second = look(first.watch, { nowMs: 600, workers: [SELF, OTHER] });
     expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([200, DEATH_CONFIRMED_AFTER_MS - 600]);
+  });
+
+  it('not when the answers to two looks may have been given at nearly the same moment', () => {
+    const times = [
+      { askedAtMs: 0, answeredAtMs: 700 },
+      { askedAtMs: 800, answeredAtMs: 810 },
+      { askedAtMs: 700 + DEATH_CONFIRMED_AFTER_MS - 1, answeredAtMs: 5_000 },
+      { askedAtMs: 700 + DEATH_CONFIRMED_AFTER_MS, answeredAtMs: 5_000 },
+    ];
+    let watch = NEW_WATCH;
+    const dead = times.map((time) => {
+      const check = { ownId: SELF.id, workers: [SELF, OTHER], ...time, leaseDurationMs: LEASE_DURATION_MS };
+      const judged = judgeWorkers(watch, check);
+      watch = judged.watch;
+      return judged.dead.map(({ id }) => id);
+    });
+    expect(dead).toEqual([[], [], [], ['other']]);
   });
 
   it('and is looked for the less often by each, the more there are who look', () => {

@@ -1,4 +1,4 @@
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Tool, ToolContext } from '../../src/tools/tool.ts';
@@ -11,8 +11,11 @@ const inputSchema = z.strictObject({
   afterMs: z.number(),
 });
 
-/** The process kills itself after so many effects, before the result of the last one is told. */
-const dieAfterEffects = Number(process.env['BATON_TEST_DIE_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
+/** Said before the process stands still. */
+export const STANDS_STILL = 'test_stands_still';
+
+/** After so many effects the process stands still, before the result of the last one is told: somebody else ends it. */
+const stopAfterEffects = Number(process.env['BATON_TEST_STOP_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
 const ledgerFile = process.env['BATON_TEST_LEDGER'] ?? '';
 
 /**
@@ -24,7 +27,10 @@ export default function createLedgerTools(): Tool[] {
   const leaveTrace = (name: string, token: string, callKey: string): void => {
     appendFileSync(ledgerFile, `${JSON.stringify({ tool: name, token, callKey, pid: process.pid })}\n`);
     effects += 1;
-    if (effects >= dieAfterEffects) process.kill(process.pid, 'SIGKILL');
+    if (effects < stopAfterEffects) return;
+    effects = 0;
+    writeSync(process.stdout.fd, `${JSON.stringify({ event: STANDS_STILL })}\n`);
+    process.kill(process.pid, 'SIGSTOP');
   };
   const toolNamed = (name: string, traits: Pick<Tool, 'idempotent' | 'readOnly'>): Tool => ({
     name,

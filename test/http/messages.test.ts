@@ -113,6 +113,8 @@ describe('sending a message', () => {
         backend: 'redis',
         add: away,
         stateOf: away,
+        takerOf: away,
+        takenBy: away,
         consume: away,
         counts: away,
         countFailed: away,

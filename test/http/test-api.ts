@@ -138,6 +138,8 @@ function notingQueues(added: JobPayload[]): JobQueues {
     backend: 'postgres',
     add: async (jobs) => void added.push(...jobs),
     stateOf: unused,
+    takerOf: unused,
+    takenBy: unused,
     counts: unused,
     countFailed: unused,
     removeFailed: unused,

@@ -9,6 +9,7 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { holdOneJob } from './held-job.ts';
 
 /** It sweeps when it is told to, and never of its own accord. */
 const NEVER_MS = 1_000_000_000;
@@ -89,6 +90,24 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     await using reconciler = sweeper(service, { jobs: { ...jobs, stateOf } });
     await reconciler.sweep();
     expect(await jobs.stateOf(job)).toBe('missing');
+  });
+
+  it('gives away what somebody has taken who is no worker any more, and leaves what a worker has taken', async () => {
+    await using service = await startTestService({ backend });
+    const { db, jobs } = service.deps;
+    await db.insertInto('workers').values({ id: 'alive', host: 'here', pid: 1, lock_key: 1, engine: 1 }).execute();
+    await using stack = new AsyncDisposableStack();
+    const taken: JobPayload[] = [];
+    for (const workerId of ['buried', 'alive']) {
+      const held = await holdOneJob(service, workerId);
+      stack.use(held);
+      taken.push(held.job);
+    }
+    await sql`update runs set pending_at = clock_timestamp() - interval '3 seconds'`.execute(db);
+    await using reconciler = sweeper(service);
+    await reconciler.sweep();
+    const again = await Promise.all(taken.map((job) => jobs.stateOf({ ...job, dispatch: job.dispatch + 1 })));
+    expect(again).toEqual(['waiting', 'missing']);
   });
 
   it('says once that Postgres is away, and tries nothing else', async () => {

@@ -1,8 +1,6 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
-import type { JobPayload } from '../../src/domain/job.ts';
 import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
-import type { JobOutcome } from '../../src/queues/job-queue.ts';
 import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
 import { claimRun } from '../../src/store/claims.ts';
@@ -13,6 +11,7 @@ import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
+import { holdOneJob } from './held-job.ts';
 
 const LEASE_DURATION_MS = 600_000;
 
@@ -24,7 +23,12 @@ async function startWatched(backend: Backend = 'postgres') {
   const presence = { db, connectionString, log, heartbeatIntervalMs: LEASE_DURATION_MS };
   stack.use(await registerPresence({ ...presence, workerId: 'watcher' }));
   const deps = { db, jobs, bus, log, workerId: 'watcher', leaseDurationMs: LEASE_DURATION_MS };
-  const look = createWorkerWatch(deps);
+  let clockMs = 0;
+  const check = createWorkerWatch(deps, () => clockMs);
+  const look = (nowMs: number) => {
+    clockMs = nowMs;
+    return check();
+  };
   const runId = await claimFor(service, 'gone');
   await registerAndDie(connectionString, 'gone');
   const owned = stack.move();
@@ -54,13 +58,6 @@ async function claimFor(service: TestService, workerId: string): Promise<string>
   const claim = { job, claimId: newId(), workerId, leaseDurationMs: LEASE_DURATION_MS, messageId: newId() };
   expect(await claimRun(db, claim)).toMatchObject({ outcome: 'claimed' });
   return runId;
-}
-
-/** A message whose run is pending, and its job in the queue. */
-async function sendOne(service: TestService): Promise<JobPayload> {
-  const { job } = await service.send(await service.createSession(), 'Go');
-  if (job === null) throw new Error('a run was active');
-  return job;
 }
 
 async function registerAndDie(connectionString: string, id: string): Promise<void> {
@@ -171,34 +168,17 @@ describe('the watch over workers', () => {
     'gives a job to others that a dead worker took without a claim, on %s',
     async (backend) => {
       await using watched = await startWatched(backend);
-      const { db } = watched;
       const { jobs } = watched.service.deps;
-      const taken = Promise.withResolvers<void>();
-      const end = Promise.withResolvers<JobOutcome>();
-      const stuck = await jobs.consume(
-        'step',
-        async () => {
-          taken.resolve();
-          return end.promise;
-        },
-        { concurrency: 1 },
-      );
-      await using stack = new AsyncDisposableStack();
-      stack.use(stuck);
-      stack.defer(() => end.resolve({ outcome: 'done' }));
-      const job = await sendOne(watched.service);
-      await taken.promise;
-      const dispatch = async () =>
-        (await db.selectFrom('runs').select('pending_dispatch').where('id', '=', job.runId).executeTakeFirstOrThrow())
-          .pending_dispatch;
-      const before = new Date(Date.now() - DEATH_CONFIRMED_AFTER_MS - 1_000);
-      await db.updateTable('runs').set({ pending_at: before }).where('id', '=', job.runId).execute();
+      await using gone = await holdOneJob(watched.service, 'gone');
+      await using other = await holdOneJob(watched.service, 'watcher');
       await lockIsFree(watched, 'gone');
       await watched.look(0);
-      expect(await dispatch()).toBe(job.dispatch);
+      expect(await jobs.takerOf(gone.job)).toBe('gone');
       await watched.look(DEATH_CONFIRMED_AFTER_MS);
-      expect(await dispatch()).toBe(job.dispatch + 1);
-      expect(await jobs.stateOf({ ...job, dispatch: job.dispatch + 1 })).toBe('waiting');
+      // However young it is, and whether or not a sweep has looked at it lately: the queue knows who has taken it.
+      expect(await jobs.stateOf({ ...gone.job, dispatch: gone.job.dispatch + 1 })).toBe('waiting');
+      expect(await jobs.stateOf({ ...other.job, dispatch: other.job.dispatch + 1 })).toBe('missing');
+      expect(await jobs.stateOf(other.job)).toBe('active');
     },
   );
 });

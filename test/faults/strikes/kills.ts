@@ -140,7 +140,7 @@ export const KILLS: readonly Fault[] = [
   {
     name: 'kill-after-effect',
     about: 'SIGKILL: a tool has taken effect and has not told its result',
-    environmentOf: (random) => ({ BATON_TEST_DIE_AFTER_EFFECTS: String(random.between(...DIES_AT)) }),
+    environmentOf: (random) => ({ BATON_TEST_STOP_AFTER_EFFECTS: String(random.between(...DIES_AT)) }),
   },
   {
     name: 'kill-api',

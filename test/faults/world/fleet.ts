@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import type { Random } from '../../support/random.ts';
+import { STANDS_STILL } from '../ledger-tools.ts';
 import { type Child, startChild } from './child.ts';
 import { openTap, type Tap } from './tap.ts';
 import type { Timeline } from './timeline.ts';
@@ -58,6 +59,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const opened = await openTaps(options);
     for (const tap of Object.values(opened)) taps.add(tap);
     const heard = { workerId: '' };
+    const joined = Promise.withResolvers<Member>();
     const child = await startChild({
       file: options.files[no % options.files.length] ?? '',
       environment: { ...options.environment, ...urlsThrough(options, opened), ...options.environmentOf?.(random) },
@@ -65,6 +67,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         if (typeof line['workerId'] === 'string' && line['event'] === 'process_started')
           heard.workerId = line['workerId'];
         options.timeline.hear(heard.workerId, line);
+        if (line['event'] === STANDS_STILL) void joined.promise.then((it) => it.kill() || it.child.kill('SIGCONT'));
       },
     });
     const { workerId } = heard;
@@ -78,6 +81,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     };
     const member: Member = { child, workerId, taps: opened, kill };
     members.add(member);
+    joined.resolve(member);
     options.onMember?.(member, random);
     void child.ended.then(async (signal) => {
       // Nobody here has killed it: it did so itself.
