@@ -142,6 +142,7 @@ async function finish(
   });
   const finished = await finishStep(db, fence, {
     response: { messageId, parts: [{ type: 'text', text: 'I read the next file.' }], finishReason, model: MODEL },
+    moves: [],
     usage: NO_USAGE,
     costUsd: 0,
     nextRunId: newId(),

@@ -9,7 +9,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       session_id uuid not null references sessions (id) on delete cascade,
       seq bigint not null,
       role text not null check (role in ('user', 'assistant')),
-      run_id uuid references runs (id) on delete cascade,
+      -- Of the session, like the message: no key that every row written would have to be checked against.
+      run_id uuid,
       step_no integer,
       attempt integer,
       epoch bigint,

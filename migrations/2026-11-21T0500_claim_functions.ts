@@ -82,8 +82,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       select * into v_run from runs where id = p_run;
       -- A final answer hears nothing new: what waits is for a run that may still do something about it.
       if v_run.final_answer_for is null then v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no); end if;
-      update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
-        started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      if v_upto is not null or v_run.started_at is null then
+        update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
+          started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      end if;
       if v_run.started_at is null then
         v_events := v_events || jsonb_build_object(
           'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)));

@@ -285,15 +285,24 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         where id = p_session;
     end $$`.execute(db);
 
-  // Ends the step and decides what comes next.
+  // Ends the step and decides what comes next. The outcomes that come with it are of calls that this claim has started:
+  // nobody else can have moved them.
   await sql`
-    create function baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb) returns jsonb
-    language plpgsql as $$
+    create function baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb, p_blobs bytea[])
+    returns jsonb language plpgsql as $$
     declare
+      v_move jsonb;
+      v_no integer := 0;
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
       if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
+      for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
+        v_no := v_no + 1;
+        if not baton_move_call(v_session, v_move, p_blobs[v_no]) then
+          raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
+        end if;
+      end loop;
       return baton_take_branch(v_session, p_run, p_finish);
     end $$`.execute(db);
 }

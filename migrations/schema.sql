@@ -339,7 +339,6 @@ alter table compactions add constraint compactions_session_id_fkey FOREIGN KEY (
 alter table events add constraint events_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table inbox add constraint inbox_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
 alter table inbox add constraint inbox_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
-alter table messages add constraint messages_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE CASCADE;
 alter table messages add constraint messages_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table part_chunks add constraint part_chunks_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
 alter table parts add constraint parts_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
@@ -475,8 +474,10 @@ AS $function$
       select * into v_run from runs where id = p_run;
       -- A final answer hears nothing new: what waits is for a run that may still do something about it.
       if v_run.final_answer_for is null then v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no); end if;
-      update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
-        started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      if v_upto is not null or v_run.started_at is null then
+        update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
+          started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      end if;
       if v_run.started_at is null then
         v_events := v_events || jsonb_build_object(
           'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)));
@@ -682,15 +683,23 @@ AS $function$
       return baton_take_branch(v_session, p_run, p_finish);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb)
+CREATE OR REPLACE FUNCTION public.baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb, p_blobs bytea[])
  RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$
     declare
+      v_move jsonb;
+      v_no integer := 0;
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
       if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
+      for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
+        v_no := v_no + 1;
+        if not baton_move_call(v_session, v_move, p_blobs[v_no]) then
+          raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
+        end if;
+      end loop;
       return baton_take_branch(v_session, p_run, p_finish);
     end $function$;
 

@@ -100,14 +100,19 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   await text.close();
   // A response that could not be written rejects here: none of its tools has started, the recovery takes over.
   await writing.promise;
-  await runner.allSettled();
+  await runner.allDone();
   const stopped = scope.held.stopped();
   if (stopped === 'lost') return;
   // On shutdown a step that is done is ended here; anything else is the next worker's.
-  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.asked)) return;
+  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.asked)) return runner.allSettled();
   if (result.response === null) return endBrokenAnswer(answering, result);
   const written = writing.promise === null ? null : { asked: writing.asked };
-  await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
+  try {
+    await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
+  } finally {
+    // Where the step did not come to its end.
+    await runner.allSettled();
+  }
 }
 
 function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): TracedRequest {

@@ -32,10 +32,14 @@ export async function endWholeAnswer(
   const answered = messageOf(answering, response);
   const after = assess(answering, answered, response, rawFinishReason, toolCalls);
   await learnLimits(deps, context, after.learned);
-  if (after.dropAnswer === true || after.exhausted !== undefined) return dropAnswer(answering, response, after);
+  if (after.dropAnswer === true || after.exhausted !== undefined) {
+    await runner.allSettled();
+    return dropAnswer(answering, response, after);
+  }
   const ending = await endStep(deps, scope, {
     messageId: answering.messageId,
     ...(written === null && { response: toWrite(answering, response) }),
+    moves: runner.takeLast(),
     usage: response.usage,
     costUsd: costOf(response.usage, context.ruler.entry),
     steps: 1,

@@ -110,7 +110,7 @@ async function runAgain(
     for (const call of waiting) await runner.run(call);
   });
   await Promise.allSettled(lanes);
-  if (scope.held.stopped() === null || scope.held.stopped() === 'cancelled') await runner.allSettled();
+  if (scope.held.stopped() !== 'lost') await runner.allSettled();
 }
 
 async function supersede(deps: StepDeps, scope: JobScope, messageId: string): Promise<void> {

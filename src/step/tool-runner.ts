@@ -36,9 +36,13 @@ export type ToolRunner = Readonly<{
    * @throws the error that kept an outcome from being committed
    */
   allSettled: () => Promise<void>;
-  /** True when this runner has committed the call's outcome. */
+  /** Like `allSettled`, but for the outcome that came last of all, which need not be committed yet: see `takeLast`. */
+  allDone: () => Promise<void>;
+  /** The outcomes that are to be committed with the end of the step. Whoever takes them has to. */
+  takeLast: () => readonly CallMove[];
+  /** True when this runner knows the call's outcome. */
   hasSettled: (index: number) => boolean;
-  /** The outcome that this runner has committed, as the view shows it. */
+  /** The outcome of the call, as the view shows it. */
   outcomeOf: (index: number) => CallOutcome | undefined;
   /** Tools that were still running when the step was told to stop. */
   stillRan: () => readonly string[];
@@ -53,8 +57,9 @@ async function mayStart({ held }: JobScope): Promise<'yes' | 'cancelled' | 'no'>
 
 /**
  * Runs the calls of one message. `running` is committed before the side effect, the result before anything else looks at
- * it; both only while this worker holds the run. Of a result that is too large for the view head and tail are shown, and
- * the whole is committed with it.
+ * it; both only while this worker holds the run. The result that comes last, while no other call runs, waits for the end
+ * of the step, which follows at once: both are one write. Of a result that is too large for the view head and tail are
+ * shown, and the whole is committed with it.
  */
 export function createToolRunner(
   deps: StepDeps,
@@ -68,6 +73,7 @@ export function createToolRunner(
   const outcomes = new Map<number, CallOutcome>();
   const failures: unknown[] = [];
   const stillRan: string[] = [];
+  let last: CallMove | null = null;
 
   const moveOf = createWriteGroup((moves: readonly CallMove[]) => writeMoves(deps, scope, moves));
   const commit = async (move: CallMove): Promise<'moved' | 'cancelled'> => {
@@ -75,16 +81,31 @@ export function createToolRunner(
     if (answer !== 'refused') return answer;
     throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
   };
+  const takeLast = (): CallMove[] => {
+    const taken = last === null ? [] : [last];
+    last = null;
+    return taken;
+  };
+  const commitLast = async (): Promise<void> => {
+    if (scope.held.stopped() !== 'lost') await Promise.all(takeLast().map(commit));
+  };
   /** Bytes become blobs. A client's output was kept so when it was given, and may name blobs; a tool's may not. */
   const keepFiles = async (made: CallOutcome): Promise<CallOutcome> => ({
     ...made,
     output: await whileAway(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output)),
   });
-  const finish = async (call: PlacedCall, from: ToolCallState, outcome: CallOutcome): Promise<ToolOutput> => {
+  const finish = async (
+    call: PlacedCall,
+    from: ToolCallState,
+    outcome: CallOutcome,
+    mayWait = false,
+  ): Promise<ToolOutput> => {
     const { index, part } = call;
     const events = [callResultEvent(messageId, call, outcome)];
     const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
-    await commit({ messageId, index, from: [from], to: outcome.state, ...shown, events });
+    const move: CallMove = { messageId, index, from: [from], to: outcome.state, ...shown, events };
+    if (mayWait && running.size === 1) last = move;
+    else await commit(move);
     outcomes.set(index, { state: outcome.state, output: shown.output });
     return shown.output;
   };
@@ -127,12 +148,20 @@ export function createToolRunner(
       throw new BatonError('fenced', 'the step was stopped while the call ran');
     }
     if (stopped !== null) stillRan.push(tool.name);
-    return finish(call, tool.readOnly === true ? open : 'running', await keepFiles(outcome));
+    return finish(call, tool.readOnly === true ? open : 'running', await keepFiles(outcome), true);
+  };
+  const allDone = async (): Promise<void> => {
+    while (running.size > 0) await Promise.all(running);
+    if (failures.length === 0) return;
+    await commitLast();
+    throw failures[0];
   };
   return {
     expect: (parts) => limiter.expect(parts),
     run(call) {
-      const promise = runCall(call);
+      // Nothing waits for a step that goes on.
+      const committed = commitLast();
+      const promise = Promise.all([runCall(call), committed]).then(([output]) => output);
       const settled = promise.catch((error: unknown) => failures.push(error));
       running.add(settled);
       void settled.finally(() => running.delete(settled));
@@ -148,10 +177,12 @@ export function createToolRunner(
     async markUnknown({ index }) {
       await commit({ messageId, index, from: ['running'], to: 'unknown', forgetsAnswer: true, events: [] });
     },
+    allDone,
     async allSettled() {
-      while (running.size > 0) await Promise.all(running);
-      if (failures.length > 0) throw failures[0];
+      await allDone();
+      await commitLast();
     },
+    takeLast,
     hasSettled: (index) => outcomes.has(index),
     outcomeOf: (index) => outcomes.get(index),
     stillRan: () => stillRan,

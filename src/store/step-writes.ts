@@ -96,12 +96,13 @@ const movedCallsSchema = z.object({ answers: z.array(moveAnswer), eventSeq: z.nu
 
 /** Moves tool calls, each as if it was the only one; what they bring commits with them. Null: fenced. */
 export async function moveCalls(db: Db, fence: Fence, moves: readonly CallMove[]): Promise<MovedCalls | null> {
-  const blobs = moves.map(({ cut }) => cut?.blob?.bytes ?? null);
   const { rows } = await sql<{ moved: unknown }>`
     select baton_move_calls(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(moves.map(toStoredMove))}::jsonb,
-      ${blobs}::bytea[]) as moved`.execute(db);
+      ${blobsOf(moves)}::bytea[]) as moved`.execute(db);
   return movedCallsSchema.nullable().parse(rows[0]?.moved ?? null);
 }
+
+const blobsOf = (moves: readonly CallMove[]) => moves.map(({ cut }) => cut?.blob?.bytes ?? null);
 
 function toStoredMove({ cut, ...move }: CallMove) {
   if (cut === undefined) return move;
@@ -114,6 +115,8 @@ function toStoredMove({ cut, ...move }: CallMove) {
 export type StepFinish = Readonly<{
   /** Set where the response was not written before: a step without tools ends in one round trip. */
   response?: ResponseWrite;
+  /** Outcomes of calls that commit with the end of the step. */
+  moves: readonly CallMove[];
   usage: Usage;
   costUsd: number;
   /** 1 for a step that counts against the run's limit, 0 for one that never got an answer. */
@@ -128,11 +131,13 @@ export type StepFinish = Readonly<{
   nextRunId: string;
 }>;
 
-/** Ends the step: response, usage, events and what comes next commit together. Null: fenced. */
+/** Ends the step: response, outcomes, usage, events and what comes next commit together. Null: fenced. */
 export async function finishStep(db: Db, fence: Fence, finish: StepFinish): Promise<FinishedWork | null> {
+  const { moves } = finish;
+  const events = [...moves.flatMap((move) => move.events), ...finish.events];
+  const stored = { ...finish, events, moves: moves.map(toStoredMove) };
   const { rows } = await sql<{ finished: unknown }>`
-    select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(finish)}::jsonb) as finished`.execute(
-    db,
-  );
+    select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(stored)}::jsonb,
+      ${blobsOf(moves)}::bytea[]) as finished`.execute(db);
   return finishedWorkSchema.nullable().parse(rows[0]?.finished ?? null);
 }

@@ -89,9 +89,8 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/step/tool-runner.ts',
-        find: 'await commit({ messageId, index, from: [from], to: outcome.state, ...shown, events });',
-        replace:
-          'setTimeout(() => void commit({ messageId, index, from: [from], to: outcome.state, ...shown, events }).catch(() => undefined), 20);',
+        find: 'if (mayWait && running.size === 1) last = move;\n    else await commit(move);',
+        replace: 'setTimeout(() => void commit(move).catch(() => undefined), 20);',
       },
     ],
     faults: ['none'],

@@ -146,6 +146,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const next = { ifCancelled: end, ifMessagesWait: end, otherwise: end };
     expect(
       await finishStep(db, fence, {
+        moves: [],
         usage: NO_USAGE,
         costUsd: 0,
         nextRunId: service.deps.newId(),

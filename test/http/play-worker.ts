@@ -87,6 +87,7 @@ async function endStep(
   });
   const finished = await finishStep(db, claimed.fence, {
     response,
+    moves: [],
     usage: USAGE,
     costUsd: 0,
     nextRunId: newId(),

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import type { Agent } from '../../src/agents/agent.ts';
 import { CANCELLED_BEFORE_START } from '../../src/domain/settlement.ts';
@@ -7,6 +8,7 @@ import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 function tool(name: string, execute: ServerTool['execute'], traits: Partial<Tool> = {}): Tool {
@@ -135,6 +137,38 @@ describe('the calls of one response', () => {
       [1, 2, 3].map((n) => [{ n }, { type: 'json', value: { n } }]),
     );
     expect(new Set(keys).size).toBe(3);
+  });
+
+  it('commit the outcome that comes last with the end of the step, and no other later than it is known', async () => {
+    const begun = Promise.withResolvers<void>();
+    const end = Promise.withResolvers<string>();
+    const slow = tool('slow', () => {
+      begun.resolve();
+      return end.promise;
+    });
+    await using service = await serviceWith(
+      tool('quick', async () => 'soon'),
+      slow,
+    );
+    const calls = [
+      { name: 'quick', input: {} },
+      { name: 'slow', input: {} },
+    ];
+    const { session, runId } = await start(service, calls, { limits: { toolConcurrency: 1 } });
+    await begun.promise;
+    await eventually(
+      async () => (await callsOf(service, session))[0]?.state === 'completed',
+      'the first outcome is committed while the second call runs',
+    );
+    end.resolve('late');
+    await service.ended(runId);
+    const { rows } = await sql<{ type: string; writtenBy: string }>`
+      select type, xmin::text as "writtenBy" from events where type in ('llm:tool-result', 'step:completed') order by seq
+    `.execute(service.deps.db);
+    const [quick, last, completed] = rows;
+    expect(rows.map(({ type }) => type).slice(0, 3)).toEqual(['llm:tool-result', 'llm:tool-result', 'step:completed']);
+    expect(last?.writtenBy).toBe(completed?.writtenBy);
+    expect(quick?.writtenBy).not.toBe(completed?.writtenBy);
   });
 
   it('are marked as running before their effect, unless the tool only reads', async () => {

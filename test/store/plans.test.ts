@@ -366,6 +366,7 @@ function finish(db: Db, fence: Fence, stepNo: number) {
     stillRan: [],
   });
   return finishStep(db, fence, {
+    moves: [],
     usage: NO_USAGE,
     costUsd: 0,
     nextRunId: randomUUID(),

@@ -137,6 +137,7 @@ export async function goOn(db: Db, claimed: Claimed, before?: Exclude<PendingKin
   });
   const finished = await finishStep(db, fence, {
     response: { messageId, parts: [{ type: 'text', text: 'I go on.' }], finishReason: 'tool-calls' },
+    moves: [],
     usage: NO_USAGE,
     costUsd: 0,
     nextRunId: newId(),
