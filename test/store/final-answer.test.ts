@@ -42,7 +42,7 @@ async function end(race: Race, claimed: Claimed, more: Partial<StepOutcome>) {
     nextRunId: newId(),
     steps: 1 as const,
   };
-  const finished = await finishStep(race.db, fence, { ...finish, events: [], next });
+  const finished = await finishStep(race.db, fence, { ...finish, moves: [], events: [], next });
   if (finished === null) throw new Error('the step was fenced');
   return finished;
 }
