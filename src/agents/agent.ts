@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { contextPolicySchema } from '../domain/context/policy.ts';
+import { modelSettingsSchema } from '../domain/model-settings.ts';
 import { MAX_DURATION_MS, runLimitsSchema } from '../domain/run-limits.ts';
 import { mcpServersSchema } from './mcp-servers.ts';
 import { pinnedToolsSchema } from './pinned-tools.ts';
@@ -35,9 +36,7 @@ export const agentSchema = z.strictObject({
       stepTimeoutMs: positive.max(86_400_000).optional(),
     })
     .default({}),
-  settings: z
-    .strictObject({ temperature: z.number().min(0).max(2).optional(), maxOutputTokens: positive.optional() })
-    .default({}),
+  settings: modelSettingsSchema.default({}),
   context: contextPolicySchema.prefault({}),
   /** What its MCP servers offered when the session was created; a definition has none. */
   pinnedTools: pinnedToolsSchema.optional(),

@@ -1,6 +1,7 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI, type OpenAILanguageModelResponsesOptions } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { bindsThinking } from '../domain/claude-version.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ProviderMetadata } from '../domain/message.ts';
 import type { ModelPort, ResolvedModel } from '../step/model-port.ts';
@@ -163,19 +164,8 @@ function anthropicMessages(
 
 const thinkingOptions = (modelId: string) => (bindsThinking(modelId) ? DROP_FOREIGN_THINKING : {});
 
-/**
- * Since version 5.1 models bind each thinking block to the prompt that it answered, and refuse the request once that
- * has changed, as every prune and compaction changes it. So they are told to drop such a block instead.
- */
+/** What a prune or a compaction has changed is no reason to refuse the request: a thinking block of before is dropped. */
 const DROP_FOREIGN_THINKING = { thinking: { blockBinding: { prefixMismatchBehavior: 'drop_block' } } };
-
-/** A minor version has one or two digits; more are a date. */
-const CLAUDE_VERSION = /^claude-[a-z]+-(\d{1,2})(?:[-.](\d{1,2}))?(?:-|$)/;
-
-function bindsThinking(modelId: string): boolean {
-  const [, major, minor = '0'] = CLAUDE_VERSION.exec(modelId) ?? [];
-  return Number(major) > 5 || (Number(major) === 5 && Number(minor) >= 1);
-}
 
 function toJsonOptions(options: OpenAILanguageModelResponsesOptions): { forceReasoning?: boolean } {
   return options.forceReasoning === true ? { forceReasoning: true } : {};

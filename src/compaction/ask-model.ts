@@ -5,8 +5,10 @@ import type { ModelEntry } from '../domain/context/model-registry.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { FINISH_REASONS, type FinishReason } from '../domain/message.ts';
+import type { ReasoningLevel } from '../domain/model-settings.ts';
 import { planRetry } from '../domain/retry-policy.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
+import { callSettings } from '../step/call-settings.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
@@ -27,6 +29,8 @@ export type ModelRequest = Readonly<{
   /** Sent so that the provider's cached prefix holds; an answer that calls one is not taken. */
   tools: readonly Tool[];
   maxOutputTokens: number;
+  /** Set where the cached prefix was thought about in that way: another one would miss it. */
+  reasoning?: ReasoningLevel;
 }>;
 
 export type ModelAnswer = Readonly<
@@ -98,7 +102,7 @@ async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchd
   const { scope, signal } = work;
   const unanswered = (answer: ModelAnswer): Asked => ({ answer, usage: null });
   try {
-    const { resolved, prompt, tools, maxOutputTokens } = request;
+    const { resolved, prompt, tools, maxOutputTokens, reasoning } = request;
     const failure: { error: unknown } = { error: null };
     const result = streamText({
       model: resolved.model,
@@ -106,10 +110,13 @@ async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchd
       experimental_download: leaveToProvider,
       ...(tools.length === 0 ? {} : { tools: toSdkTools(tools), ...toolChoiceFor(resolved) }),
       maxRetries: 0,
-      temperature: TEMPERATURE,
-      maxOutputTokens,
       abortSignal: AbortSignal.any([signal, watchdog.signal]),
-      providerOptions: resolved.providerOptions(scope.sessionId),
+      ...callSettings(resolved, {
+        sessionId: scope.sessionId,
+        settings: { temperature: TEMPERATURE, ...(reasoning !== undefined && { reasoning }) },
+        maxOutputTokens,
+        messages: prompt.messages,
+      }),
       onError: ({ error }) => {
         failure.error ??= error;
       },

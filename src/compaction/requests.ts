@@ -6,6 +6,7 @@ import { SAME_MODEL, summarizingAgent } from '../domain/context/policy.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import { SUMMARIZER_INSTRUCTIONS } from '../domain/context/summary-request.ts';
 import type { ViewMessage } from '../domain/message.ts';
+import { thinksByBudget } from '../domain/model-settings.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import { promptFor } from '../step/model-prompt.ts';
 import { readMedia } from '../store/media.ts';
@@ -46,7 +47,11 @@ export async function prefixRequest(
     sent,
     media,
   );
-  return { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
+  const { reasoning } = scope.agent.settings;
+  // A budget would be another one than a step's, which is as good as none to the cache.
+  const keepsThinking = resolved.cacheBreakpoints === true && !thinksByBudget(resolved.modelId);
+  const asked = { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
+  return reasoning !== undefined && keepsThinking ? { ...asked, reasoning } : asked;
 }
 
 /** What is known before a round has begun. */

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { sql } from 'kysely';
 import type { Agent, AgentCatalogue, AgentSet } from '../agents/agent.ts';
 import { openAgentFolder } from '../agents/agent-folder.ts';
+import { checkSettings } from '../agents/check-settings.ts';
 import { loadModels } from '../agents/load-models.ts';
 import { loadMcpServers } from '../agents/mcp-servers.ts';
 import { loadProviders } from '../agents/provider-configs.ts';
@@ -137,7 +138,11 @@ function openAgents(
   { agentsDir: folder, model }: Config,
   { toolsOf, models, log }: Pick<Dependencies, 'toolsOf' | 'models' | 'log'>,
 ): Promise<AgentCatalogue> {
-  const check = (agent: Agent) => checkAgentTools(agent, toolsOf);
+  const check = async (agent: Agent): Promise<void> => {
+    await checkAgentTools(agent, toolsOf);
+    // The settings are meant for the agent's own model: another one in its place is told those that it takes.
+    if (model === undefined) checkSettings(agent, models);
+  };
   return openAgentFolder({ folder, model, check, onLoad: (agents) => warnOfModels(agents, models, log), log });
 }
 

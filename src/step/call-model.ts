@@ -17,6 +17,7 @@ import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { Tool } from '../tools/tool.ts';
+import { callSettings } from './call-settings.ts';
 import type { ResolvedModel } from './model-port.ts';
 import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
 import { refuseCalls } from './partial-answer.ts';
@@ -98,7 +99,6 @@ export async function callModel(
       durable.reject(error);
     }
   };
-  const { temperature } = scope.agent.settings;
   const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
   const result = streamText({
     model: resolved.model,
@@ -111,9 +111,12 @@ export async function callModel(
     maxRetries: 0,
     abortSignal: AbortSignal.any([scope.held.signal, watchdog.signal, limits.windowSignal]),
     toolCallConcurrency: scope.agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY,
-    providerOptions: resolved.providerOptions(scope.sessionId),
-    ...(temperature === undefined ? {} : { temperature }),
-    maxOutputTokens: limits.maxOutputTokens,
+    ...callSettings(resolved, {
+      sessionId: scope.sessionId,
+      settings: scope.agent.settings,
+      maxOutputTokens: limits.maxOutputTokens,
+      messages: prompt.messages,
+    }),
     onLanguageModelCallEnd: onEnd,
     // The stream carries every error as a part; the SDK's default would print it, prompt included.
     onError: () => undefined,

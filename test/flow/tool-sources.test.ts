@@ -75,6 +75,24 @@ describe('an agent whose tools cannot be had', () => {
   });
 });
 
+describe('an agent with a setting that its model has no word for', () => {
+  const SEEDED = 'name: clerk\nmodel: simulated/test\nsettings: { seed: 7 }\n';
+
+  it('stops the start, with agent and key, unless another model takes its place', async () => {
+    await using service = await startTestService({ backend: 'postgres' });
+    using folder = folderOf({ 'clerk.yaml': SEEDED });
+    const environment = { ...service.environment, BATON_AGENTS_DIR: folder.path };
+    const open = (more = {}) =>
+      openDependencies(loadConfig({ ...environment, ...more }), { migrate: false, log: () => undefined });
+    await expect(open()).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: 'agent clerk: settings.seed: simulated/test (openai-responses) takes none',
+    });
+    await using deps = await open({ BATON_MODEL: 'simulated/other' });
+    expect((await deps.agents.current()).get('clerk').settings).toEqual({ seed: 7 });
+  });
+});
+
 describe('a model that cannot call tools', () => {
   it('is offered none', async () => {
     using folder = folderOf({ 'models.yaml': '[{ provider: simulated, model: mute, tools: false }]' });

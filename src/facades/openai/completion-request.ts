@@ -198,6 +198,7 @@ export function agentFor(request: CompletionRequest, base: unknown): Agent {
     instructions: [agent.instructions, ...said].filter((text) => text.trim() !== '').join('\n\n'),
     tools: [...agent.tools, ...offered.map(({ function: given }) => ({ client: clientTool(given) }))],
     settings: {
+      ...agent.settings,
       ...(temperature !== undefined && { temperature }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     },
