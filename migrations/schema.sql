@@ -261,6 +261,7 @@ create table sessions (
   conversation_reader_id uuid,
   conversation_head bytea,
   agent_base jsonb,
+  drifted_tools jsonb default '{}'::jsonb not null,
   metadata jsonb default '{}'::jsonb not null,
   status text default 'idle'::text not null,
   active_run_id uuid,

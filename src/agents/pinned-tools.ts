@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { jsonSchema } from '../domain/message.ts';
+import type { ToolChanges } from '../domain/tool-drift.ts';
 import type { McpSource } from './tool-sources.ts';
 
 /** One tool as its MCP server described it. */
@@ -31,6 +32,22 @@ function withSortedKeys(_key: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
+
+/** What differs, of each server where anything does. Pure. */
+export function changesOfTools(before: PinnedTools, after: PinnedTools): ToolChanges[] {
+  const servers = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return servers.flatMap((server) => {
+    const [old, now] = [before, after].map((pins) => hashesOf(pins[server]?.tools ?? []));
+    if (old === undefined || now === undefined) return [];
+    const added = [...now.keys()].filter((name) => !old.has(name));
+    const removed = [...old.keys()].filter((name) => !now.has(name));
+    const changed = [...now].flatMap(([name, hash]) => (old.has(name) && old.get(name) !== hash ? [name] : []));
+    return added.length + removed.length + changed.length === 0 ? [] : [{ server, added, changed, removed }];
+  });
+}
+
+const hashesOf = (tools: readonly PinnedTool[]): Map<string, string> =>
+  new Map(tools.map((tool) => [tool.name, hashOfTools([tool])]));
 
 /** Whether a source takes a tool of its server. Pure. */
 export function isIncluded({ include, exclude }: McpSource, { name }: Pick<PinnedTool, 'name'>): boolean {

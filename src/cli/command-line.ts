@@ -23,6 +23,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     queue: { summary: 'list, change, remove what waits', load: () => import('./commands/queue.ts') },
     answer: { summary: 'approve, deny or answer a tool call', load: () => import('./commands/answer.ts') },
     resume: { summary: 'go on after a failure, a cancel or a limit', load: () => import('./commands/resume.ts') },
+    repin: { summary: 'accept the MCP tools of a session as they are now', load: () => import('./commands/repin.ts') },
     cancel: { summary: 'cancel a run', load: () => import('./commands/cancel.ts') },
   },
   'Run a service': {

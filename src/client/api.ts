@@ -48,6 +48,16 @@ export type NewSession = Readonly<{
   expiresAt?: string | null;
 }>;
 
+/** How a server's tools, by their own names, differ from those that the session knew. */
+export type ToolChanges = Readonly<{
+  server: string;
+  added: readonly string[];
+  changed: readonly string[];
+  removed: readonly string[];
+}>;
+
+export type RepinnedTools = Readonly<{ sessionId: string; changes: readonly ToolChanges[] }>;
+
 export type SessionPage = Readonly<{ sessions: readonly Session[]; nextCursor: string | null }>;
 
 export type RunStatus =

@@ -9,6 +9,7 @@ import type {
   MessagePage,
   NewSession,
   Queue,
+  RepinnedTools,
   ResumedSession,
   Run,
   RunLimits,
@@ -108,6 +109,8 @@ export type BatonClient = Readonly<{
       to: Readonly<{ agent: string; model?: string } | { agent?: string; model: string }>,
       options?: KeyedOptions,
     ) => Promise<Session>;
+    /** Takes the definitions that its MCP servers offer now; until then it keeps those that it began with. */
+    repin: (sessionId: string, options?: KeyedOptions) => Promise<RepinnedTools>;
     /** A new session with its transcript up to a message. */
     fork: (
       sessionId: string,
@@ -254,6 +257,8 @@ function sessionMethods(transport: Transport): BatonClient['sessions'] {
       keyed(transport, pathOf`/v1/sessions/${id}/resume`, { limits }, { signal, idempotencyKey }),
     switchAgent: (id, { agent, model }, { signal, idempotencyKey } = {}) =>
       keyed(transport, pathOf`/v1/sessions/${id}/agent`, { agent, model }, { signal, idempotencyKey }),
+    repin: (id, { signal, idempotencyKey } = {}) =>
+      keyed(transport, pathOf`/v1/sessions/${id}/repin`, {}, { signal, idempotencyKey }),
     fork: (id, { signal, idempotencyKey, ...fields } = {}) =>
       keyed(transport, pathOf`/v1/sessions/${id}/fork`, fields, { signal, idempotencyKey }),
     context: (id, { signal } = {}) => get(transport, pathOf`/v1/sessions/${id}/context`, {}, signal),

@@ -8,6 +8,7 @@ import type {
   RunError,
   SessionStatus,
   TextPart,
+  ToolChanges,
   Usage,
   WaitingMessage,
 } from './api.ts';
@@ -59,6 +60,9 @@ export type EventData = Readonly<{
   /** The model before and after; `agent`: the one that the session has now, where it is another one. */
   'llm:switched': Readonly<{ from: string; to: string; agent?: string }>;
   'llm:unsupported-input': Readonly<{ model: string; mediaTypes: readonly string[] }>;
+  /** A tool of an MCP server is not what the session knows it as: once for what it has become. */
+  'tools:drifted': Readonly<{ server: string; tool: string; change: 'changed' | 'gone' }>;
+  'tools:pinned': ToolChanges;
   'message:queued': Readonly<{ position: number; id: string }>;
   'message:dequeued': Readonly<{ count: number; ids: readonly string[]; coalesced: boolean }>;
   'message:changed': Readonly<{ id: string; delivery: Exclude<Delivery, 'reject'> }>;

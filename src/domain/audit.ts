@@ -8,6 +8,7 @@ export const AUDITED_ACTIONS = [
   'run:cancel',
   'session:cancel',
   'session:delete',
+  'session:repin',
   'tool-call:answer',
 ] as const;
 export type AuditedAction = (typeof AUDITED_ACTIONS)[number];
@@ -17,6 +18,7 @@ type Rule = readonly [action: AuditedAction, methods: RegExp, path: RegExp];
 const RULES: readonly Rule[] = [
   ['run:cancel', /^POST$/, /^\/v1\/runs\/[^/]+\/cancel$/],
   ['session:cancel', /^POST$/, /^\/v1\/sessions\/[^/]+\/cancel$/],
+  ['session:repin', /^POST$/, /^\/v1\/sessions\/[^/]+\/repin$/],
   ['session:delete', /^DELETE$/, /^\/v1\/sessions\/[^/]+$/],
   ['message:remove', /^DELETE$/, /^\/v1\/sessions\/[^/]+\/queue\/[^/]+$/],
   ['queue:clear', /^DELETE$/, /^\/v1\/sessions\/[^/]+\/queue$/],

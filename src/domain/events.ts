@@ -4,6 +4,7 @@ import { FINISH_REASONS, jsonSchema, userPartSchema } from './message.ts';
 import { requiredActionSchema } from './required-action.ts';
 import { INCOMPLETE_REASONS, LIMIT_REASONS } from './run.ts';
 import { DELIVERIES } from './session.ts';
+import { driftChangeSchema, toolChangesSchema } from './tool-drift.ts';
 import { usageSchema } from './usage.ts';
 
 const run = { runId: z.string() };
@@ -75,6 +76,10 @@ export const EVENT_SCHEMAS = {
   /** The model before and after; `agent`: the one that the session has now, where it is another one. */
   'llm:switched': z.strictObject({ from: z.string(), to: z.string(), agent: z.string().optional() }),
   'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
+  /** A tool of an MCP server is called that is not what the session has pinned: it was changed, or is gone. */
+  'tools:drifted': z.strictObject({ server: z.string(), tool: z.string(), change: driftChangeSchema }),
+  /** Somebody has accepted what the server offers by now. */
+  'tools:pinned': toolChangesSchema,
   'message:queued': z.strictObject({ position: z.number().int().positive(), id: z.string() }),
   'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
   'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),

@@ -27,6 +27,7 @@ import { registerHealthRoutes } from './routes/health.ts';
 import { registerMessageRoutes } from './routes/messages.ts';
 import { registerMetricsRoute } from './routes/metrics.ts';
 import { registerQueueRoutes } from './routes/queue.ts';
+import { registerRepinRoute } from './routes/repin.ts';
 import { registerResumeRoutes } from './routes/resume.ts';
 import { registerRunRoutes } from './routes/runs.ts';
 import { registerSessionRoutes } from './routes/sessions.ts';
@@ -49,6 +50,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.use(createAuditTrail(deps.db), boundedBody);
   registerSessionRoutes(app, deps);
   registerAgentSwitchRoute(app, deps);
+  registerRepinRoute(app, deps);
   registerForkRoute(app, deps);
   registerMessageRoutes(app, deps);
   registerQueueRoutes(app, deps);

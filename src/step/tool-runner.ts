@@ -17,6 +17,7 @@ import { toContentOutput, toOutput } from './content-output.ts';
 import type { StepDeps } from './deps.ts';
 import { inToolSpan } from './model-span.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
+import { reportDrift } from './report-drift.ts';
 import { toErrorOutput, toToolOutput } from './response-parts.ts';
 import { createWriteGroup } from './write-group.ts';
 
@@ -229,6 +230,7 @@ async function execute(
       sessionId: formatId('session', scope.sessionId),
       runId: formatId('run', scope.runId),
       isShownWhole: (text) => limiter.isShownWhole(text, tool),
+      reportDrift: (drift) => reportDrift(deps, scope, drift),
     });
     outcome = await outcomeOfResult(tool, call.part, await untilGivenUp(work, signal));
   } catch (error) {

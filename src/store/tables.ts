@@ -31,6 +31,8 @@ type SessionsTable = {
   conversation_head: Buffer | null;
   /** The agent without what requests have added to `agent_snapshot`; null: they have added nothing. */
   agent_base: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
+  /** What tools of MCP servers were last seen to have become, by `server/tool`: what readers were told of. */
+  drifted_tools: ColumnType<Record<string, string>, string | undefined, string>;
   metadata: ColumnType<Record<string, string>, string | undefined, string>;
   status: Generated<SessionStatus>;
   active_run_id: string | null;

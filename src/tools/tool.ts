@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { ToolDrift } from '../domain/tool-drift.ts';
 
 /** What a running tool is told about the call it serves. */
 export type ToolContext = Readonly<{
@@ -12,6 +13,8 @@ export type ToolContext = Readonly<{
   runId: string;
   /** Whether the model will be shown a result of this text whole: what is larger loses its middle. */
   isShownWhole?: (text: string) => boolean;
+  /** Tells that the tool is not what the session has pinned. */
+  reportDrift?: (drift: ToolDrift) => Promise<void>;
 }>;
 
 /**

@@ -17,6 +17,7 @@ import type { contextBody, maintenanceBody } from '../../src/http/routes/context
 import type { eventBody } from '../../src/http/routes/events.ts';
 import type { acceptedBody } from '../../src/http/routes/messages.ts';
 import type { waitingBody } from '../../src/http/routes/queue.ts';
+import type { repinnedBody } from '../../src/http/routes/repin.ts';
 import type { resumedBody } from '../../src/http/routes/resume.ts';
 import type { answerBody, answeredBody } from '../../src/http/routes/tool-calls.ts';
 import type { runBody } from '../../src/http/run-body.ts';
@@ -56,6 +57,7 @@ test('the types of the client are those of the service', () => {
   expectTypeOf<Plain<api.ContextMeter>>().toEqualTypeOf<Body<typeof contextBody>>();
   expectTypeOf<Plain<api.Maintenance>>().toEqualTypeOf<Body<typeof maintenanceBody>>();
   expectTypeOf<Plain<api.CancelledSession>>().toEqualTypeOf<Body<typeof cancelledSession>>();
+  expectTypeOf<Plain<api.RepinnedTools>>().toEqualTypeOf<Body<typeof repinnedBody>>();
   expectTypeOf<Plain<api.ResumedSession>>().toEqualTypeOf<Body<typeof resumedBody>>();
   expectTypeOf<Plain<api.AnsweredToolCall>>().toEqualTypeOf<Body<typeof answeredBody>>();
   expectTypeOf<Plain<api.Agent>>().toEqualTypeOf<Body<typeof agentBody>>();

@@ -34,6 +34,7 @@ const CALLS: {
     cancel: (client) => client.sessions.cancel(SESSION, { queue: 'clear' }),
     resume: (client) => client.sessions.resume(SESSION, { limits: {} }),
     switchAgent: (client) => client.sessions.switchAgent(SESSION, { agent: 'a', model: 'b/c' }),
+    repin: (client) => client.sessions.repin(SESSION),
     fork: (client) => client.sessions.fork(SESSION, { atMessage: MESSAGE, title: 't', metadata: { k: 'v' } }),
     context: (client) => client.sessions.context(SESSION),
     compact: (client) => client.sessions.compact(SESSION),

@@ -50,6 +50,8 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
   'llm:error': { error, recoverable: true },
   'llm:switched': { from: 'a', to: 'b' },
   'llm:unsupported-input': { model: 'a', mediaTypes: ['image/png'] },
+  'tools:drifted': { server: 'docs', tool: 'search', change: 'changed' },
+  'tools:pinned': { server: 'docs', added: [], changed: ['search'], removed: [] },
   'message:queued': { position: 1, id: 'msg_1' },
   'message:dequeued': { count: 1, ids: ['msg_1'], coalesced: false },
   'message:changed': { id: 'msg_1', delivery: 'followup' },

@@ -92,6 +92,7 @@ const ROUTES = [
   'GET /v1/sessions/{id}/context',
   'POST /v1/sessions/{id}/compact',
   'POST /v1/sessions/{id}/prune',
+  'POST /v1/sessions/{id}/repin',
 ];
 
 async function readDocument(): Promise<z.infer<typeof documentSchema>> {

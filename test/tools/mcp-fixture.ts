@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { type Agent, agentSchema } from '../../src/agents/agent.ts';
 import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
 import type { ToolSource } from '../../src/agents/tool-sources.ts';
+import type { ToolDrift } from '../../src/domain/tool-drift.ts';
 import type { LogEvent } from '../../src/runtime/log.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { createMcpServers, type McpServers } from '../../src/tools/mcp/mcp-servers.ts';
@@ -24,6 +25,8 @@ export type McpFixture = AsyncDisposable &
   Readonly<{
     servers: McpServers;
     logged: readonly LogEvent[];
+    /** What calls have found of tools that are not what was pinned. */
+    drifts: readonly ToolDrift[];
     /** An agent with these tools, as a new session of it would keep it. */
     pin: (tools: readonly ToolSource[]) => Promise<Agent>;
     toolsOf: (agent: Agent) => Promise<readonly Tool[]>;
@@ -35,18 +38,21 @@ const idle = new AbortController().signal;
 /** The MCP servers of a process, with the agents that use them. */
 export function createMcpFixture(configs: unknown, environment: NodeJS.ProcessEnv = process.env): McpFixture {
   const logged: LogEvent[] = [];
+  const drifts: ToolDrift[] = [];
   const log = (_level: string, event: LogEvent): void => void logged.push(event);
   const servers = createMcpServers(mcpServersSchema.parse(configs), { environment, log });
   const toolsOf = createToolCatalogue({ sets: {}, mcp: servers });
   return {
     servers,
     logged,
+    drifts,
     toolsOf,
     pin: (tools) => servers.pin(agentSchema.parse({ name: 'tester', model: 'simulated/test', tools }), idle),
     async call(agent, name, input = {}, signal = idle) {
       const tool = (await toolsOf(agent)).find((candidate) => candidate.name === name);
       if (!isServerTool(tool)) throw new Error(`no tool ${name}`);
-      return tool.execute(input, contextOf(signal));
+      const reportDrift = async (drift: ToolDrift) => void drifts.push(drift);
+      return tool.execute(input, { ...contextOf(signal), reportDrift });
     },
     [Symbol.asyncDispose]: () => servers[Symbol.asyncDispose](),
   };

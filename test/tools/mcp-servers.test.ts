@@ -29,11 +29,11 @@ describe('a session', () => {
     expect(files.pids().length, 'one process serves both').toBe(1);
   });
 
-  it('calls a tool that has changed, and that is logged; one that is gone is refused, until it is back', async () => {
+  it('calls a tool that has changed, and that is reported; one that is gone is refused, until it is back', async () => {
     using files = createServerFiles({ name: 'find', description: 'Finds.' }, { name: 'announce' });
     await using fixture = createMcpFixture({ own: files.config });
     const agent = await fixture.pin([{ mcp: 'own' }]);
-    const drifts = () => fixture.logged.flatMap((entry) => (entry.event === 'mcp_tool_drifted' ? [entry.change] : []));
+    const drifts = () => fixture.drifts.map(({ change }) => change);
     await fixture.call(agent, 'own__find');
     expect(drifts()).toEqual([]);
     files.offer({ name: 'find', description: 'Other.' }, { name: 'announce' });
@@ -44,9 +44,14 @@ describe('a session', () => {
     await fixture.call(agent, 'own__announce');
     await expect(fixture.call(agent, 'own__find')).rejects.toThrow('does not offer the tool find any more');
     expect(drifts()).toEqual(['changed', 'gone']);
-    expect(fixture.logged).toContainEqual(
-      expect.objectContaining({ server: 'own', sessionId: 'ses_1', runId: 'run_1' }),
-    );
+    const pinnedHash = agent.pinnedTools?.['own']?.hash;
+    expect(fixture.drifts.at(-1)).toEqual({
+      server: 'own',
+      tool: 'find',
+      change: 'gone',
+      pinnedHash,
+      offeredHash: null,
+    });
     files.offer({ name: 'find', description: 'Finds.' }, { name: 'announce' });
     expect(await fixture.call(agent, 'own__find')).toBe('find {}');
   });

@@ -76,6 +76,11 @@ function plainEvent(event: DurableEvent): Piece[] {
       const wait = seconds(Date.parse(nextAttemptAt) - Date.parse(event.createdAt));
       return [line('bad', `${error.code}: ${oneLine(error.message, 200)}; the next attempt is in ${wait}`)];
     }
+    case 'tools:drifted': {
+      const { server, tool, change } = event.data;
+      const now = change === 'gone' ? 'is gone from' : 'has changed at';
+      return [line('bad', `${oneLine(tool, 64)} ${now} ${server}; baton repin accepts what it offers now`)];
+    }
     case 'run:cancelling':
       return [line('bad', 'the run is being cancelled')];
     case 'run:requires-action':

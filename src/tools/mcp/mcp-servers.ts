@@ -62,7 +62,7 @@ export function createMcpServers(
         throw new BatonError('config_invalid', `${key}: the session has no definitions of the tools of ${source.mcp}`);
       }
       const connection = connectionTo(source.mcp, config);
-      const toolOptions = { server: source.mcp, trust: config.trust, connection, log };
+      const toolOptions = { server: source.mcp, trust: config.trust, connection, pinnedHash: pinned.hash };
       const included = pinned.tools.filter((tool) => isIncluded(source, tool));
       const tools = included.map((tool) => createMcpTool(toolOptions, tool));
       return source.deferred === true ? tools.map((tool) => ({ ...tool, deferred: true })) : tools;

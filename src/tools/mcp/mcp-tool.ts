@@ -1,13 +1,18 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { hashOfTools, nameForModel, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
-import type { Log } from '../../runtime/log.ts';
 import type { Tool, ToolContext } from '../tool.ts';
 import { toCallResult, toToolText, toToolValue } from './call-result.ts';
 import type { McpConnection } from './connection.ts';
 import { failureOf } from './failure.ts';
 
-export type McpToolOptions = Readonly<{ server: string; trust: boolean; connection: McpConnection; log: Log }>;
+export type McpToolOptions = Readonly<{
+  server: string;
+  trust: boolean;
+  connection: McpConnection;
+  /** Of all definitions that the session has of the server. */
+  pinnedHash: string;
+}>;
 
 /**
  * A tool of an MCP server as the session has pinned it: the model sees that definition, whatever the server says later.
@@ -34,15 +39,16 @@ export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool
 
 /** A tool that has changed since is called all the same, and that is said; one that is gone is not. */
 async function checkStillOffered(
-  { server, connection, log }: McpToolOptions,
+  { server, connection, pinnedHash }: McpToolOptions,
   pinned: PinnedTool,
-  { signal, sessionId, runId }: ToolContext,
+  { signal, reportDrift }: ToolContext,
 ): Promise<void> {
   const known = (await connection.tools(false, signal)).get(pinned.name);
   const offered = known ?? (await connection.tools(true, signal)).get(pinned.name);
-  if (offered !== undefined && hashOfTools([offered]) === hashOfTools([pinned])) return;
+  const offeredHash = offered === undefined ? null : hashOfTools([offered]);
+  if (offeredHash === hashOfTools([pinned])) return;
   const change = offered === undefined ? 'gone' : 'changed';
-  log('warn', { event: 'mcp_tool_drifted', server, tool: pinned.name, change, sessionId, runId });
+  await reportDrift?.({ server, tool: pinned.name, change, pinnedHash, offeredHash });
   if (offered !== undefined) return;
   throw new BatonError('not_found', `The MCP server ${server} does not offer the tool ${pinned.name} any more.`);
 }

@@ -1,0 +1,72 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { agentSchema } from '../../agents/agent.ts';
+import { changesOfTools, pinnedToolsSchema } from '../../agents/pinned-tools.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { formatId } from '../../domain/ids.ts';
+import { toolChangesSchema } from '../../domain/tool-drift.ts';
+import { replacePinnedTools } from '../../store/pinned-tools.ts';
+import { findSession, readAgentSnapshot } from '../../store/sessions.ts';
+import { idParams, noQuery } from '../fields.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { idempotencyHeader, workOnce } from '../idempotency.ts';
+import { untilGone } from '../request-signal.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+
+export const repinnedBody = z
+  .object({
+    sessionId: z.string(),
+    // A schema of the domain was made before Hono's zod knew `openapi`, so this one is made of its fields.
+    changes: z
+      .array(z.strictObject(toolChangesSchema.shape))
+      .openapi({ description: 'Of each server that offers other tools than the session knew, by their own names.' }),
+  })
+  .openapi('RepinnedTools');
+
+const repin = createRoute({
+  method: 'post',
+  path: '/v1/sessions/{id}/repin',
+  tags: ['sessions'],
+  summary: 'Take the definitions that the MCP servers of a session offer now',
+  description:
+    'A session keeps the tools that it began with; `tools:drifted` tells when a server offers others. This accepts them, from the next step on.',
+  request: {
+    params: idParams('session'),
+    query: noQuery,
+    headers: idempotencyHeader,
+    body: { required: false, content: { 'application/json': { schema: z.strictObject({}) } } },
+  },
+  responses: {
+    200: jsonOf(repinnedBody, 'What has changed; nothing, where the servers offer what the session knew.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+/** Accepting what MCP servers have made of their tools. */
+export function registerRepinRoute(app: BatonApp, { db, bus, pinTools }: HttpDeps): void {
+  app.openapi(repin, async (c) => {
+    const { id: sessionId } = c.req.valid('param');
+    const tenantId = tenantOf(c);
+    const { agent_version: agentVersion } = await findSession(db, tenantId, sessionId);
+    const agent = agentSchema.safeParse(await readAgentSnapshot(db, tenantId, sessionId));
+    if (!agent.success) throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read');
+    // Before the transaction, which must not wait for a server; an answer that was given before does not need it.
+    const pinning = pinTools(agent.data, untilGone(c));
+    await Promise.allSettled([pinning]);
+    const asked = { route: repin, request: { sessionId }, answer: repinnedBody };
+    let eventSeq: number | null = null;
+    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
+      const { pinnedTools = {} } = await pinning;
+      let changes: ReturnType<typeof changesOfTools> = [];
+      eventSeq = await replacePinnedTools(tx, { tenantId, sessionId, agentVersion }, (current) => {
+        changes = changesOfTools(pinnedToolsSchema.parse(current ?? {}), pinnedTools);
+        return { pinnedTools, changes };
+      });
+      return { sessionId: formatId('session', sessionId), changes };
+    });
+    if (eventSeq !== null) bus.announce(sessionId, eventSeq);
+    return c.json(body, 200, headers);
+  });
+}

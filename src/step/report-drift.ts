@@ -1,0 +1,15 @@
+import type { ToolDrift } from '../domain/tool-drift.ts';
+import type { JobDeps } from '../jobs/job-deps.ts';
+import type { JobScope } from '../jobs/job-scope.ts';
+import { whileAway } from '../jobs/while-away.ts';
+import { noteToolDrift } from '../store/pinned-tools.ts';
+
+/** Says in the session's log and in that of the service that a tool is not what the session knows; once for each drift. */
+export async function reportDrift(deps: JobDeps, scope: JobScope, drift: ToolDrift): Promise<void> {
+  const { sessionId, runId, fence, held } = scope;
+  const eventSeq = await whileAway(held, () => noteToolDrift(deps.db, fence, sessionId, drift));
+  if (eventSeq === null) return;
+  deps.bus.announce(sessionId, eventSeq);
+  const { server, tool, change } = drift;
+  deps.log('warn', { event: 'mcp_tool_drifted', server, tool, change, sessionId, runId });
+}
