@@ -24,10 +24,9 @@ export async function passOn(
   scope.held[Symbol.dispose]();
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
-  if ('status' in branch) {
-    noteEnd(deps, scope, branch);
-    deps.views.forget(scope.runId);
-  }
+  if ('status' in branch) noteEnd(deps, scope, branch);
+  // Nobody knows how long a run waits for an answer, nor who goes on with it then: nothing of it is kept meanwhile.
+  if (!('pendingKind' in branch)) deps.views.forget(scope.runId);
   const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
   await enqueue(deps, finished.jobs, delayMs);
   return true;

@@ -8,7 +8,7 @@ export type ViewCache = Readonly<{
   of: (runId: string) => KnownView | undefined;
   /** Remembers the view that a step of the run has begun with. */
   keep: (runId: string, sessionId: string, view: KnownView) => void;
-  /** The run has ended: its session's next one reads the view anew. */
+  /** The run has ended or waits for somebody: whoever works on the session next reads the view anew. */
   forget: (runId: string) => void;
 }>;
 

@@ -3,6 +3,7 @@ import { type KyselyPlugin, sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { LEASE_DURATION_MS } from '../../src/domain/tunables.ts';
 import { startReconciler } from '../../src/recovery/reconciler.ts';
+import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { findExpiredWaits } from '../../src/store/call-answers.ts';
 import type { Db } from '../../src/store/database.ts';
 import { findExpiredLeases, findUnclaimed } from '../../src/store/lost-work.ts';
@@ -36,15 +37,18 @@ async function copyWaits(db: Db): Promise<void> {
   });
 }
 
-/** The statements that some work sends to Postgres. */
-function countStatements(db: Db): Readonly<{ db: Db; count: () => number }> {
-  let statements = 0;
+/** The statements that some work sends to Postgres, and the rows that come back. */
+function countStatements(db: Db) {
+  const seen = { statements: 0, rows: 0 };
   const transformQuery: KyselyPlugin['transformQuery'] = ({ node }) => {
-    statements++;
+    seen.statements++;
     return node;
   };
-  const counted = db.withPlugin({ transformQuery, transformResult: async ({ result }) => result });
-  return { db: counted, count: () => statements };
+  const transformResult: KyselyPlugin['transformResult'] = async ({ result }) => {
+    seen.rows += result.rows.length;
+    return result;
+  };
+  return { db: db.withPlugin({ transformQuery, transformResult }), seen };
 }
 
 describe.each(availableBackends())('many runs that wait on %s', (backend) => {
@@ -72,17 +76,23 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     }
     // Its own sweeps would be counted.
     await worker[Symbol.asyncDispose]();
-    const sweepOnce = async (): Promise<number> => {
-      const { db: counted, count } = countStatements(db);
+    const sweepOnce = async () => {
+      const { db: counted, seen } = countStatements(db);
       const leaseDurationMs = LEASE_DURATION_MS;
       await using reconciler = startReconciler({ ...service.deps, db: counted, leaseDurationMs }, 3_600_000);
       await reconciler.sweep();
-      return count();
+      return seen;
     };
-    const statements = await sweepOnce();
+    const before = await sweepOnce();
     await copyWaits(db);
     expect(await waiting()).toHaveLength(MANY);
-    expect([statements > 0, await sweepOnce()]).toEqual([true, statements]);
+    expect(before.statements).toBeGreaterThan(0);
+    expect(await sweepOnce()).toEqual(before);
+    const idle = countStatements(db);
+    const idleWorker = await startJobWorker({ ...service.deps, db: idle.db });
+    await eventually(async () => idle.seen.statements > 5 * before.statements, 'a worker looks for work a few times');
+    await idleWorker[Symbol.asyncDispose]();
+    expect(idle.seen.rows, 'most of its statements find nothing, or one row').toBeLessThan(2 * idle.seen.statements);
     const { waiting: due, active, delayed } = (await jobs.counts()).step;
     expect({ due, active, delayed }).toEqual({ due: 0, active: 0, delayed: 0 });
     expect((await waiting()).filter((run) => run.claim_id ?? run.pending_kind)).toEqual([]);

@@ -17,9 +17,10 @@ export type WorkerProcess = AsyncDisposable &
 export async function startWorkerProcess(
   name: 'api' | 'steps' | 'all',
   environment: Readonly<Record<string, string>>,
+  nodeOptions: readonly string[] = [],
 ): Promise<WorkerProcess> {
   const file = fileURLToPath(new URL(`../../workers/${name}.ts`, import.meta.url));
-  const child = spawn(process.execPath, [file], {
+  const child = spawn(process.execPath, [...nodeOptions, file], {
     env: childEnvironment(environment),
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -1,0 +1,103 @@
+import { readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { availableBackends } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
+
+const HEAP_ON_SIGNAL = new URL('heap-on-signal.ts', import.meta.url).href;
+
+/** Until then a process still grows: code is compiled, connections are opened. */
+const FIRST = 200;
+const MANY = 1_000;
+
+const snapshotSchema = z.object({
+  snapshot: z.object({
+    meta: z.object({
+      node_fields: z.array(z.string()),
+      node_types: z.tuple([z.array(z.string())], z.unknown()),
+    }),
+  }),
+  nodes: z.array(z.number()),
+  strings: z.array(z.string()),
+});
+type HeapSnapshot = z.infer<typeof snapshotSchema>;
+
+/** All that is reachable in the process, after a garbage collection. */
+async function takeSnapshot(worker: WorkerProcess, folder: string): Promise<HeapSnapshot> {
+  process.kill(worker.pid, 'SIGUSR2');
+  const file = path.join(folder, 'heap.json');
+  const text = await eventually(() => readFile(file, 'utf8').catch(() => null), 'the process writes its heap');
+  await rm(file);
+  return snapshotSchema.parse(JSON.parse(text));
+}
+
+/** How many there are of each kind of object, by the names of their classes, and of closures, by those of their functions. */
+function countObjects({ snapshot, nodes, strings }: HeapSnapshot): ReadonlyMap<string, number> {
+  const { node_fields: fields, node_types: types } = snapshot.meta;
+  const [typeAt, nameAt] = [fields.indexOf('type'), fields.indexOf('name')];
+  const counts = new Map<string, number>();
+  for (let at = 0; at < nodes.length; at += fields.length) {
+    const type = types[0][nodes[at + typeAt] ?? -1] ?? '';
+    if (!['object', 'closure', 'native'].includes(type)) continue;
+    const key = `${type} ${strings[nodes[at + nameAt] ?? -1]}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Every UUID that any string of the process has in it, as 32 hex digits: public ids are written so. */
+function namedIds({ strings }: HeapSnapshot): ReadonlySet<string> {
+  const uuid = /[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}/g;
+  return new Set(strings.flatMap((text) => [...text.matchAll(uuid)].map(([id]) => withoutDashes(id))));
+}
+
+const withoutDashes = (id: string): string => id.replaceAll('-', '');
+
+/** Sessions with a run each that asks the client for an output: runs that wait. */
+async function letWait(service: TestService, count: number): Promise<readonly string[]> {
+  const { db, jobs } = service.deps;
+  const client = { name: 'browser', description: 'Of the client.', inputSchema: { type: 'object' as const } };
+  const before = await countWaits(service);
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) {
+    const session = await service.createSession({ tools: [{ client }] });
+    ids.push(session, (await service.send(session, 'Go')).runId);
+  }
+  await eventually(async () => (await countWaits(service)) === before + count, 'all of them wait');
+  await eventually(async () => {
+    const { waiting, active } = (await jobs.counts()).step;
+    return waiting + active === 0;
+  }, 'no job is left');
+  const messages = await db.selectFrom('messages').select('id').where('run_id', 'in', ids).execute();
+  return [...ids, ...messages.map(({ id }) => id)];
+}
+
+async function countWaits({ deps }: TestService): Promise<number> {
+  const runs = deps.db.selectFrom('runs').select(({ fn }) => fn.countAll<number>().as('count'));
+  return Number((await runs.where('status', '=', 'requires_action').executeTakeFirst())?.count);
+}
+
+describe.each(availableBackends())('a worker process on %s', (backend) => {
+  it(`that has let ${MANY} runs wait holds nothing of them: no id, no object, no timer, no listener`, async () => {
+    await using folder = await temporaryFolder();
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', () => ({ toolCalls: [{ name: 'browser', input: {} }] }));
+    const environment = { ...service.environment, HEAP_FOLDER: folder.path };
+    await using worker = await startWorkerProcess('steps', environment, ['--import', HEAP_ON_SIGNAL]);
+    await letWait(service, FIRST);
+    const before = countObjects(await takeSnapshot(worker, folder.path));
+    const ids = await letWait(service, MANY);
+    const after = await takeSnapshot(worker, folder.path);
+
+    const inHeap = namedIds(after);
+    const named = ids.filter((id) => inHeap.has(withoutDashes(id)));
+    // What was worked on last may be in a buffer or a cache of one entry.
+    expect(named.length, 'ids of waiting sessions, runs and messages').toBeLessThan(MANY / 10);
+    const grown = [...countObjects(after)].filter(([kind, count]) => count - (before.get(kind) ?? 0) > MANY / 4);
+    expect(grown, 'kinds of objects of which there is one more for every few waits').toEqual([]);
+  }, 180_000);
+});
