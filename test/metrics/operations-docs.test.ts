@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { createStateGauges } from '../../src/metrics/state-gauges.ts';
@@ -66,6 +67,47 @@ describe('the dashboard', () => {
     expect(new Set(cells).size).toBe(cells.length);
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
     expect(panels.every(({ gridPos: { x, w } }) => x + w <= 24)).toBe(true);
+  });
+});
+
+const rulesSchema = z.strictObject({
+  groups: z.tuple([
+    z.strictObject({
+      name: z.literal('baton'),
+      rules: z
+        .array(
+          z.strictObject({
+            alert: z.string().regex(/^Baton[A-Z]\w+$/),
+            expr: z.string(),
+            for: z.string().regex(/^\d+m$/),
+            labels: z.strictObject({ severity: z.enum(['warning', 'critical']) }),
+            annotations: z.strictObject({ summary: z.string() }),
+          }),
+        )
+        .min(1),
+    }),
+  ]),
+});
+
+describe('the alerts', () => {
+  const { rules } = rulesSchema.parse(parseYaml(read('prometheus-alerts.yml'))).groups[0];
+
+  test('ask only for metrics that there are', () => {
+    for (const { alert, expr } of rules) {
+      expect(namesIn(expr), alert).not.toEqual([]);
+      expect(
+        namesIn(expr).filter((name) => !known.has(name)),
+        alert,
+      ).toEqual([]);
+    }
+  });
+
+  test('are those of the table, word for word', () => {
+    const wait = (duration: string) => (duration === '0m' ? 'at once' : duration.replace('m', ' min'));
+    const rows = [...read('operations.md').matchAll(/^\| `(Baton\w+)` \| `(.*)` \| (.*) \| (.*) \|$/gm)];
+    expect(
+      rows.map(([, alert, expr = '', after, summary]) => [alert, expr.replaceAll('\\|', '|'), after, summary]),
+    ).toEqual(rules.map((rule) => [rule.alert, rule.expr, wait(rule.for), rule.annotations.summary]));
   });
 });
 

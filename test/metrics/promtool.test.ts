@@ -1,4 +1,8 @@
 import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { availableBackends } from '../support/backends.ts';
@@ -9,7 +13,7 @@ import { parseMetrics, sumOf } from './text-format.ts';
 type Verdict = Readonly<{ exitCode: number | null; said: string }>;
 
 /** Null: there is no promtool on this machine. */
-function promtool(args: readonly string[], input: string): Promise<Verdict | null> {
+function promtool(args: readonly string[], input = ''): Promise<Verdict | null> {
   return new Promise((resolve) => {
     const child = execFile('promtool', args, (error, stdout, stderr) => {
       if (error?.code === 'ENOENT') return resolve(null);
@@ -20,8 +24,8 @@ function promtool(args: readonly string[], input: string): Promise<Verdict | nul
   });
 }
 
-const isMissing = (await promtool(['--version'], '')) === null;
-const WHY = 'no promtool on the PATH: text-format.ts checks alone';
+const isMissing = (await promtool(['--version'])) === null;
+const WHY = 'no promtool on the PATH: text-format.ts and operations-docs.test.ts check alone';
 
 describe('promtool', () => {
   it('finds nothing to say about what a service shows that has worked', async ({ skip }) => {
@@ -53,5 +57,94 @@ describe('promtool', () => {
     expect((await promtool(['check', 'metrics'], broken))?.said).toContain(
       'counter metrics should have "_total" suffix',
     );
+  });
+});
+
+const ALERTS = fileURLToPath(new URL('../../docs/prometheus-alerts.yml', import.meta.url));
+
+type Series = Readonly<Record<string, string>>;
+
+/** A service at work, minute by minute. */
+const HEALTHY: Series = {
+  baton_workers_alive: '2x60',
+  'baton_oldest_due_job_age_seconds{kind="step"}': '1x60',
+  'baton_pickup_latency_seconds_bucket{kind="step",le="0.1"}': '0+10x60',
+  'baton_pickup_latency_seconds_bucket{kind="step",le="+Inf"}': '0+10x60',
+  'baton_runs{status="running"}': '3x60',
+  'baton_runs{status="cancelling"}': '0x20 1 0x40',
+  'baton_job_duration_seconds_count{kind="step"}': '0+60x60',
+  'baton_runs_ended_total{status="completed"}': '0+99x60',
+  'baton_runs_ended_total{status="failed"}': '0+1x60',
+  'baton_step_retries_total{code="rate_limited"}': '0+5x60',
+  'baton_runs_recovered_total{reason="worker_dead"}': '0x30 1x30',
+  baton_runs_given_up_total: '0x60',
+  baton_heartbeat_failures_total: '0x30 1x30',
+  'baton_compactions_total{strategy="reactive-overflow",outcome="completed"}': '0+9x60',
+  'baton_compactions_total{strategy="reactive-overflow",outcome="failed"}': '0+1x60',
+  'baton_model_cost_usd_total{model="a"}': '0+1x60',
+  'baton_http_requests_total{status="200"}': '0+999x60',
+  'baton_http_requests_total{status="500"}': '0+1x60',
+};
+
+/** What it takes for each alert. */
+const FIRING: Readonly<Record<string, Series>> = {
+  BatonNobodyWorks: { baton_workers_alive: '2x40 0x20' },
+  BatonWorkWaits: { 'baton_oldest_due_job_age_seconds{kind="step"}': '0x40 61x20' },
+  BatonPickupSlow: {
+    'baton_pickup_latency_seconds_bucket{kind="step",le="0.1"}': '0x60',
+    'baton_pickup_latency_seconds_bucket{kind="step",le="15"}': '0+10x60',
+  },
+  BatonRunsStandStill: { 'baton_job_duration_seconds_count{kind="step"}': '9x60' },
+  BatonCancelsHang: { 'baton_runs{status="cancelling"}': '0x40 1x20' },
+  BatonRunsFail: { 'baton_runs_ended_total{status="failed"}': '0+10x60' },
+  BatonProviderRefuses: { 'baton_step_retries_total{code="rate_limited"}': '0+90x60' },
+  BatonWorkersDie: { 'baton_runs_recovered_total{reason="worker_dead"}': '0+1x60' },
+  BatonStepKillsWorkers: { baton_runs_given_up_total: '0x50 1x10' },
+  BatonHeartbeatsFail: { baton_heartbeat_failures_total: '0+12x60' },
+  BatonCompactionsFail: {
+    'baton_compactions_total{strategy="reactive-overflow",outcome="exhausted"}': '0+5x60',
+  },
+  BatonSpends: { 'baton_model_cost_usd_total{model="a"}': '0+3x60' },
+  BatonApiFails: { 'baton_http_requests_total{status="500"}': '0+20x60' },
+};
+
+/** A test of the rules: which alerts fire of this in the end. */
+const alertTest = (series: Series, firing: readonly string[]) => ({
+  interval: '1m',
+  input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+  promql_expr_test: [
+    {
+      expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+      eval_time: '55m',
+      exp_samples: firing.map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
+    },
+  ],
+});
+
+async function testRules(tests: readonly object[]): Promise<Verdict | null> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'baton-alerts-'));
+  try {
+    const file = path.join(folder, 'test.yml');
+    // JSON is YAML.
+    writeFileSync(file, JSON.stringify({ rule_files: [ALERTS], evaluation_interval: '1m', tests }));
+    return await promtool(['test', 'rules', file]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+describe('the alerts', () => {
+  it('are rules that promtool takes', async ({ skip }) => {
+    skip(isMissing, WHY);
+    const verdict = await promtool(['check', 'rules', ALERTS]);
+    expect(verdict, verdict?.said).toMatchObject({ exitCode: 0 });
+    expect(verdict?.said).toContain(`${Object.keys(FIRING).length} rules found`);
+  });
+
+  it('are silent while a service works, and each fires for what it is about', async ({ skip }) => {
+    skip(isMissing, WHY);
+    const tests = Object.entries(FIRING).map(([name, series]) => alertTest({ ...HEALTHY, ...series }, [name]));
+    const verdict = await testRules([alertTest(HEALTHY, []), alertTest({}, ['BatonNobodyWorks']), ...tests]);
+    expect(verdict, verdict?.said).toMatchObject({ exitCode: 0 });
   });
 });
