@@ -22,7 +22,8 @@ const isFunction = (value: unknown): boolean => typeof value === 'function';
 const isObjectSchema = (value: unknown): boolean =>
   value instanceof z.ZodType || z.looseObject({ type: z.literal('object') }).safeParse(value).success;
 
-const toolSchema = z.looseObject({
+/** What a module may say of a tool. */
+export const moduleToolSchema = z.looseObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
   inputSchema: z.custom<Tool['inputSchema']>(isObjectSchema, 'a zod schema, or a JSON Schema of type object'),
@@ -81,7 +82,7 @@ async function importModule(file: string, key: string): Promise<Readonly<Record<
 async function toTools(value: unknown, context: ToolModuleContext, where: string): Promise<Tool[]> {
   const made: unknown = typeof value === 'function' ? await make(value, context, where) : value;
   return (Array.isArray(made) ? made : [made]).map((tool: unknown) => {
-    const parsed = toolSchema.safeParse(tool);
+    const parsed = moduleToolSchema.safeParse(tool);
     // The tool itself: its functions may need the object that they are in.
     if (parsed.success) return tool as Tool;
     const [issue] = parsed.error.issues;

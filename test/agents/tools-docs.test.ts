@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, expectTypeOf, it } from 'vitest';
 import { parse } from 'yaml';
 import { agentFileSchema } from '../../src/agents/agent.ts';
 import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
-import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS, MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
-import { createModuleLoader } from '../../src/tools/load-module.ts';
+import { createModuleLoader, moduleToolSchema } from '../../src/tools/load-module.ts';
+import type { Tool } from '../../src/tools/tool.ts';
 import { defaultWorkspaceLimits } from '../../src/tools/workspace/workspace-limits.ts';
 import { loadAgents } from '../support/load-agents.ts';
 
@@ -22,6 +23,17 @@ describe('docs/tools.md', () => {
       'files',
       'docs',
     ]);
+  });
+
+  it('explains every key of a tool, and none that there is not', () => {
+    const [, table = ''] = /\| key \| what \|\n\|---\|---\|\n((?:\|.*\n)+)/.exec(docs) ?? [];
+    const keys = table.split('\n').flatMap((row) => [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)/g)]);
+    expect(keys.map(([, key]) => key).toSorted()).toEqual(Object.keys(moduleToolSchema.shape).toSorted());
+    // The others are made by the service itself.
+    type OfModules = Exclude<keyof Tool, 'deferred' | 'paged'>;
+    expectTypeOf<keyof typeof moduleToolSchema.shape>().toEqualTypeOf<OfModules>();
+    expect(table).toContain(`| \`timeoutMs\` | of one call; default ${DEFAULT_TOOL_TIMEOUT_MS / 60_000} minutes |`);
+    expect(table).toContain(`default ${MAX_TOOL_OUTPUT_CHARS.toLocaleString('en').replaceAll(',', ' ')} |`);
   });
 
   it('names the limits that hold', () => {
