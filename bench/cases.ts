@@ -4,8 +4,8 @@ import { benchScale } from './chain/scale.ts';
 import { benchStorage } from './chain/storage.ts';
 import { benchWide } from './chain/wide.ts';
 import { benchContext } from './context.ts';
+import { benchOverhead } from './overhead.ts';
 import { benchPeers } from './peers.ts';
-import { benchSessionLength } from './session-length.ts';
 
 /** The cases by name. Each gives a row for everything that it measures. */
 export const CASES: Readonly<Record<string, Case>> = {
@@ -15,5 +15,5 @@ export const CASES: Readonly<Record<string, Case>> = {
   wide: benchWide,
   scale: benchScale,
   context: benchContext,
-  'session-length': benchSessionLength,
+  overhead: benchOverhead,
 };

@@ -64,6 +64,12 @@ function medianOf(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
+/** Nearest rank. NaN where there is nothing to rank. */
+export function percentileOf(values: readonly number[], percent: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] ?? Number.NaN;
+}
+
 const rounded = (value: number): number => Math.round(value * 1_000) / 1_000;
 
 /** The rows as a table for people. */

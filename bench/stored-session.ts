@@ -12,7 +12,7 @@ import { MODEL } from './coding-session.ts';
 
 const TENANT = 'default';
 
-/** The agent of every measured session: the workspace tools, and instructions of a usual length. */
+/** The agent of a stored session: the workspace tools, and instructions of a usual length. */
 export const AGENT: Agent = agentSchema.parse({
   name: 'bench',
   model: MODEL,
@@ -23,6 +23,8 @@ export const AGENT: Agent = agentSchema.parse({
 });
 
 export type StoredSession = Readonly<{
+  /** Default: the one above. */
+  agent?: Agent;
   messages: readonly ViewMessage[];
   contextState: ContextState;
   /** Set where the session was compacted: the summary's number and the first message that the view still holds. */
@@ -30,14 +32,17 @@ export type StoredSession = Readonly<{
 }>;
 
 /** Writes a session with its transcript, as its steps would have left it. @returns its id */
-export async function storeSession(db: Db, { messages, contextState, compacted }: StoredSession): Promise<string> {
+export async function storeSession(
+  db: Db,
+  { agent = AGENT, messages, contextState, compacted }: StoredSession,
+): Promise<string> {
   const id = newId();
   await insertSession(db, {
     id,
     tenantId: TENANT,
-    agentName: AGENT.name,
-    agentVersion: agentVersion(AGENT),
-    agentSnapshot: AGENT,
+    agentName: agent.name,
+    agentVersion: agentVersion(agent),
+    agentSnapshot: agent,
     title: null,
     metadata: {},
   });

@@ -4,20 +4,20 @@ import type { ModelPort } from '../../src/step/model-port.ts';
 import { createChainModel } from './model.ts';
 
 /** The model of the default agents: its tokens are counted exactly, which costs the most. */
-const MODEL = 'openai/gpt-5.4-mini';
+export const CHAIN_MODEL = 'openai/gpt-5.4-mini';
 
 export const CHAIN_AGENT: Agent = agentSchema.parse({
   name: 'chain',
-  model: MODEL,
+  model: CHAIN_MODEL,
   tools: ['chain'],
   limits: { maxSteps: 10_000 },
 });
 
 export const CHAIN_CATALOGUE: AgentCatalogue = createCatalogue([CHAIN_AGENT]);
 
-/** The chain's model under every name. */
-export function chainModels(): ModelPort {
-  const model = createChainModel();
+/** The chain's model under every name. @param onPaced see `createChainModel` */
+export function chainModels(onPaced?: (stretch: number) => void): ModelPort {
+  const model = createChainModel(onPaced);
   return (name) => ({
     model,
     provider: 'openai',

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { agentVersion } from '../../src/agents/agent.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
@@ -14,7 +15,13 @@ import { openFloorQueue } from './queue.ts';
 import { type TaskInput, taskText } from './task.ts';
 
 /** What a round took, and what its worker processes did in it. */
-export type Round = Readonly<{ wallMs: number; cpuMs: number; queries: number }>;
+export type Round = Readonly<{
+  wallMs: number;
+  cpuMs: number;
+  queries: number;
+  /** Of the answers with pauses that have ended since somebody last asked for the usage. */
+  stretches: readonly number[];
+}>;
 
 export type Contestant = AsyncDisposable &
   Readonly<{
@@ -23,7 +30,18 @@ export type Contestant = AsyncDisposable &
   }>;
 
 /** The product, and what it works on. */
-export type Durable = Contestant & Readonly<{ db: Db; children: readonly BenchChild[] }>;
+export type Durable = AsyncDisposable &
+  Readonly<{
+    /** Takes so many new sessions through the task: all at once, or beginning one after the other within `startMs`. */
+    run: (sessions: number, task: TaskInput, startMs?: number) => Promise<Round>;
+    /** The same with sessions that are there. */
+    runIn: (sessionIds: readonly string[], task: TaskInput, startMs?: number) => Promise<Round>;
+    createSession: () => Promise<string>;
+    db: Db;
+    children: readonly BenchChild[];
+    /** What tells another process of the product of the same database and queue. */
+    variables: Readonly<Record<string, string>>;
+  }>;
 
 export type ChainOptions = Readonly<{
   services: Services;
@@ -32,6 +50,8 @@ export type ChainOptions = Readonly<{
   concurrency: number;
   /** Worker processes; default 1. */
   workers?: number;
+  /** Base URL of a provider to be asked in place of the model in the worker's process. */
+  providerUrl?: string;
 }>;
 
 /** BullMQ and the AI SDK alone. With `history` each step sends what was said before, from memory. */
@@ -67,27 +87,33 @@ export async function startDurable(options: ChainOptions): Promise<Durable> {
     children.push(stack.use(await startBenchChild(file, environment.variables)));
   }
   const jobs = stack.use(openQueues(options, environment));
-  const { db } = environment;
+  const { db, variables } = environment;
+  const send = async (sessionId: string, runId: string, task: TaskInput): Promise<void> => {
+    const content = [{ type: 'text' as const, text: taskText(task) }];
+    const { job } = await acceptMessage(db, { tenantId: TENANT, sessionId, messageId: newId(), runId, content });
+    if (job !== null) await jobs.add([job]);
+  };
+  const runIn: Durable['runIn'] = (sessionIds, task, startMs = 0) => {
+    const runIds = sessionIds.map(newId);
+    return timed(children, runIds, () =>
+      Promise.all(
+        sessionIds.map(async (sessionId, at) => {
+          if (startMs > 0) await pause((startMs * at) / sessionIds.length);
+          await send(sessionId, runIds[at] ?? newId(), task);
+        }),
+      ),
+    );
+  };
   const owned = stack.move();
   return {
     db,
     children,
-    async run(sessions, task) {
+    variables,
+    runIn,
+    createSession: () => createSession(db),
+    async run(sessions, task, startMs) {
       const sessionIds = await Promise.all(Array.from({ length: sessions }, () => createSession(db)));
-      const runs = sessionIds.map((sessionId) => ({ sessionId, runId: newId() }));
-      return timed(
-        children,
-        runs.map(({ runId }) => runId),
-        () =>
-          Promise.all(
-            runs.map(async ({ sessionId, runId }) => {
-              const content = [{ type: 'text' as const, text: taskText(task) }];
-              const accepted = { tenantId: TENANT, sessionId, messageId: newId(), runId, content };
-              const { job } = await acceptMessage(db, accepted);
-              if (job !== null) await jobs.add([job]);
-            }),
-          ),
-      );
+      return runIn(sessionIds, task, startMs);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
@@ -106,14 +132,16 @@ async function timed(
   await Promise.all([start(), ended]);
   const wallMs = performance.now() - startedAt;
   const after = await usageOf(children);
-  return { wallMs, cpuMs: after.cpuMs - before.cpuMs, queries: after.queries - before.queries };
+  const { stretches } = after;
+  return { wallMs, cpuMs: after.cpuMs - before.cpuMs, queries: after.queries - before.queries, stretches };
 }
 
-async function usageOf(children: readonly BenchChild[]): Promise<{ cpuMs: number; queries: number }> {
+async function usageOf(children: readonly BenchChild[]): Promise<Omit<Round, 'wallMs'>> {
   const usages = await Promise.all(children.map((child) => child.usage()));
   return {
     cpuMs: usages.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
     queries: usages.reduce((sum, { queries }) => sum + queries, 0),
+    stretches: usages.flatMap(({ stretches }) => stretches),
   };
 }
 
@@ -121,7 +149,7 @@ type Environment = Readonly<{ db: Db; url: string; prefix: string; variables: Re
 
 /** A database and a queue prefix of its own, and the variables that tell a worker process of them. */
 async function openEnvironment(
-  { services, backend, concurrency }: ChainOptions,
+  { services, backend, concurrency, providerUrl }: ChainOptions,
   stack: AsyncDisposableStack,
 ): Promise<Environment> {
   const { db, url } = stack.use(await createBenchDatabase(services.postgresUrl, 10));
@@ -138,6 +166,7 @@ async function openEnvironment(
       BATON_QUEUE_PREFIX: prefix,
       BATON_STEP_CONCURRENCY: String(concurrency),
       BENCH_CONCURRENCY: String(concurrency),
+      ...(providerUrl !== undefined && { OPENAI_BASE_URL: providerUrl, OPENAI_API_KEY: 'bench' }),
     },
   };
 }

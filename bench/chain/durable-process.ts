@@ -1,4 +1,4 @@
-// The durable worker: the product's own, with everything on, and the chain's model in place of a provider.
+// The durable worker: the product's own, with everything on. Unless it is told of a provider, the chain's model is in it.
 
 import { loadConfig } from '../../src/runtime/config.ts';
 import { openDependencies } from '../../src/runtime/dependencies.ts';
@@ -10,6 +10,7 @@ import { CHAIN_CATALOGUE, chainModels } from './agent.ts';
 import { LOOK_TOOL } from './tool.ts';
 
 const queries = countQueries();
+let stretches: number[] = [];
 const write = createLog({ level: 'info' });
 const deps = await openDependencies(loadConfig(process.env), {
   migrate: false,
@@ -24,9 +25,17 @@ const deps = await openDependencies(loadConfig(process.env), {
     tellParent({ event: 'ended', id: event.runId });
   },
 });
-const worker = await startJobWorker({ ...deps, models: chainModels() });
+const models = deps.config.openaiBaseUrl === undefined ? chainModels((each) => stretches.push(each)) : deps.models;
+const worker = await startJobWorker({ ...deps, models });
 tellParent({ event: 'ready' });
-await untilParentStops(queries);
+await untilParentStops({
+  queries,
+  takeStretches() {
+    const taken = stretches;
+    stretches = [];
+    return taken;
+  },
+});
 await worker[Symbol.asyncDispose]();
 await deps[Symbol.asyncDispose]();
 process.exit(0);

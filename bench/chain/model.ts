@@ -1,21 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { LanguageModel } from 'ai';
-import { readTask, type Task } from './task.ts';
+import { DELTA, placeInChain } from './answer.ts';
+import type { Task } from './task.ts';
 
 type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>;
 type CallOptions = Parameters<Model['doStream']>[0];
 type StreamPart = Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never;
 
-/** 19 characters. */
-const DELTA = 'and so it goes on, ';
-export const DELTA_CHARS = DELTA.length;
-
 /**
  * A model in this process: each answer is some deltas of text and tool calls, all at once unless the task says otherwise;
- * the last of the chain has no call. Where it is in the chain it counts in the prompt, so that every contestant has to send
- * the whole conversation.
+ * the last of the chain has no call.
+ * @param onPaced told of each answer with pauses how long it took, by the time that its pauses take
  */
-export function createChainModel(): Model {
+export function createChainModel(onPaced: (stretch: number) => void = () => undefined): Model {
   return {
     specificationVersion: 'v4',
     provider: 'bench',
@@ -23,23 +20,17 @@ export function createChainModel(): Model {
     supportedUrls: {},
     doGenerate: () => Promise.reject(new Error('the model only streams')),
     async doStream({ prompt }) {
-      const { task, done } = placeInChain(prompt);
+      const { task, step } = placeInChain(prompt.map((message) => ({ role: message.role, text: textOf(message) })));
       if (task.thinkMs > 0) await pause(task.thinkMs);
-      const parts = answer(done + 1, task, Math.ceil(charsOf(prompt) / CHARS_PER_TOKEN));
-      return { stream: task.deltaPauseMs > 0 ? slowly(parts, task.deltaPauseMs) : atOnce(parts) };
+      const parts = answer(step, task, Math.ceil(charsOf(prompt) / CHARS_PER_TOKEN));
+      return { stream: task.deltaPauseMs > 0 ? slowly(parts, task.deltaPauseMs, onPaced) : atOnce(parts) };
     },
   };
 }
 
-/** The newest task counts; what it has done so far comes after it. */
-function placeInChain(prompt: CallOptions['prompt']): { task: Task; done: number } {
-  const at = prompt.findLastIndex(({ role }) => role === 'user');
-  const asked = prompt[at];
-  const text =
-    asked?.role === 'user' ? asked.content.map((part) => (part.type === 'text' ? part.text : '')).join('') : '';
-  let done = 0;
-  for (const { role } of prompt.slice(at)) if (role === 'assistant') done += 1;
-  return { task: readTask(text), done };
+/** What a user said; nobody asks for the text of the others. */
+function textOf(message: CallOptions['prompt'][number]): string {
+  return message.role === 'user' ? message.content.map((part) => (part.type === 'text' ? part.text : '')).join('') : '';
 }
 
 const CHARS_PER_TOKEN = 4;
@@ -95,12 +86,27 @@ function atOnce(parts: Iterable<StreamPart>): ReadableStream<StreamPart> {
   });
 }
 
-function slowly(parts: Generator<StreamPart>, pauseMs: number): ReadableStream<StreamPart> {
+/** Each delta has its time, so that one that came late makes none of the others late: a reader that keeps up loses nothing. */
+function slowly(
+  parts: Generator<StreamPart>,
+  pauseMs: number,
+  onPaced: (stretch: number) => void,
+): ReadableStream<StreamPart> {
+  let startedAtMs: number | undefined;
+  let dueMs = 0;
   return new ReadableStream({
     async pull(controller) {
       const { value, done } = parts.next();
-      if (done === true) return controller.close();
-      if (value.type === 'text-delta') await pause(pauseMs);
+      startedAtMs ??= performance.now();
+      if (done === true) {
+        onPaced((performance.now() - startedAtMs) / dueMs);
+        return controller.close();
+      }
+      if (value.type === 'text-delta') {
+        dueMs += pauseMs;
+        const waitMs = startedAtMs + dueMs - performance.now();
+        if (waitMs > 0) await pause(waitMs);
+      }
       controller.enqueue(value);
     },
   });

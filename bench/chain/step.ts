@@ -1,9 +1,19 @@
-import { dynamicTool, isStepCount, jsonSchema, type ModelMessage, streamText } from 'ai';
+import { dynamicTool, isStepCount, jsonSchema, type LanguageModel, type ModelMessage, streamText } from 'ai';
 import { createChainModel } from './model.ts';
 import { DELTAS_PER_STEP, taskText } from './task.ts';
 import { look, TOOL_DESCRIPTION, TOOL_SCHEMA } from './tool.ts';
 
-const model = createChainModel();
+type CallOptions = Pick<Parameters<typeof streamText>[0], 'providerOptions'>;
+
+/** Who answers, with so many deltas. */
+export type Answering = Readonly<{
+  model: LanguageModel;
+  providerOptions?: CallOptions['providerOptions'];
+  deltas: number;
+  onDelta?: () => void;
+}>;
+
+const IN_THIS_PROCESS: Answering = { model: createChainModel(), deltas: DELTAS_PER_STEP };
 
 /** The message that a session of so many steps begins with. */
 export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', content: taskText({ steps }) });
@@ -12,10 +22,14 @@ export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', co
  * One step as an AI SDK program makes it: a model call that streams, the tool call it asks for, nothing persisted. It is
  * the work inside every step of whatever the product is compared with.
  * @param history what the model is shown: the first message and what the steps before added
+ * @param answering default: the model in this process
  * @returns what the step adds: the assistant's text and call, and the tool's result
  * @throws Error if the step was not the one that everybody has to do
  */
-export async function runModelStep(history: readonly ModelMessage[]): Promise<ModelMessage[]> {
+export async function runModelStep(
+  history: readonly ModelMessage[],
+  { model, providerOptions, deltas: expected, onDelta }: Answering = IN_THIS_PROCESS,
+): Promise<ModelMessage[]> {
   const result = streamText({
     model,
     messages: [...history],
@@ -26,15 +40,19 @@ export async function runModelStep(history: readonly ModelMessage[]): Promise<Mo
         execute: look,
       }),
     },
+    ...(providerOptions !== undefined && { providerOptions }),
     stopWhen: isStepCount(1),
     maxRetries: 0,
     onError: () => undefined,
   });
   let deltas = 0;
   for await (const part of result.stream) {
-    if (part.type === 'text-delta') deltas++;
+    if (part.type === 'text-delta') {
+      deltas++;
+      onDelta?.();
+    }
     if (part.type === 'error') throw part.error;
   }
-  if (deltas !== DELTAS_PER_STEP) throw new Error(`a step had ${deltas} deltas`);
+  if (deltas !== expected) throw new Error(`a step had ${deltas} deltas`);
   return result.responseMessages;
 }

@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import type { Bench } from '../bench.ts';
 import { type Row, toRow } from '../row.ts';
 import type { Backend } from '../services.ts';
+import { DELTA_CHARS } from './answer.ts';
 import { type Durable, type Round, startDurable } from './contestants.ts';
-import { DELTA_CHARS } from './model.ts';
 import { DELTAS_PER_STEP, type TaskInput } from './task.ts';
 
 const FULL = { sessions: 20, steps: 20, repetitions: 5, idleMs: 5_000 };

@@ -22,7 +22,7 @@ export const taskText = (task: TaskInput): string => `Work: ${JSON.stringify(tas
 
 /** @throws when the text holds none */
 export function readTask(text: string): Task {
-  const [, json = ''] = /^Work: (.*)$/s.exec(text) ?? [];
+  const [, json = ''] = /Work: (\{.*\})$/s.exec(text) ?? [];
   return taskSchema.parse(JSON.parse(json));
 }
 

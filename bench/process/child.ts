@@ -2,17 +2,27 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 
 /** CPU time in milliseconds and queries to Postgres so far, and the memory of now. */
-type Usage = Readonly<{ cpuMs: number; queries: number; rssBytes: number }>;
+type Usage = Readonly<{
+  cpuMs: number;
+  queries: number;
+  rssBytes: number;
+  /** What JavaScript holds: its heap, and buffers outside of it. */
+  heapBytes: number;
+  /** By how much the answers with pauses that have ended since the last look took longer than their pauses. */
+  stretches: readonly number[];
+}>;
 
 /** What a child process tells. */
 export type FromChild = Readonly<{ event: 'ready' } | { event: 'ended'; id: string } | ({ event: 'usage' } & Usage)>;
 
 /** What it is asked. */
-export type ToChild = Readonly<{ ask: 'usage' } | { ask: 'stop' }>;
+export type ToChild = Readonly<{ ask: 'usage'; collected: boolean } | { ask: 'stop' }>;
 
 export type BenchChild = AsyncDisposable &
   Readonly<{
     usage: () => Promise<Usage>;
+    /** The same after garbage was collected: memory is what somebody holds. */
+    usageCollected: () => Promise<Usage>;
     /** Told of everything that ends, until the result is disposed. */
     onEnded: (listener: (id: string) => void) => Disposable;
     /** Rejects when the process ends by itself. */
@@ -25,7 +35,7 @@ export async function startBenchChild(file: URL, environment: Readonly<Record<st
   const child = fork(file, {
     env: { PATH, HOME, ...environment },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    execArgv: profilerArguments(),
+    execArgv: ['--expose-gc', ...profilerArguments()],
   });
   const exited = once(child, 'exit');
   const failed = exited.then(() => {
@@ -41,17 +51,19 @@ export async function startBenchChild(file: URL, environment: Readonly<Record<st
     if (message.event === 'ended') for (const listener of listeners) listener(message.id);
   });
   await Promise.race([ready.promise, failed]);
+  const ask = (collected: boolean): Promise<Usage> => {
+    usage = Promise.withResolvers();
+    child.send({ ask: 'usage', collected } satisfies ToChild);
+    return Promise.race([usage.promise, failed]);
+  };
   return {
     failed,
     onEnded(listener) {
       listeners.add(listener);
       return { [Symbol.dispose]: () => void listeners.delete(listener) };
     },
-    async usage() {
-      usage = Promise.withResolvers();
-      child.send({ ask: 'usage' } satisfies ToChild);
-      return Promise.race([usage.promise, failed]);
-    },
+    usage: () => ask(false),
+    usageCollected: () => ask(true),
     async [Symbol.asyncDispose]() {
       if (child.connected) child.send({ ask: 'stop' } satisfies ToChild);
       await exited;

@@ -5,15 +5,30 @@ export function tellParent(message: FromChild): void {
   process.send?.(message);
 }
 
+/** What a process knows of itself. */
+type Counters = Readonly<{
+  queries?: () => number;
+  /** Hands over what has come in since the last time. */
+  takeStretches?: () => readonly number[];
+}>;
+
 /** Answers the parent until it says stop or is gone. */
-export function untilParentStops(queries: () => number = () => 0): Promise<void> {
+export function untilParentStops({ queries, takeStretches }: Counters = {}): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   process.on('message', (message: ToChild) => {
     if (message.ask === 'stop') resolve();
     if (message.ask === 'usage') {
+      if (message.collected) globalThis.gc?.();
       const { user, system } = process.cpuUsage();
-      const rssBytes = process.memoryUsage.rss();
-      tellParent({ event: 'usage', cpuMs: (user + system) / 1_000, queries: queries(), rssBytes });
+      const { rss, heapUsed, external } = process.memoryUsage();
+      tellParent({
+        event: 'usage',
+        cpuMs: (user + system) / 1_000,
+        queries: queries?.() ?? 0,
+        rssBytes: rss,
+        heapBytes: heapUsed + external,
+        stretches: takeStretches?.() ?? [],
+      });
     }
   });
   process.on('disconnect', resolve);

@@ -12,7 +12,7 @@ const services = {
 };
 
 /** Takes minutes whatever its size: it has tests of its own parts. */
-const LONG = ['context', 'session-length'];
+const LONG = ['context'];
 /** Needs packages that nobody else needs. */
 const INSTALLED_APART = ['peers'];
 

@@ -1,0 +1,72 @@
+import type { Reply } from '../../src/simulator/reply.ts';
+import type { SimulatedRequest } from '../../src/simulator/request.ts';
+import { startSimulator } from '../../src/simulator/server.ts';
+import { DELTA, placeInChain } from '../chain/answer.ts';
+import { machineNowMs } from '../clock.ts';
+
+/** The moments of one answer, in milliseconds of the machine's clock. */
+export type Call = {
+  /** The request's headers are here. */
+  readonly arrivedAtMs: number;
+  /** The request is read and judged; the answer begins. */
+  readonly begunAtMs: number;
+  /** The last bytes of the answer are about to leave. */
+  endedAtMs: number;
+};
+
+export type BenchProvider = AsyncDisposable &
+  Readonly<{
+    /** What `OPENAI_BASE_URL` is to be. */
+    baseUrl: string;
+    /** The answers to the requests of one cache key so far, in order. All that was asked until now is forgotten then. */
+    take: (cacheKey: string) => readonly Call[];
+  }>;
+
+/** The chain's model behind HTTP: the simulated provider, which says what the task in the prompt asks for. */
+export async function startBenchProvider(): Promise<BenchProvider> {
+  const simulator = await startSimulator({ rawBodies: 'none', chunkChars: DELTA.length });
+  const calls = new Map<string, Call[]>();
+  const clockOffsetMs = machineNowMs() - performance.now();
+  const reply = (request: SimulatedRequest): Reply => {
+    const record = simulator.requests.findLast((each) => each.request === request);
+    if (record === undefined) throw new Error('the provider has no record of a request');
+    const call: Call = {
+      arrivedAtMs: record.startedAtMs + clockOffsetMs,
+      begunAtMs: machineNowMs(),
+      endedAtMs: Number.NaN,
+    };
+    calls.set(request.cacheKey, [...(calls.get(request.cacheKey) ?? []), call]);
+    return {
+      ...answerTo(request),
+      onDelivered: () => {
+        call.endedAtMs = machineNowMs();
+      },
+    };
+  };
+  simulator.script('*', reply);
+  return {
+    baseUrl: `${simulator.url}/v1`,
+    take(cacheKey) {
+      const taken = calls.get(cacheKey) ?? [];
+      calls.clear();
+      simulator.clear();
+      simulator.script('*', reply);
+      return taken;
+    },
+    [Symbol.asyncDispose]: () => simulator[Symbol.asyncDispose](),
+  };
+}
+
+function answerTo({ messages }: SimulatedRequest): Reply {
+  const { task, step } = placeInChain(messages.map(({ role, text }) => ({ role, text })));
+  const calls = step < task.steps ? task.calls : 0;
+  return {
+    text: DELTA.repeat(task.deltas),
+    chunkDelayMs: task.deltaPauseMs,
+    toolCalls: Array.from({ length: calls }, (_, no) => ({
+      id: `call_${step}_${no}`,
+      name: 'look',
+      input: { path: `src/part-${step}/file-${no}.ts`, chars: task.outputChars },
+    })),
+  };
+}
