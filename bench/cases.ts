@@ -6,6 +6,7 @@ import { benchWide } from './chain/wide.ts';
 import { benchContext } from './context.ts';
 import { benchOverhead } from './overhead.ts';
 import { benchPeers } from './peers.ts';
+import { benchStream } from './stream/stream.ts';
 
 /** The cases by name. Each gives a row for everything that it measures. */
 export const CASES: Readonly<Record<string, Case>> = {
@@ -16,4 +17,5 @@ export const CASES: Readonly<Record<string, Case>> = {
   scale: benchScale,
   context: benchContext,
   overhead: benchOverhead,
+  stream: benchStream,
 };
