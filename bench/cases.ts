@@ -4,6 +4,7 @@ import { benchScale } from './chain/scale.ts';
 import { benchStorage } from './chain/storage.ts';
 import { benchWide } from './chain/wide.ts';
 import { benchContext } from './context.ts';
+import { benchCancel, benchRecovery } from './faults.ts';
 import { benchOverhead } from './overhead.ts';
 import { benchPeers } from './peers.ts';
 import { benchStream } from './stream/stream.ts';
@@ -18,4 +19,6 @@ export const CASES: Readonly<Record<string, Case>> = {
   context: benchContext,
   overhead: benchOverhead,
   stream: benchStream,
+  recovery: benchRecovery,
+  cancel: benchCancel,
 };
