@@ -1,4 +1,4 @@
-import { appendFileSync, writeSync } from 'node:fs';
+import { appendFileSync, existsSync, rmSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Tool, ToolContext } from '../../src/tools/tool.ts';
@@ -11,12 +11,21 @@ const inputSchema = z.strictObject({
   afterMs: z.number(),
 });
 
-/** Said before the process stands still. */
+/** Said before the process stands still, with the file that it waits for: `goOn`. */
 export const STANDS_STILL = 'test_stands_still';
 
-/** After so many effects the process stands still, before the result of the last one is told: somebody else ends it. */
+/** After so many effects the process stands still, before the result of the last one is told: whoever listens kills it. */
 const stopAfterEffects = Number(process.env['BATON_TEST_STOP_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
 const ledgerFile = process.env['BATON_TEST_LEDGER'] ?? '';
+
+/** Blocks the whole process until it is killed, or the file is there that says that it was spared. */
+function standStill(): void {
+  const goOn = `${ledgerFile}.${process.pid}`;
+  writeSync(process.stdout.fd, `${JSON.stringify({ event: STANDS_STILL, goOn })}\n`);
+  const nothing = new Int32Array(new SharedArrayBuffer(4));
+  while (!existsSync(goOn)) Atomics.wait(nothing, 0, 0, 5);
+  rmSync(goOn);
+}
 
 /**
  * Tools whose effect is a line in a file: `append` must happen once, `put` may be repeated under its call key, `peek`
@@ -29,8 +38,7 @@ export default function createLedgerTools(): Tool[] {
     effects += 1;
     if (effects < stopAfterEffects) return;
     effects = 0;
-    writeSync(process.stdout.fd, `${JSON.stringify({ event: STANDS_STILL })}\n`);
-    process.kill(process.pid, 'SIGSTOP');
+    standStill();
   };
   const toolNamed = (name: string, traits: Pick<Tool, 'idempotent' | 'readOnly'>): Tool => ({
     name,

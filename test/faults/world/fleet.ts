@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import type pg from 'pg';
 import type { Random } from '../../support/random.ts';
 import { STANDS_STILL } from '../ledger-tools.ts';
@@ -15,7 +16,7 @@ export type Member = Readonly<{
   taps: Readonly<Partial<Record<Line, Tap>>>;
   /**
    * Kills it at once and remembers whom that orphans, `runId` among them. False: it was spared, because all the others
-   * are dead already and have not been replaced: what would be measured then is how fast processes start.
+   * are dead already, or because one is and has not been replaced, and this was not to be a kill upon a kill.
    */
   kill: (runId?: string) => boolean;
 }>;
@@ -67,15 +68,19 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         if (typeof line['workerId'] === 'string' && line['event'] === 'process_started')
           heard.workerId = line['workerId'];
         options.timeline.hear(heard.workerId, line);
-        if (line['event'] === STANDS_STILL) void joined.promise.then((it) => it.kill() || it.child.kill('SIGCONT'));
+        if (line['event'] === STANDS_STILL) {
+          void joined.promise.then((it) => it.kill() || writeFileSync(String(line['goOn']), ''));
+        }
       },
     });
     const { workerId } = heard;
     const kill = (runId?: string): boolean => {
-      if (members.size < 2) return false;
+      const isUponAnother = members.size < options.size;
+      if (members.size < 2 || (isUponAnother && !random.chance(KILLS_UPON_KILLS))) return false;
       const atMs = performance.now();
       members.delete(member);
       child.kill('SIGKILL');
+      options.timeline.killed(atMs);
       void rememberOrphans(options, workerId, runId, atMs);
       return true;
     };
@@ -127,6 +132,9 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
 }
 
 const RESTART_PAUSE_MS = 200;
+
+/** The share of the kills that come while another worker is dead, among those that could. */
+const KILLS_UPON_KILLS = 0.2;
 
 /**
  * A supervisor takes its time too. Were the dead replaced at once, the start of a process, which takes a core for a second,

@@ -11,11 +11,14 @@ type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number }>;
 export type Timeline = Readonly<{
   claims: readonly SeenClaim[];
   orphans: readonly Orphan[];
+  /** When a worker was killed. */
+  kills: readonly number[];
   /** How often each event was logged. */
   logged: ReadonlyMap<string, number>;
   /** Why runs were taken back or their jobs added again. */
   recoveries: readonly string[];
   hear: (workerId: string, line: LogLine) => void;
+  killed: (atMs: number) => void;
   orphaned: (workerId: string, runIds: readonly string[], killedAtMs: number) => void;
 }>;
 
@@ -23,11 +26,13 @@ export type Timeline = Readonly<{
 export function createTimeline(logFile: string | undefined): Timeline {
   const claims: SeenClaim[] = [];
   const orphans: Orphan[] = [];
+  const kills: number[] = [];
   const logged = new Map<string, number>();
   const recoveries: string[] = [];
   return {
     claims,
     orphans,
+    kills,
     logged,
     recoveries,
     hear(workerId, line) {
@@ -37,6 +42,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
       if (event === 'job_claimed') claims.push({ runId: String(line['runId']), workerId, atMs: performance.now() });
       if (event === 'run_recovered') recoveries.push(String(line['reason']));
     },
+    killed: (atMs) => void kills.push(atMs),
     orphaned(workerId, runIds, killedAtMs) {
       if (logFile !== undefined) {
         appendFileSync(logFile, `${JSON.stringify({ workerId, event: 'killed', time: new Date(), runIds })}\n`);
@@ -46,9 +52,18 @@ export function createTimeline(logFile: string | undefined): Timeline {
   };
 }
 
-/** How long each orphan waited for its next worker, in milliseconds. Runs that ended without one are left out. */
-export function recoveryTimes({ claims, orphans }: Pick<Timeline, 'claims' | 'orphans'>): number[] {
+/** Whoever recovers from a kill has this much time before the next one. */
+const UNDISTURBED_MS = 4_000;
+
+/**
+ * How long each orphan waited for its next worker, in milliseconds. Runs that ended without one are left out, and so are
+ * the orphans of a kill that another one follows so soon that it may strike whoever recovers them: what is chosen so has
+ * nothing to do with how long the recovery took.
+ */
+export function recoveryTimes({ claims, orphans, kills }: Pick<Timeline, 'claims' | 'orphans' | 'kills'>): number[] {
+  const isDisturbed = (atMs: number): boolean => kills.some((other) => other > atMs && other < atMs + UNDISTURBED_MS);
   return orphans.flatMap(({ runId, workerId, killedAtMs }) => {
+    if (isDisturbed(killedAtMs)) return [];
     const next = claims.find(
       (claim) => claim.runId === runId && claim.workerId !== workerId && claim.atMs > killedAtMs,
     );
