@@ -11,6 +11,8 @@ import { LOOK_TOOL } from './tool.ts';
 
 const queries = countQueries();
 let stretches: number[] = [];
+/** What went wrong is told once: an overloaded worker says the same thousands of times. */
+const told = new Set<string>();
 const write = createLog({ level: 'info' });
 const deps = await openDependencies(loadConfig(process.env), {
   migrate: false,
@@ -19,10 +21,15 @@ const deps = await openDependencies(loadConfig(process.env), {
   toolSets: { chain: [LOOK_TOOL] },
   log(level, event) {
     write(level, event);
-    if (level === 'warn' || level === 'error') console.error(event);
+    if ((level === 'warn' || level === 'error') && !told.has(event.event)) {
+      told.add(event.event);
+      console.error(event);
+    }
     if (event.event !== 'run_ended') return;
-    if (event.status !== 'completed') throw new Error(`run ${event.runId} is ${event.status}: ${event.reason}`);
-    tellParent({ event: 'ended', id: event.runId });
+    if (event.status === 'completed') return tellParent({ event: 'ended', id: event.runId });
+    // The parent waits for every run: it has to hear that this one comes to nothing.
+    console.error(`run ${event.runId} is ${event.status}: ${event.reason}`);
+    process.exit(1);
   },
 });
 const models = deps.config.openaiBaseUrl === undefined ? chainModels((each) => stretches.push(each)) : deps.models;

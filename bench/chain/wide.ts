@@ -93,7 +93,8 @@ async function streamOnce(services: Bench['services'], backend: Backend, size: S
   const held = await worker.usageCollected();
   const { stretches } = await run;
   const all = [early, late, held].flatMap((usage) => usage.stretches).concat(stretches);
-  if (all.length !== sessions) throw new Error(`${all.length} of ${sessions} answers were timed`);
+  // More of them: a worker that could not keep up has lost claims, and answers were asked for again.
+  if (all.length < sessions) throw new Error(`only ${all.length} of ${sessions} answers were timed`);
   return {
     stretch: percentileOf(all, 99),
     residentBytes: Math.max(1, late.rssBytes - before.rssBytes) / sessions,
