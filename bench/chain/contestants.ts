@@ -95,13 +95,13 @@ export async function startDurable(options: ChainOptions): Promise<Durable> {
   };
   const runIn: Durable['runIn'] = (sessionIds, task, startMs = 0) => {
     const runIds = sessionIds.map(newId);
+    const beginMs = performance.now();
     return timed(children, runIds, () =>
-      Promise.all(
-        sessionIds.map(async (sessionId, at) => {
-          if (startMs > 0) await pause((startMs * at) / sessionIds.length);
-          await send(sessionId, runIds[at] ?? newId(), task);
-        }),
-      ),
+      inLanes(sessionIds, async (sessionId, at) => {
+        const dueMs = beginMs + (startMs * at) / sessionIds.length - performance.now();
+        if (dueMs > 0) await pause(dueMs);
+        await send(sessionId, runIds[at] ?? newId(), task);
+      }),
     );
   };
   const owned = stack.move();
@@ -112,7 +112,10 @@ export async function startDurable(options: ChainOptions): Promise<Durable> {
     runIn,
     createSession: () => createSession(db),
     async run(sessions, task, startMs) {
-      const sessionIds = await Promise.all(Array.from({ length: sessions }, () => createSession(db)));
+      const sessionIds: string[] = [];
+      await inLanes(Array.from({ length: sessions }), async () => {
+        sessionIds.push(await createSession(db));
+      });
       return runIn(sessionIds, task, startMs);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
@@ -120,6 +123,17 @@ export async function startDurable(options: ChainOptions): Promise<Durable> {
 }
 
 const TENANT = 'default';
+
+const CONNECTIONS = 10;
+
+/** As many at a time as there are connections: whoever waits for one too long is refused. */
+async function inLanes<T>(items: readonly T[], work: (item: T, at: number) => Promise<void>): Promise<void> {
+  const left = items.entries();
+  const lane = async (): Promise<void> => {
+    for (const [at, item] of left) await work(item, at);
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, lane));
+}
 
 async function timed(
   children: readonly BenchChild[],
@@ -152,7 +166,7 @@ async function openEnvironment(
   { services, backend, concurrency, providerUrl }: ChainOptions,
   stack: AsyncDisposableStack,
 ): Promise<Environment> {
-  const { db, url } = stack.use(await createBenchDatabase(services.postgresUrl, 10));
+  const { db, url } = stack.use(await createBenchDatabase(services.postgresUrl, CONNECTIONS));
   const prefix = `bench-${randomBytes(6).toString('hex')}`;
   const redis: Record<string, string> =
     backend === 'redis' && services.redisUrl !== null ? { REDIS_URL: services.redisUrl } : {};
