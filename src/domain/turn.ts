@@ -43,12 +43,21 @@ export type Repetition = Readonly<{
 
 /**
  * What is done about a request that asks what was asked last. `join`: it is told the same answer. `resume`: the run was
- * stopped before there was one, and goes on. `wait`: it is being stopped. Null: it is another client's request.
+ * stopped before there was one, and goes on; or its message was left waiting, and it has never begun. `wait`: it is being
+ * stopped. Null: it is another client's request.
  */
-export function planRepetition(state: TurnState, { key, isRetry }: Repetition): 'join' | 'resume' | 'wait' | null {
-  const { turn, status, isAnswered } = state;
-  if (turn.key !== key) return null;
+export function planRepetition(state: TurnState, repetition: Repetition): 'join' | 'resume' | 'wait' | null {
+  const { key, isRetry } = repetition;
+  if (state.turn.key !== key) return null;
   const isAgain = key !== null || isRetry;
+  // Its message waits in the queue, and nothing is at work that would take it up.
+  const isParked = state.status === null && state.isIdle;
+  if (!isParked) return planBegun(state, key, isAgain);
+  return isAgain || !state.hasReader ? 'resume' : null;
+}
+
+function planBegun(state: TurnState, key: string | null, isAgain: boolean): 'join' | 'resume' | 'wait' | null {
+  const { status, isAnswered } = state;
   if (status === 'cancelling') return isAnswered ? null : 'wait';
   // Whoever reads what a limit has cut off is about to be told that as the answer.
   if (status === 'incomplete' && !isAgain && state.hasReader) return null;

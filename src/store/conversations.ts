@@ -82,11 +82,12 @@ export async function storeTurn(tx: Tx, sessionId: string, { asked, turn, reader
 }
 
 /**
- * What was asked with a message that was removed was not asked: who asks it again says it again. Every message that comes
- * later makes a turn be forgotten, so that the message of a turn, where it has one, is the session's newest. The caller holds
- * the session's lock.
+ * What was asked with messages that were removed, or say something else now, was not asked: who asks it again says it again.
+ * Every message that comes later makes a turn be forgotten, so that the message of a turn, where it has one, is the session's
+ * newest. The caller holds the session's lock.
+ * @param seqs of these messages in the inbox
  */
-export async function forgetTurn(tx: Tx, sessionId: string, removedSeqs: readonly number[]): Promise<void> {
+export async function forgetTurn(tx: Tx, sessionId: string, seqs: readonly number[]): Promise<void> {
   await tx
     .updateTable('sessions')
     .set({
@@ -96,7 +97,7 @@ export async function forgetTurn(tx: Tx, sessionId: string, removedSeqs: readonl
       conversation_head: null,
     })
     .where('id', '=', sessionId)
-    .where('inbox_seq', 'in', removedSeqs)
+    .where('inbox_seq', 'in', seqs)
     .execute();
 }
 

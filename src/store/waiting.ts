@@ -4,6 +4,7 @@ import type { JobPayload } from '../domain/job.ts';
 import type { UserPart } from '../domain/message.ts';
 import type { Delivery } from '../domain/session.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
+import { forgetTurn } from './conversations.ts';
 import type { Db, Tx } from './database.ts';
 import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
@@ -36,8 +37,8 @@ export async function listWaiting(db: Db, tenantId: string, sessionId: string): 
 type WaitingRef = Readonly<{ tenantId: string; sessionId: string; messageId: string }>;
 
 /**
- * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. Returns the
- * session's last event.
+ * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. What was asked with
+ * one that says something else now is not known any more. Returns the session's last event.
  * @param freshRunId for the run after the active one, should the message now wait for it
  * @throws BatonError `not_found`; `conflict` when it was taken up already; `invalid_request` for a file that is none
  */
@@ -64,6 +65,7 @@ export async function changeWaiting(
       .where('id', '=', ref.messageId)
       .execute();
     await forgetPromise(tx, session.id);
+    if (content !== undefined) await forgetTurn(tx, session.id, [item.seq]);
     const data = { id: formatId('message', ref.messageId), delivery };
     return appendEvents(tx, session.id, session.active_run_id, [{ type: 'message:changed', data }]);
   });
@@ -133,7 +135,7 @@ export async function removeWaiting(
 async function waitingItem(tx: Tx, { sessionId, messageId }: WaitingRef) {
   const item = await tx
     .selectFrom('inbox')
-    .select(['delivery', 'run_id', 'consumed_message_seq'])
+    .select(['seq', 'delivery', 'run_id', 'consumed_message_seq'])
     .where('id', '=', messageId)
     .where('session_id', '=', sessionId)
     .executeTakeFirst();

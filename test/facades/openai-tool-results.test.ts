@@ -3,7 +3,14 @@ import type { ChatCompletionMessageParam } from 'openai/resources/chat/completio
 import { describe, expect, test } from 'vitest';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { createTestKey } from '../support/keys.ts';
-import { assistant, CATALOGUE, type Replies, conversationSuite, user, WEATHER } from './openai-conversations-fixture.ts';
+import {
+  assistant,
+  CATALOGUE,
+  conversationSuite,
+  type Replies,
+  user,
+  WEATHER,
+} from './openai-conversations-fixture.ts';
 
 const { service, client, nextModel, sessionsOf, statesOf, ask, abortAt } = conversationSuite();
 

@@ -1,13 +1,13 @@
 import { sql } from 'kysely';
-import OpenAI from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { describe, expect, test } from 'vitest';
 import { storeTurn, type TakenTurn, takeTurn } from '../../src/store/conversations.ts';
 import { openDatabase, type Tx } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';
-import { assistant, type Replies, conversationSuite, user } from './openai-conversations-fixture.ts';
+import { assistant, conversationSuite, type Replies, user } from './openai-conversations-fixture.ts';
 
-const { service, url, nextModel, gate, sessionsOf, statesOf, runsOf, transcriptsOf, ask, abortAt } = conversationSuite();
+const { service, url, nextModel, gate, sessionsOf, statesOf, runsOf, transcriptsOf, ask, abortAt } =
+  conversationSuite();
 
 /** Two answers in one session; the first is held after a few characters. */
 const heldAt = (name: string): Replies => [
@@ -125,27 +125,5 @@ describe('a conversation whose answer did not end', () => {
     expect((await sessionsOf(model))[0]).toMatchObject({ conversation_head: null, conversation_reader_id: null });
     await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
     expect(await sessionsOf(model)).toHaveLength(2);
-  });
-
-  test('was removed while it waited: asked again it says what it said', async () => {
-    const model = nextModel([{ text: 'First.', gates: { beforeEnd: 'busy' } }, { text: 'Second.' }]);
-    const headers = { 'x-session-id': `removed from ${model}` };
-    const first = ask(model, [user('One')], {}, headers);
-    await gate('busy').reached;
-    const removed = expect(ask(model, [user('Two')], {}, headers)).rejects.toThrow(OpenAI.APIError);
-    const waits = async () => {
-      const inbox = service().deps.db.selectFrom('inbox').selectAll();
-      return (await inbox.where('consumed_message_seq', 'is', null).execute()).length === 1;
-    };
-    await eventually(waits, 'the second one waits');
-    const [session] = await sessionsOf(model);
-    const queue = `${url()}/v1/sessions/ses_${session?.id.replaceAll('-', '')}/queue`;
-    expect((await fetch(queue, { method: 'DELETE' })).status).toBe(200);
-    await removed;
-    const again = ask(model, [user('Two')], {}, headers);
-    await eventually(waits, 'it waits again');
-    gate('busy').release();
-    expect([await first, await again]).toEqual(['First.', 'Second.']);
-    expect(await transcriptsOf(model)).toEqual([['user: One', 'assistant: First.', 'user: Two', 'assistant: Second.']]);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ERROR_CODES } from '../../src/domain/errors.ts';
+import { toFailure } from '../../src/http/openai/completion-bodies.ts';
 import { startTestApi } from './test-api.ts';
 
 /** The parts of OpenAPI 3.1 that the document uses, closed: anything else in it is a mistake. */
@@ -103,6 +104,13 @@ async function readDocument(): Promise<z.infer<typeof documentSchema>> {
 }
 
 describe('the OpenAPI document', () => {
+  test('lists whatever a completion is answered with whose run has failed', async () => {
+    const { paths } = await readDocument();
+    const listed = Object.keys(paths['/v1/chat/completions']?.['post']?.responses ?? {});
+    const answered = ERROR_CODES.map((code) => String(toFailure({ code, message: 'No.' }).status));
+    expect([...new Set(answered)].filter((status) => !listed.includes(status))).toEqual([]);
+  });
+
   test('is OpenAPI 3.1 and lists every route', async () => {
     const { paths } = await readDocument();
     const listed = Object.entries(paths).flatMap(([path, item]) =>

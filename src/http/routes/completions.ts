@@ -29,6 +29,15 @@ const completionBody = z.looseObject({
   usage: z.looseObject({}),
 });
 
+const failedBody = z.object({ error: z.looseObject({ message: z.string(), code: z.string().nullable() }) });
+const failed = (description: string) => jsonOf(failedBody, `The run was begun, and has failed: ${description}`);
+/** Beside those of requests that are refused. */
+const RUN_FAILED = {
+  422: failed('there is no room for an answer, or a policy forbids it.'),
+  502: failed('the model’s provider could not be reached or has refused.'),
+  504: failed('the model’s provider has not answered in time.'),
+} as const;
+
 const complete = createRoute({
   method: 'post',
   path: '/v1/chat/completions',
@@ -60,6 +69,7 @@ const complete = createRoute({
     ...BODY_REFUSED,
     ...NOT_FOUND,
     ...CONFLICT,
+    ...RUN_FAILED,
   },
 });
 
@@ -114,7 +124,7 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     const signal = untilGone(c);
     const started = await startCompletion(deps, c.get('caller'), { body, sessionName, repetition, signal });
     const isStream = body.stream === true;
-    const toError = (error: unknown) => failed(c, deps, error);
+    const toError = (error: unknown) => toFailed(c, deps, error);
     const isDurable = sessionName !== undefined;
     const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
     const told = completionPieces(deps, started, { signal, isDurable, isStream, ...ends });
@@ -170,7 +180,7 @@ function streamed(
     headers,
     onEnd: () => {
       reader[Symbol.dispose]();
-      leave().catch((error: unknown) => failed(c, deps, error));
+      leave().catch((error: unknown) => toFailed(c, deps, error));
     },
   });
 }
@@ -193,7 +203,7 @@ function isGone(c: Context<HttpEnv>): boolean {
   return c.env?.shutdown?.aborted !== true && c.get('revoked')?.aborted !== true;
 }
 
-function failed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
+function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
   const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
   log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
   if (!isStoreAway(error)) return toErrorRecord(error);
