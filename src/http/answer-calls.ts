@@ -1,15 +1,16 @@
 import type { Caller } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatCallId, formatId, parseCallId } from '../domain/ids.ts';
+import type { UserPart } from '../domain/message.ts';
 import type { CallAnswer, RequiredAction } from '../domain/required-action.ts';
 import { appendAudit } from '../store/audit.ts';
 import { type AnsweredCall, answerCall } from '../store/call-answers.ts';
 import type { Db, Tx } from '../store/database.ts';
 import { findLastRunEvent } from '../store/events.ts';
-import { keepGivenFiles } from '../store/media.ts';
+import { keepFilesTogether, keepGivenFiles } from '../store/media.ts';
 import { readRequiredActions } from '../store/open-calls.ts';
 import { findRun } from '../store/runs.ts';
-import type { SessionRow } from '../store/sessions.ts';
+import { lockSession, type SessionRow } from '../store/sessions.ts';
 import type { HttpDeps } from './http-deps.ts';
 import { outputField } from './output-field.ts';
 import { tellChanged } from './tell-changed.ts';
@@ -46,6 +47,7 @@ export async function readQuestion(
  * Gives the active run of a session the answers that a request has for it, all of them or none. Null: no run has waited for
  * any that is still at work.
  * @param answerTo what the request says about a call; null: nothing
+ * @param said what the transaction is about to take as a message after them
  * @throws BatonError and ProblemError `invalid_request`
  */
 export async function answerCallsIn(
@@ -53,8 +55,11 @@ export async function answerCallsIn(
   caller: Caller,
   session: AtWork,
   answerTo: (action: RequiredAction, question: ContinuedRun) => CallAnswer | null,
+  said: readonly UserPart[] = [],
 ): Promise<AnsweredRun | null> {
-  const question = await readQuestion(tx, caller.tenantId, session);
+  // Before the files: everybody locks the session first.
+  const locked = await lockSession(tx, caller.tenantId, session.id);
+  const question = await readQuestion(tx, caller.tenantId, locked);
   if (question === null) return null;
   const given = question.actions.flatMap((action) => {
     const answer = answerTo(action, question);
@@ -62,6 +67,8 @@ export async function answerCallsIn(
   });
   const owner = { tenantId: caller.tenantId, sessionId: session.id };
   const answers = given.map(({ answer }) => answer);
+  const outputs = answers.flatMap((answer) => ('content' in answer ? answer.content : []));
+  if (outputs.length > 0) await keepFilesTogether(tx, owner, [...outputs, ...said]);
   const kept = await keepGivenFiles(tx, owner, answers);
   const answered: AnsweredCall[] = [];
   for (const [at, { callId, answer }] of given.entries()) {

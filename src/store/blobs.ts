@@ -28,18 +28,27 @@ export function bytesBlob(id: string, mediaType: string, bytes: Buffer): NewBlob
 /** What is known of a blob without its bytes. */
 export type BlobInfo = Readonly<{ id: string; mediaType: string; sizeBytes: number; createdAt: Date }>;
 
+const INFO = sql`id, media_type as "mediaType", size_bytes as "sizeBytes", created_at as "createdAt"`;
+
 /**
  * Keeps bytes for a tenant, or finds them where it has them. Nothing refers to them by this; what nobody refers to is
  * collected later, counted from the last time that it was kept.
  */
 export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob): Promise<BlobInfo> {
   const { id, sha256, mediaType, bytes } = blob;
-  // The update locks a blob that is there: no collection can take it before this is committed.
-  const { rows } = await sql<BlobInfo>`
+  // Bytes that are there need not come again. The update locks a blob that is there: no collection can take it before this
+  // is committed.
+  const { rows: known } = await sql<BlobInfo>`
+    update blobs set created_at = clock_timestamp() where tenant_id = ${tenantId} and sha256 = ${sha256}
+      returning ${INFO}`.execute(db);
+  const { rows } =
+    known.length > 0
+      ? { rows: known }
+      : await sql<BlobInfo>`
     insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
       values (${id}, ${tenantId}, ${sha256}, ${mediaType}, ${bytes.length}, ${bytes})
       on conflict (tenant_id, sha256) do update set created_at = clock_timestamp()
-      returning id, media_type as "mediaType", size_bytes as "sizeBytes", created_at as "createdAt"`.execute(db);
+      returning ${INFO}`.execute(db);
   const [row] = rows;
   if (row === undefined) throw new Error('the blob was not returned');
   return row;

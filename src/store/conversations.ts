@@ -1,10 +1,11 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { NewMessage } from '../domain/from-model-messages.ts';
+import type { UserPart } from '../domain/message.ts';
 import { type Turn, type TurnPlace, type TurnState, turnSchema } from '../domain/turn.ts';
 import { newId } from '../runtime/new-id.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
-import { keepAnswerFiles, keepUserFiles } from './media.ts';
+import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from './media.ts';
 import { lockSession } from './sessions.ts';
 
 /** A session with what its client has asked last, locked until the transaction ends. */
@@ -175,18 +176,22 @@ export async function adaptAgent(
 
 /**
  * Writes an earlier conversation into a session that nobody has used yet; the bytes of its files become blobs.
+ * @param said what the transaction is about to take as a message after it
  * @throws BatonError `invalid_request` (a file that is none)
  */
 export async function importConversation(
   tx: Tx,
   session: Readonly<{ tenantId: string; id: string }>,
   messages: readonly NewMessage[],
+  said: readonly UserPart[] = [],
 ): Promise<void> {
   const owner = { tenantId: session.tenantId, sessionId: session.id };
+  await keepFilesTogether(tx, owner, [...messages.flatMap(({ parts }) => parts), ...said]);
   const rows: (NewMessage & Readonly<{ id: string; seq: number }>)[] = [];
   for (const [index, { role, parts }] of messages.entries()) {
-    const said = parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : []));
-    const kept = role === 'user' ? await keepUserFiles(tx, owner, said) : await keepAnswerFiles(tx, session.id, parts);
+    const content = parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : []));
+    const kept =
+      role === 'user' ? await keepUserFiles(tx, owner, content) : await keepAnswerFiles(tx, session.id, parts);
     rows.push({ id: newId(), seq: index + 1, role, parts: kept });
   }
   await sql`

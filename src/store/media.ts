@@ -90,6 +90,37 @@ async function keepNamedFiles<Item extends UserPart | OutputItem>(
   });
 }
 
+/**
+ * Keeps all the files at once that a transaction is about to keep in several steps: each step locks its files in one order,
+ * but two transactions whose steps come in different orders would wait for each other. What cannot be kept is left to the
+ * step that says so. The caller holds the session's lock.
+ */
+export async function keepFilesTogether(
+  tx: Tx,
+  owner: Owner,
+  items: readonly (UserPart | OutputItem | Part)[],
+): Promise<void> {
+  const inItems = items.flatMap((item) =>
+    item.type === 'tool' && item.output?.type === 'content' ? item.output.value : [item],
+  );
+  const files = inItems.flatMap((item) => (item.type === 'file' ? [item] : []));
+  if (files.length < 2) return;
+  const found = await Promise.all(files.map((file) => locateQuietly(tx, owner.tenantId, file)));
+  await attachBlobs(
+    tx,
+    owner.sessionId,
+    found.flatMap((blob) => blob ?? []),
+  );
+}
+
+async function locateQuietly(tx: Tx, tenantId: string, file: Named): Promise<NewBlob | KnownBlob | null> {
+  if (/^https?:/i.test(file.url)) return null;
+  const id = parseBlobUrl(file.url);
+  if (id !== null) return findBlobHash(tx, tenantId, id);
+  const read = readDataUrl(file);
+  return 'refused' in read ? null : read;
+}
+
 const keptAs = ({ id, sizeBytes }: BlobInfo): Pick<FilePart, 'url' | 'sizeBytes'> => ({ url: blobUrl(id), sizeBytes });
 
 type Located = (NewBlob | KnownBlob) & Readonly<{ mediaType: string }>;

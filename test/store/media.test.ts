@@ -3,9 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { attachBlobs, bytesBlob, putBlob } from '../../src/store/blobs.ts';
+import { importConversation } from '../../src/store/conversations.ts';
 import { keepAnswerFiles, keepUserFiles, readMedia } from '../../src/store/media.ts';
 import { deleteOrphanedBlobs } from '../../src/store/retention.ts';
 import { insertSession } from '../../src/store/sessions.ts';
+import { eventually } from '../support/eventually.ts';
 import { PNG, PNG_BASE64 } from '../support/png.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
@@ -47,6 +49,31 @@ describe('the files of a session', () => {
     const [text, image] = await keepAnswerFiles(database.db, session, [{ type: 'text', text: 'a' }, answer]);
     expect(text).toEqual({ type: 'text', text: 'a' });
     expect(image).toMatchObject({ type: 'file', url: expect.stringMatching(/^@blob:/), sizeBytes: PNG.length });
+  });
+
+  it('are locked in one order, however the messages of two conversations have them', async () => {
+    const { db } = database;
+    const texts = ['one of two', 'the other one'];
+    const urls = texts.map((text) => `data:text/plain;base64,${Buffer.from(text).toString('base64')}`);
+    const take = async (order: readonly string[]): Promise<void> => {
+      const session = { tenantId: 'default', id: await createSession() };
+      const messages = order.map((url) => ({ role: 'user' as const, parts: [file(url)] }));
+      await db.transaction().execute((tx) => importConversation(tx, session, messages));
+    };
+    const waiting = async (): Promise<boolean> => {
+      const { rows } = await sql`
+        select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+          and query like '%blobs%'`.execute(db);
+      return rows.length === 2;
+    };
+    let taking: Promise<unknown> = Promise.resolve();
+    await db.transaction().execute(async (tx) => {
+      for (const text of texts) await putBlob(tx, 'default', textBytes(text));
+      taking = Promise.all([take(urls), take(urls.toReversed())]);
+      await eventually(waiting, 'both wait for a file');
+    });
+    // Postgres ends one of two that wait for each other.
+    await expect(taking).resolves.toHaveLength(2);
   });
 
   it('are written by many sessions at once, whatever their order, while others are collected', async () => {

@@ -1,6 +1,7 @@
 import type { z } from '@hono/zod-openapi';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
+import type { UserPart } from '../../domain/message.ts';
 import { type ChatName, derivedId, findChatSession, inChatSession } from '../../facades/chat-session.ts';
 import { approvalsOf } from '../../facades/ui/approvals.ts';
 import {
@@ -53,7 +54,7 @@ export async function answerChat(
   }
   const chosen = { agentName: body.agent ?? namedAgent, signal };
   const { sessionId, answered, accepted } = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
-    const given = await answerQuestion(tx, request, session);
+    const given = await answerQuestion(tx, request, session, toParts(content));
     const taken = await acceptNew(tx, request, session.id, message, content);
     await auditInterrupt(tx, caller, taken);
     return { sessionId: session.id, answered: given, accepted: taken };
@@ -73,11 +74,16 @@ const chatOf = ({ caller, body }: ChatRequest): ChatName => ({
 });
 
 /** Gives the run that waits what the conversation says about its calls. */
-function answerQuestion(tx: Tx, { caller, body }: ChatRequest, session: SessionRow): Promise<AnsweredRun | null> {
+function answerQuestion(
+  tx: Tx,
+  { caller, body }: ChatRequest,
+  session: SessionRow,
+  said: readonly UserPart[] = [],
+): Promise<AnsweredRun | null> {
   const conversation = conversationOf(body);
-  return answerCallsIn(tx, caller, session, (action, { actions, afterSeq }) =>
-    answerIn(conversation, action, approvalsOf(actions, afterSeq)),
-  );
+  const answerTo: Parameters<typeof answerCallsIn>[3] = (action, { actions, afterSeq }) =>
+    answerIn(conversation, action, approvalsOf(actions, afterSeq));
+  return answerCallsIn(tx, caller, session, answerTo, said);
 }
 
 function acceptNew(

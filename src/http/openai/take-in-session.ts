@@ -87,7 +87,9 @@ async function begin(tx: Tx, asked: AskedCompletion, session: SessionRow): Promi
   const earlier = [...history, ...news.filter(({ role }) => role === 'tool')];
   const { messages } = fromModelMessages(toModelMessages(earlier));
   const { tenantId } = asked.caller;
-  if (messages.length > 0) await importConversation(tx, { tenantId, id: session.id }, messages);
+  if (messages.length > 0) {
+    await importConversation(tx, { tenantId, id: session.id }, messages, contentOf(news) ?? []);
+  }
   return say(tx, asked, session.id, news, 'followup');
 }
 

@@ -21,7 +21,7 @@ export function takeResults(
   canWait: boolean,
 ): Promise<TakenCompletion | NotYetTaken | null> {
   return asked.deps.db.transaction().execute(async (tx) => {
-    const calls = await giveResults(tx, asked.caller, session, results);
+    const calls = await giveResults(tx, asked.caller, session, results, contentOf(asked.split.news) ?? []);
     if (calls === null) return null;
     return calls.answered === null
       ? takeAgain(tx, asked, session.id, calls, canWait)

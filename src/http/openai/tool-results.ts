@@ -2,6 +2,7 @@ import type { Caller } from '../../domain/access.ts';
 import type { ConversationMessage } from '../../domain/conversation.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseCallId } from '../../domain/ids.ts';
+import type { UserPart } from '../../domain/message.ts';
 import type { OutputAnswer, RequiredAction } from '../../domain/required-action.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { findChatSession } from '../../facades/chat-session.ts';
@@ -62,6 +63,7 @@ export async function sessionOfCalls(
 /**
  * Gives the run that waits for them the results. What was given before is given once: the same again goes on where that is.
  * Null: no run of the session has asked for any of them.
+ * @param said what the user says with them
  * @throws BatonError `already_answered` (only with other results), `invalid_request`
  */
 export async function giveResults(
@@ -69,15 +71,15 @@ export async function giveResults(
   caller: Caller,
   { id }: SessionRow,
   results: ToolResults,
+  said: readonly UserPart[],
 ): Promise<AskedCalls | null> {
   const { tenantId } = caller;
   const session = await lockSession(tx, tenantId, id);
   const waiting = await readQuestion(tx, tenantId, session);
   if (waiting?.actions.some((action) => isGiven(action, results))) {
     const before = await findRun(tx, tenantId, waiting.runId);
-    const answered = await answerCallsIn(tx, caller, session, (action) =>
-      isGiven(action, results) ? (results.get(action.id) ?? null) : null,
-    );
+    const answerTo = (action: RequiredAction) => (isGiven(action, results) ? (results.get(action.id) ?? null) : null);
+    const answered = await answerCallsIn(tx, caller, session, answerTo, said);
     const open = waiting.actions.filter(({ id: callId }) => !results.has(callId));
     return { runId: waiting.runId, afterSeq: waiting.afterSeq, open, usedBefore: usageOf(before), answered };
   }
