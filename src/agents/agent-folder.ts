@@ -14,6 +14,8 @@ type AgentFolderOptions = Readonly<{
   model?: string | undefined;
   /** Whether an agent can be served. @throws BatonError `config_invalid` whose message begins with the key */
   check: (agent: Agent) => Promise<void>;
+  /** The files besides its own by which an agent may be right or wrong, as absolute paths. */
+  filesOf?: (agent: Agent) => readonly string[];
   /** Told of every set that is taken. */
   onLoad?: (agents: AgentSet) => void;
   log: Log;
@@ -23,7 +25,8 @@ type AgentFolderOptions = Readonly<{
 
 /**
  * The agents of a folder as its files are now. A changed folder is taken as a whole: where anything is wrong with it, the
- * agents stay what they were, and the log names file and key.
+ * agents stay what they were, and the log names file and key. It is tried again when a file of it, or one that it depends
+ * on, has changed.
  * @throws BatonError `config_invalid` where the folder is wrong at the start
  */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentCatalogue> {
@@ -33,13 +36,18 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
   let nextLookMs = nowMs() + LOOK_INTERVAL_MS;
   let looking: Promise<void> | null = null;
 
+  /** What a set that was rejected depended on, besides the folder. */
+  let waitsFor: readonly string[] = [];
   const look = async (): Promise<void> => {
-    const state = await stateOf(folder);
+    const state = await stateOf(folder, waitsFor);
     if (state === seen) return;
+    const files = filesOf(options);
     // What is written from here on is another state, and seen by the next look.
-    seen = state;
+    const [alone, withFiles] = [await stateOf(folder), await stateOf(folder, files)];
+    [seen, waitsFor] = [withFiles, files];
     try {
       agents = await load(options);
+      [seen, waitsFor] = [alone, []];
       log('info', { event: 'agents_changed', agents: agents.names().length });
     } catch (error) {
       log('warn', { event: 'agents_rejected', ...placeOf(error, folder) });
@@ -75,18 +83,31 @@ async function load({ folder, model, check, onLoad }: AgentFolderOptions): Promi
   return agents;
 }
 
+/** Of the agents as their files are now; none where these cannot be read. */
+function filesOf({ folder, model, filesOf: ofAgent }: AgentFolderOptions): readonly string[] {
+  if (ofAgent === undefined) return [];
+  try {
+    return [...new Set(readAgents(folder, model).flatMap(({ agent }) => ofAgent(agent)))].sort();
+  } catch (error) {
+    if (error instanceof BatonError) return [];
+    throw error;
+  }
+}
+
 /** The key that a message about an agent's tools begins with. */
 const keysIn = (message: string): string[] => /^[A-Za-z]+(\.[\w-]+)*(?=: )/.exec(message)?.slice(0, 1) ?? [];
 
 /** Different whenever a file was added, removed, written or replaced: links of mounted volumes are followed. */
-async function stateOf(folder: string): Promise<string> {
+async function stateOf(folder: string, others: readonly string[] = []): Promise<string> {
+  const fileState = async (file: string) => {
+    const { ino, size, mtimeMs, ctimeMs } = await stat(path.resolve(folder, file));
+    return [file, ino, size, mtimeMs, ctimeMs];
+  };
+  // One that is not there yet is what a set may wait for.
+  const ofOthers = await Promise.all(others.map((file) => fileState(file).catch(() => [file])));
   try {
-    const files = listAgentFiles(folder);
-    const states = files.map(async (file) => {
-      const { ino, size, mtimeMs, ctimeMs } = await stat(path.join(folder, file));
-      return [file, ino, size, mtimeMs, ctimeMs];
-    });
-    return JSON.stringify(await Promise.all(states));
+    const states = await Promise.all(listAgentFiles(folder).map(fileState));
+    return JSON.stringify([...states, ...ofOthers]);
   } catch {
     // Not there, or not any more between two lines: reading it says so.
     return 'unreadable';

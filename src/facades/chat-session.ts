@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '../agents/agent.ts';
+import { refuseUnconfigured } from '../agents/configured-models.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import type { ModelPort } from '../step/model-port.ts';
@@ -65,8 +66,7 @@ export async function newChatSession(
 ): Promise<NewSession> {
   const agents = await deps.agents.current();
   const agent = agents.get(agentName ?? defaultAgentOf(agents, deps.defaultAgent));
-  // A provider that is not configured is found out now, not in the first step.
-  deps.models(agent.model);
+  refuseUnconfigured(agent, agents, deps.models);
   return {
     id: deps.newId(),
     tenantId,

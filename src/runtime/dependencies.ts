@@ -1,8 +1,10 @@
 import { hostname } from 'node:os';
+import path from 'node:path';
 import { sql } from 'kysely';
 import type { Agent, AgentCatalogue, AgentSet } from '../agents/agent.ts';
 import { openAgentFolder } from '../agents/agent-folder.ts';
 import { checkSettings } from '../agents/check-settings.ts';
+import { modelsOf } from '../agents/configured-models.ts';
 import { loadModels } from '../agents/load-models.ts';
 import { loadMcpServers } from '../agents/mcp-servers.ts';
 import { loadProviders } from '../agents/provider-configs.ts';
@@ -143,17 +145,25 @@ function openAgents(
     // The settings are meant for the agent's own model: another one in its place is told those that it takes.
     if (model === undefined) checkSettings(agent, models);
   };
-  return openAgentFolder({ folder, model, check, onLoad: (agents) => warnOfModels(agents, models, log), log });
+  const onLoad = (agents: AgentSet) => warnOfModels(agents, models, log);
+  return openAgentFolder({ folder, model, check, filesOf: (agent) => modulesOf(agent, folder), onLoad, log });
 }
+
+/** The modules of tools that an agent names. */
+const modulesOf = ({ tools }: Agent, folder: string): string[] =>
+  tools.flatMap((source) =>
+    typeof source === 'string' || source.module === undefined ? [] : [path.resolve(folder, source.module)],
+  );
 
 function warnOfModels(agents: AgentSet, models: ModelPort, log: Log): void {
   for (const name of agents.names()) {
-    const { model } = agents.get(name);
-    try {
-      models(model);
-    } catch (error) {
-      if (!(error instanceof BatonError)) throw error;
-      log('warn', { event: 'agent_without_provider', agent: name, model });
+    for (const model of modelsOf(agents.get(name), agents)) {
+      try {
+        models(model);
+      } catch (error) {
+        if (!(error instanceof BatonError)) throw error;
+        log('warn', { event: 'agent_without_provider', agent: name, model });
+      }
     }
   }
 }

@@ -53,7 +53,8 @@ function makeToolsKnown(): void {
 }
 
 /**
- * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart.
+ * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart; one
+ * that could not be loaded is read again when it is asked for again.
  * @param folder that relative paths count from
  */
 export function createModuleLoader(folder: string, workspaceDir: string): LoadToolModule {
@@ -70,10 +71,18 @@ export function createModuleLoader(folder: string, workspaceDir: string): LoadTo
   };
 }
 
+/** How often a module could not be loaded, by its file. One that was loaded once keeps its address. */
+const failures = new Map<string, number>();
+
 async function importModule(file: string, key: string): Promise<Readonly<Record<string, unknown>>> {
   try {
-    return await import(pathToFileURL(file).href);
+    const url = pathToFileURL(file);
+    const tries = failures.get(file) ?? 0;
+    // Node remembers what it could not run: under another address it is read anew.
+    if (tries > 0) url.searchParams.set('try', String(tries));
+    return await import(url.href);
   } catch (cause) {
+    failures.set(file, (failures.get(file) ?? 0) + 1);
     const why = cause instanceof Error ? `: ${cause.message}` : '';
     throw new BatonError('config_invalid', `${key}: ${file} cannot be loaded${why}`, { cause });
   }

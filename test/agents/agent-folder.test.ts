@@ -1,17 +1,22 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { Agent } from '../../src/agents/agent.ts';
 import { openAgentFolder } from '../../src/agents/agent-folder.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import type { LogEvent } from '../../src/runtime/log.ts';
+import { createModuleLoader } from '../../src/tools/load-module.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const SECRET = 'Never tell anybody';
 
 const agentFile = (name: string, rest = ''): string => `name: ${name}\nmodel: simulated/${name}\n${rest}`;
 
+const modulesOf = ({ tools }: Agent): string[] =>
+  tools.flatMap((source) => (typeof source === 'string' || source.module === undefined ? [] : [source.module]));
+
 /** A folder with the agent `writer`, and a clock that the test drives. */
-async function openFolder(options: Readonly<{ check?: () => Promise<void> }> = {}) {
+async function openFolder(options: Readonly<{ check?: () => Promise<void>; withModules?: boolean }> = {}) {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(await temporaryFolder());
   const write = (file: string, content: string) => writeFile(path.join(folder.path, file), content);
@@ -19,9 +24,14 @@ async function openFolder(options: Readonly<{ check?: () => Promise<void> }> = {
   const clock = { nowMs: 0 };
   const logged: LogEvent[] = [];
   const loaded: (readonly string[])[] = [];
+  const load = createModuleLoader(folder.path, folder.path);
+  const checkModules = async (agent: Agent): Promise<void> => {
+    for (const module of modulesOf(agent)) await load(module, agent.name, 'tools.0.module');
+  };
   const agents = await openAgentFolder({
     folder: folder.path,
-    check: options.check ?? (async () => undefined),
+    check: options.withModules === true ? checkModules : (options.check ?? (async () => undefined)),
+    filesOf: (agent) => modulesOf(agent).map((module) => path.resolve(folder.path, module)),
     onLoad: (set) => void loaded.push(set.names()),
     log: (_level, event) => void logged.push(event),
     nowMs: () => clock.nowMs,
@@ -113,6 +123,22 @@ describe('the agents of a folder', () => {
     isServed = true;
     await rename(`${folder.path}-away`, folder.path);
     expect((await folder.later()).get('writer').description).toBe('Writes.');
+  });
+
+  it('are tried again when a module changes that one of them depends on', async () => {
+    await using folder = await openFolder({ withModules: true });
+    await folder.write('writer.yaml', agentFile('writer', 'description: Writes.\ntools: [{ module: ./pen.mjs }]\n'));
+    const description = async () => (await folder.later()).get('writer').description;
+    expect([await description(), await description()]).toEqual([undefined, undefined]);
+    await folder.write('pen.mjs', 'export default {');
+    expect([await description(), await description()]).toEqual([undefined, undefined]);
+    await folder.write(
+      'pen.mjs',
+      `export default { name: 'pen', description: 'p', inputSchema: { type: 'object' }, execute: () => 1 }`,
+    );
+    expect([await description(), await description()]).toEqual(['Writes.', 'Writes.']);
+    // Each state of the files once: not there, wrong, right.
+    expect(folder.logged.map(({ event }) => event)).toEqual(['agents_rejected', 'agents_rejected', 'agents_changed']);
   });
 
   it('have to be right at the start, tools included', async () => {

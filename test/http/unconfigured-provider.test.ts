@@ -36,6 +36,16 @@ describe('an agent whose model has no provider', () => {
     expect(api.added).toEqual([]);
   });
 
+  it.each([
+    ['a model', 'nowhere/model'],
+    ['an agent', 'agent:stray'],
+  ])('is refused where it is the one that summarizes, as %s', async (_what, model) => {
+    const agent = agentSchema.parse({ name: 'tidy', model: 'simulated/tidy', context: { compaction: { model } } });
+    await using own = await startTestApi({ agents: createCatalogue([AGENT, agent]) });
+    const answer = await own.call('POST', '/v1/sessions', { agent: 'tidy' });
+    expect(answer).toMatchObject({ status: 503, body: { code: 'model_unavailable', detail: DETAIL } });
+  });
+
   it('is told again what was made of a key before its provider went', async () => {
     await using before = await startTestApi({
       agents: createCatalogue([AGENT]),

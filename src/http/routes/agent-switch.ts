@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { type Agent, agentSchema, agentVersion } from '../../agents/agent.ts';
+import { refuseUnconfigured } from '../../agents/configured-models.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
 import { idParams, noQuery, textField } from '../fields.ts';
@@ -52,9 +53,11 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
   app.openapi(change, async (c) => {
     const { agent: name, model } = c.req.valid('json');
     const { id: sessionId } = c.req.valid('param');
-    const definition = name === undefined ? null : withModel((await agents.current()).get(name), model);
+    const known = await agents.current();
+    const definition = name === undefined ? null : withModel(known.get(name), model);
     // A provider that is not configured is found out now, not in the next step.
-    models(definition?.model ?? model ?? '');
+    if (definition === null) models(model ?? '');
+    else refuseUnconfigured(definition, known, models);
     // Before the transaction, which must not wait for a server.
     const pinned = definition === null ? null : pinTools(definition, untilGone(c));
     await Promise.allSettled([pinned]);

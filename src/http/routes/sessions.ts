@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentVersion } from '../../agents/agent.ts';
+import { refuseUnconfigured } from '../../agents/configured-models.ts';
 import { SESSION_STATUSES } from '../../domain/session.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
 import { cursorField, nextCursor } from '../cursor.ts';
@@ -134,14 +135,14 @@ const toTime = (given: string | null): Date | null => (given === null ? null : n
 export function registerSessionRoutes(app: BatonApp, { db, agents, models, pinTools, newId }: HttpDeps): void {
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
-    const agent = (await agents.current()).get(body.agent);
+    const known = await agents.current();
+    const agent = known.get(body.agent);
     // Before the transaction, which must not wait for a server; only a new session cares whether one has failed.
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);
     const asked = { route: create, request: body, answer: sessionBody };
     const { body: session, headers } = await workOnce(c, db, asked, async (tx) => {
-      // A provider that is not configured is found out now, not in the first step.
-      models(agent.model);
+      refuseUnconfigured(agent, known, models);
       const row = await insertSession(tx, {
         id: body.id ?? newId(),
         tenantId: tenantOf(c),
