@@ -21,7 +21,7 @@ export type SessionStatus = 'idle' | 'busy' | 'requires_action' | 'closed';
 export type Session = Readonly<{
   id: string;
   agent: string;
-  /** Of the definition that the session was created with. */
+  /** Of the definition that the session has, its overrides included. */
   agentVersion: string;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
@@ -46,6 +46,30 @@ export type NewSession = Readonly<{
   metadata?: Readonly<Record<string, string>>;
   /** An ISO time from which on the service's retention deletes it, however young it is. Default: never before its age. */
   expiresAt?: string | null;
+  overrides?: AgentOverrides;
+}>;
+
+/** How a model is to answer; what is left out is the agent's, or the provider's default. */
+export type ModelSettings = Readonly<{
+  temperature?: number;
+  topP?: number;
+  topK?: number;
+  seed?: number;
+  stopSequences?: readonly string[];
+  /** Of one answer, reasoning included. */
+  maxOutputTokens?: number;
+  reasoning?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
+}>;
+
+/** What a session has different from its agent; tools and approvals are the agent's. */
+export type AgentOverrides = Readonly<{
+  /** `provider/model` */
+  model?: string;
+  /** Said after the agent's own. */
+  instructions?: string;
+  settings?: ModelSettings;
+  /** `finalAnswer`: when a limit ends a run, the model says first what was done and what is open. */
+  limits?: RunLimits & Readonly<{ finalAnswer?: boolean }>;
 }>;
 
 /** How a server's tools, by their own names, differ from those that the session knew. */

@@ -1,5 +1,6 @@
 import type {
   Agent,
+  AgentOverrides,
   AnsweredToolCall,
   AuditPage,
   CancelledSession,
@@ -103,10 +104,10 @@ export type BatonClient = Readonly<{
     ) => Promise<CancelledSession>;
     /** Goes on after a failure, a cancel or a limit. */
     resume: (sessionId: string, options?: KeyedOptions & Readonly<{ limits?: RunLimits }>) => Promise<ResumedSession>;
-    /** Gives it another agent, or its own with another model, from its next step on. */
+    /** Gives it another agent, without the overrides of the one before, or its own with another model, from its next step on. */
     switchAgent: (
       sessionId: string,
-      to: Readonly<{ agent: string; model?: string } | { agent?: string; model: string }>,
+      to: Readonly<{ agent: string; model?: string; overrides?: AgentOverrides } | { agent?: string; model: string }>,
       options?: KeyedOptions,
     ) => Promise<Session>;
     /** Takes the definitions that its MCP servers offer now; until then it keeps those that it began with. */

@@ -9,7 +9,9 @@ export const sessionBody = z
   .object({
     id: z.string(),
     agent: z.string(),
-    agentVersion: z.string().openapi({ description: 'Of the definition that the session was created with.' }),
+    agentVersion: z
+      .string()
+      .openapi({ description: 'Of the definition that the session has, its overrides included.' }),
     title: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
     status: z.enum(SESSION_STATUSES),

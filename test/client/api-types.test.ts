@@ -7,6 +7,7 @@ import type { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/events.ts';
 import type { Json, Part, ToolPart } from '../../src/domain/message.ts';
 import type { runLimitsSchema } from '../../src/domain/run-limits.ts';
 import type { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
+import type { overridesBody } from '../../src/http/agent-overrides.ts';
 import type { messageBody } from '../../src/http/message-body.ts';
 import type { ProblemCode } from '../../src/http/problem.ts';
 import type { agentBody } from '../../src/http/routes/agents.ts';
@@ -63,6 +64,7 @@ test('the types of the client are those of the service', () => {
   expectTypeOf<Plain<api.Agent>>().toEqualTypeOf<Body<typeof agentBody>>();
   expectTypeOf<Plain<api.StoredBlob>>().toEqualTypeOf<Body<typeof blobBody>>();
   expectTypeOf<Plain<api.RunLimits>>().toEqualTypeOf<Body<typeof runLimitsSchema>>();
+  expectTypeOf<Plain<api.AgentOverrides>>().toEqualTypeOf<Body<typeof overridesBody>>();
   expectTypeOf<Body<typeof entryBody>>().toExtend<Plain<api.AuditEntry>>();
   expectTypeOf<Plain<z.infer<typeof eventBody>>['seq']>().toEqualTypeOf<number>();
   expectTypeOf<api.ToolCallAnswer>().toExtend<z.input<typeof answerBody>>();

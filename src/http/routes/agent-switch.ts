@@ -1,8 +1,10 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { type Agent, agentSchema, agentVersion } from '../../agents/agent.ts';
 import { refuseUnconfigured } from '../../agents/configured-models.ts';
+import { withOverrides } from '../../agents/overrides.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
+import { checkModel, modelField, overridesBody } from '../agent-overrides.ts';
 import { idParams, noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, workOnce } from '../idempotency.ts';
@@ -10,15 +12,13 @@ import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
 
-const modelField = textField(200).regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4');
-
 const change = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/agent',
   tags: ['sessions'],
   summary: 'Give a session another agent or another model',
   description:
-    'From its next step on, also while a run is at work: the transcript stays, and reasoning goes back only to the model that wrote it. A model alone leaves the agent as it is. The same agent and model again change nothing.',
+    'From its next step on, also while a run is at work: the transcript stays, and reasoning goes back only to the model that wrote it. A model alone leaves the agent as it is, with its overrides. An agent comes without those of the one before, also where it is the same one; it may bring its own. What the session has already changes nothing.',
   request: {
     params: idParams('session'),
     query: noQuery,
@@ -28,9 +28,21 @@ const change = createRoute({
       content: {
         'application/json': {
           schema: z
-            .strictObject({ agent: textField(64).min(1).optional(), model: modelField.optional() })
+            .strictObject({
+              agent: textField(64).min(1).optional(),
+              model: modelField.optional(),
+              overrides: overridesBody.optional(),
+            })
             .refine(({ agent, model }) => agent !== undefined || model !== undefined, {
               error: 'needs agent or model, or both',
+            })
+            .refine(({ agent, overrides }) => agent !== undefined || overrides === undefined, {
+              error: 'goes with agent',
+              path: ['overrides'],
+            })
+            .refine(({ model, overrides }) => model === undefined || overrides?.model === undefined, {
+              error: 'the model is named once',
+              path: ['overrides', 'model'],
             })
             .openapi('AgentSwitch'),
         },
@@ -51,23 +63,23 @@ const change = createRoute({
 export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
   const { agents, models, pinTools, db, bus } = deps;
   app.openapi(change, async (c) => {
-    const { agent: name, model } = c.req.valid('json');
+    const { agent: name, model, overrides } = c.req.valid('json');
     const { id: sessionId } = c.req.valid('param');
     const known = await agents.current();
-    const definition = name === undefined ? null : withModel(known.get(name), model);
+    const definition = name === undefined ? null : withOverrides(known.get(name), { model, ...overrides });
     // A provider that is not configured is found out now, not in the next step.
-    if (definition === null) models(model ?? '');
-    else refuseUnconfigured(definition, known, models);
+    if (definition !== null) refuseUnconfigured(definition, known, models);
+    checkModel(models, definition?.model ?? model ?? '', overrides);
     // Before the transaction, which must not wait for a server.
     const pinned = definition === null ? null : pinTools(definition, untilGone(c));
     await Promise.allSettled([pinned]);
-    const asked = { route: change, request: { sessionId, name, model }, answer: sessionBody };
+    const asked = { route: change, request: { sessionId, name, model, overrides }, answer: sessionBody };
     let eventSeq: number | null = null;
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const snapshot = await pinned;
       const next = (current: unknown): KeptAgent =>
         definition === null || snapshot === null
-          ? keep(withModel(readAgent(current), model))
+          ? keep(withOverrides(readAgent(current), { model }))
           : { name: definition.name, version: agentVersion(definition), snapshot };
       const switched = await switchAgent(tx, { tenantId: tenantOf(c), sessionId }, next);
       eventSeq = switched.eventSeq;
@@ -77,9 +89,6 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
     return c.json(body, 200, headers);
   });
 }
-
-const withModel = (agent: Agent, model: string | undefined): Agent =>
-  model === undefined ? agent : { ...agent, model };
 
 /** With the tools that its servers offered when the session got the agent. */
 function keep(snapshot: Agent): KeptAgent {

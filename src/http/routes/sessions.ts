@@ -1,8 +1,10 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentVersion } from '../../agents/agent.ts';
 import { refuseUnconfigured } from '../../agents/configured-models.ts';
+import { withOverrides } from '../../agents/overrides.ts';
 import { SESSION_STATUSES } from '../../domain/session.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
+import { checkModel, overridesBody } from '../agent-overrides.ts';
 import { cursorField, nextCursor } from '../cursor.ts';
 import {
   idField,
@@ -42,6 +44,7 @@ const create = createRoute({
               title: titleField.nullable().optional(),
               metadata: metadataField.optional(),
               expiresAt: timeField.nullable().optional(),
+              overrides: overridesBody.optional(),
             })
             .openapi('NewSession'),
         },
@@ -136,13 +139,14 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, models, pinTo
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
     const known = await agents.current();
-    const agent = known.get(body.agent);
+    const agent = withOverrides(known.get(body.agent), body.overrides ?? {});
     // Before the transaction, which must not wait for a server; only a new session cares whether one has failed.
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);
     const asked = { route: create, request: body, answer: sessionBody };
     const { body: session, headers } = await workOnce(c, db, asked, async (tx) => {
       refuseUnconfigured(agent, known, models);
+      checkModel(models, agent.model, body.overrides);
       const row = await insertSession(tx, {
         id: body.id ?? newId(),
         tenantId: tenantOf(c),
