@@ -78,8 +78,13 @@ async function* readConnection(
         yield event;
       } else {
         place.failures = 0;
-        if (ahead !== null && isLive(event)) held.push(event);
-        else yield* take(place, event);
+        if (ahead !== null && isLive(event)) {
+          held.push(event);
+        } else {
+          // The response brings the rest of its message: what was held of that is known then.
+          if (event.type === 'llm:response') held = held.filter(({ data }) => data.messageId !== event.data.messageId);
+          yield* take(place, event);
+        }
       }
       if (ahead === null || place.cursor === null || place.cursor < ahead.seq) continue;
       yield* place.text.catchUp(ahead.inFlight);

@@ -82,6 +82,14 @@ const chunk = (offset: number, content: string, epoch = 1): string =>
     kind: 'live',
     event: { type: 'llm:chunk', data: { messageId: 'msg_1', epoch, offset, chunkType: 'text', content } },
   });
+const response = (seq: number, messageId: string, content: string, reasoning?: string): string => {
+  const more = { provider: 'p', model: 'm', finishReason: 'stop', tokenUsage: NO_USAGE };
+  const data = { messageId, content, ...(reasoning !== undefined && { reasoning }), ...more };
+  return toSseFrame({
+    kind: 'event',
+    event: { seq, type: 'llm:response', runId, createdAt: '2026-01-01T00:00:00.000Z', data },
+  });
+};
 /** The text of a message of which this much is written. */
 const written = (content: string, epoch = 1): Pick<SessionSnapshot, 'inFlight'> => ({
   inFlight: { messageId: 'msg_1', runId, step: 1, epoch, chunks: [{ chunkType: 'text', content, offset: 0 }] },
@@ -158,24 +166,10 @@ describe('following a session', () => {
   });
 
   it('fills from the response what it has missed of a message, and what came behind a hole', async () => {
-    const response = (messageId: string, content: string, reasoning?: string): string => {
-      const more = { provider: 'p', model: 'm', finishReason: 'stop', tokenUsage: NO_USAGE };
-      const data = { messageId, content, ...(reasoning !== undefined && { reasoning }), ...more };
-      return toSseFrame({
-        kind: 'event',
-        event: {
-          seq: messageId === 'msg_1' ? 1 : 2,
-          type: 'llm:response',
-          runId,
-          createdAt: '2026-01-01T00:00:00.000Z',
-          data,
-        },
-      });
-    };
     await using server = await startServer((_request, response_) => {
       response_.writeHead(200, eventStream);
-      response_.write(snapshot() + chunk(0, 'One') + chunk(9, 'three') + response('msg_1', 'One two three'));
-      response_.write(response('msg_2', 'Answer', 'Because'));
+      response_.write(snapshot() + chunk(0, 'One') + chunk(9, 'three') + response(1, 'msg_1', 'One two three'));
+      response_.write(response(2, 'msg_2', 'Answer', 'Because'));
     });
     const events = await until(eventsOf(server.url), seqIs(2));
     expect(chunksOf(events)).toMatchObject([
@@ -184,6 +178,18 @@ describe('following a session', () => {
       { messageId: 'msg_2', offset: 0, content: 'Because', chunkType: 'reasoning' },
       { messageId: 'msg_2', offset: 7, content: 'Answer', chunkType: 'text' },
     ]);
+  });
+
+  it('brings the text of an answer once that ends while its replay is on its way', async () => {
+    await using server = await startServer((_request, response_) => {
+      response_.writeHead(200, eventStream);
+      // What was heard of it before the snapshot was taken comes with its beginning, under the epoch that it was written in.
+      response_.write(snapshot({ seq: 4 }) + durable(1) + chunk(0, 'One') + chunk(3, ' two', 1));
+      response_.write(response(2, 'msg_1', 'One two') + response(3, 'msg_2', 'Three') + durable(4) + durable(5));
+    });
+    const events = await until(eventsOf(server.url, { after: 0 }), seqIs(5));
+    expect(chunksOf(events).map(({ content }) => content)).toEqual(['One two', 'Three']);
+    expect(seqsOf(events)).toEqual([1, 2, 3, 4, 5]);
   });
 
   it('begins a message anew with a higher epoch, and lets nothing of the lower one through', async () => {
