@@ -1,0 +1,156 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { CASES } from '../../bench/cases.ts';
+import { agentFileSchema } from '../../src/agents/agent.ts';
+import { loadConfig, VARIABLES } from '../../src/runtime/config.ts';
+import { BREAKAGES } from '../faults/breakages.ts';
+import { FAULTS } from '../faults/catalogue.ts';
+import { blocksOf, ROOT, readPage } from '../support/pasted.ts';
+import { clientProgram } from './client-program.ts';
+
+/** Every page, by its path. */
+const pages = new Map<string, string>();
+
+beforeAll(async () => {
+  const docs = (await readdir(path.join(ROOT, 'docs'))).filter((name) => name.endsWith('.md'));
+  for (const page of ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`)]) {
+    pages.set(page, await readPage(page));
+  }
+});
+
+/** What the pages have of this, with the page. */
+function* found(pattern: RegExp): Generator<Readonly<{ page: string; groups: readonly string[] }>> {
+  for (const [page, text] of pages) {
+    for (const match of text.matchAll(pattern)) yield { page, groups: match.slice(1).map((group) => group ?? '') };
+  }
+}
+
+/** As GitHub makes it of a heading. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-');
+
+const anchorsIn = (page: string): string[] =>
+  [...(pages.get(page) ?? '').matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => anchorOf(heading));
+
+describe('the pages', () => {
+  it('link to files and headings that there are', () => {
+    const links = [...found(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)];
+    expect(links.length).toBeGreaterThan(20);
+    for (const { page, groups } of links) {
+      const [file = '', anchor = ''] = groups;
+      const target = file === '' ? page : path.join(path.dirname(page), file);
+      expect(existsSync(path.join(ROOT, target)), `${page}: ${target}`).toBe(true);
+      if (anchor !== '') expect(anchorsIn(target), `${page}: ${target}#${anchor}`).toContain(anchor);
+    }
+  });
+
+  it('name scripts, files, cases and faults that there are', async () => {
+    const { scripts } = JSON.parse(await readPage('package.json')) as { scripts: Record<string, string> };
+    for (const { page, groups } of found(/npm run (?:-s )?([\w:]+)/g)) {
+      expect(Object.keys(scripts), page).toContain(groups[0]);
+    }
+    for (const { page, groups } of found(/`((?:src|test|workers|migrations|examples|bin|bench)\/[\w./-]+)`/g)) {
+      expect(existsSync(path.join(ROOT, groups[0] ?? '')), `${page}: ${groups[0]}`).toBe(true);
+    }
+    const faults = FAULTS.map(({ name }) => name);
+    for (const { page, groups } of found(/npm run faults --.*?--only ([\w,-]+)/g)) {
+      expect(faults, page).toEqual(expect.arrayContaining((groups[0] ?? '').split(',')));
+    }
+    for (const { page, groups } of found(/npm run faults -- --broken ([\w-]+)/g)) {
+      expect(
+        BREAKAGES.map(({ name }) => name),
+        page,
+      ).toContain(groups[0]);
+    }
+    for (const { page, groups } of found(/npm run bench -- --only ([\w-]+)/g)) {
+      expect(Object.keys(CASES), page).toContain(groups[0]);
+    }
+  });
+
+  it('name settings that there are, with the defaults that they have', () => {
+    const known = [...Object.values(VARIABLES), 'BATON_CONFIG', 'BATON_URL', 'BATON_API_KEY'];
+    for (const { page, groups } of found(/\b(BATON_[A-Z_]*[A-Z])\b/g)) {
+      // The others are the tests' own.
+      if (!/^BATON_(?:TEST|FUZZ)_/.test(groups[0] ?? '')) expect(known, page).toContain(groups[0]);
+    }
+    const config = loadConfig({});
+    const defaults = Object.entries(VARIABLES).map(([key, variable]) => [variable, config[key as keyof typeof config]]);
+    const defaultOf = new Map(defaults.map(([variable, value]) => [String(variable), value]));
+    const told = [...found(/`(BATON_\w+)` \((\d+)( s)?[),]/g)].map(
+      ({ page, groups: [variable = '', number, unit] }) => ({
+        what: `${page}: ${variable}`,
+        variable,
+        value: Number(number) * (unit === ' s' ? 1_000 : 1),
+      }),
+    );
+    // A row of the table may have several, with their defaults in the same order.
+    for (const { page, groups } of found(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| (`[^|]*`) \|/gm)) {
+      const [names = [], values = []] = groups.map((cell) => cell.split(', ').map((each) => each.replaceAll('`', '')));
+      for (const [index, variable] of names.entries()) {
+        if (/^\d+$/.test(values[index] ?? '')) told.push({ what: page, variable, value: Number(values[index]) });
+      }
+    }
+    expect(told.length).toBeGreaterThan(15);
+    for (const { what, variable, value } of told) expect(defaultOf.get(variable), `${what} ${variable}`).toBe(value);
+  });
+
+  it('show agents that are accepted', () => {
+    const agents = [...found(/```yaml\n(name: [\s\S]*?)```/g)];
+    expect(agents.length).toBeGreaterThanOrEqual(3);
+    for (const { page, groups } of agents) {
+      expect(agentFileSchema.safeParse(parse(groups[0] ?? '')), page).toMatchObject({ success: true });
+    }
+    for (const { page, groups } of found(/```yaml\n(context:[\s\S]*?)```/g)) {
+      const agent = { name: 'any', model: 'openai/gpt-5.4', ...parse(groups[0] ?? '') };
+      expect(agentFileSchema.safeParse(agent), page).toMatchObject({ success: true });
+    }
+  });
+
+  it('show programs that the compiler accepts', async () => {
+    await using folder = await folderOfPrograms();
+    const programs: Record<string, string> = { 'take-picture.ts': TAKE_PICTURE };
+    for (const page of pages.keys()) {
+      const blocks = (await blocksOf(page)).filter(({ language }) => language === 'ts').map(({ text }) => text);
+      if (page === 'docs/client.md') {
+        const [create = '', follow = '', refused = ''] = blocks;
+        programs['client.ts'] = clientProgram(create, follow, refused, "const sessionId = '';", '');
+        continue;
+      }
+      for (const [index, text] of blocks.entries()) {
+        programs[`${path.basename(page, '.md')}-${index}.ts`] = `${text}\nexport {};\n`;
+      }
+    }
+    expect(Object.keys(programs).length).toBeGreaterThanOrEqual(7);
+    for (const [name, text] of Object.entries(programs)) await writeFile(path.join(folder.path, name), text);
+    const tsc = path.join(ROOT, 'node_modules/.bin/tsc');
+    const { stdout } = await promisify(execFile)(tsc, ['--noEmit', '-p', folder.path]).catch(
+      (error: { stdout: string }) => error,
+    );
+    expect(stdout).toBe('');
+  });
+});
+
+const TAKE_PICTURE = 'export declare function takePicture(url: string): Promise<Uint8Array>;\n';
+
+/** Inside this package, so that its own name means it, where no file is kept. */
+async function folderOfPrograms(): Promise<AsyncDisposable & { path: string }> {
+  const folder = path.join(ROOT, '.baton', `programs-${randomBytes(6).toString('hex')}`);
+  await mkdir(folder, { recursive: true });
+  const compilerOptions = {
+    lib: ['es2024', 'esnext.disposable', 'dom', 'dom.iterable'],
+    noUnusedLocals: false,
+    noPropertyAccessFromIndexSignature: false,
+  };
+  const config = { extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] };
+  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify(config));
+  return { path: folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) };
+}

@@ -1,0 +1,157 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect } from 'vitest';
+import { childEnvironment } from './child-environment.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+export const readPage = (page: string): Promise<string> => readFile(path.join(ROOT, page), 'utf8');
+
+type Block = Readonly<{ language: string; text: string }>;
+
+/** The fenced blocks of a page. */
+export async function blocksOf(page: string): Promise<Block[]> {
+  const fenced = (await readPage(page)).matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm);
+  return [...fenced].map(([, language = '', text = '']) => ({ language, text }));
+}
+
+type Texts<Languages extends readonly string[]> = { [Index in keyof Languages]: string };
+
+/** The blocks of a page, which has these and no others: one that is added to it has to be tried, too. */
+export async function takeBlocks<const Languages extends readonly string[]>(
+  page: string,
+  languages: Languages,
+): Promise<Texts<Languages>> {
+  const blocks = await blocksOf(page);
+  expect(
+    blocks.map(({ language }) => language),
+    `the blocks of ${page}`,
+  ).toEqual(languages);
+  return blocks.map(({ text }) => text) as Texts<Languages>;
+}
+
+/** A service that was started as a page says, on nothing but a folder of its own, and what is pasted beside it. */
+export type PastedService = AsyncDisposable &
+  Readonly<{
+    url: string;
+    folder: string;
+    /** What a shell prints that is given this text, whatever its exit code. @param cwd default: this repository */
+    run: (script: string, cwd?: string) => Promise<string>;
+    /** Starts a program that says on its first line where it answers. */
+    startBeside: (command: string) => Promise<AsyncDisposable & { url: string }>;
+  }>;
+
+export type PastedOptions = Readonly<{
+  /** What is pasted to start it; default `npm start`. */
+  command?: string;
+  /** Names with `FOLDER` in them mean the service's own folder. */
+  environment?: Readonly<Record<string, string>>;
+  /** Texts by their paths in the folder. */
+  files?: Readonly<Record<string, string>>;
+  /** Installed ones that modules in the folder import. */
+  packages?: readonly string[];
+}>;
+
+/** Starts the service. Disposing it ends it as Ctrl-C does, and fails where that is not clean. */
+export async function startPasted({
+  command = 'npm start',
+  environment = {},
+  files = {},
+  packages = [],
+}: PastedOptions = {}): Promise<PastedService> {
+  await using stack = new AsyncDisposableStack();
+  const { path: folder } = stack.use(await temporaryFolder());
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(path.dirname(path.join(folder, name)), { recursive: true });
+    await writeFile(path.join(folder, name), text);
+  }
+  await mkdir(path.join(folder, 'node_modules'));
+  for (const name of packages) {
+    await symlink(path.join(ROOT, 'node_modules', name), path.join(folder, 'node_modules', name));
+  }
+  const inFolder = Object.entries(environment).map(([name, value]) => [name, value.replaceAll('FOLDER', folder)]);
+  const settings = {
+    ...childEnvironment({}),
+    BATON_DATA_DIR: path.join(folder, 'data'),
+    BATON_WORKSPACE_DIR: folder,
+    ...Object.fromEntries(inFolder),
+  };
+  const start = async (
+    script: string,
+    more: Readonly<Record<string, string>>,
+    urlIn: (line: string) => string | null,
+  ) => startProgram(await withoutNpm(script), { ...settings, ...more }, urlIn);
+  const { url } = stack.use(await start(command, { BATON_PORT: '0' }, urlInLog));
+  const pasted = (text: string): string => text.replaceAll(/(?:localhost|127\.0\.0\.1):4400/g, new URL(url).host);
+  const owned = stack.move();
+  return {
+    url,
+    folder,
+    async run(script, cwd = ROOT) {
+      const options = { cwd, env: { ...settings, BATON_URL: url }, maxBuffer: 10_000_000 };
+      // curl ends with a write error once sed has seen enough.
+      const { stdout } = await promisify(execFile)('bash', ['-c', `set -o pipefail\n${pasted(script)}`], options).catch(
+        (error: { stdout: string }) => error,
+      );
+      return stdout;
+    },
+    startBeside: (beside) =>
+      start(beside, { BATON_URL: url, PORT: '0' }, (line) => /https?:\/\/[\w.:]+/.exec(line)?.[0] ?? null),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** npm passes signals on when it likes to: what it would run is run instead. */
+async function withoutNpm(command: string): Promise<string> {
+  const { scripts } = JSON.parse(await readPage('package.json')) as { scripts: Record<string, string> };
+  return command.replace(/\bnpm (?:run (?:-s )?)?([\w:]+)/, (whole, name: string) => scripts[name] ?? whole);
+}
+
+const urlInLog = (line: string): string | null => {
+  const entry = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  return entry['event'] === 'process_started' ? String(entry['url']) : null;
+};
+
+async function startProgram(
+  command: string,
+  environment: NodeJS.ProcessEnv,
+  urlIn: (line: string) => string | null,
+): Promise<AsyncDisposable & { url: string }> {
+  // Assignments stay where they are: `A=b exec node …` gives them to the program.
+  const script = command.trim().replace(/^((?:\w+=\S+ )*)/, '$1exec ');
+  const child = spawn('bash', ['-c', script], { cwd: ROOT, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  const exited = once(child, 'exit');
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const url = await firstUrl(child, urlIn);
+  if (url === null) throw new Error(`${command} ended with ${(await exited)[0]}: ${stderr}`);
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGINT');
+      const [exitCode, signal] = await exited;
+      // An example has no handler of its own.
+      if (exitCode !== 0 && signal !== 'SIGINT') throw new Error(`${command} ended with ${exitCode}: ${stderr}`);
+    },
+  };
+}
+
+function firstUrl(child: ChildProcess, urlIn: (line: string) => string | null): Promise<string | null> {
+  const { promise, resolve } = Promise.withResolvers<string | null>();
+  if (child.stdout === null) throw new Error('no stdout');
+  createInterface({ input: child.stdout })
+    .on('line', (line) => {
+      const url = urlIn(line);
+      if (url !== null) resolve(url);
+    })
+    .once('close', () => resolve(null));
+  return promise;
+}
