@@ -191,7 +191,13 @@ export type ToolCallState =
   | 'unknown';
 
 /** A file as it is stored: `url` is `@blob:` and the id of a blob, or an http(s) URL. */
-type StoredFile = Readonly<{ type: 'file'; mediaType: string; filename?: string; url: string; sizeBytes?: number }>;
+export type StoredFile = Readonly<{
+  type: 'file';
+  mediaType: string;
+  filename?: string;
+  url: string;
+  sizeBytes?: number;
+}>;
 
 /** The outcome of a tool call as the model is shown it. */
 export type ToolOutput =
@@ -221,11 +227,20 @@ export type TextPart = FromProvider & Readonly<{ type: 'text'; text: string }>;
 
 export type FilePart = FromProvider & StoredFile;
 
+/** What a model has something from: a page by its `url`, or a document. */
+export type SourceFields = Readonly<{
+  sourceId: string;
+  url?: string;
+  title?: string;
+  mediaType?: string;
+  filename?: string;
+}>;
+
 type AnyPart =
   | TextPart
   | (FromProvider & Readonly<{ type: 'reasoning'; text: string }>)
   | FilePart
-  | (FromProvider & Readonly<{ type: 'source'; sourceId: string; url?: string; title?: string; mediaType?: string }>)
+  | (FromProvider & SourceFields & Readonly<{ type: 'source' }>)
   | Readonly<{ type: 'step-start' }>
   | Readonly<{ type: 'compaction'; text: string }>;
 

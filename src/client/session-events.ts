@@ -7,6 +7,8 @@ import type {
   RequiredAction,
   RunError,
   SessionStatus,
+  SourceFields,
+  StoredFile,
   TextPart,
   ToolChanges,
   Usage,
@@ -15,6 +17,7 @@ import type {
 
 export type FinishReason = 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'other' | 'aborted';
 
+type OfMessage = Readonly<{ messageId: string }>;
 type OfRun = Readonly<{ runId: string }>;
 type OfStep = OfRun & Readonly<{ step: number; attempt: number }>;
 
@@ -56,6 +59,9 @@ export type EventData = Readonly<{
     finishReason: FinishReason;
     tokenUsage: Usage;
   }>;
+  /** A file that the model made, and what it has something from: with the answer that they are in, when that is whole. */
+  'llm:file': OfMessage & Omit<StoredFile, 'type'>;
+  'llm:source': OfMessage & SourceFields;
   'llm:error': Readonly<{ error: RunError; context?: string; recoverable: boolean }>;
   /** The model before and after; `agent`: the one that the session has now, where it is another one. */
   'llm:switched': Readonly<{ from: string; to: string; agent?: string }>;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ERROR_CODES } from './errors.ts';
-import { FINISH_REASONS, jsonSchema, userPartSchema } from './message.ts';
+import { FINISH_REASONS, fileFieldsSchema, jsonSchema, sourceFieldsSchema, userPartSchema } from './message.ts';
 import { requiredActionSchema } from './required-action.ts';
 import { INCOMPLETE_REASONS, LIMIT_REASONS } from './run.ts';
 import { DELIVERIES } from './session.ts';
@@ -72,6 +72,10 @@ export const EVENT_SCHEMAS = {
     finishReason: z.enum(FINISH_REASONS),
     tokenUsage: usageSchema,
   }),
+  /** A file that the model made; its bytes are a blob. It comes with the answer that it is in, when that is whole. */
+  'llm:file': fileFieldsSchema.extend({ messageId: z.string() }),
+  /** What the model says that it has something from; likewise. */
+  'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
   'llm:error': z.strictObject({ error, context: optionalContext, recoverable: z.boolean() }),
   /** The model before and after; `agent`: the one that the session has now, where it is another one. */
   'llm:switched': z.strictObject({ from: z.string(), to: z.string(), agent: z.string().optional() }),

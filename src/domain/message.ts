@@ -31,9 +31,12 @@ const sourcePartSchema = z.strictObject({
   sourceId: z.string(),
   url: z.string().optional(),
   title: z.string().optional(),
+  /** Of a document, which has no URL. */
   mediaType: z.string().optional(),
+  filename: z.string().optional(),
   ...metadata,
 });
+export type SourcePart = z.infer<typeof sourcePartSchema>;
 const stepStartPartSchema = z.strictObject({ type: z.literal('step-start') });
 const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
 
@@ -113,6 +116,10 @@ export const storedPartSchema: z.ZodType<Part> = z.discriminatedUnion('type', [
 
 export type ToolPart = z.infer<typeof toolPartSchema>;
 export type FilePart = z.infer<typeof filePartSchema>;
+
+/** What an event tells of a file and of a source: the part, but for what is the provider's. */
+export const fileFieldsSchema = filePartSchema.omit({ type: true, providerMetadata: true });
+export const sourceFieldsSchema = sourcePartSchema.omit({ type: true, providerMetadata: true });
 
 /** What a user message may be made of. */
 export const userPartSchema = z.discriminatedUnion('type', [textPartSchema, filePartSchema]);

@@ -1,6 +1,6 @@
 import type { ErrorRecord } from '../domain/errors.ts';
 import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../domain/events.ts';
-import type { FinishReason, ToolPart, UserPart } from '../domain/message.ts';
+import type { FilePart, FinishReason, SourcePart, ToolPart, UserPart } from '../domain/message.ts';
 import type { RequiredAction } from '../domain/required-action.ts';
 import type { IncompleteReason } from '../domain/run.ts';
 import type { Usage } from '../domain/usage.ts';
@@ -36,6 +36,9 @@ export type RunUpdate = Readonly<
   /** The model's answer is whole. */
   | { kind: 'answer-ended' }
   | { kind: 'tool-call'; id: string; toolName: string; args: unknown }
+  /** In the answer that has just ended. */
+  | { kind: 'file'; file: FilePart }
+  | { kind: 'source'; source: SourcePart }
   /** `part` is the call with its output; null: it is gone. */
   | { kind: 'tool-result'; id: string; part: ToolPart | null }
   /** `seq`: the number of the event, by which one question about a call is told from a later one. */
@@ -90,6 +93,14 @@ function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
       return { kind: 'answer-ended' };
     case 'llm:tool-call':
       return { kind: 'tool-call', id: event.data.id, toolName: event.data.toolName, args: event.data.args };
+    case 'llm:file': {
+      const { messageId: _, ...file } = event.data;
+      return { kind: 'file', file: { type: 'file', ...file } };
+    }
+    case 'llm:source': {
+      const { messageId: _, ...source } = event.data;
+      return { kind: 'source', source: { type: 'source', ...source } };
+    }
     case 'llm:tool-result':
       return { kind: 'tool-result', id: event.data.id };
     case 'run:requires-action':

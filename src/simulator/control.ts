@@ -28,6 +28,8 @@ const reply = z.strictObject({
     .strictObject({ input: z.number(), cacheRead: z.number(), output: z.number(), reasoning: z.number() })
     .optional(),
   sources: z.array(z.strictObject({ url: z.string(), title: z.string() })).optional(),
+  documents: z.array(z.string()).optional(),
+  pictures: z.array(z.base64()).optional(),
   chunkChars: z.number().int().positive().optional(),
   chunkDelayMs: z.number().int().min(0).optional(),
   gates: z

@@ -25,6 +25,8 @@ export type PreparedReply = Readonly<{
   /** Counted tokens of the reasoning before any factor: what its opaque form weighs in later prompts. */
   reasoningTokens: number;
   sources: readonly Readonly<{ url: string; title: string }>[];
+  documents: readonly string[];
+  pictures: readonly string[];
   chunkChars: number;
   chunkDelayMs: number;
 }>;

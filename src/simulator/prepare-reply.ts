@@ -45,6 +45,8 @@ export function prepareReply(reply: Reply, defaults: ReplyDefaults): PreparedRep
     usage,
     reasoningTokens,
     sources: reply.sources ?? [],
+    documents: reply.documents ?? [],
+    pictures: reply.pictures ?? [],
     chunkChars: reply.chunkChars ?? defaults.chunkChars,
     chunkDelayMs: reply.chunkDelayMs ?? defaults.chunkDelayMs,
   };

@@ -26,7 +26,7 @@ export type ReplyGates = Readonly<{
   beforeEnd?: string | undefined;
 }>;
 
-/** What the simulated model answers. Order on the wire: reasoning, text, tool calls, text after the tools. */
+/** What the simulated model answers. Order on the wire: reasoning, text, pictures, tool calls, text after the tools. */
 export type Reply = Readonly<{
   reasoning?: string | undefined;
   text?: string | undefined;
@@ -38,6 +38,9 @@ export type Reply = Readonly<{
   usage?: Partial<ReplyUsage> | undefined;
   /** Sent as `url_citation` annotations of the text. */
   sources?: readonly Readonly<{ url: string; title: string }>[] | undefined;
+  /** Names of files that the text cites, and pictures that the model makes as base64; the Responses protocol alone has these. */
+  documents?: readonly string[] | undefined;
+  pictures?: readonly string[] | undefined;
   chunkChars?: number | undefined;
   chunkDelayMs?: number | undefined;
   gates?: ReplyGates | undefined;

@@ -72,6 +72,7 @@ type OutputItem = Readonly<{ id: string }> &
   (
     | Readonly<{ type: 'reasoning'; text: string; encrypted: string | undefined }>
     | Readonly<{ type: 'message'; text: string; annotations: readonly JsonObject[] }>
+    | Readonly<{ type: 'image_generation_call'; picture: string }>
     | Readonly<{ type: 'function_call'; call: WireCall }>
   );
 
@@ -82,20 +83,22 @@ function outputItems(reply: PreparedReply, includeEncrypted: boolean): OutputIte
     items.push({ id: newId('rs'), type: 'reasoning', text: reply.reasoning, encrypted });
   }
   if (reply.text !== '') {
-    const annotations = reply.sources.map(({ url, title }) => ({
-      type: 'url_citation',
-      start_index: 0,
-      end_index: reply.text.length,
-      url,
-      title,
-    }));
-    items.push({ id: newId('msg'), type: 'message', text: reply.text, annotations });
+    items.push({ id: newId('msg'), type: 'message', text: reply.text, annotations: annotationsOf(reply) });
   }
+  for (const picture of reply.pictures) items.push({ id: newId('ig'), type: 'image_generation_call', picture });
   for (const call of reply.calls) items.push({ id: newId('fc'), type: 'function_call', call });
   if (reply.textAfterTools !== '') {
     items.push({ id: newId('msg'), type: 'message', text: reply.textAfterTools, annotations: [] });
   }
   return items;
+}
+
+function annotationsOf({ text, sources, documents }: PreparedReply): JsonObject[] {
+  const place = { start_index: 0, end_index: text.length };
+  return [
+    ...sources.map(({ url, title }) => ({ type: 'url_citation', ...place, url, title })),
+    ...documents.map((filename, index) => ({ type: 'file_citation', file_id: `file-${index}`, filename, index })),
+  ];
 }
 
 function* itemFrames(item: OutputItem, outputIndex: number, chunkChars: number): Generator<Frame> {
@@ -118,7 +121,7 @@ function* itemFrames(item: OutputItem, outputIndex: number, chunkChars: number):
     }
     yield structure({ type: 'response.output_text.done', ...at, text: item.text });
     yield structure({ type: 'response.content_part.done', ...at, part: { ...part, text: item.text } });
-  } else {
+  } else if (item.type === 'function_call') {
     yield* deltas('response.function_call_arguments.delta', place, item.call.arguments, chunkChars);
     yield structure({ type: 'response.function_call_arguments.done', ...place, arguments: item.call.arguments });
   }
@@ -139,6 +142,8 @@ function openItem(item: OutputItem): JsonObject {
       return { id: item.id, type: 'reasoning', summary: [] };
     case 'message':
       return { id: item.id, type: 'message', role: 'assistant', status: 'in_progress', content: [] };
+    case 'image_generation_call':
+      return { id: item.id, type: item.type, status: 'in_progress', result: null };
     case 'function_call':
       return { ...callItem(item.id, item.call), arguments: '', status: 'in_progress' };
   }
@@ -157,6 +162,8 @@ function doneItem(item: OutputItem): JsonObject {
       const content = [{ type: 'output_text', text: item.text, annotations: item.annotations }];
       return { id: item.id, type: 'message', role: 'assistant', status: 'completed', content };
     }
+    case 'image_generation_call':
+      return { id: item.id, type: item.type, status: 'completed', result: item.picture };
     case 'function_call':
       return { ...callItem(item.id, item.call), arguments: item.call.arguments, status: 'completed' };
   }

@@ -4,6 +4,7 @@ import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import type { FinishReason } from '../domain/message.ts';
 import type { StepOutcome } from '../domain/next-step.ts';
+import { partEvents } from '../domain/part-events.ts';
 import type { AskedCall, PlacedCall } from '../domain/required-action.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { ResponseWrite } from '../store/step-writes.ts';
@@ -50,11 +51,11 @@ export function responseEvents({ messageId: id, context }: Answering, response: 
   const { provider, modelId: model } = context.resolved;
   const { finishReason, usage: tokenUsage } = response;
   const answered = { messageId, content: textOf('text'), provider, model, finishReason, tokenUsage };
-  const calls = response.parts.flatMap((part, index): NewEvent[] =>
-    part.type === 'tool' ? callEvents(id, { index, part }) : [],
+  const rest = response.parts.flatMap((part, index): NewEvent[] =>
+    part.type === 'tool' ? callEvents(id, { index, part }) : partEvents(id, [part]),
   );
   const said: NewEvent = { type: 'llm:response', data: reasoning === '' ? answered : { ...answered, reasoning } };
-  return [...unsupportedEvents(context), said, ...calls];
+  return [...unsupportedEvents(context), said, ...rest];
 }
 
 /** What the model was not shown of the view: said once per step, with its answer. */

@@ -2,6 +2,7 @@ import { withPending } from '../domain/context/overflow-plan.ts';
 import { toErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part } from '../domain/message.ts';
+import { partEvents } from '../domain/part-events.ts';
 import { planRetry, REMEDIES } from '../domain/retry-policy.ts';
 import { beforeDeadline, logFields } from '../jobs/job-scope.ts';
 import { toSafeError } from '../runtime/log.ts';
@@ -53,8 +54,8 @@ async function endFailedAnswer(
     error: toSafeError(cause),
   });
   const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: plan.retry } }];
-  if (plan.retry) events.push(resetEvent(scope, messageId));
   const parts = streamed.filter((part) => part.type !== 'tool');
+  events.push(...(plan.retry ? [resetEvent(scope, messageId)] : partEvents(messageId, parts)));
   const { ruler, view, measurement } = context;
   const isPruneDue = !plan.retry && isPrunable(ruler, view, scope.contextState, measurement.total);
   await endStep(deps, scope, {

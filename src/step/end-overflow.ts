@@ -4,6 +4,7 @@ import { hasFiles } from '../domain/context/shown-media.ts';
 import { toErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part } from '../domain/message.ts';
+import { partEvents } from '../domain/part-events.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { logFields } from '../jobs/job-scope.ts';
 import { toSafeError } from '../runtime/log.ts';
@@ -85,7 +86,7 @@ export async function endStoppedAnswer(answering: Answering, streamed: readonly 
     ...partialEnding(answering, parts, 'length'),
     steps: 1,
     contextState,
-    events,
+    events: [...events, ...partEvents(messageId, parts)],
     outcome: { ...outcome, isUnfinished: true, before: 'compaction' },
   });
 }

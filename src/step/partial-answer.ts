@@ -2,6 +2,7 @@ import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import type { FinishReason, Part } from '../domain/message.ts';
+import { partEvents } from '../domain/part-events.ts';
 import type { PlacedCall } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START } from '../domain/settlement.ts';
 import { NO_USAGE } from '../domain/usage.ts';
@@ -15,10 +16,10 @@ export type OpenStep = Readonly<{ deps: StepDeps; scope: JobScope; messageId: st
 
 /** The run was cancelled in mid-answer: what was streamed is kept, calls that were asked for do not start. */
 export async function endCancelledAnswer(answered: OpenStep, parts: readonly Part[]): Promise<void> {
-  const { deps, scope } = answered;
+  const { deps, scope, messageId } = answered;
   await endStep(deps, scope, {
     ...partialEnding(answered, refuseCalls(parts, CANCELLED_BEFORE_START), 'aborted'),
-    events: [],
+    events: partEvents(messageId, parts),
     outcome: { finishReason: 'aborted', toolCalls: 0, stillRan: [] },
   });
   deps.log('info', { event: 'step_cancelled', ...logFields(scope) });

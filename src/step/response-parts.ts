@@ -1,5 +1,13 @@
 import type { ContentPart, LanguageModelUsage, TextStreamPart, ToolSet } from 'ai';
-import { type Json, jsonSchema, type Part, type ProviderMetadata, type ToolOutput } from '../domain/message.ts';
+import { z } from 'zod';
+import {
+  type Json,
+  jsonSchema,
+  type Part,
+  type ProviderMetadata,
+  type SourcePart,
+  type ToolOutput,
+} from '../domain/message.ts';
 import type { Usage } from '../domain/usage.ts';
 
 /** The whole response of one model call as our parts: text, reasoning, calls, files and sources in their order. */
@@ -16,9 +24,10 @@ function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
       parts.push({ type: item.type, text: item.text, ...metadataOf(item.providerMetadata) });
       return;
     case 'tool-call':
-      parts.push(toToolPart(item));
+      if (!isImageGeneration(item)) parts.push(toToolPart(item));
       return;
     case 'tool-result':
+      if (isImageGeneration(item)) return void parts.push(...generatedImage(item.output));
       settleProviderCall(parts, item.toolCallId, 'completed', toToolOutput(item.output), item.providerMetadata);
       return;
     case 'tool-error':
@@ -26,12 +35,7 @@ function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
       return;
     case 'file':
     case 'reasoning-file':
-      parts.push({
-        type: 'file',
-        mediaType: item.file.mediaType,
-        url: `data:${item.file.mediaType};base64,${item.file.base64}`,
-        ...metadataOf(item.providerMetadata),
-      });
+      parts.push(toFilePart(item));
       return;
     case 'source':
       parts.push(toSourcePart(item));
@@ -59,14 +63,45 @@ export function toToolPart(call: SdkToolCall): Extract<Part, { type: 'tool' }> {
   };
 }
 
+type SdkFile = Extract<TextStreamPart<ToolSet>, { type: 'file' | 'reasoning-file' }>;
+
+/** A file of the model, with its bytes for now. */
+export function toFilePart({ file: { mediaType, base64 }, providerMetadata }: SdkFile): Part {
+  return { type: 'file', mediaType, url: `data:${mediaType};base64,${base64}`, ...metadataOf(providerMetadata) };
+}
+
+/**
+ * Whether this is of OpenAI's own tool that makes pictures: the SDK tells of it as of a call, with base64 as its JSON. What it
+ * gives is a file of the model's answer. (https://platform.openai.com/docs/guides/tools-image-generation)
+ */
+export function isImageGeneration(
+  item: Readonly<{ toolName: string; providerExecuted?: boolean | undefined }>,
+): boolean {
+  return item.toolName === 'image_generation' && item.providerExecuted === true;
+}
+
+const generatedSchema = z.looseObject({ result: z.base64().min(1) });
+
+/** The picture that the tool gave; its bytes say what it is. Nothing where it gave none. */
+export function generatedImage(output: unknown): Part[] {
+  const { data } = generatedSchema.safeParse(output);
+  return data === undefined ? [] : [{ type: 'file', mediaType: '', url: `data:;base64,${data.result}` }];
+}
+
 export function toSourcePart(source: Extract<TextStreamPart<ToolSet>, { type: 'source' }>): Part {
   return {
     type: 'source',
     sourceId: source.id,
-    ...(source.sourceType === 'url' ? { url: source.url } : { mediaType: source.mediaType }),
+    ...(source.sourceType === 'url' ? { url: source.url } : documentOf(source)),
     ...(source.title === undefined ? {} : { title: source.title }),
     ...metadataOf(source.providerMetadata),
   };
+}
+
+type SdkDocument = Extract<TextStreamPart<ToolSet>, { type: 'source'; sourceType: 'document' }>;
+
+function documentOf({ mediaType, filename }: SdkDocument): Pick<SourcePart, 'mediaType' | 'filename'> {
+  return { mediaType, ...(filename !== undefined && { filename }) };
 }
 
 /** Folds the result of a call that the provider ran itself into the call. */

@@ -1,6 +1,15 @@
 import type { TextStreamPart, ToolSet } from 'ai';
 import type { Part } from '../domain/message.ts';
-import { settleProviderCall, toErrorOutput, toSourcePart, toToolOutput, toToolPart } from './response-parts.ts';
+import {
+  generatedImage,
+  isImageGeneration,
+  settleProviderCall,
+  toErrorOutput,
+  toFilePart,
+  toSourcePart,
+  toToolOutput,
+  toToolPart,
+} from './response-parts.ts';
 
 /** How a stream ended. `ended` says nothing of the response: that came with the model call's end. */
 export type StreamEnd = Readonly<
@@ -65,9 +74,11 @@ export function createStreamProcessor(
         onToolInput(part.delta);
         return;
       case 'tool-call':
-        parts.push(toToolPart(part));
+        if (!isImageGeneration(part)) parts.push(toToolPart(part));
         return;
       case 'tool-result':
+        // Of a picture that is being made, earlier looks come, too.
+        if (isImageGeneration(part)) return void parts.push(...(part.preliminary ? [] : generatedImage(part.output)));
         settleProviderCall(parts, part.toolCallId, 'completed', toToolOutput(part.output), part.providerMetadata);
         return;
       case 'tool-error':
@@ -78,11 +89,7 @@ export function createStreamProcessor(
         return;
       case 'file':
       case 'reasoning-file':
-        parts.push({
-          type: 'file',
-          mediaType: part.file.mediaType,
-          url: `data:${part.file.mediaType};base64,${part.file.base64}`,
-        });
+        parts.push(toFilePart(part));
         return;
       case 'abort':
         aborted = true;

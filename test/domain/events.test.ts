@@ -47,6 +47,8 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
     finishReason: 'stop',
     tokenUsage: NO_USAGE,
   },
+  'llm:file': { messageId: 'msg_1', mediaType: 'image/png', url: '@blob:blob_1' },
+  'llm:source': { messageId: 'msg_1', sourceId: 'a' },
   'llm:error': { error, recoverable: true },
   'llm:switched': { from: 'a', to: 'b' },
   'llm:unsupported-input': { model: 'a', mediaTypes: ['image/png'] },

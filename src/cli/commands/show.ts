@@ -103,7 +103,7 @@ function describePart(part: Part): string[] {
     case 'compaction':
       return [indented(`summary: ${part.text}`)];
     case 'file':
-      return [indented(`file ${part.filename ?? ''} ${part.mediaType}`)];
+      return [indented(`file ${[part.filename, part.mediaType, part.url.replace('@blob:', '')].join(' ').trim()}`)];
     case 'source':
       return [indented(`source ${part.title ?? ''} ${part.url ?? ''}`)];
     case 'tool': {

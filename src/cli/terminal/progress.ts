@@ -71,6 +71,10 @@ function plainEvent(event: DurableEvent): Piece[] {
       const text = `${success ? '←' : '✗'} ${toolName} ${shortResult(sanitized)}`.trimEnd();
       return [line(success ? 'dim' : 'bad', text)];
     }
+    case 'llm:file':
+      return [line('note', `file ${event.data.mediaType} ${event.data.url.replace('@blob:', '')}`)];
+    case 'llm:source':
+      return [line('dim', `source ${oneLine([event.data.title, event.data.url].join(' '), 200)}`)];
     case 'step:retrying': {
       const { error, nextAttemptAt } = event.data;
       const wait = seconds(Date.parse(nextAttemptAt) - Date.parse(event.createdAt));

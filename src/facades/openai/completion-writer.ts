@@ -1,11 +1,16 @@
 import type { ConversationCall } from '../../domain/conversation.ts';
+import type { SourcePart } from '../../domain/message.ts';
 import type { RequiredAction } from '../../domain/required-action.ts';
 import { NO_USAGE, type Usage } from '../../domain/usage.ts';
 import type { RunEnd, RunUpdate } from '../run-updates.ts';
 
+/** A page that the text from one character to another has something from. */
+type Citation = Readonly<{ url: string; title: string; startIndex: number; endIndex: number }>;
+
 /** What a completion came to. */
 export type Completion = Readonly<{
   text: string;
+  citations: readonly Citation[];
   calls: readonly ConversationCall[];
   /** Null where it failed. */
   finishReason: 'stop' | 'length' | 'tool_calls' | 'content_filter' | null;
@@ -34,6 +39,9 @@ export function createCompletionWriter(
   let told = '';
   let stepNo = 0;
   let isNewStep = false;
+  const citations: Citation[] = [];
+  /** Where the text of the step begins. */
+  let stepAt = 0;
   /** Of this attempt at the step, and what was told of the step. */
   let attempt = '';
   let shown = '';
@@ -41,6 +49,7 @@ export function createCompletionWriter(
   const tell = (text: string): CompletionPiece[] => {
     if (text === '') return [];
     const separator = isNewStep && told !== '' ? STEP_SEPARATOR : '';
+    if (isNewStep) stepAt = told.length + separator.length;
     isNewStep = false;
     told += separator + text;
     return [{ text: separator + text }];
@@ -53,6 +62,12 @@ export function createCompletionWriter(
     isNewStep ||= !isLonger;
     shown = attempt;
     return tell(news);
+  };
+  // Which of its words a source is for, the model's provider no longer tells here: it is for all of the step's.
+  const cite = ({ url, title }: SourcePart): void => {
+    if (url === undefined) return;
+    const startIndex = isNewStep ? told.length : stepAt;
+    citations.push({ url, title: title ?? url, startIndex, endIndex: told.length });
   };
   const notice = (text: string): CompletionPiece[] => {
     isNewStep = true;
@@ -79,6 +94,9 @@ export function createCompletionWriter(
         return [];
       case 'delta':
         return update.type === 'text' ? grow(update.text) : [];
+      case 'source':
+        cite(update.source);
+        return [];
       case 'asked':
         asked = update.calls.filter(isOfClient);
         return [];
@@ -96,7 +114,7 @@ export function createCompletionWriter(
       case 'ended': {
         const ended = outcomeOf(update.end);
         const made = ended.finishReason === 'tool_calls' ? asked.map(toCall) : [];
-        return [{ completion: { text: told, calls: made, ...ended, usage: update.state.usage } }];
+        return [{ completion: { text: told, citations, calls: made, ...ended, usage: update.state.usage } }];
       }
       default:
         return [];

@@ -3,7 +3,7 @@ import { outputText } from '../../domain/context/output-cap.ts';
 import type { ToolPart } from '../../domain/message.ts';
 import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
 import { type Approvals, approvalsOf } from './approvals.ts';
-import { toUiOutput, toUserParts } from './user-parts.ts';
+import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts.ts';
 
 /** One piece of a UI message stream: a chunk, or a comment that no client reads. */
 export type UiFrame = UIMessageChunk | Readonly<{ comment: string }>;
@@ -63,6 +63,12 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
         return grow(update.type, update.text);
       case 'answer-ended':
         return close();
+      case 'file': {
+        const { mediaType, url } = toFilePart(update.file);
+        return [...close(), { type: 'file', mediaType, url }];
+      }
+      case 'source':
+        return [...close(), ...toSourceParts(update.source)];
       case 'tool-call':
         return [...close(), ...callChunks(update)];
       case 'tool-result':

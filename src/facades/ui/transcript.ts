@@ -5,7 +5,7 @@ import type { Part, ToolPart, UserPart } from '../../domain/message.ts';
 import type { RunStatus } from '../../domain/run.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
 import type { Approvals } from './approvals.ts';
-import { toFilePart, toUiOutput, toUserParts } from './user-parts.ts';
+import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts.ts';
 
 type UiPart = UIMessage['parts'][number];
 type UiToolPart = Exclude<ToolUIPart | DynamicToolUIPart, DynamicToolUIPart>;
@@ -71,7 +71,7 @@ function toUiPart(messageId: string, part: Part, index: number, approvals: Appro
     case 'file':
       return [toFilePart(part)];
     case 'source':
-      return part.url === undefined ? [] : [{ type: 'source-url', sourceId: part.sourceId, url: part.url }];
+      return toSourceParts(part);
     case 'tool':
       return [toToolPart(formatCallId(messageId, index), part, approvals)];
     case 'compaction':

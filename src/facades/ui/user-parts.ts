@@ -1,4 +1,4 @@
-import type { FilePart, Part, ToolOutput } from '../../domain/message.ts';
+import type { FilePart, Part, SourcePart, ToolOutput } from '../../domain/message.ts';
 
 type UiText = { type: 'text'; text: string };
 type UiFile = { type: 'file'; mediaType: string; filename?: string; url: string };
@@ -14,6 +14,18 @@ export function toUserParts(parts: readonly Part[]): (UiText | UiFile)[] {
 /** A file by a URL of this service, where it is a blob. A message that is sent again may name it so. */
 export function toFilePart({ mediaType, filename, url }: FilePart): UiFile {
   return { type: 'file', mediaType, ...(filename !== undefined && { filename }), url: toAddress(url) };
+}
+
+type UiSource =
+  | { type: 'source-url'; sourceId: string; url: string; title?: string }
+  | { type: 'source-document'; sourceId: string; mediaType: string; title: string; filename?: string };
+
+/** A source, as the UI has it in messages and in streams; none where it is neither a page nor a document. */
+export function toSourceParts({ sourceId, url, title, mediaType, filename }: SourcePart): UiSource[] {
+  if (url !== undefined) return [{ type: 'source-url', sourceId, url, ...(title !== undefined && { title }) }];
+  if (mediaType === undefined) return [];
+  const named = { title: title ?? filename ?? sourceId, ...(filename !== undefined && { filename }) };
+  return [{ type: 'source-document', sourceId, mediaType, ...named }];
 }
 
 /** What a tool has given, with its files by URLs of this service. */

@@ -17,17 +17,23 @@ const toToolCall = ({ id, name, args }: Completion['calls'][number]) => ({
   function: { name, arguments: args },
 });
 
+const toAnnotation = ({ url, title, startIndex, endIndex }: Completion['citations'][number]) => ({
+  type: 'url_citation' as const,
+  url_citation: { start_index: startIndex, end_index: endIndex, title, url },
+});
+
 /** The answer to a request that wanted no stream. */
 export function toCompletionBody(
   head: CompletionHead,
   completion: Completion,
   usedBefore: StartedCompletion['usedBefore'],
 ) {
-  const { text, calls, finishReason, usage } = completion;
+  const { text, citations, calls, finishReason, usage } = completion;
   const message = {
     role: 'assistant' as const,
     content: text === '' && calls.length > 0 ? null : text,
     refusal: null,
+    ...(citations.length > 0 && { annotations: citations.map(toAnnotation) }),
     ...(calls.length > 0 && { tool_calls: calls.map(toToolCall) }),
   };
   return {
@@ -60,11 +66,13 @@ export function createFrames(
     return frame({ ...head, object, choices, ...usage });
   };
   const end = (completion: Completion): string => {
-    const { calls, finishReason, error } = completion;
+    const { citations, calls, finishReason, error } = completion;
     if (error !== null) return frame({ error: toFailure(error).error });
     const delta =
       calls.length === 0 ? {} : { tool_calls: calls.map((call, index) => ({ index, ...toToolCall(call) })) };
-    const told = calls.length === 0 ? '' : chunk(delta);
+    // All at once: the library takes the last of several for all.
+    const cited = citations.length === 0 ? '' : chunk({ annotations: citations.map(toAnnotation) });
+    const told = cited + (calls.length === 0 ? '' : chunk(delta));
     const used = { ...head, object, choices: [], usage: usageSince(completion.usage, usedBefore) };
     return `${told}${chunk({}, finishReason)}${withUsage ? frame(used) : ''}data: [DONE]\n\n`;
   };

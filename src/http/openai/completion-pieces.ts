@@ -66,7 +66,7 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     if (error === null) return;
     isOver = true;
     await leaveTurn(deps.db, started.sessionId, started.readerId).catch(options.toError);
-    yield { completion: { text: '', calls: [], finishReason: null, error, usage: started.usedBefore } };
+    yield { completion: { text: '', citations: [], calls: [], finishReason: null, error, usage: started.usedBefore } };
   }
   return {
     pieces: tell(),

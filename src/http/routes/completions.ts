@@ -163,7 +163,7 @@ async function completionOf({ pieces, leave }: CompletionPieces): Promise<Comple
   }
   // Nobody is there to read this.
   const error = { code: 'cancelled', message: 'the client has gone away' };
-  return { text: '', calls: [], finishReason: null, error, usage: NO_USAGE };
+  return { text: '', citations: [], calls: [], finishReason: null, error, usage: NO_USAGE };
 }
 
 function streamed(
