@@ -72,13 +72,14 @@ export function registerBlobRoutes(app: BatonApp, { db, newId }: HttpDeps): void
   });
 
   app.openapi(download, async (c) => {
-    const { id, mediaType, bytes } = await readBlob(db, tenantOf(c), c.req.valid('param').id);
+    const { mediaType, bytes } = await readBlob(db, tenantOf(c), c.req.valid('param').id);
     const isInline = isSafeInline(mediaType);
     return new Response(new Uint8Array(bytes), {
       headers: {
         'content-type': mediaType,
         // Whoever uploads it decides what is in it: nothing of it may run as a page of this origin.
-        'content-disposition': isInline ? 'inline' : `attachment; filename="${formatId('blob', id)}"`,
+        // Without a name: whoever links to it knows a better one than its id, which stands in the path.
+        'content-disposition': isInline ? 'inline' : 'attachment',
         'x-content-type-options': 'nosniff',
         'content-security-policy': "default-src 'none'; sandbox",
       },
