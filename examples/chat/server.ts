@@ -10,8 +10,18 @@ import { build } from 'esbuild';
 // A page with `useChat`, and the backend that it needs: it keeps the API key and passes the chat protocol on. Run it beside
 // a service: node examples/chat/server.ts, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
 
-/** The others are of the connection, or of the service's own pages. */
-const PASSED_HEADERS = ['content-type', 'cache-control', 'x-vercel-ai-ui-message-stream'];
+/** The others are of the connection, or of the service's own pages. A file must not become a page of this origin. */
+const PASSED_HEADERS = [
+  'content-type',
+  'cache-control',
+  'x-vercel-ai-ui-message-stream',
+  'content-disposition',
+  'content-security-policy',
+  'x-content-type-options',
+];
+
+/** What of the service a page may ask for: the chat, and the files in it. */
+const PASSED_PATHS = /^(?:\/api\/chat(?:\/.*)?|\/v1\/blobs(?:\/blob_[0-9a-f]{32})?)$/;
 
 type Options = Readonly<{ batonUrl: string; apiKey?: string | undefined; agent?: string; port?: number }>;
 
@@ -86,7 +96,10 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
       signal: gone.signal,
       ...(body !== undefined && body.length > 0 && { body: new Uint8Array(body) }),
     });
-    for (const name of PASSED_HEADERS) response.setHeader(name, answer.headers.get(name) ?? '');
+    for (const name of PASSED_HEADERS) {
+      const value = answer.headers.get(name);
+      if (value !== null) response.setHeader(name, value);
+    }
     response.writeHead(answer.status);
     if (answer.body === null) response.end();
     else await pipeline(Readable.fromWeb(answer.body), response);
@@ -111,7 +124,7 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
       const meter = await client.sessions.context(decodeURIComponent(pathname.slice('/context/'.length)));
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify(meter));
-    } else if (pathname === '/api/chat' || pathname.startsWith('/api/chat/')) {
+    } else if (PASSED_PATHS.test(pathname)) {
       await passOn(request, address, response);
     } else {
       response.writeHead(404).end('There is no such page.');

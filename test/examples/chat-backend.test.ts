@@ -49,6 +49,18 @@ it('shows its key to the service alone, whatever host a request line names', asy
   expect(service.heard).toEqual([{ url: `/api/chat/x/stream?a=//${host}`, key: 'Bearer secret', type: undefined }]);
 });
 
+it('passes on what a chat needs of the service, and nothing else of it', async () => {
+  service.heard.length = 0;
+  const blob = `/v1/blobs/blob_${'0'.repeat(32)}`;
+  for (const target of [blob, '/v1/blobs', '/api/chat/x/messages']) expect(await ask(target), target).toBe(200);
+  expect(service.heard.map(({ url, key }) => [url, key])).toEqual(
+    [blob, '/v1/blobs', '/api/chat/x/messages'].map((url) => [url, 'Bearer secret']),
+  );
+  const closed = ['/v1/sessions', '/v1/blobs/../sessions', `${blob}/..%2f..%2fsessions`, '/v1/blobsx', '/v1/audit'];
+  for (const target of closed) expect(await ask(target), target).toBe(404);
+  expect(service.heard).toHaveLength(3);
+});
+
 it('takes requests of its own page, and of programs, and passes on what they say the body is', async () => {
   service.heard.length = 0;
   const json = { 'content-type': 'application/json', 'content-length': '0' };

@@ -1,18 +1,38 @@
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startChatPage } from '../../examples/chat/server.ts';
 import { contextPolicySchema } from '../../src/domain/context/policy.ts';
+import type { Tool } from '../../src/tools/tool.ts';
 import { readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { type ChatService, startChatService } from '../facades/ui-chat-fixture.ts';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { eventually } from '../support/eventually.ts';
+import { paintPng } from '../support/png.ts';
 import { findChromium, startBrowser } from './browser.ts';
 
 const chromium = findChromium();
 const WINDOW = 16_000;
 /** Where pictures of the page are put, for somebody who wants to look at them. */
 const screenshots = process.env['BATON_TEST_SCREENSHOTS'];
+
+const ofTool = paintPng(160, 60, [40, 120, 90]);
+const ofModel = paintPng(160, 60, [170, 90, 30]);
+
+const drawTool: Tool = {
+  name: 'draw',
+  description: 'Draws.',
+  inputSchema: { type: 'object', additionalProperties: true },
+  execute: async () => 'drawn',
+  toModelOutput: () => ({
+    type: 'content',
+    value: [
+      { type: 'text', text: 'Drawn.' },
+      { type: 'file', mediaType: 'image/png', data: { type: 'data', data: ofTool } },
+    ],
+  }),
+};
 
 describe.runIf(chromium !== null)('the chat page in a browser', () => {
   const stack = new AsyncDisposableStack();
@@ -22,8 +42,8 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   beforeAll(async () => {
     const compaction = { notice: 'text' };
     const full = contextPolicySchema.parse({ maxContextTokens: WINDOW, prune: { enabled: false }, compaction });
-    const agents = ['streams', 'queues', 'stops', 'asks'].map((name) => ({ name, tools: ['test'] }));
-    const tools = [...createWaitingTools().tools, readTool];
+    const agents = ['streams', 'queues', 'stops', 'asks', 'shows'].map((name) => ({ name, tools: ['test'] }));
+    const tools = [...createWaitingTools().tools, readTool, drawTool];
     started = stack.use(await startChatService([...agents, { name: 'fills', tools: ['test'], context: full }], tools));
     context = stack.use(await startBrowser(chromium ?? '')).context;
   });
@@ -148,6 +168,58 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     expect(await toolOf('pay').locator('.state').innerText()).toBe('denied');
     expect(await answers()).toEqual(['May I?', 'One of the two.']);
     await look('answered');
+    expect(failures).toEqual([]);
+  });
+
+  it('takes files along, shows those of everybody, and links to sources', async () => {
+    const { simulator } = started.service;
+    const attached = paintPng(160, 60, [200, 170, 40]);
+    const sources = [{ url: 'https://example.com/a', title: 'A page' }];
+    simulator.script('shows', [
+      { text: 'I draw one, too.', toolCalls: [{ name: 'draw', input: { what: 'a box' } }] },
+      { text: 'Here is a third.', pictures: [ofModel.toString('base64')], sources },
+    ]);
+    const { page, say, look, failures } = await openChat('shows');
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).origin));
+    await page.getByLabel('Attach files').setInputFiles([
+      { name: 'box.png', mimeType: 'image/png', buffer: attached },
+      { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Boxes are fine.') },
+      { name: 'wrong.txt', mimeType: 'text/plain', buffer: Buffer.from('Not this one.') },
+    ]);
+    await page.getByRole('button', { name: 'Remove wrong.txt' }).click();
+    await page.getByRole('button', { name: 'Remove notes.txt' }).waitFor();
+    await look('attached');
+    await say('What is this?');
+    const expectShown = async (): Promise<void> => {
+      await page.getByText('Here is a third.').waitFor();
+      await page.getByRole('link', { name: 'A page' }).waitFor();
+      const images = page.locator('article img');
+      await eventually(async () => (await images.count()) === 3, 'three pictures are shown');
+      await eventually(
+        () => images.evaluateAll((all) => all.every((image) => Object(image).naturalWidth === 160)),
+        'they have come',
+      );
+      expect(await page.locator('article.user').allInnerTexts()).toEqual([expect.stringMatching(/What is this\?/)]);
+      expect(await page.locator('article.user img').getAttribute('alt')).toBe('box.png');
+      expect(await page.locator('.tool img').count()).toBe(1);
+      expect(await page.getByRole('link', { name: 'A page' }).getAttribute('href')).toBe(sources[0]?.url);
+    };
+    await expectShown();
+    await look('answered');
+    await page.reload();
+    await expectShown();
+    const downloading = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'notes.txt' }).click();
+    const download = await downloading;
+    expect(download.suggestedFilename()).toBe('notes.txt');
+    expect(await readFile(await download.path(), 'utf8')).toBe('Boxes are fine.');
+    const [first] = simulator.requests.filter(({ model }) => model === 'shows');
+    expect(first?.rawBody).toContain(attached.toString('base64'));
+    expect(first?.rawBody).toContain('Boxes are fine.');
+    expect(first?.rawBody).not.toContain('Not this one.');
+    // Everything comes through the page's own backend, which has the key.
+    expect(new Set(asked)).toEqual(new Set([new URL(page.url()).origin]));
     expect(failures).toEqual([]);
   });
 

@@ -1,6 +1,7 @@
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
 import { useEffect, useRef, useState } from 'react';
+import type { Attachment } from './attachments.ts';
 import { type ChatMessage, isAsking, type Meter, meterIn, queuedIn } from './chat-message.ts';
 import { Composer } from './composer.tsx';
 import { ContextMeter } from './context-meter.tsx';
@@ -28,9 +29,12 @@ export function Chat({ id, messages: known, meter }: Props) {
   const isBusy = status === 'submitted' || status === 'streaming' || isAsking(messages);
   const queued = queuedIn(messages);
 
-  const send = (text: string): void => {
+  const send = (text: string, files: Attachment[]): void => {
     const metadata = isBusy ? { queue: { position: queued.length + 1 } } : undefined;
-    void chat.sendMessage({ text, ...(metadata !== undefined && { metadata }) });
+    void chat.sendMessage({
+      ...(text.trim() === '' ? { files } : { text, files }),
+      ...(metadata !== undefined && { metadata }),
+    });
   };
   const stop = (): void => void fetch(`/api/chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   const answer = (approvalId: string, approved: boolean): void =>

@@ -1,18 +1,58 @@
 import { type FormEvent, useState } from 'react';
+import { type Attachment, upload } from './attachments.ts';
+import { FileView } from './file-view.tsx';
 
-type Props = Readonly<{ isBusy: boolean; onSend: (text: string) => void; onStop: () => void }>;
+type Props = Readonly<{
+  isBusy: boolean;
+  onSend: (text: string, files: Attachment[]) => void;
+  onStop: () => void;
+}>;
 
-/** Where one writes: also while the agent is at work, and then it says what becomes of it. */
+/** Where one writes and attaches: also while the agent is at work, and then it says what becomes of it. */
 export function Composer({ isBusy, onSend, onStop }: Props) {
   const [text, setText] = useState('');
+  const [files, setFiles] = useState<readonly Attachment[]>([]);
+  const [uploading, setUploading] = useState(0);
+  const [failure, setFailure] = useState<string | null>(null);
+  const isSendable = uploading === 0 && (text.trim() !== '' || files.length > 0);
+
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (text.trim() === '') return;
-    onSend(text);
+    if (!isSendable) return;
+    onSend(text, [...files]);
     setText('');
+    setFiles([]);
+  };
+  const attach = async (chosen: readonly File[]): Promise<void> => {
+    setFailure(null);
+    setUploading((count) => count + chosen.length);
+    for (const file of chosen) {
+      try {
+        const attached = await upload(file);
+        setFiles((known) => [...known, attached]);
+      } catch (error) {
+        setFailure(error instanceof Error ? error.message : String(error));
+      }
+      setUploading((count) => count - 1);
+    }
   };
   return (
     <form onSubmit={submit}>
+      <AttachmentList files={files} onRemove={(file) => setFiles(files.filter((each) => each !== file))} />
+      {failure !== null && <p className="failure">{failure}</p>}
+      <label className="attach">
+        {uploading > 0 ? '…' : 'Attach'}
+        <input
+          type="file"
+          multiple
+          aria-label="Attach files"
+          onChange={(event) => {
+            void attach([...(event.target.files ?? [])]);
+            // The same file may be chosen again.
+            event.target.value = '';
+          }}
+        />
+      </label>
       <input
         name="message"
         autoComplete="off"
@@ -21,7 +61,7 @@ export function Composer({ isBusy, onSend, onStop }: Props) {
         value={text}
         onChange={(event) => setText(event.target.value)}
       />
-      <button type="submit" disabled={text.trim() === ''}>
+      <button type="submit" disabled={!isSendable}>
         {isBusy ? 'Queue' : 'Send'}
       </button>
       {isBusy && (
@@ -30,5 +70,24 @@ export function Composer({ isBusy, onSend, onStop }: Props) {
         </button>
       )}
     </form>
+  );
+}
+
+type ListProps = Readonly<{ files: readonly Attachment[]; onRemove: (file: Attachment) => void }>;
+
+function AttachmentList({ files, onRemove }: ListProps) {
+  if (files.length === 0) return null;
+  return (
+    <ul className="attachments">
+      {files.map((file, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the same file may be attached twice.
+        <li key={index}>
+          <FileView file={file} />
+          <button type="button" aria-label={`Remove ${file.filename ?? 'the file'}`} onClick={() => onRemove(file)}>
+            ✕
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -1,5 +1,6 @@
 import { getToolName, isToolUIPart } from 'ai';
 import { type ChatMessage, isStopped } from './chat-message.ts';
+import { FileView, filesIn } from './file-view.tsx';
 
 type Part = ChatMessage['parts'][number];
 type ToolPart = Extract<Part, { toolCallId: string }>;
@@ -29,11 +30,32 @@ function PartView({ part, onAnswer }: Readonly<{ part: Part; onAnswer: OnAnswer 
       return part.text === '' ? null : <p className="reasoning">{part.text}</p>;
     case 'steering-message':
       return (
-        <p className="steering">{part.parts.map((piece) => (piece.type === 'text' ? piece.text : '')).join(' ')}</p>
+        <div className="steering">
+          {part.parts.map((piece, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: they never change.
+            <PartView key={index} part={piece} onAnswer={onAnswer} />
+          ))}
+        </div>
       );
+    case 'file':
+      return <FileView file={part} />;
+    case 'source-url':
+      return <SourceView title={part.title ?? part.url} url={part.url} />;
+    case 'source-document':
+      return <SourceView title={part.title} />;
     default:
       return null;
   }
+}
+
+/** What the model has something from. It says so itself: nothing but a page is linked to. */
+function SourceView({ title, url }: Readonly<{ title: string; url?: string }>) {
+  if (url === undefined || !/^https?:/i.test(url)) return <span className="source">{title}</span>;
+  return (
+    <a className="source" href={url} target="_blank" rel="noreferrer">
+      {title}
+    </a>
+  );
 }
 
 function ToolView({ part, onAnswer }: Readonly<{ part: ToolPart; onAnswer: OnAnswer }>) {
@@ -48,6 +70,11 @@ function ToolView({ part, onAnswer }: Readonly<{ part: ToolPart; onAnswer: OnAns
         {state === 'output-available' && <pre>{asText(part.output)}</pre>}
         {state === 'output-error' && <pre>{part.errorText}</pre>}
       </details>
+      {state === 'output-available' &&
+        filesIn(part.output).map((file, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: they never change.
+          <FileView key={index} file={file} />
+        ))}
       {state === 'approval-requested' && (
         <div className="approval">
           <button type="button" onClick={() => onAnswer(part.approval.id, true)}>
