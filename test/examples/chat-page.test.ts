@@ -42,7 +42,7 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   beforeAll(async () => {
     const compaction = { notice: 'text' };
     const full = contextPolicySchema.parse({ maxContextTokens: WINDOW, prune: { enabled: false }, compaction });
-    const agents = ['streams', 'queues', 'stops', 'asks', 'shows'].map((name) => ({ name, tools: ['test'] }));
+    const agents = ['streams', 'queues', 'stops', 'asks', 'shows', 'opens'].map((name) => ({ name, tools: ['test'] }));
     const tools = [...createWaitingTools().tools, readTool, drawTool];
     started = stack.use(await startChatService([...agents, { name: 'fills', tools: ['test'], context: full }], tools));
     context = stack.use(await startBrowser(chromium ?? '')).context;
@@ -124,6 +124,31 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     expect(await answers()).toEqual(['The first answer.', 'The second.']);
     expect(await page.locator('.badge').count()).toBe(0);
     await look('answered');
+    expect(failures).toEqual([]);
+  });
+
+  it('shows an answer that ends while the page is being opened', async () => {
+    const { simulator, deps } = started.service;
+    simulator.script('opens', [{ text: 'Just in time.', gates: { beforeFirstChunk: 'opens' } }]);
+    const { page, say, answers, failures } = await openChat('opens');
+    await say('Answer me');
+    await simulator.gate('opens').reached;
+    const asked = Promise.withResolvers<void>();
+    const hasEnded = Promise.withResolvers<void>();
+    await page.route('**/stream', async (route) => {
+      asked.resolve();
+      await hasEnded.promise;
+      await route.continue();
+    });
+    await page.reload();
+    await asked.promise;
+    simulator.gate('opens').release();
+    const runs = deps.db.selectFrom('runs').innerJoin('sessions', 'sessions.id', 'runs.session_id');
+    const run = () => runs.select('runs.status').where('agent_name', '=', 'opens').executeTakeFirst();
+    await eventually(async () => (await run())?.status === 'completed', 'the run has ended');
+    hasEnded.resolve();
+    await page.getByText('Just in time.').waitFor();
+    expect(await answers()).toEqual(['Just in time.']);
     expect(failures).toEqual([]);
   });
 

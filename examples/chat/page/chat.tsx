@@ -2,7 +2,7 @@ import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
 import { useEffect, useRef, useState } from 'react';
 import type { Attachment } from './attachments.ts';
-import { type ChatMessage, isAsking, type Meter, meterIn, queuedIn } from './chat-message.ts';
+import { type ChatMessage, isAsking, type Meter, meterIn, queuedIn, readJson } from './chat-message.ts';
 import { Composer } from './composer.tsx';
 import { ContextMeter } from './context-meter.tsx';
 import { MessageView } from './message-view.tsx';
@@ -15,8 +15,6 @@ export function Chat({ id, messages: known, meter }: Props) {
   const chat = useChat<ChatMessage>({
     id,
     messages: known,
-    // What is being written when the page is opened is shown from its beginning.
-    resume: true,
     transport: new DefaultChatTransport({ api: '/api/chat' }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onData(part) {
@@ -26,6 +24,7 @@ export function Chat({ id, messages: known, meter }: Props) {
     },
   });
   const { messages, status, error } = chat;
+  useResume(id, known, chat);
   const isBusy = status === 'submitted' || status === 'streaming' || isAsking(messages);
   const queued = queuedIn(messages);
 
@@ -53,6 +52,27 @@ export function Chat({ id, messages: known, meter }: Props) {
       <Composer isBusy={isBusy} onSend={send} onStop={stop} />
     </main>
   );
+}
+
+/**
+ * What is being written when the page is opened is shown from its beginning. What ended after the page had read its messages,
+ * and before it asked for that, is in neither: where nothing was being written, they are read again.
+ */
+function useResume(
+  id: string,
+  known: ChatMessage[],
+  { resumeStream, setMessages }: ReturnType<typeof useChat<ChatMessage>>,
+) {
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the page is opened.
+  useEffect(() => {
+    const resume = async (): Promise<void> => {
+      await resumeStream();
+      const { messages } = await readJson<{ messages: ChatMessage[] }>(`/api/chat/${encodeURIComponent(id)}/messages`);
+      // Whoever has said something by then is being answered.
+      setMessages((shown) => (shown.length === known.length ? messages : shown));
+    };
+    resume().catch(() => undefined);
+  }, []);
 }
 
 type TranscriptProps = Readonly<{
