@@ -40,8 +40,9 @@ type Queued = { item: BusItem; cost: number };
 type SessionQueue = { items: Queued[]; urgent: boolean };
 
 /**
- * What waits to be sent. Deltas wait for DELTA_COALESCE_MS to be joined; an announcement or a cancel takes along what
- * its session has, and goes out with the next turn of the event loop.
+ * What waits to be sent. Deltas wait for DELTA_COALESCE_MS to be joined; an announcement, a cancel and the first delta of
+ * an answer, which somebody is waiting for, take along what their session has, and go out with the next turn of the event
+ * loop.
  */
 export function createBusOutbox(transport: BusTransport, onError: (error: unknown) => void): BusOutbox {
   const sessions = new Map<string, SessionQueue>();
@@ -91,10 +92,14 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     if (known !== undefined) cost -= known.cost;
     const highest = known !== undefined && 'seq' in known.item ? Math.max(known.item.seq, seq) : seq;
     enqueue(sessionId, { seq: highest }, ITEM_COST);
-    if (!queue.urgent) urgentSessions += 1;
-    queue.urgent = true;
+    hurry(queue);
     makeRoom();
     schedule();
+  }
+
+  function hurry(queue: SessionQueue): void {
+    if (!queue.urgent) urgentSessions += 1;
+    queue.urgent = true;
   }
 
   function preview(sessionId: string, event: LiveEvent): void {
@@ -108,6 +113,7 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     } else {
       enqueue(sessionId, { event }, ITEM_COST + contentLength(event));
     }
+    if (event.type === 'llm:chunk' && event.data.offset === 0) hurry(queue);
     makeRoom();
     schedule();
   }

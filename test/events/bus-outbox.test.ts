@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest';
+import { DELTA_COALESCE_MS } from '../../src/domain/tunables.ts';
 import { type BusOutbox, createBusOutbox, type Outgoing } from '../../src/events/bus-outbox.ts';
 import { type BusItem, decodePayload, encodeCancel, encodeSession } from '../../src/events/bus-payload.ts';
 import { newId } from '../../src/runtime/new-id.ts';
@@ -31,6 +32,30 @@ function itemsOf(link: Link, sessionId: string): BusItem[] {
     return message?.kind === 'session' && message.sessionId === sessionId ? message.items : [];
   });
 }
+
+test('the first delta of an answer waits for nobody, and later ones for each other', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  try {
+    const link = createLink();
+    const sessionId = newId();
+    const texts = () =>
+      itemsOf(link, sessionId).map((item) =>
+        'event' in item && item.event.type === 'llm:chunk' ? item.event.data.content : item,
+      );
+    link.outbox.preview(sessionId, chunk(0, 'First'));
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    expect(texts()).toEqual(['First']);
+    link.outbox.preview(sessionId, chunk(5, ', then'));
+    link.outbox.preview(sessionId, chunk(11, ' more'));
+    await new Promise(setImmediate);
+    expect(texts()).toEqual(['First']);
+    await vi.advanceTimersByTimeAsync(DELTA_COALESCE_MS);
+    expect(texts()).toEqual(['First', ', then more']);
+  } finally {
+    vi.useRealTimers();
+  }
+});
 
 test('while the transport is away the oldest previews are dropped first and announcements are kept', async () => {
   const link = createLink();
