@@ -129,3 +129,21 @@ export async function listRuns(db: Db, filter: RunFilter): Promise<RunRow[]> {
   }
   return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(filter.limit).execute();
 }
+
+/** The task that was begun next in a session after this run, whatever has become of it; null: none was. */
+export async function findTaskAfter(
+  db: Db,
+  { tenantId, sessionId, runId }: Readonly<{ tenantId: string; sessionId: string; runId: string }>,
+): Promise<string | null> {
+  const next = await db
+    .selectFrom('runs')
+    .select('id')
+    .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .where('kind', '=', 'task')
+    .where('created_at', '>', (eb) => eb.selectFrom('runs').select('created_at').where('id', '=', runId))
+    .orderBy('created_at')
+    .limit(1)
+    .executeTakeFirst();
+  return next?.id ?? null;
+}

@@ -14,7 +14,7 @@ import {
 import type { UiFrame } from '../../facades/ui/chunk-writer.ts';
 import type { Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
-import { resumeSession } from '../../store/resume.ts';
+import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { findRun } from '../../store/runs.ts';
 import { findSession, type SessionRow } from '../../store/sessions.ts';
 import { type AnsweredRun, answerCallsIn, tellAnswered } from '../answer-calls.ts';
@@ -53,14 +53,17 @@ export async function answerChat(
     if (frames !== null) return frames;
   }
   const chosen = { agentName: body.agent ?? namedAgent, signal };
-  const { sessionId, answered, accepted } = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
+  const done = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
     const given = await answerQuestion(tx, request, session, toParts(content));
     const taken = await acceptNew(tx, request, session.id, message, content);
     await auditInterrupt(tx, caller, taken);
-    return { sessionId: session.id, answered: given, accepted: taken };
+    const resumed = await resumeParked(tx, request, session, taken);
+    return { sessionId: session.id, answered: given, accepted: taken, resumed };
   });
+  const { sessionId, answered, accepted, resumed } = done;
   await tellAnswered(deps, answered);
   await tellAccepted(deps, sessionId, accepted);
+  if (resumed !== null) await tellChanged(deps, sessionId, resumed);
   return framesOf(deps, { tenantId: caller.tenantId, sessionId }, accepted, signal);
 }
 
@@ -100,6 +103,21 @@ function acceptNew(
       : derivedId(sessionId, message.id ?? deps.newId(), JSON.stringify(content));
   const ids = { tenantId, sessionId, messageId, runId: deps.newId() };
   return acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
+}
+
+/**
+ * A message that is sent again and was left waiting, after a failure or a stop, has been promised a run that nothing begins:
+ * the session goes on with it.
+ */
+async function resumeParked(
+  tx: Tx,
+  { deps, caller: { tenantId }, body: { limits = {} } }: ChatRequest,
+  { id: sessionId }: SessionRow,
+  { job, queued, status }: AcceptedMessage,
+): Promise<ResumedSession | null> {
+  if (job !== null || queued || status !== 'queued') return null;
+  const request = { tenantId, sessionId, runId: deps.newId(), limits, quota: deps.quota };
+  return resumeSession(tx, request).catch(unlessNothingToResume);
 }
 
 /** The rest of the run whose calls the request answers. @throws ProblemError `conflict` */

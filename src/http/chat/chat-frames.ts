@@ -11,8 +11,8 @@ import {
   type UiFrame,
 } from '../../facades/ui/chunk-writer.ts';
 import { type WaitingRef, waitForTurn } from '../../facades/wait-for-turn.ts';
-import { findRun } from '../../store/runs.ts';
-import { findSession, readAgentSnapshot } from '../../store/sessions.ts';
+import { findTaskAfter } from '../../store/runs.ts';
+import { readAgentSnapshot } from '../../store/sessions.ts';
 import { followDeps } from '../follow-deps.ts';
 import type { HttpDeps } from '../http-deps.ts';
 
@@ -58,16 +58,9 @@ export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSi
   while (runId !== null && !signal.aborted) {
     const followed: string = runId;
     yield* messageFrames(deps, { ...ref, runId: followed }, signal);
-    runId = await runAfter(deps, { ...ref, runId: followed });
+    runId = await findTaskAfter(deps.db, { ...ref, runId: followed });
   }
   if (!signal.aborted) yield DONE_FRAME;
-}
-
-/** The run that began when this one ended; null: none did. */
-async function runAfter({ db }: HttpDeps, { tenantId, sessionId, runId }: RunRef): Promise<string | null> {
-  const { active_run_id: active } = await findSession(db, tenantId, sessionId);
-  if (active === null || active === runId) return null;
-  return (await findRun(db, tenantId, active)).kind === 'task' ? active : null;
 }
 
 async function* messageFrames(
