@@ -975,7 +975,8 @@ AS $function$
         else 'otherwise' end;
       v_branch := p_finish -> 'next' -> v_branch_name;
       v_kind := v_branch ->> 'pendingKind';
-      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs' and not v_branch ? 'finalAnswer';
+      v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs'
+        and not v_branch ? 'finalAnswer' and v_run.final_answer_for is null;
       if v_takes then v_kind := v_requested; end if;
       v_events := (p_finish -> 'events') || (v_branch -> 'events');
 

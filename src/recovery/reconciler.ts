@@ -1,3 +1,4 @@
+import type { JobPayload } from '../domain/job.ts';
 import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH } from '../domain/lease-watch.ts';
 import {
   BLOB_COLLECTION_INTERVAL_MS,
@@ -28,7 +29,7 @@ import {
 import { deleteOrphanedBlobs, timeBefore } from '../store/retention.ts';
 import { isStoreAway } from '../store/store-away.ts';
 import { isRegistered } from '../store/workers.ts';
-import { eachByItself, type RecoveryDeps, takeBack } from './take-back.ts';
+import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './take-back.ts';
 
 export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }>;
 
@@ -155,12 +156,13 @@ async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
  * has been due since before the death.
  */
 export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): Promise<void> {
-  await eachByItself(deps, await deps.jobs.takenBy(workerId), async (job) => {
+  const giveAgain = async (job: JobPayload): Promise<void> => {
     const again = await redispatch(deps.db, job);
     if (again !== null) await addLost(deps, again);
-  });
+  };
+  await eachByItself(deps, await deps.jobs.takenBy(workerId), giveAgain, RECOVERED_AT_ONCE);
   const unclaimed = await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT);
-  await eachByItself(deps, unclaimed, (run) => redeliver(deps, run));
+  await eachByItself(deps, unclaimed, (run) => redeliver(deps, run), RECOVERED_AT_ONCE);
 }
 
 /**

@@ -19,23 +19,31 @@ export type RecoveryDeps = Readonly<{
   tenantConcurrency?: number;
 }>;
 
+/** After a death, when everybody waits: half of the connections that a process has by default, whose own runs go on meanwhile. */
+export const RECOVERED_AT_ONCE = 5;
+
 /**
- * Does something for one after the other. What fails for one is logged and keeps no other waiting.
+ * Does something for each, one after the other or so many at once. What fails for one is logged and keeps no other waiting.
  * @throws what says that Postgres or the queue is away: there is no use in going on
  */
 export async function eachByItself<T>(
   { log }: Pick<RecoveryDeps, 'log'>,
   items: Iterable<T>,
   work: (item: T) => Promise<unknown>,
+  atOnce = 1,
 ): Promise<void> {
-  for (const item of items) {
-    try {
-      await work(item);
-    } catch (error) {
-      if (isStoreAway(error)) throw error;
-      log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+  const left = Iterator.from(items);
+  const lane = async (): Promise<void> => {
+    for (let next = left.next(); next.done !== true; next = left.next()) {
+      try {
+        await work(next.value);
+      } catch (error) {
+        if (isStoreAway(error)) throw error;
+        log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+      }
     }
-  }
+  };
+  await Promise.all(Array.from({ length: atOnce }, lane));
 }
 
 /** Locks a run's session and the run, and looks again whether it is lost. Null: it is not, or cannot be locked now. */

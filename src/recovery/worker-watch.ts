@@ -8,10 +8,10 @@ import {
   withoutSuspects,
 } from '../domain/worker-liveness.ts';
 import { toSafeError } from '../runtime/log.ts';
-import { findRunsOfWorker, lockRunOfDeadWorker } from '../store/lost-work.ts';
+import { findRunsOfWorker, type LeasedRun, lockRunOfDeadWorker } from '../store/lost-work.ts';
 import { forgetDeadWorker, sightWorkers } from '../store/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';
-import { eachByItself, type RecoveryDeps, takeBack } from './take-back.ts';
+import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './take-back.ts';
 
 export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseDurationMs: number }>;
 
@@ -62,17 +62,13 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
   };
 }
 
-/** Half of the connections that a process has by default: its own runs go on meanwhile. */
-const TAKEN_BACK_AT_ONCE = 5;
-
 async function bury(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
-  const left = (await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT)).values();
+  const left = await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT);
   let runs = 0;
-  const takeBackWhatIsLeft = (): Promise<void> =>
-    eachByItself(deps, left, async (run) => {
-      if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
-    });
-  await Promise.all(Array.from({ length: TAKEN_BACK_AT_ONCE }, takeBackWhatIsLeft));
+  const takeOneBack = async (run: LeasedRun): Promise<void> => {
+    if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
+  };
+  await eachByItself(deps, left, takeOneBack, RECOVERED_AT_ONCE);
   const forgotten = await forgetDeadWorker(deps.db, worker);
   if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
   // One of all who watch has removed it, and looks after its jobs.

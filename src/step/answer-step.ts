@@ -11,7 +11,7 @@ import { whileAway } from '../jobs/while-away.ts';
 import { keepAnswerFiles, readMedia } from '../store/media.ts';
 import { appendChunks, writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
-import { findAskedCalls } from './asked-calls.ts';
+import { findAskedCalls, type ToolsByName } from './asked-calls.ts';
 import { endBrokenAnswer } from './broken-answer.ts';
 import { callModel, type ModelCallResult, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
@@ -37,7 +37,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
   if (limit !== null) return endAtLimit(deps, scope, begun.messageId, limit);
   const context = await whileAway(scope.held, () => assessStep(deps, scope, begun));
-  const { decision, ruler, tools, resolved } = context;
+  const { decision, ruler, tools } = context;
   const { messageId } = begun;
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
   if (context.pausedMs > 0) return endPostponed(deps, scope, messageId, context.pausedMs);
@@ -49,7 +49,17 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   });
   const { maxOutputTokens, isWindowBound } = decision;
   const answering: Answering = { deps, scope, messageId, context, runner, maxOutputTokens, isWindowBound };
-  const guard = guardOf(answering, ratio);
+  try {
+    await askModel(answering, toolsByName, guardOf(answering, ratio));
+  } finally {
+    // Where the step has not come to its end.
+    await runner.keepLast();
+  }
+}
+
+async function askModel(answering: Answering, toolsByName: ToolsByName, guard: WindowGuard): Promise<void> {
+  const { deps, scope, messageId, context, runner, maxOutputTokens } = answering;
+  const { ruler, tools, resolved } = context;
   await using text = createTextStream(async (chunks) => {
     if (!(await appendChunks(deps.db, scope.fence, messageId, chunks))) scope.held.stop('lost');
   });
@@ -104,15 +114,10 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const stopped = scope.held.stopped();
   if (stopped === 'lost') return;
   // On shutdown a step that is done is ended here; anything else is the next worker's.
-  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.asked)) return runner.allSettled();
+  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.asked)) return;
   if (result.response === null) return endBrokenAnswer(answering, result);
   const written = writing.promise === null ? null : { asked: writing.asked };
-  try {
-    await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
-  } finally {
-    // Where the step did not come to its end.
-    await runner.allSettled();
-  }
+  await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
 }
 
 function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): TracedRequest {

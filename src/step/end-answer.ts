@@ -8,6 +8,7 @@ import type { Part, ViewMessage } from '../domain/message.ts';
 import type { AskedCall } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../domain/settlement.ts';
 import { rememberPrior } from '../store/model-limits.ts';
+import type { CallMove } from '../store/step-writes.ts';
 import { type Answering, asksOf, refusalOf, responseEvents, toWrite } from './answering.ts';
 import type { ModelResponse } from './call-model.ts';
 import { endStep } from './finish.ts';
@@ -36,27 +37,29 @@ export async function endWholeAnswer(
     await runner.allSettled();
     return dropAnswer(answering, response, after);
   }
-  const ending = await endStep(deps, scope, {
-    messageId: answering.messageId,
-    ...(written === null && { response: toWrite(answering, response) }),
-    moves: runner.takeLast(),
-    usage: response.usage,
-    costUsd: costOf(response.usage, context.ruler.entry),
-    steps: 1,
-    contextState: after.contextState,
-    events: written === null ? responseEvents(answering, response) : [],
-    ...(after.isPrunable && { maintenanceAtEnd: 'prune' as const }),
-    outcome: {
-      finishReason: response.finishReason,
-      toolCalls,
-      stillRan: runner.stillRan(),
-      ...asksOf(scope, answering.messageId, asked),
-      ...(after.before !== undefined && { before: after.before }),
-      ...(after.isUnfinished === true && { isUnfinished: true }),
-      ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
-      ...refusalOf(response.finishReason),
-    },
-  });
+  const end = (moves: readonly CallMove[]) =>
+    endStep(deps, scope, {
+      messageId: answering.messageId,
+      ...(written === null && { response: toWrite(answering, response) }),
+      moves,
+      usage: response.usage,
+      costUsd: costOf(response.usage, context.ruler.entry),
+      steps: 1,
+      contextState: after.contextState,
+      events: written === null ? responseEvents(answering, response) : [],
+      ...(after.isPrunable && { maintenanceAtEnd: 'prune' as const }),
+      outcome: {
+        finishReason: response.finishReason,
+        toolCalls,
+        stillRan: runner.stillRan(),
+        ...asksOf(scope, answering.messageId, asked),
+        ...(after.before !== undefined && { before: after.before }),
+        ...(after.isUnfinished === true && { isUnfinished: true }),
+        ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
+        ...refusalOf(response.finishReason),
+      },
+    });
+  const ending = await runner.withLast(end);
   if (ending === 'run-ended') await sharePrior(answering, after);
 }
 

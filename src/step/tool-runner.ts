@@ -11,6 +11,7 @@ import { whileAway } from '../jobs/while-away.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
 import { keepOutputFiles } from '../store/media.ts';
 import { type CallMove, type MoveAnswer, moveCalls } from '../store/step-writes.ts';
+import { isStoreAway } from '../store/store-away.ts';
 import { sanitizeOutput } from '../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../tools/tool.ts';
 import { toContentOutput, toOutput } from './content-output.ts';
@@ -37,10 +38,12 @@ export type ToolRunner = Readonly<{
    * @throws the error that kept an outcome from being committed
    */
   allSettled: () => Promise<void>;
-  /** Like `allSettled`, but for the outcome that came last of all, which need not be committed yet: see `takeLast`. */
+  /** Like `allSettled`, but for the outcome that came last of all, which need not be committed yet: see `withLast`. */
   allDone: () => Promise<void>;
-  /** The outcomes that are to be committed with the end of the step. Whoever takes them has to. */
-  takeLast: () => readonly CallMove[];
+  /** The outcomes that are to be committed with the end of the step, for as long as `endsWith` takes. They are kept where it throws. */
+  withLast: <T>(endsWith: (moves: readonly CallMove[]) => Promise<T>) => Promise<T>;
+  /** Commits them where the step has not come to its end. */
+  keepLast: () => Promise<void>;
   /** True when this runner knows the call's outcome. */
   hasSettled: (index: number) => boolean;
   /** The outcome of the call, as the view shows it. */
@@ -76,19 +79,18 @@ export function createToolRunner(
   const stillRan: string[] = [];
   let last: CallMove | null = null;
 
-  const moveOf = createWriteGroup((moves: readonly CallMove[]) => writeMoves(deps, scope, moves));
+  const moveOf = createWriteGroup((moves: readonly CallMove[], failure) =>
+    writeMoves(deps, scope, moves, isStoreAway(failure)),
+  );
   const commit = async (move: CallMove): Promise<'moved' | 'cancelled'> => {
     const answer = await moveOf(move);
     if (answer !== 'refused') return answer;
     throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
   };
-  const takeLast = (): CallMove[] => {
-    const taken = last === null ? [] : [last];
-    last = null;
-    return taken;
-  };
   const commitLast = async (): Promise<void> => {
-    if (scope.held.stopped() !== 'lost') await Promise.all(takeLast().map(commit));
+    const taken = last;
+    last = null;
+    if (taken !== null && scope.held.stopped() !== 'lost') await commit(taken);
   };
   /** Bytes become blobs. A client's output was kept so when it was given, and may name blobs; a tool's may not. */
   const keepFiles = async (made: CallOutcome): Promise<CallOutcome> => ({
@@ -162,7 +164,7 @@ export function createToolRunner(
     run(call) {
       // Nothing waits for a step that goes on.
       const committed = commitLast();
-      const promise = Promise.all([runCall(call), committed]).then(([output]) => output);
+      const promise = bothDone(runCall(call), committed);
       const settled = promise.catch((error: unknown) => failures.push(error));
       running.add(settled);
       void settled.finally(() => running.delete(settled));
@@ -183,19 +185,41 @@ export function createToolRunner(
       await allDone();
       await commitLast();
     },
-    takeLast,
+    async withLast(endsWith) {
+      const moves = last === null ? [] : [last];
+      const done = await endsWith(moves);
+      last = null;
+      return done;
+    },
+    keepLast: commitLast,
     hasSettled: (index) => outcomes.has(index),
     outcomeOf: (index) => outcomes.get(index),
     stillRan: () => stillRan,
   };
 }
 
-/** @throws BatonError `fenced` */
-async function writeMoves(deps: StepDeps, scope: JobScope, moves: readonly CallMove[]): Promise<readonly MoveAnswer[]> {
+/** Waits for both, however one of them ends: a tool that runs is running until it is done. */
+async function bothDone<T>(ran: Promise<T>, committed: Promise<void>): Promise<T> {
+  const [output, kept] = await Promise.allSettled([ran, committed]);
+  if (kept.status === 'rejected') throw kept.reason;
+  if (output.status === 'rejected') throw output.reason;
+  return output.value;
+}
+
+/**
+ * @param wasAway they were written before, and nobody knows whether that was committed
+ * @throws BatonError `fenced`
+ */
+async function writeMoves(
+  deps: StepDeps,
+  scope: JobScope,
+  moves: readonly CallMove[],
+  wasAway: boolean,
+): Promise<readonly MoveAnswer[]> {
   const { held, fence, sessionId } = scope;
-  let isAgain = false;
+  let isAgain = wasAway;
   const moved = await whileAway(held, (isRepeated) => {
-    isAgain = isRepeated;
+    isAgain ||= isRepeated;
     return moveCalls(deps.db, fence, moves);
   });
   if (moved === null) {

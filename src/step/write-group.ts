@@ -6,15 +6,18 @@ type Waiting<T, A> = Readonly<{ item: T; settle: PromiseWithResolvers<A> }>;
  * Group commit: what is asked for in the same turn of the event loop is written together, and what is asked for while a
  * write is under way goes with the next one. A group that fails is written again one by one, so that nobody fails for
  * another's sake: a write must do no harm twice.
- * @param write gives one answer for each item, in their order
+ * @param write gives one answer for each item, in their order. `failure` is that of the group that the item was written
+ *   with before: where its reply was lost, it may have been committed
  */
-export function createWriteGroup<T, A>(write: (items: readonly T[]) => Promise<readonly A[]>): (item: T) => Promise<A> {
+export function createWriteGroup<T, A>(
+  write: (items: readonly T[], failure?: unknown) => Promise<readonly A[]>,
+): (item: T) => Promise<A> {
   let waiting: Waiting<T, A>[] = [];
   let isWriting = false;
 
-  const writeOne = async ({ item, settle }: Waiting<T, A>): Promise<void> => {
+  const writeOne = async ({ item, settle }: Waiting<T, A>, failure?: unknown): Promise<void> => {
     try {
-      const [answer] = await write([item]);
+      const [answer] = await write([item], failure);
       if (answer === undefined) throw new BatonError('internal', 'a write has no answer');
       settle.resolve(answer);
     } catch (error) {
@@ -22,10 +25,16 @@ export function createWriteGroup<T, A>(write: (items: readonly T[]) => Promise<r
     }
   };
   const writeGroup = async (group: readonly Waiting<T, A>[]): Promise<void> => {
-    const answers = group.length === 1 ? null : await write(group.map(({ item }) => item)).catch(() => null);
+    let answers: readonly A[] = [];
+    let failure: unknown;
+    try {
+      if (group.length > 1) answers = await write(group.map(({ item }) => item));
+    } catch (error) {
+      failure = error;
+    }
     for (const [index, each] of group.entries()) {
-      const answer = answers?.[index];
-      if (answer === undefined) await writeOne(each);
+      const answer = answers[index];
+      if (answer === undefined) await writeOne(each, failure);
       else each.settle.resolve(answer);
     }
   };

@@ -45,6 +45,8 @@ export type AcceptedMessage = Readonly<{
   eventSeq: number;
   /** The job to enqueue, when a run was started. */
   job: JobPayload | null;
+  /** Sent again, and left waiting: nothing is at work that would take it up. */
+  isParked?: true;
   /** What became of the run that it interrupts. */
   cancelled: CancelOutcome | null;
 }>;
@@ -197,8 +199,21 @@ async function replayAccepted(
   const isWaiting = known.consumed_message_seq === null && (await waitsBehindRun(tx, session, known));
   const position = isWaiting ? await countWaiting(tx, sessionId, known.seq) : 0;
   const status = known.run_id === null ? 'queued' : (await stateOf(tx, known.run_id)).status;
+  const parked = (await isParked(tx, session, known)) ? ({ isParked: true } as const) : {};
   const eventSeq = session.event_seq;
-  return { messageId, runId, queued: isWaiting, position, status, eventSeq, job: null, cancelled: null };
+  return { messageId, runId, queued: isWaiting, position, status, eventSeq, job: null, ...parked, cancelled: null };
+}
+
+/** What came before a clean-up began is not taken up at its end, unless somebody has resumed the session. */
+async function isParked(tx: Tx, session: LockedSession, { seq, consumed_message_seq }: KnownItem): Promise<boolean> {
+  if (consumed_message_seq !== null || session.requested_resume !== null) return false;
+  if (session.active_run_id === null) return true;
+  const { kind, start_inbox_seq: startSeq } = await tx
+    .selectFrom('runs')
+    .select(['kind', 'start_inbox_seq'])
+    .where('id', '=', session.active_run_id)
+    .executeTakeFirstOrThrow();
+  return kind === 'maintenance' && seq <= startSeq;
 }
 
 /** A message waits behind a run that is at work; the first one of a run does not wait behind that. */

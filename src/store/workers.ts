@@ -72,10 +72,10 @@ export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
     where id = ${worker.id} and lock_key = ${worker.lockKey} and ${seenAt} = ${worker.seenAt} and ${lockFree})`;
 }
 
-/** Removes a dead worker that has nothing in hand any more. False: it still has, or somebody else has removed it. */
+/** Removes a dead worker that has nothing in hand any more. False: it still has, it lives, or somebody else has removed it. */
 export async function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
   const { numAffectedRows } = await sql`
-    delete from workers where id = ${worker.id} and lock_key = ${worker.lockKey}
+    delete from workers where id = ${worker.id} and lock_key = ${worker.lockKey} and ${stillDead(worker)}
       and not exists (
         select 1 from runs
         where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${worker.id})`.execute(db);

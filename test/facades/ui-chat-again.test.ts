@@ -18,7 +18,7 @@ const picture = defineTool({
 
 let started: ChatService;
 beforeAll(async () => {
-  const agents = ['parked', 'stale', 'refused', 'again', 'pictures', 'switched', 'other'];
+  const agents = ['parked-followup', 'parked-steer', 'stale', 'refused', 'again', 'pictures', 'switched', 'other'];
   const defined = agents.map((name) => ({ name, tools: ['test'] }));
   started = await startChatService(defined, [...tools, picture]);
 });
@@ -87,30 +87,34 @@ test('an approval that is sent again says nothing about whether the call is run 
   expect(await callsOf('stale')).toMatchObject([{ state: 'error', answer: { given: { decision: 'deny' } } }]);
 });
 
-test('a message that was left waiting is taken up when it is sent again', async () => {
-  script('parked', [
-    // Said again from its start to whoever asks next, since nobody has heard all of it.
-    { text: 'Answer.', chunkChars: 3, gates: { afterChunks: { count: 1, gate: 'parked' } } },
-  ]);
-  const say = (text: string) =>
-    post({ id: 'parked', agent: 'parked', messages: [{ id: text, role: 'user', parts: [{ type: 'text', text }] }] });
-  const first = await say('One');
-  await started.service.simulator.gate('parked').reached;
-  const waiting = await say('Two');
-  const stopped = await fetch(`${started.url}/api/chat/parked/stop`, { method: 'POST' });
-  expect(stopped.ok).toBe(true);
-  await first.text();
-  started.service.simulator.gate('parked').release();
-  await waiting.body?.cancel();
-  const again = await say('Two');
-  expect(await again.text()).toContain('"finishReason":"stop"');
-  expect((await shownParts('parked')).filter(({ type }) => type === 'text').map(({ text }) => text)).toEqual([
-    'One',
-    expect.stringMatching(/^Ans/),
-    'Two',
-    'Answer.',
-  ]);
-});
+test.each(['followup', 'steer'] as const)(
+  'a %s that was left waiting is taken up when it is sent again',
+  async (delivery) => {
+    const id = `parked-${delivery}`;
+    script(id, [
+      // Said again from its start to whoever asks next, since nobody has heard all of it.
+      { text: 'Answer.', chunkChars: 3, gates: { afterChunks: { count: 1, gate: id } } },
+    ]);
+    const say = (text: string) =>
+      post({ id, agent: id, delivery, messages: [{ id: text, role: 'user', parts: [{ type: 'text', text }] }] });
+    const first = await say('One');
+    await started.service.simulator.gate(id).reached;
+    const waiting = await say('Two');
+    const stopped = await fetch(`${started.url}/api/chat/${id}/stop`, { method: 'POST' });
+    expect(stopped.ok).toBe(true);
+    await first.text();
+    started.service.simulator.gate(id).release();
+    await waiting.body?.cancel();
+    const again = await say('Two');
+    expect(await again.text()).toContain('"finishReason":"stop"');
+    expect((await shownParts(id)).filter(({ type }) => type === 'text').map(({ text }) => text)).toEqual([
+      'One',
+      expect.stringMatching(/^Ans/),
+      'Two',
+      'Answer.',
+    ]);
+  },
+);
 
 test('answers of a request that is refused are not taken', async () => {
   script('refused', [

@@ -103,6 +103,14 @@ describe('the judge of the fault suite', () => {
     expect(broken(judge(withCall(call('call-1', 'completed', 'done call-1'), effect('call-1'))))).toEqual([]);
   });
 
+  it('has nothing against a message that another run took up after a cancel that came as its own was answered', () => {
+    const elsewhere = { messages: [{ ...user(1, 'Task message-0-1.'), runId: id(99) }, answer(2, 1)] };
+    const late = events().map((event) =>
+      event.type === 'run:completed' ? { ...event, data: { ...event.data, lateCancel: true } } : event,
+    );
+    expect(judge(observed({ ...elsewhere, events: late })).lateSteers).toEqual([]);
+  });
+
   it.each<[string, keyof ReturnType<typeof judge>, Observed]>([
     ['a message that is nowhere', 'lostMessages', observed({ messages: [user(1, 'Task.'), answer(2, 1)] })],
     [

@@ -171,6 +171,20 @@ describe('the calls of one response', () => {
     expect(quick?.writtenBy).not.toBe(completed?.writtenBy);
   });
 
+  it('keep the outcome that came last where the step cannot be ended', async () => {
+    await using service = await serviceWith(tool('quick', async () => 'kept'));
+    const { db } = service.deps;
+    await sql`create function refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`.execute(
+      db,
+    );
+    await sql`create trigger unended before update on runs for each row
+      when (new.step_count > old.step_count) execute function refuse()`.execute(db);
+    const { session } = await start(service, [{ name: 'quick', input: {} }]);
+    const outcome = async () => (await callsOf(service, session)).map(({ state, output }) => [state, output]);
+    await eventually(async () => (await outcome())[0]?.[0] === 'completed', 'the outcome is committed by itself');
+    expect(await outcome()).toEqual([['completed', { type: 'text', value: 'kept' }]]);
+  });
+
   it('are marked as running before their effect, unless the tool only reads', async () => {
     const states = new Map<string, string | null | undefined>();
     const services: TestService[] = [];

@@ -46,6 +46,19 @@ describe('writes that come together', () => {
     expect(count()).toBe(2);
   });
 
+  it('are told by what they failed together when they are tried one by one', async () => {
+    const lost = new Error('the reply was lost');
+    const told: unknown[] = [];
+    const group = createWriteGroup(async (items: readonly number[], failure?: unknown) => {
+      told.push(failure);
+      if (items.length > 1) throw lost;
+      return items;
+    });
+    expect(await Promise.all([1, 2].map(group))).toEqual([1, 2]);
+    expect(await group(3)).toBe(3);
+    expect(told).toEqual([undefined, lost, lost, undefined]);
+  });
+
   it('are tried one by one where they fail together: only who is refused alone fails', async () => {
     const { write, nth } = heldWrites();
     const group = createWriteGroup(write);

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/runtime/new-id.ts';
+import { requestCancel } from '../../src/store/cancels.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
 import { findSession, insertSession } from '../../src/store/sessions.ts';
+import { startRun } from '../../src/store/start-run.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
@@ -92,5 +94,23 @@ describe('the inbox of a session', () => {
       expect(await listWaiting(db, tenantId, untouched)).toEqual([]);
       expect(await readEvents(db, tenantId, untouched, 0, 10)).toEqual([]);
     }
+  });
+
+  it('says of a message that is sent again whether it was left waiting', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const sessionId = await createSession(db);
+    const first = message(sessionId);
+    await acceptMessage(db, first);
+    expect(await acceptMessage(db, first)).not.toHaveProperty('isParked');
+    await requestCancel(db, 'default', first.runId);
+    expect(await acceptMessage(db, first)).toMatchObject({ isParked: true });
+    const cleanUp = { sessionId, runId: newId(), kind: 'maintenance', pendingKind: 'compaction' } as const;
+    await db.transaction().execute((tx) => startRun(tx, cleanUp));
+    expect(await acceptMessage(db, first)).toMatchObject({ isParked: true });
+    // What comes during a clean-up is taken up at its end.
+    const late = message(sessionId);
+    expect(await acceptMessage(db, late)).not.toHaveProperty('isParked');
+    expect(await acceptMessage(db, late)).not.toHaveProperty('isParked');
   });
 });

@@ -64,7 +64,9 @@ export async function answerChat(
   await tellAnswered(deps, answered);
   await tellAccepted(deps, sessionId, accepted);
   if (resumed !== null) await tellChanged(deps, sessionId, resumed);
-  return framesOf(deps, { tenantId: caller.tenantId, sessionId }, accepted, signal);
+  const ref = { tenantId: caller.tenantId, sessionId };
+  if (resumed !== null) return runFrames(deps, { ...ref, runId: resumed.runId }, signal);
+  return framesOf(deps, ref, accepted, signal);
 }
 
 type ChatRequest = Readonly<{ deps: HttpDeps; caller: Caller; body: ChatBody; signal: AbortSignal }>;
@@ -113,9 +115,9 @@ async function resumeParked(
   tx: Tx,
   { deps, caller: { tenantId }, body: { limits = {} } }: ChatRequest,
   { id: sessionId }: SessionRow,
-  { job, queued, status }: AcceptedMessage,
+  { isParked }: AcceptedMessage,
 ): Promise<ResumedSession | null> {
-  if (job !== null || queued || status !== 'queued') return null;
+  if (isParked !== true) return null;
   const request = { tenantId, sessionId, runId: deps.newId(), limits, quota: deps.quota };
   return resumeSession(tx, request).catch(unlessNothingToResume);
 }

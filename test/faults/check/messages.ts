@@ -34,14 +34,18 @@ export function checkMessages(
 ): MessageFindings {
   const heard = new Set(requests.flatMap(({ text }) => tokensIn(text)));
   const completed = new Set(runs.filter(({ status }) => status === 'completed').map(({ id }) => id));
+  // Whose answer was whole when a cancel came: it is completed, and leaves what waits as a cancelled one does.
+  const stopped = new Set(events.flatMap(({ runId, data }) => (data['lateCancel'] === true ? [runId] : [])));
   const lastStatus = new Map(
-    runs.flatMap(({ sessionId, kind, status }) => (kind === 'task' ? [[sessionId, status]] : [])),
+    runs.flatMap(({ id, sessionId, kind, status }) =>
+      kind === 'task' ? [[sessionId, stopped.has(id) ? 'cancelled' : status]] : [],
+    ),
   );
   const places = placesOf(messages);
   const lost: string[] = [];
   const doubled: string[] = [];
   const outOfOrder: string[] = [];
-  const late = [...lateSteers(events, accepted), ...brokenPromises(accepted, places, completed)];
+  const late = [...lateSteers(events, accepted), ...brokenPromises(accepted, places, completed.difference(stopped))];
   const last = new Map<string, number>();
   for (const { sessionId, messageId, token, delivery } of accepted) {
     const found = places.get(token) ?? [];
@@ -80,10 +84,10 @@ function brokenPromises(
   places: ReadonlyMap<string, readonly Place[]>,
   completed: ReadonlySet<string>,
 ): string[] {
-  return accepted.flatMap(({ token, runId }) => {
+  return accepted.flatMap(({ token, runId, delivery }) => {
     const [place] = places.get(token) ?? [];
     const isElsewhere = place !== undefined && completed.has(rawId(runId)) && place.runId !== rawId(runId);
-    return isElsewhere ? [`${token} was promised another run`] : [];
+    return isElsewhere ? [`${token}, a ${delivery}, was promised run ${rawId(runId)} and is of ${place.runId}`] : [];
   });
 }
 
