@@ -3,6 +3,7 @@ import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/reso
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { BatonError } from '../../src/domain/errors.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { createApp } from '../../src/http/app.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
@@ -128,6 +129,25 @@ describe('a conversation of the openai client', () => {
     expect(sent.status).toBe(202);
     await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
     expect(await sessionsOf(model)).toHaveLength(2);
+  });
+
+  test('goes on without asking its agent’s MCP servers, which only a new session needs', async () => {
+    const model = nextModel([{ text: 'Hello!' }, { text: 'Still here.' }]);
+    const asked: string[] = [];
+    const pinTools: ChatService['service']['deps']['pinTools'] = async (agent) => {
+      asked.push(agent.name);
+      if (asked.length === 1) return agent;
+      throw new BatonError('tools_unavailable', 'The MCP server docs cannot be reached.');
+    };
+    await using server = await startApi({ ...started.service.deps, agents: CATALOGUE, pinTools });
+    const own = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 });
+    const askOwn = (...messages: ChatCompletionMessageParam[]) => own.chat.completions.create({ model, messages });
+    await askOwn(user('Hi'));
+    const { choices } = await askOwn(user('Hi'), assistant('Hello!'), user('Are you there?'));
+    expect(choices[0]?.message.content).toBe('Still here.');
+    expect(asked).toEqual([model]);
+    await expect(askOwn(user('Somebody else'))).rejects.toMatchObject({ status: 503, code: 'tools_unavailable' });
+    expect(await sessionsOf(model)).toHaveLength(1);
   });
 
   test('that is aborted before anything was told of it ends its run', async () => {

@@ -27,18 +27,26 @@ export async function takeInSession(asked: AskedCompletion, canWait: boolean): P
 }
 
 async function takeUnnamed(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
-  const { deps, caller, body, signal, repetition } = asked;
-  const owner = { tenantId: caller.tenantId, agentName: body.model, owner: asked.owner };
-  // Before the transaction, which must not wait for a server; a conversation that goes on has no need of it.
-  const fresh = newChatSession(deps, caller.tenantId, { agentName: body.model, signal });
-  await Promise.allSettled([fresh]);
+  const { deps, caller, body, signal } = asked;
+  const going = await deps.db.transaction().execute((tx) => takeKnown(tx, asked, canWait));
+  if (going !== null) return going;
+  // Between the transactions, neither of which may wait for a server.
+  const fresh = await newChatSession(deps, caller.tenantId, { agentName: body.model, signal });
   return deps.db.transaction().execute(async (tx) => {
-    const known =
-      (await takeRepeated(tx, owner, asked.asked, repetition, canWait)) ??
-      (await takeContinued(tx, owner, asked.split, canWait));
-    if (known !== null) return goOn(tx, asked, known);
-    return begin(tx, asked, await insertSession(tx, await fresh));
+    // Meanwhile the same may have been asked by a repetition, or the answer been told that this goes on from.
+    const known = await takeKnown(tx, asked, canWait);
+    return known ?? begin(tx, asked, await insertSession(tx, fresh));
   });
+}
+
+/** Goes on in the session that knows the conversation. Null: there is none. */
+async function takeKnown(tx: Tx, asked: AskedCompletion, canWait: boolean) {
+  const { caller, body, repetition, split } = asked;
+  const owner = { tenantId: caller.tenantId, agentName: body.model, owner: asked.owner };
+  const known =
+    (await takeRepeated(tx, owner, asked.asked, repetition, canWait)) ??
+    (await takeContinued(tx, owner, split, canWait));
+  return known === null ? null : goOn(tx, asked, known);
 }
 
 function takeNamed(asked: AskedCompletion, name: string, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
