@@ -86,6 +86,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       attempt integer not null default 1,
       resume_count integer not null default 0,
       step_count integer not null default 0,
+      limits jsonb,
       max_steps integer,
       start_inbox_seq bigint not null default 0,
       cancel_inbox_seq bigint,

@@ -48,17 +48,27 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_session;
     end $$`.execute(db);
 
-  // What a run may use: the agent's limits, what came with the newest waiting message that has any, what was asked for.
+  // What a run may use: the agent's limits, what the run was given that it goes on from, what came with the newest waiting
+  // message that has any, what was asked for. All but the agent's is kept for a run that goes on from this one: the agent
+  // may be another one by then.
   await sql`
-    create function baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb) returns void language plpgsql as $$
+    create function baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_resumes boolean) returns void
+    language plpgsql as $$
     declare
+      v_given jsonb;
       v_limits jsonb;
     begin
-      select coalesce(s.agent_snapshot -> 'limits', '{}') || coalesce((
+      v_given := coalesce((
+          select case when status = 'completed' then '{}' else limits end from runs
+          where p_resumes and session_id = p_session and kind = 'task' and limits is not null
+          order by created_at desc, id desc limit 1), '{}')
+        || coalesce((
           select limits from inbox where session_id = p_session and consumed_message_seq is null and limits <> '{}'
-          order by seq desc limit 1), '{}') || p_limits
-        into v_limits from sessions s where s.id = p_session;
+          order by seq desc limit 1), '{}')
+        || p_limits;
+      select coalesce(agent_snapshot -> 'limits', '{}') || v_given into v_limits from sessions where id = p_session;
       update runs set
+        limits = v_given,
         max_steps = (v_limits ->> 'maxSteps')::integer,
         budget_tokens = (v_limits ->> 'maxTokens')::bigint,
         budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
@@ -71,7 +81,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // somebody asked for goes before its first step.
   await sql`
     create function baton_start_run(
-      p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text default 'step', p_limits jsonb default '{}'
+      p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text default 'step',
+      p_limits jsonb default '{}', p_resumes boolean default false
     ) returns bigint language plpgsql as $$
     declare
       v_session sessions;
@@ -83,7 +94,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         values (p_run, v_session.tenant_id, p_session, p_kind, v_pending, clock_timestamp(), v_session.inbox_seq,
           coalesce(case when p_kind = 'task' then v_session.requested_resume ->> 'traceparent' end, p_traceparent));
       if p_kind = 'task' then
-        perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits);
+        perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits,
+          p_resumes or v_session.requested_resume is not null);
       end if;
       if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.

@@ -218,6 +218,7 @@ create table runs (
   attempt integer default 1 not null,
   resume_count integer default 0 not null,
   step_count integer default 0 not null,
+  limits jsonb,
   max_steps integer,
   start_inbox_seq bigint default 0 not null,
   cancel_inbox_seq bigint,
@@ -737,18 +738,25 @@ AS $function$
         from runs where id = p_run);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb)
+CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_resumes boolean)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
     declare
+      v_given jsonb;
       v_limits jsonb;
     begin
-      select coalesce(s.agent_snapshot -> 'limits', '{}') || coalesce((
+      v_given := coalesce((
+          select case when status = 'completed' then '{}' else limits end from runs
+          where p_resumes and session_id = p_session and kind = 'task' and limits is not null
+          order by created_at desc, id desc limit 1), '{}')
+        || coalesce((
           select limits from inbox where session_id = p_session and consumed_message_seq is null and limits <> '{}'
-          order by seq desc limit 1), '{}') || p_limits
-        into v_limits from sessions s where s.id = p_session;
+          order by seq desc limit 1), '{}')
+        || p_limits;
+      select coalesce(agent_snapshot -> 'limits', '{}') || v_given into v_limits from sessions where id = p_session;
       update runs set
+        limits = v_given,
         max_steps = (v_limits ->> 'maxSteps')::integer,
         budget_tokens = (v_limits ->> 'maxTokens')::bigint,
         budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
@@ -912,7 +920,7 @@ AS $function$
       return baton_job_of(p_run);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text DEFAULT 'step'::text, p_limits jsonb DEFAULT '{}'::jsonb)
+CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text DEFAULT 'step'::text, p_limits jsonb DEFAULT '{}'::jsonb, p_resumes boolean DEFAULT false)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -926,7 +934,8 @@ AS $function$
         values (p_run, v_session.tenant_id, p_session, p_kind, v_pending, clock_timestamp(), v_session.inbox_seq,
           coalesce(case when p_kind = 'task' then v_session.requested_resume ->> 'traceparent' end, p_traceparent));
       if p_kind = 'task' then
-        perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits);
+        perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits,
+          p_resumes or v_session.requested_resume is not null);
       end if;
       if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
       -- What a compaction or a prune was to do that was cancelled before it began is nobody's any more.

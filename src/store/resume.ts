@@ -19,7 +19,8 @@ export type ResumedSession = Readonly<{
 
 /**
  * Goes on where a session stopped: with the messages that a failed or cancelled run left behind, or without any where
- * the last run did not come to its end. A session that only tidies itself up goes on after that.
+ * the last run did not come to its end. A session that only tidies itself up goes on after that. The run has the limits that
+ * the one was given which stopped, counted anew, but for those that the request names.
  * @throws BatonError `not_found`, `session_closed`, `session_busy`, `conflict` (nothing to go on with), `quota_exceeded`
  */
 export function resumeSession(
@@ -44,7 +45,7 @@ export function resumeSession(
     await refuseOverQuota(tx, tenantId, request.quota);
     if (session.active_run_id !== null) return resumeLater(tx, session, request.runId, limits);
     const runId = session.next_run_id ?? request.runId;
-    return { runId, ...(await startRun(tx, { sessionId, runId, limits })) };
+    return { runId, ...(await startRun(tx, { sessionId, runId, limits, resumes: true })) };
   });
 }
 
@@ -91,7 +92,8 @@ export function resumeAfterFailure(
     const last = await lastRun(tx, session.id);
     if (last?.id !== failedRunId || last.status !== 'failed') return null;
     const runId = session.next_run_id ?? freshId;
-    return { runId, sessionId: session.id, ...(await startRun(tx, { sessionId: session.id, runId })) };
+    const started = await startRun(tx, { sessionId: session.id, runId, resumes: true });
+    return { runId, sessionId: session.id, ...started };
   });
 }
 

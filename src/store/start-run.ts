@@ -13,6 +13,8 @@ export type StartedRun = Readonly<{ job: JobPayload; eventSeq: number }>;
  * Starts a run in a session whose lock the caller holds and that has no active one. A task run gets everything that waits,
  * and is the one that was promised to whoever waits. It belongs to the trace that is active. A clean-up that somebody asked
  * for goes before its first step.
+ * @param run.resumes whether it goes on where the last one stopped: with the limits that this one was given, each counted
+ *   anew, but for those that are in `limits` or came with what waits
  */
 export async function startRun(
   tx: Tx,
@@ -22,13 +24,13 @@ export async function startRun(
     kind?: RunKind;
     pendingKind?: PendingKind;
     limits?: RunLimits;
+    resumes?: boolean;
   }>,
 ): Promise<StartedRun> {
-  const { sessionId, runId, kind = 'task', pendingKind = 'step', limits = {} } = run;
+  const { sessionId, runId, kind = 'task', pendingKind = 'step', limits = {}, resumes = false } = run;
   const { rows } = await sql<{ seq: number }>`
-    select baton_start_run(${sessionId}, ${runId}, ${kind}, ${currentTraceparent()}, ${pendingKind}, ${toJson(limits)}::jsonb) as seq`.execute(
-    tx,
-  );
+    select baton_start_run(${sessionId}, ${runId}, ${kind}, ${currentTraceparent()}, ${pendingKind},
+      ${toJson(limits)}::jsonb, ${resumes}) as seq`.execute(tx);
   const job = await sql<{ job: unknown }>`select baton_job_of(${runId}) as job`.execute(tx);
   return { job: jobPayloadSchema.parse(job.rows[0]?.job), eventSeq: rows[0]?.seq ?? 0 };
 }

@@ -85,6 +85,8 @@ export type RunsTable = {
   attempt: Generated<number>;
   resume_count: Generated<number>;
   step_count: Generated<number>;
+  /** What it was given beside its agent's limits; null: it has not begun, or is none that has any. */
+  limits: Json | null;
   max_steps: number | null;
   /** The session's last inbox number when the run began, and when it was cancelled: what came later was not meant for it. */
   start_inbox_seq: Generated<number>;

@@ -17,7 +17,7 @@ const resume = createRoute({
   tags: ['messages'],
   summary: 'Go on where a session stopped',
   description:
-    'Takes up messages that a failed or cancelled run left behind, or goes on without any where the last run failed, was cancelled or reached a limit. While the session only tidies itself up, the run follows that.',
+    'Takes up messages that a failed or cancelled run left behind, or goes on without any where the last run failed, was cancelled or reached a limit. While the session only tidies itself up, the run follows that. It has the limits that the run was given which stopped, counted anew, but for those that are named here.',
   request: {
     params: idParams('session'),
     query: noQuery,

@@ -1,0 +1,92 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunLimits } from '../../src/domain/run-limits.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { requestMaintenance } from '../../src/store/context.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import { resumeAfterFailure, resumeSession } from '../../src/store/resume.ts';
+import { answerStep, claimJob, failStep } from '../http/play-worker.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { finishCleanUp, openRace } from './race.ts';
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database[Symbol.asyncDispose]());
+
+const GIVEN: RunLimits = { maxSteps: 3, maxTokens: 900, maxCostUsd: 2, deadlineMs: 60_000 };
+const AUTH = { code: 'auth', message: 'The key is wrong.' } as const;
+
+/** A session in which runs are given limits. */
+async function openSession() {
+  const race = await openRace(database.db);
+  const { db, ref } = race;
+  const send = (limits: RunLimits) =>
+    acceptMessage(db, { ...ref, messageId: newId(), content: [{ type: 'text', text: 'x' }], runId: newId(), limits });
+  const failed = async (limits: RunLimits): Promise<string> => {
+    const { job, runId } = await send(limits);
+    await failStep(db, await claimJob(db, job ?? undefined), AUTH);
+    return runId;
+  };
+  const resume = (limits: RunLimits = {}) => resumeSession(db, { ...ref, runId: newId(), limits });
+  const limitsOf = async (runId: string) => {
+    const { rows } = await sql`
+      select max_steps as "maxSteps", budget_tokens as "maxTokens", budget_cost_usd as "maxCostUsd",
+        round(extract(epoch from deadline_at - created_at))::integer * 1000 as "deadlineMs"
+      from runs where id = ${runId}`.execute(db);
+    return rows[0];
+  };
+  const setAgentLimits = (limits: RunLimits) =>
+    sql`update sessions set agent_snapshot = jsonb_set(agent_snapshot, '{limits}', ${JSON.stringify(limits)}::jsonb)
+      where id = ${race.sessionId}`.execute(db);
+  return { ...race, send, failed, resume, limitsOf, setAgentLimits };
+}
+
+describe('a run that goes on where another one stopped', () => {
+  it('has the limits that this one was given, from anew, but for those that the request names', async () => {
+    const session = await openSession();
+    await session.failed(GIVEN);
+    const named = await session.resume({ maxTokens: 9 });
+    expect(await session.limitsOf(named.runId)).toEqual({ ...GIVEN, maxTokens: 9 });
+    await failStep(session.db, await claimJob(session.db, named.job ?? undefined), AUTH);
+    const again = await session.resume();
+    expect(await session.limitsOf(again.runId)).toEqual({ ...GIVEN, maxTokens: 9 });
+  });
+
+  it('has them also where somebody tries the job of a failed run again', async () => {
+    const session = await openSession();
+    const retried = await resumeAfterFailure(session.db, await session.failed(GIVEN), newId());
+    expect(await session.limitsOf(retried?.runId ?? '')).toEqual(GIVEN);
+  });
+
+  it('has them also after a clean-up', async () => {
+    const session = await openSession();
+    await session.failed(GIVEN);
+    const tidying = await requestMaintenance(session.db, { ...session.ref, kind: 'prune', runId: newId() });
+    const claimed = await claimJob(session.db, tidying.job ?? undefined);
+    const { runId } = await session.resume({ maxSteps: 7 });
+    await finishCleanUp(session.db, claimed);
+    expect(await session.limitsOf(runId)).toEqual({ ...GIVEN, maxSteps: 7 });
+  });
+
+  it('has the limits of the agent as it is now, and those of a newer message before the given ones', async () => {
+    const session = await openSession();
+    await session.setAgentLimits({ maxSteps: 5, maxTokens: 500 });
+    const { job } = await session.send({ maxCostUsd: 2, deadlineMs: 60_000 });
+    const claimed = await claimJob(session.db, job ?? undefined);
+    await session.send({ maxCostUsd: 4 });
+    await failStep(session.db, claimed, AUTH);
+    await session.setAgentLimits({ maxSteps: 6 });
+    const { runId } = await session.resume();
+    expect(await session.limitsOf(runId)).toEqual({ maxSteps: 6, maxTokens: null, maxCostUsd: 4, deadlineMs: 60_000 });
+  });
+
+  it('is none that answers a new message', async () => {
+    const session = await openSession();
+    await session.failed(GIVEN);
+    const { runId, job } = await session.send({ maxSteps: 8 });
+    expect(await session.limitsOf(runId)).toEqual({ maxSteps: 8, maxTokens: null, maxCostUsd: null, deadlineMs: null });
+    await answerStep(session.db, await claimJob(session.db, job ?? undefined), 'Done.');
+  });
+});
