@@ -80,6 +80,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index audit_log_listed on audit_log (tenant_id, seq desc)`.execute(db);
 
+  // What had been used, in the last day on which any were deleted, by runs that are not there any more: a quota counts them.
+  await sql`
+    create table deleted_usage (
+      tenant_id text primary key,
+      day date not null,
+      tokens bigint not null,
+      cost_usd double precision not null
+    )`.execute(db);
+
   await sql`create sequence worker_lock_keys`.execute(db);
   await sql`
     create table workers (
@@ -118,6 +127,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'provider_pauses',
     'model_limits',
     'workers',
+    'deleted_usage',
     'audit_log',
     'api_keys',
     'idempotency_keys',

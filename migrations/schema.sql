@@ -75,6 +75,14 @@ create table compactions (
   constraint compactions_state_check CHECK ((state = ANY (ARRAY['running'::text, 'completed'::text, 'rejected'::text, 'failed'::text])))
 );
 
+create table deleted_usage (
+  tenant_id text not null,
+  day date not null,
+  tokens bigint not null,
+  cost_usd double precision not null,
+  constraint deleted_usage_pkey PRIMARY KEY (tenant_id)
+);
+
 create table events (
   session_id uuid not null,
   seq bigint not null,

@@ -7,21 +7,25 @@ export type TenantQuota = Readonly<{ tokensPerDay: number; costUsdPerDay: number
 
 type Used = Readonly<{ tokens: number; costUsd: number }>;
 
+const TODAY = sql`(clock_timestamp() at time zone 'utc')::date`;
+/** 00:00 UTC; looked up once for a statement. */
+const MIDNIGHT = sql`(select date_trunc('day', clock_timestamp() at time zone 'utc') at time zone 'utc')`;
+const USED = sql`coalesce(sum(input_tokens + output_tokens), 0)::double precision as tokens,
+  coalesce(sum(cost_usd), 0)::double precision as "costUsd"`;
+
 /**
- * Refuses new work of a tenant that has used up its day: what the runs have used that were begun since 00:00 UTC. Runs at
- * work go on and end by limits of their own, so that the sum may end up higher.
+ * Refuses new work of a tenant that has used up its day: what the runs have used that were begun since 00:00 UTC, also those
+ * that were deleted since. Runs at work go on and end by limits of their own, so that the sum may end up higher.
  * @throws BatonError `quota_exceeded`
  */
 export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: TenantQuota | undefined): Promise<void> {
   const { tokensPerDay = 0, costUsdPerDay = 0 } = quota ?? {};
   if (tokensPerDay === 0 && costUsdPerDay === 0) return;
+  // One statement: a session that is being deleted is in one of the two sums.
   const { rows } = await sql<Used>`
-    select coalesce(sum(input_tokens + output_tokens), 0)::double precision as tokens,
-      coalesce(sum(cost_usd), 0)::double precision as "costUsd"
-    from runs where tenant_id = ${tenantId}
-      and created_at >= (select date_trunc('day', clock_timestamp() at time zone 'utc') at time zone 'utc')`.execute(
-    db,
-  );
+    select kept.tokens + coalesce(deleted.tokens, 0) as tokens, kept."costUsd" + coalesce(deleted.cost_usd, 0) as "costUsd"
+    from (select ${USED} from runs where tenant_id = ${tenantId} and created_at >= ${MIDNIGHT}) kept
+    left join deleted_usage deleted on deleted.tenant_id = ${tenantId} and deleted.day = ${TODAY}`.execute(db);
   const { tokens = 0, costUsd = 0 } = rows[0] ?? {};
   const until = 'new messages are taken from 00:00 UTC on';
   if (tokensPerDay > 0 && tokens >= tokensPerDay) {
@@ -31,4 +35,27 @@ export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: Tena
     const used = `${costUsd.toFixed(2)} of ${costUsdPerDay} USD`;
     throw new BatonError('quota_exceeded', `${used} of today are used; ${until}`);
   }
+}
+
+/**
+ * Does what deletes a session, and keeps what its runs of today have used: the quota of its tenant is not given back. The
+ * caller holds the session's lock.
+ * @param remove returns whether it did delete it
+ */
+export async function deleteButUsage(tx: Tx, sessionId: string, remove: () => Promise<boolean>): Promise<boolean> {
+  const { rows } = await sql<Used & Readonly<{ tenantId: string }>>`
+    select tenant_id as "tenantId", ${USED} from runs
+    where session_id = ${sessionId} and created_at >= ${MIDNIGHT} group by tenant_id`.execute(tx);
+  if (!(await remove())) return false;
+  // Afterwards, so that another deletion does not wait for this one with the tenant's row.
+  for (const { tenantId, tokens, costUsd } of rows) {
+    await sql`
+      insert into deleted_usage as kept (tenant_id, day, tokens, cost_usd)
+      values (${tenantId}, ${TODAY}, ${tokens}, ${costUsd})
+      on conflict (tenant_id) do update set
+        day = excluded.day,
+        tokens = excluded.tokens + case when kept.day = excluded.day then kept.tokens else 0 end,
+        cost_usd = excluded.cost_usd + case when kept.day = excluded.day then kept.cost_usd else 0 end`.execute(tx);
+  }
+  return true;
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db, Tx } from './database.ts';
+import { deleteButUsage } from './quota.ts';
 
 /** A session that nobody works on, by the conditions of its row. */
 const IDLE = sql<boolean>`active_run_id is null and status in ('idle', 'closed')`;
@@ -27,9 +28,11 @@ export async function findStaleSessions(db: Db, before: Date, afterId: string, l
 export async function deleteIfStale(db: Db, sessionId: string, before: Date): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     if (!(await lockIdle(tx, sessionId))) return false;
-    const { numAffectedRows } = await sql`
-      delete from sessions where id = ${sessionId} and ${IDLE} and ${isStale(before)}`.execute(tx);
-    return numAffectedRows === 1n;
+    return deleteButUsage(tx, sessionId, async () => {
+      const { numAffectedRows } = await sql`
+        delete from sessions where id = ${sessionId} and ${IDLE} and ${isStale(before)}`.execute(tx);
+      return numAffectedRows === 1n;
+    });
   });
 }
 

@@ -3,6 +3,7 @@ import { formatId } from '../domain/ids.ts';
 import type { SessionStatus } from '../domain/session.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
+import { deleteButUsage } from './quota.ts';
 
 const COLUMNS = [
   'id',
@@ -183,6 +184,9 @@ export async function deleteSession(db: Db, tenantId: string, id: string): Promi
       const run = formatId('run', session.active_run_id);
       throw new BatonError('conflict', `session ${formatId('session', id)} is busy: cancel ${run} first`);
     }
-    await tx.deleteFrom('sessions').where('id', '=', id).execute();
+    await deleteButUsage(tx, id, async () => {
+      await tx.deleteFrom('sessions').where('id', '=', id).execute();
+      return true;
+    });
   });
 }

@@ -279,6 +279,14 @@ type ModelLimitsTable = {
   learned_at: DefaultTime;
 };
 
+type DeletedUsageTable = {
+  tenant_id: string;
+  /** In UTC. */
+  day: Time;
+  tokens: number;
+  cost_usd: number;
+};
+
 export type Tables = {
   sessions: SessionsTable;
   runs: RunsTable;
@@ -293,6 +301,7 @@ export type Tables = {
   idempotency_keys: IdempotencyKeysTable;
   api_keys: ApiKeysTable;
   audit_log: AuditLogTable;
+  deleted_usage: DeletedUsageTable;
   workers: WorkersTable;
   model_limits: ModelLimitsTable;
 };

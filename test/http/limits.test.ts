@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { describe, expect, inject, test } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../../src/http/request-rate.ts';
+import { deleteIfStale } from '../../src/store/retention.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestApi } from './test-api.ts';
 
@@ -103,6 +105,59 @@ describe('the quota of a tenant', () => {
     ).toBe(202);
     await sql`update runs set created_at = clock_timestamp() - interval '1 day'`.execute(api.db);
     expect((await call('POST', `${session}/messages`, { content: 'y' })).status).toBe(202);
+  });
+
+  test.each([
+    ['tokens', { input_tokens: 300, output_tokens: 200 }],
+    ['cost', { cost_usd: 1.25 }],
+  ])('is not given back with sessions that are deleted: %s', async (_name, used) => {
+    await using api = await startTestApi({ quota });
+    /** A session whose run has used half a quota and has ended. */
+    const spend = async () => {
+      const session = await api.createSession();
+      const { body } = await api.send(session, 'x');
+      await api.call('POST', `/v1/sessions/${session}/cancel`);
+      const run = parseId('run', String(body['runId'])) ?? '';
+      await api.db.updateTable('runs').set(used).where('id', '=', run).execute();
+      return session;
+    };
+    const sent = async () => (await api.send(await api.createSession(), 'y')).status;
+    const [first, second] = [await spend(), await spend()];
+    expect(await sent()).toBe(429);
+    expect((await api.call('DELETE', `/v1/sessions/${first}`)).status).toBe(204);
+    expect(await sent()).toBe(429);
+    const tomorrow = new Date(Date.now() + 86_400_000);
+    expect(await deleteIfStale(api.db, parseId('session', second) ?? '', tomorrow)).toBe(true);
+    expect(await api.db.selectFrom('runs').select('id').execute()).toEqual([]);
+    expect(await sent()).toBe(429);
+    // It was yesterday: what is deleted today counts alone.
+    await sql`update deleted_usage set day = day - 1`.execute(api.db);
+    const third = await spend();
+    expect((await api.call('DELETE', `/v1/sessions/${third}`)).status).toBe(204);
+    expect(await sent()).toBe(202);
+  });
+
+  test('is that of the tenant whose session is deleted, and of the runs of today', async () => {
+    await using api = await startTestApi({ quota });
+    const [key, other] = [await createTestKey(api.db, 'a'), await createTestKey(api.db, 'b')];
+    const create = async ({ headers } = key) =>
+      `/v1/sessions/${(await api.call('POST', '/v1/sessions', { agent: 'coder' }, headers)).body['id']}`;
+    const send = async (session: string, { headers } = key) =>
+      (await api.call('POST', `${session}/messages`, { content: 'x' }, headers)).status;
+    const remove = async (session: string) => {
+      await api.call('POST', `${session}/cancel`, undefined, key.headers);
+      expect((await api.call('DELETE', session, undefined, key.headers)).status).toBe(204);
+    };
+    const old = await create();
+    expect(await send(old)).toBe(202);
+    await api.db.updateTable('runs').set({ input_tokens: 1_000, created_at: '2000-01-01T00:00:00Z' }).execute();
+    await remove(old);
+    const young = await create();
+    expect(await send(young)).toBe(202);
+    await api.db.updateTable('runs').set({ input_tokens: 1_000 }).execute();
+    await remove(young);
+    expect(await send(await create())).toBe(429);
+    expect(await send(await create(other), other)).toBe(202);
   });
 
   test('is none where none is set', async () => {
