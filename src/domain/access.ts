@@ -14,17 +14,22 @@ export const DEFAULT_TENANT_ID = 'default';
 /** What everybody is as long as there are no keys. */
 export const ANYBODY: Caller = { tenantId: DEFAULT_TENANT_ID, keyId: null, scopes: SCOPES };
 
+const METRICS_PATH = '/metrics';
+
 /** For load balancers and supervisors: nothing else answers without a key where keys are required. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz']);
 
 export const isOpenPath = (path: string): boolean => OPEN_PATHS.has(path);
+
+/** What watches the service asks for: health and numbers, nobody's data. */
+export const isMonitoringPath = (path: string): boolean => isOpenPath(path) || path === METRICS_PATH;
 
 /** Pages that a person opens in a browser, which can be asked for a key but cannot be told to send one. */
 export const isBrowserPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
 
 /** The scope that a request needs. A path that nobody knows needs one like any other. */
 export function requiredScope(method: string, path: string): Scope {
-  if (isBrowserPath(path) || path === '/metrics') return 'operator';
+  if (isBrowserPath(path) || path === METRICS_PATH) return 'operator';
   if (path === '/v1/audit') return 'admin';
   return method === 'GET' || method === 'HEAD' ? 'read' : 'write';
 }

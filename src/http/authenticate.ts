@@ -2,14 +2,17 @@ import type { Context, MiddlewareHandler } from 'hono';
 import { ANYBODY, type Caller, isBrowserPath, isOpenPath, readCredentials, requiredScope } from '../domain/access.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { findCaller, hasApiKeys } from '../store/api-keys.ts';
+import { refuseOtherHosts } from './host-guard.ts';
 import type { HttpDeps, HttpEnv } from './http-deps.ts';
 import { createKeyWatch } from './key-watch.ts';
 import { ProblemError } from './problem.ts';
 
 /**
  * Asks every request who it is, before anything else is done for it: routes that are added later are asked likewise. As
- * long as there has never been a key, everybody is the default tenant, where the server allows that at all.
- * @throws ProblemError `unauthenticated` (no key, or none that is valid); `forbidden` (its scopes are not enough)
+ * long as there has never been a key, everybody is the default tenant, where the server allows that at all,
+ * and whoever addresses it by a name of its own.
+ * @throws ProblemError `unauthenticated` (no key, or none that is valid); `forbidden` (its scopes are not enough, or
+ * without keys: another host)
  */
 export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>): MiddlewareHandler<HttpEnv> {
   let keysExist = false;
@@ -38,7 +41,9 @@ export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>):
 
   return async (c, next) => {
     if (isOpenPath(c.req.path)) return next();
-    const caller = (await isOpen(c)) ? ANYBODY : await identify(c);
+    const open = await isOpen(c);
+    if (open && c.env.allowedHosts === null) refuseOtherHosts(c, []);
+    const caller = open ? ANYBODY : await identify(c);
     c.set('caller', caller);
     if (caller.keyId === null) return next();
     const hold = watch.hold(caller.keyId);

@@ -45,8 +45,10 @@ export type HttpDeps = Readonly<{
 export type ServerBindings = Readonly<{
   /** Aborted when the server stops: whatever holds a response open ends it. */
   shutdown?: AbortSignal;
-  /** Host names that requests may be addressed to; null: any. */
+  /** Names besides the loopback ones that requests may be addressed to; null: any, but where no key is needed none. */
   allowedHosts?: readonly string[] | null;
+  /** Whether only this machine reaches the server. */
+  onLoopback?: boolean;
   /** Whether everybody may do everything as long as there is no API key. */
   openWithoutKeys?: boolean;
   /** Aborted when the response to this request is complete, or its connection is gone. */

@@ -16,8 +16,11 @@ export type HttpServerOptions = Readonly<{
   hasApiKeys?: boolean;
   /** Without API keys everybody who reaches the server may do everything; so another address must be asked for. */
   allowPublicBind?: boolean;
-  /** Names besides the loopback ones that requests may be addressed to. On a public address and left out: any. */
-  allowedHosts?: readonly string[];
+  /**
+   * Names besides the loopback ones that requests may be addressed to, in lower case. Left out: none, but any on a
+   * public address as soon as there is a key.
+   */
+  allowedHosts?: readonly string[] | undefined;
 }>;
 
 /** A request, its body included, has to arrive in this time; responses may take as long as they like. */
@@ -45,7 +48,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   }
   const shutdown = new AbortController();
   const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
-  const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, openWithoutKeys };
+  const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
   const answer: FetchCallback = (request, { outgoing }) => {
     const closed = new AbortController();
     outgoing.once('close', () => closed.abort());

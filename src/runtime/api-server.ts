@@ -15,7 +15,8 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
   const board = createBoard({ queues: deps.jobs.bullQueues(), isReadOnly: deps.config.adminReadOnly });
   const requestRate = openRequestRate(deps);
   if (requestRate !== null) stack.use(requestRate);
-  const { host, port, allowPublicBind, defaultAgent, tenantTokensPerDay, tenantCostUsdPerDay } = deps.config;
+  const { host, port, allowPublicBind, allowedHosts, defaultAgent } = deps.config;
+  const { tenantTokensPerDay, tenantCostUsdPerDay } = deps.config;
   const app = createApp({
     ...deps,
     readiness: deps.health.readiness,
@@ -24,7 +25,8 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
     quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay },
     ...(requestRate !== null && { requestRate }),
   });
-  const server = await startHttpServer(app, { host, port, allowPublicBind, hasApiKeys: await hasApiKeys(deps.db) });
+  const keysExist = await hasApiKeys(deps.db);
+  const server = await startHttpServer(app, { host, port, allowPublicBind, allowedHosts, hasApiKeys: keysExist });
   const { url } = stack.use(server);
   const owned = stack.move();
   return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
@@ -21,6 +22,16 @@ const amount = z.preprocess(
   (value) => (typeof value === 'string' && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value),
   z.number().min(0).max(1_000_000_000),
 );
+/** Names of hosts; as a variable separated by commas. A port would never match, so none is taken. */
+const hostNames = z.preprocess(
+  (value) => (typeof value === 'string' ? value.split(',').map((host) => host.trim()) : value),
+  z.array(
+    z
+      .string()
+      .toLowerCase()
+      .refine((host) => /^[a-z0-9._-]+$/.test(host) || isIPv6(host), 'names of hosts, without ports'),
+  ),
+);
 const url = (...protocols: string[]) =>
   z.url({ protocol: new RegExp(`^(${protocols.join('|')})$`), error: `a URL with ${protocols.join(':// or ')}://` });
 
@@ -36,6 +47,11 @@ const configSchema = z.strictObject({
    * `true` lifts that: for a container whose port is published on loopback or behind a proxy that checks its callers.
    */
   allowPublicBind: z.stringbool().or(z.boolean()).default(false),
+  /**
+   * Names besides the loopback ones that requests may be addressed to. Without it none on loopback and as long as there
+   * are no API keys, else any.
+   */
+  allowedHosts: hostNames.optional(),
   /** 0 picks a free one. */
   port: wholeNumber(0, 65_535).default(4400),
   /** Where the embedded Postgres keeps its files. */
@@ -103,18 +119,8 @@ const configSchema = z.strictObject({
   mcpFile: z.string().min(1).optional(),
   /** Lets HTTP tools reach private, loopback and link-local addresses, whatever their host. */
   httpToolsAllowPrivate: z.stringbool().or(z.boolean()).default(false),
-  /** Hosts of HTTP tools that may be at any address. As a variable: names, separated by commas. */
-  httpToolsAllowedHosts: z
-    .preprocess(
-      (value) => (typeof value === 'string' ? value.split(',').map((host) => host.trim()) : value),
-      z.array(
-        z
-          .string()
-          .regex(/^[A-Za-z0-9.:_-]+$/, 'names of hosts')
-          .toLowerCase(),
-      ),
-    )
-    .default([]),
+  /** Hosts of HTTP tools that may be at any address. */
+  httpToolsAllowedHosts: hostNames.default([]),
   /** Where the providers `simulated`, `simulated-chat` and `simulated-anthropic` answer. Without it they do not exist. */
   simulatorUrl: url('http').optional(),
 });
@@ -127,6 +133,7 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   redisUrl: 'REDIS_URL',
   host: 'BATON_HOST',
   allowPublicBind: 'BATON_ALLOW_PUBLIC_BIND',
+  allowedHosts: 'BATON_ALLOWED_HOSTS',
   port: 'BATON_PORT',
   dataDir: 'BATON_DATA_DIR',
   agentsDir: 'BATON_AGENTS_DIR',

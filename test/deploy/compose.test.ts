@@ -104,6 +104,9 @@ describe('docker-compose.yml', () => {
     const config = loadConfig(environmentOf(api));
     expect(api.ports).toEqual([`127.0.0.1:4400:${config.port}`]);
     expect(config).toMatchObject({ host: '0.0.0.0', allowPublicBind: true });
+    expect(config.allowedHosts).toBeUndefined();
+    const named = loadConfig(environmentOf(api, { BATON_ALLOWED_HOSTS: 'api,baton.example' }));
+    expect(named.allowedHosts).toEqual(['api', 'baton.example']);
     const others = Object.entries(services).filter(([name]) => name !== 'api');
     for (const [name, { ports }] of others) expect(ports, name).toBeUndefined();
   });

@@ -2,12 +2,22 @@ import { connect } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { createApp } from '../../src/http/app.ts';
 import { type HttpServerOptions, startHttpServer } from '../../src/http/server.ts';
+import { startApi } from '../../src/runtime/api-server.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { createTestKey } from '../support/keys.ts';
+import { startTestService } from '../support/service.ts';
 import { exchangeRaw } from './raw-exchange.ts';
 import { startTestApi, testDeps } from './test-api.ts';
 
-const getFrom = (url: string, headers: string): Promise<string> =>
-  exchangeRaw(url, `GET /livez HTTP/1.1\r\nConnection: close\r\n${headers}\r\n\r\n`);
+const requestOf = (path: string, headers: string): string =>
+  `GET ${path} HTTP/1.1\r\nConnection: close\r\n${headers}\r\n\r\n`;
+
+const getFrom = (url: string, headers: string): Promise<string> => exchangeRaw(url, requestOf('/livez', headers));
+
+async function statusFrom(url: string, path: string, headers: string): Promise<number> {
+  const answer = await exchangeRaw(url, requestOf(path, headers));
+  return Number(/^HTTP\/1.1 (\d+)/.exec(answer)?.[1]);
+}
 
 describe('the server', () => {
   test('answers with a request id and security headers, and lets no other origin read', async () => {
@@ -80,18 +90,67 @@ describe('the server', () => {
     ).toBe(201);
   });
 
-  test('serves other names where they are allowed, and any on a public address', async () => {
+  test('serves other names where they are allowed, and on a public address any as soon as there is a key', async () => {
     await using api = await testDeps();
-    const statusOf = async (options: Omit<HttpServerOptions, 'port'>): Promise<string | undefined> => {
+    const statusOf = async (options: Omit<HttpServerOptions, 'port'>, headers = 'Host: baton.example') => {
       await using server = await startHttpServer(createApp(api.deps), { ...options, port: 0 });
       const { port } = new URL(server.url);
-      const answer = await getFrom(`http://127.0.0.1:${port}`, 'Host: baton.example');
-      return /^HTTP\/1.1 (\d+)/.exec(answer)?.[1];
+      return await statusFrom(`http://127.0.0.1:${port}`, '/v1/sessions', headers);
     };
-    expect(await statusOf({ host: '127.0.0.1' })).toBe('403');
-    expect(await statusOf({ host: '127.0.0.1', allowedHosts: ['baton.example'] })).toBe('200');
-    expect(await statusOf({ host: '0.0.0.0', allowPublicBind: true })).toBe('200');
-    expect(await statusOf({ host: '0.0.0.0', allowPublicBind: true, allowedHosts: ['other.example'] })).toBe('403');
+    const open = { host: '0.0.0.0', allowPublicBind: true };
+    expect(await statusOf({ host: '127.0.0.1' })).toBe(403);
+    expect(await statusOf({ host: '127.0.0.1', allowedHosts: ['baton.example'] })).toBe(200);
+    expect(await statusOf(open)).toBe(403);
+    expect(await statusOf({ ...open, allowedHosts: ['baton.example'] })).toBe(200);
+    expect(await statusOf({ ...open, allowedHosts: ['other.example'] })).toBe(403);
+    expect(await statusOf({ ...open, allowedHosts: ['fd00::1'] }, 'Host: [FD00::1]:4400')).toBe(200);
+    const { secret } = await createTestKey(api.db);
+    const withKey = `Host: baton.example\r\nx-api-key: ${secret}`;
+    expect(await statusOf(open)).toBe(401);
+    expect(await statusOf(open, withKey)).toBe(200);
+    expect(await statusOf({ ...open, allowedHosts: ['other.example'] }, withKey)).toBe(403);
+  });
+
+  test('without keys is used through a published port by loopback names alone, and by pages of its own', async () => {
+    await using api = await testDeps();
+    const options = { host: '0.0.0.0', port: 0, allowPublicBind: true };
+    await using server = await startHttpServer(createApp(api.deps), options);
+    const url = server.url.replace('0.0.0.0', '127.0.0.1');
+    const { host } = new URL(url);
+    for (const path of ['/v1/sessions', '/v1/agents', '/docs', '/admin/queues', '/nowhere']) {
+      // A page whose domain was made to resolve to this machine: its requests are of the same origin for the browser.
+      const answer = await exchangeRaw(url, requestOf(path, 'Host: evil.example:4400'));
+      expect(answer, path).toMatch(/^HTTP\/1.1 403 /);
+      expect(answer, path).toContain('BATON_ALLOWED_HOSTS');
+    }
+    expect(await statusFrom(url, '/v1/sessions', `Host: ${host}\r\nOrigin: https://evil.example`)).toBe(403);
+    expect(await statusFrom(url, '/v1/sessions', `Host: ${host}\r\nOrigin: http://${host}`)).toBe(200);
+    expect(await statusFrom(url, '/v1/sessions', 'Host: localhost:4400')).toBe(200);
+  });
+
+  test.each([['loopback names'], ['a name that is given', ['baton.example']]])(
+    'on a public address lets health and numbers be asked for by any name, with %s for the rest',
+    async (_name, allowedHosts?: string[]) => {
+      await using api = await testDeps();
+      const options = { host: '0.0.0.0', port: 0, allowPublicBind: true, allowedHosts };
+      await using server = await startHttpServer(createApp(api.deps), options);
+      const url = server.url.replace('0.0.0.0', '127.0.0.1');
+      for (const path of ['/livez', '/readyz', '/metrics']) {
+        for (const host of ['api:4400', '172.18.0.5:4400']) {
+          expect(await statusFrom(url, path, `Host: ${host}`), path).toBe(200);
+        }
+      }
+    },
+  );
+
+  test('takes the names from the settings of the service', async () => {
+    const open = { BATON_HOST: '0.0.0.0', BATON_ALLOW_PUBLIC_BIND: 'true', BATON_PORT: '0' };
+    const environment = { ...open, BATON_ALLOWED_HOSTS: 'baton.example' };
+    await using service = await startTestService({ backend: 'postgres', environment });
+    await using api = await startApi(service.deps);
+    const url = api.url.replace('0.0.0.0', '127.0.0.1');
+    expect(await statusFrom(url, '/v1/sessions', 'Host: baton.example')).toBe(200);
+    expect(await statusFrom(url, '/v1/sessions', 'Host: other.example')).toBe(403);
   });
 
   test('stops although streams, waits, idle and silent connections are open', async () => {
