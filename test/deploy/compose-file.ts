@@ -25,6 +25,7 @@ const service = z.strictObject({
   command: z.array(z.string()).optional(),
   /** Null: taken over from the environment that Compose runs in. */
   environment: z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), scalar.nullable()).optional(),
+  env_file: z.tuple([z.strictObject({ path: z.literal('.env'), required: z.literal(false) })]).optional(),
   ports: z.array(z.string()).optional(),
   volumes: z.array(z.string().regex(/^[^:]+:\/[^:]+(:ro)?$/)).optional(),
   depends_on: z
@@ -69,13 +70,20 @@ export function readComposeFile(environment: Readonly<Record<string, string>> = 
   return composeSchema.parse(parse(interpolated, { merge: true }));
 }
 
-/** What a container of the service finds in its environment. */
+/**
+ * What a container of the service finds in its environment; `dotEnv` is the file `.env`. As Compose has it, `environment`
+ * goes before `env_file`, and what it leaves open is taken from the host before the file.
+ */
 export function environmentOf(
-  { environment = {} }: ComposeService,
+  { environment = {}, env_file }: ComposeService,
   host: Readonly<Record<string, string>> = {},
+  dotEnv: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
-  const entries = Object.entries(environment).map(([name, value]) => [name, value ?? host[name]] as const);
-  return Object.fromEntries(entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+  const entries = Object.entries(environment).map(
+    ([name, value]) => [name, value ?? host[name] ?? dotEnv[name]] as const,
+  );
+  const own = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]));
+  return { ...(env_file === undefined ? {} : dotEnv), ...Object.fromEntries(own) };
 }
 
 export function toMs(time: string): number {

@@ -76,6 +76,47 @@ describe('docker-compose.yml', () => {
     expect([alone.openaiApiKey, alone.anthropicApiKey]).toEqual([undefined, undefined]);
   });
 
+  it.each(processes)('gives %s every setting of a file .env, and the keys that agents and servers name', (name) => {
+    const settings = {
+      BATON_REQUESTS_PER_MINUTE: '600',
+      BATON_TENANT_TOKENS_PER_DAY: '1000000',
+      BATON_TENANT_COST_USD_PER_DAY: '12.5',
+      BATON_TENANT_CONCURRENCY: '4',
+      BATON_ADMIN_READ_ONLY: 'false',
+      BATON_DEFAULT_AGENT: 'workspace',
+      BATON_STEP_CONCURRENCY: '20',
+      BATON_MODEL: 'openai/some',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+    };
+    const keys = { GATEWAY_KEY: 'k', TICKETS_TOKEN: 't', TICKETS_SECRET: 's' };
+    const environment = environmentOf(serviceOf(name), {}, { ...settings, ...keys });
+    expect(environment).toMatchObject(keys);
+    expect(loadConfig(environment)).toMatchObject({
+      requestsPerMinute: 600,
+      tenantTokensPerDay: 1_000_000,
+      tenantCostUsdPerDay: 12.5,
+      tenantConcurrency: 4,
+      adminReadOnly: false,
+      defaultAgent: settings.BATON_DEFAULT_AGENT,
+      stepConcurrency: 20,
+      model: settings.BATON_MODEL,
+      otlpEndpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
+    });
+  });
+
+  it.each(processes)('keeps where %s finds the others and is found, whatever is in .env', (name) => {
+    const elsewhere = {
+      DATABASE_URL: 'postgres://postgres@127.0.0.1:5432/mine',
+      REDIS_URL: 'redis://127.0.0.1:6379',
+      ...(name === 'api'
+        ? { BATON_HOST: '127.0.0.1', BATON_ALLOW_PUBLIC_BIND: 'false', BATON_PORT: '5000' }
+        : { BATON_METRICS_PORT: '5001', BATON_SHUTDOWN_GRACE_MS: '600000' }),
+    };
+    const service = serviceOf(name);
+    expect(environmentOf(service, {}, elsewhere)).toEqual(environmentOf(service));
+    expect(Object.keys(environmentOf(service))).toEqual(expect.arrayContaining(Object.keys(elsewhere)));
+  });
+
   it.each(names)('starts %s after services that can get ready, with volumes that exist', (name) => {
     for (const [target, { condition }] of Object.entries(serviceOf(name).depends_on ?? {})) {
       const { restart, healthcheck = {} } = serviceOf(target);
