@@ -6,7 +6,7 @@ import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { findRunsOfWorker, lockRunOfDeadWorker } from '../../src/store/lost-work.ts';
-import { markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
+import { forgetDeadWorker, markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -108,6 +108,22 @@ describe('the watch over workers', () => {
     expect(await lock()).toEqual(run);
     await markWorkerSeen(db, 'gone');
     expect(await lock()).toBe(null);
+  });
+
+  it('forgets nobody who has given a sign of life since the look', async () => {
+    await using watched = await startWatched();
+    const { db } = watched;
+    await registerAndDie(watched.service.deps.databaseUrl, 'idle');
+    await lockIsFree(watched, 'idle');
+    const sightOfIdle = async () => {
+      const idle = (await sightWorkers(db)).find((worker) => worker.id === 'idle');
+      if (idle === undefined) throw new Error('not registered');
+      return idle;
+    };
+    const before = await sightOfIdle();
+    await markWorkerSeen(db, 'idle');
+    expect(await forgetDeadWorker(db, before)).toBe(false);
+    expect(await forgetDeadWorker(db, await sightOfIdle())).toBe(true);
   });
 
   it('waits for whoever works on the session, and forgets no worker that still has a run', async () => {
