@@ -14,6 +14,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     pool: 'forks',
     reporters: ['default', './test/support/closing-line-reporter.ts'],
-    maxWorkers: 2,
+    // Much of the time is spent in waiting, for processes that start and for leases that end.
+    maxWorkers: 3,
   },
 });

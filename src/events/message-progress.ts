@@ -73,27 +73,30 @@ export function createMessageProgress(): MessageProgress {
     const { messageId } = event.data;
     if (ended.has(messageId)) return [];
     if (open?.messageId !== messageId) return holdUnknown(event);
-    if (event.type === 'llm:chunk') return acceptChunk(open, event.data);
+    if (event.type === 'llm:chunk') return acceptChunk(open, event);
     if (thoughtOf === messageId || open.sent > 0) return [];
     thoughtOf = messageId;
     return [event];
   }
 
-  function acceptChunk(message: OpenMessage, chunk: Chunk): LiveEvent[] {
+  function acceptChunk(message: OpenMessage, event: Extract<LiveEvent, { type: 'llm:chunk' }>): LiveEvent[] {
+    const chunk = event.data;
     if (chunk.epoch < message.epoch || chunk.offset + chunk.content.length <= message.sent) return [];
     message.epoch = chunk.epoch;
     highestEpoch = Math.max(highestEpoch, chunk.epoch);
-    if (chunk.offset > message.sent) return hold({ type: 'llm:chunk', data: chunk });
-    return [...advance(message, chunk), ...release()];
+    if (chunk.offset > message.sent) return hold(event);
+    return [...advance(message, chunk, event), ...release()];
   }
 
-  function advance(message: OpenMessage, chunk: Chunk): LiveEvent[] {
-    const content = chunk.content.slice(message.sent - chunk.offset);
-    if (content === '') return [];
+  /** @param whole the event that the chunk came in, which is sent on as it is where nothing of it has to change */
+  function advance(message: OpenMessage, chunk: Chunk, whole?: LiveEvent): LiveEvent[] {
     const offset = message.sent;
-    message.sent += content.length;
     // U+0000 cannot be stored: the final text has U+FFFD in its place, and so must the preview.
-    return [{ type: 'llm:chunk', data: { ...chunk, offset, content: content.replaceAll('\u0000', '\ufffd') } }];
+    const content = chunk.content.slice(offset - chunk.offset).replaceAll('\u0000', '\ufffd');
+    if (content === '') return [];
+    message.sent += content.length;
+    if (whole !== undefined && content === chunk.content) return [whole];
+    return [{ type: 'llm:chunk', data: { ...chunk, offset, content } }];
   }
 
   /** Sends on what was held and can go now. */

@@ -16,17 +16,29 @@ export function toSseFrame(item: StreamItem): string {
     case 'snapshot':
       return frame({ type: 'session:snapshot', data: item.data });
     case 'live':
-      return frame(item.event);
+      return frameOnce(item.event, () => frame(item.event));
     case 'heartbeat':
       return frame({ type: 'heartbeat', data: { seq: item.seq } });
     case 'event': {
       const { seq, type, runId, createdAt, data } = item.event;
-      return `id: ${seq}\n${frame({ type, seq, ...(runId === null ? {} : { runId }), createdAt, data })}`;
+      const envelope = { type, seq, ...(runId === null ? {} : { runId }), createdAt, data };
+      return frameOnce(item.event, () => `id: ${seq}\n${frame(envelope)}`);
     }
   }
 }
 
 const frame = (envelope: Envelope): string => `event: ${envelope.type}\ndata: ${JSON.stringify(envelope)}\n\n`;
+
+/** The readers of a session get the very same events: what one of them has encoded, the others need not. */
+const frames = new WeakMap<object, string>();
+
+function frameOnce(event: object, encode: () => string): string {
+  const known = frames.get(event);
+  if (known !== undefined) return known;
+  const made = encode();
+  frames.set(event, made);
+  return made;
+}
 
 export type SseOptions = Readonly<{
   signal: AbortSignal;

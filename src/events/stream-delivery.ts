@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import type { LiveEvent, SessionEvent } from '../domain/events.ts';
-import { formatId, parseId } from '../domain/ids.ts';
+import { parseId } from '../domain/ids.ts';
 import { readChunks } from '../store/chunks.ts';
 import type { Db } from '../store/database.ts';
-import { readEvents } from '../store/events.ts';
 import { type LiveSnapshot, readLiveSnapshot, readWrittenText, type WrittenText } from '../store/live-snapshot.ts';
 import type { MessageProgress } from './message-progress.ts';
-import { joinChunks, type SessionSnapshot, type StreamItem, toPublicEvent, toSessionSnapshot } from './stream-item.ts';
+import { readPublicEvents } from './read-public-events.ts';
+import { joinChunks, type SessionSnapshot, type StreamItem, toSessionSnapshot } from './stream-item.ts';
 
 /** Events in memory at once for one reader. */
 const EVENT_PAGE_SIZE = 500;
@@ -54,11 +54,15 @@ function openMessageOf({ inFlight }: SessionSnapshot): Parameters<MessageProgres
   return { messageId, runId, epoch, sent: chunks.reduce((sum, { content }) => sum + content.length, 0) };
 }
 
-/** Every event after the reader's place that is committed, with what was missing of the text that they end. */
-export async function* deliverCommitted(reader: Reader): Items {
+/**
+ * Every event after the reader's place that is committed, with what was missing of the text that they end.
+ * @param announcedSeq the event that the reader was told of, where that is why it looks
+ */
+export async function* deliverCommitted(reader: Reader, announcedSeq: number | null): Items {
   const { tenantId, sessionId } = reader.request;
   for (;;) {
-    const page = await readEvents(reader.db, tenantId, sessionId, reader.last, EVENT_PAGE_SIZE);
+    const asked = { tenantId, sessionId, afterSeq: reader.last, limit: EVENT_PAGE_SIZE };
+    const page = await readPublicEvents(reader.db, asked, announcedSeq);
     const first = page[0];
     if (first !== undefined && first.seq !== reader.last + 1) {
       yield* rejoin(reader);
@@ -83,7 +87,7 @@ async function* deliver(reader: Reader, event: SessionEvent): Items {
   const ending = endingOf(event, reader.progress);
   if (ending !== null) yield* endMessage(reader, event, ending);
   reader.last = event.seq;
-  yield { kind: 'event', event: toPublicEvent(event) };
+  yield { kind: 'event', event };
   if (event.type === 'step:started') {
     const { messageId, runId } = startedSchema.parse(event.data);
     yield* live(reader.progress.begin(messageId, runId));
@@ -109,7 +113,7 @@ function endingOf(event: SessionEvent, progress: MessageProgress): Ending | null
   const isOver =
     event.type === 'step:completed'
       ? messageSchema.parse(event.data).messageId === open.messageId
-      : RUN_ENDS.has(event.type) && event.runId !== null && formatId('run', event.runId) === open.runId;
+      : RUN_ENDS.has(event.type) && event.runId === open.runId;
   return isOver ? { messageId: open.messageId, withText: true } : null;
 }
 

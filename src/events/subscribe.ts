@@ -125,7 +125,10 @@ async function* takeTurn(
     const seq = await readEventSeq(reader.db, reader.request.tenantId, reader.request.sessionId);
     if (seq === null) return 'gone';
   }
-  if (news.committedSeq > reader.last || wanted || reread || polling || filling) yield* deliverCommitted(reader);
+  const isTold = news.committedSeq > reader.last;
+  if (isTold || wanted || reread || polling || filling) {
+    yield* deliverCommitted(reader, isTold && !reread ? news.committedSeq : null);
+  }
   if (reread || polling || filling) yield* fillFromStore(reader);
   schedule.planFill(progress.hasGap());
   return 'goes-on';

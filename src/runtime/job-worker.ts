@@ -12,6 +12,7 @@ import { startRetention } from '../recovery/retention.ts';
 import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
 import { runStep } from '../step/run-step.ts';
+import { createTextAppender } from '../step/text-appender.ts';
 import type { Config } from './config.ts';
 import type { Dependencies } from './dependencies.ts';
 
@@ -56,6 +57,7 @@ export async function startJobWorker(
     workerId,
     claims,
     views: createViewCache(),
+    appendText: createTextAppender(db),
     tenantConcurrency,
     modelTimeouts,
     random: Math.random,

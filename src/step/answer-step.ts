@@ -9,7 +9,7 @@ import type { AskedCall } from '../domain/required-action.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
 import { keepAnswerFiles, readMedia } from '../store/media.ts';
-import { appendChunks, writeResponse } from '../store/step-writes.ts';
+import { writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
 import { findAskedCalls, type ToolsByName } from './asked-calls.ts';
 import { endBrokenAnswer } from './broken-answer.ts';
@@ -61,7 +61,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const { deps, scope, messageId, context, runner, maxOutputTokens } = answering;
   const { ruler, tools, resolved } = context;
   await using text = createTextStream(async (chunks) => {
-    if (!(await appendChunks(deps.db, scope.fence, messageId, chunks))) scope.held.stop('lost');
+    if (!(await deps.appendText({ fence: scope.fence, messageId, chunks }))) scope.held.stop('lost');
   });
   previewThinking(answering);
   const preview = createTextPreview(answering);

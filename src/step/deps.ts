@@ -2,6 +2,7 @@ import type { ModelEntry } from '../domain/context/model-registry.ts';
 import type { JobDeps } from '../jobs/job-deps.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { ModelPort } from './model-port.ts';
+import type { TextAppender } from './text-appender.ts';
 import type { ModelTimeouts } from './watchdog.ts';
 
 /** What a step needs of the world. */
@@ -12,6 +13,7 @@ export type StepDeps = JobDeps &
     modelRegistry: readonly ModelEntry[];
     toolsOf: ToolCatalogue;
     modelTimeouts: ModelTimeouts;
+    appendText: TextAppender;
     /** Whether prompts, answers and the inputs of tools go into spans. Default: they do not. */
     traceContent?: boolean;
     /** Longest time of one compaction with all its model calls, where not the default. */

@@ -33,31 +33,42 @@ export type ResponseWrite = Readonly<{
   superseded?: boolean;
 }>;
 
+/** What was streamed of one message since its last piece that was written. */
+export type StreamedPieces = Readonly<{ fence: Fence; messageId: string; chunks: readonly TextChunk[] }>;
+
 /**
- * Appends streamed text. False: fenced. The run row is locked in the same statement that checks the fence, so no
- * takeover can slip in between.
+ * Appends streamed text, of as many messages as stream at once. Says for each whether it was written; false: fenced. The
+ * run rows are locked in the same statement that checks the fences, so no takeover can slip in between, and in the order of
+ * their ids, as heartbeats do, so that no two of these meet crosswise.
  */
-export async function appendChunks(
-  db: Db,
-  fence: Fence,
-  messageId: string,
-  chunks: readonly TextChunk[],
-): Promise<boolean> {
-  const { rows } = await sql<{ held: boolean }>`
-    with fence as (
-      select 1 from runs where id = ${fence.runId} and epoch = ${fence.epoch} and claim_id = ${fence.claimId} for share
+export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]): Promise<boolean[]> {
+  const pieces = streamed.flatMap(({ chunks }, index) => chunks.map((chunk) => ({ ...chunk, index })));
+  const { rows } = await sql<{ index: number }>`
+    with held as materialized (
+      select claimed.no - 1 as index, claimed.message_id
+      from unnest(
+        ${streamed.map(({ fence }) => fence.runId)}::uuid[],
+        ${streamed.map(({ fence }) => fence.epoch)}::bigint[],
+        ${streamed.map(({ fence }) => fence.claimId)}::uuid[],
+        ${streamed.map(({ messageId }) => messageId)}::uuid[]
+      ) with ordinality as claimed (run_id, epoch, claim_id, message_id, no)
+      join runs on runs.id = claimed.run_id and runs.epoch = claimed.epoch and runs.claim_id = claimed.claim_id
+      order by runs.id for share of runs
     ), appended as (
       insert into part_chunks (message_id, char_offset, part_idx, type, chunk)
-      select ${messageId}, chunks.char_offset, chunks.part_idx, chunks.type, chunks.chunk from fence, unnest(
-        ${chunks.map((chunk) => chunk.charOffset)}::integer[],
-        ${chunks.map((chunk) => chunk.partIndex)}::integer[],
-        ${chunks.map((chunk) => chunk.type)}::text[],
-        ${chunks.map((chunk) => toText(chunk.text))}::text[]) as chunks (char_offset, part_idx, type, chunk)
+      select held.message_id, pieces.char_offset, pieces.part_idx, pieces.type, pieces.chunk from held join unnest(
+        ${pieces.map(({ index }) => index)}::integer[],
+        ${pieces.map(({ charOffset }) => charOffset)}::integer[],
+        ${pieces.map(({ partIndex }) => partIndex)}::integer[],
+        ${pieces.map(({ type }) => type)}::text[],
+        ${pieces.map(({ text }) => toText(text))}::text[]
+      ) as pieces (index, char_offset, part_idx, type, chunk) on pieces.index = held.index
       -- Written again after a lost reply; the last piece may have grown since.
       on conflict (message_id, char_offset) do update set chunk = excluded.chunk
     )
-    select exists (select 1 from fence) as held`.execute(db);
-  return rows[0]?.held === true;
+    select index::integer from held`.execute(db);
+  const held = new Set(rows.map(({ index }) => index));
+  return streamed.map((_, index) => held.has(index));
 }
 
 /** Makes the whole response durable, before any of its tools starts. Returns the last event's number; null: fenced. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
+import { countStatements } from '../support/count-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { hasSeq, isEvent, publish, startReader, toldOf } from './reader.ts';
 import { createSessionWriter, type Delta, textOf } from './session-writer.ts';
@@ -159,6 +160,23 @@ describe('following', () => {
     await vi.waitFor(() => expect(errors.length).toBeGreaterThan(0));
     await database.db.schema.alterTable('events_away').renameTo('events').execute();
     await reader.until(hasSeq(await writer.append([switched('back')])));
+  });
+
+  test('readers that are told of an event together share one look at it, and get it once each', async () => {
+    const bus = createUnreliableBus(() => 'now');
+    const writer = await createSessionWriter(database.db);
+    const { db, seen } = countStatements(database.db);
+    await using stack = new AsyncDisposableStack();
+    const readers = Array.from({ length: 20 }, () =>
+      stack.use(startReader({ db, bus, timing: NEVER }, writer.sessionId, 0)),
+    );
+    await Promise.all(readers.map((reader) => reader.until(hasSeq(1))));
+    const seq = await writer.append([switched('all')]);
+    seen.statements = 0;
+    bus.announce(writer.sessionId, seq);
+    await Promise.all(readers.map((reader) => reader.until(hasSeq(seq))));
+    expect(seen.statements).toBe(1);
+    for (const { items } of readers) expect(items.filter(hasSeq(seq))).toHaveLength(1);
   });
 
   test('the stream of a session that is deleted ends', async () => {

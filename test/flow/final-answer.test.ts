@@ -6,8 +6,8 @@ import { requestCancel } from '../../src/store/cancels.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
-import { appendChunks } from '../../src/store/step-writes.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { appendOne } from '../store/write-one.ts';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -176,7 +176,7 @@ describe.each(availableBackends())('a run that a limit ends, with a final answer
     const claim = await claimRun(db, { job: { ...job, kind: 'step' }, ...dead });
     if (claim.outcome !== 'claimed') throw new Error(claim.outcome);
     const fence = { runId: job.runId, epoch: claim.epoch, claimId: dead.claimId };
-    await appendChunks(db, fence, claim.leftoverMessageId ?? '', [
+    await appendOne(db, fence, claim.leftoverMessageId ?? '', [
       { charOffset: 0, partIndex: 1, type: 'text', text: 'I loo' },
     ]);
     service.simulator.script('test', untilTold(ANSWER));

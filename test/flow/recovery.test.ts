@@ -8,15 +8,16 @@ import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
 import { createViewCache } from '../../src/jobs/view-cache.ts';
 import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { runStep } from '../../src/step/run-step.ts';
+import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readStreamedParts } from '../../src/store/chunks.ts';
 import { claimRun, requeueRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
-import { appendChunks, finishStep, writeResponse } from '../../src/store/step-writes.ts';
+import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
-import { moveOne } from '../store/move-one.ts';
+import { appendOne, moveOne } from '../store/write-one.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
@@ -62,7 +63,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const session = await service.createSession();
     const accepted = await acceptWithoutJob(service, session);
     const { fence, messageId } = await claim(service, accepted, 1);
-    await appendChunks(service.deps.db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Ans' }]);
+    await appendOne(service.deps.db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Ans' }]);
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed', step_count: 1 });
     const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
@@ -111,7 +112,15 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
     const again = [ids.messageId, ids.claimId];
     const newId = () => again.shift() ?? deps.newId();
-    const stepDeps = { ...deps, newId, claims, views: createViewCache(), modelTimeouts, random: Math.random };
+    const stepDeps = {
+      ...deps,
+      newId,
+      claims,
+      views: createViewCache(),
+      appendText: createTextAppender(deps.db),
+      modelTimeouts,
+      random: Math.random,
+    };
     await runStep(stepDeps, job, new AbortController().signal);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const messages = await listMessages(deps.db, 'default', session, 0, 10);
@@ -131,7 +140,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     expect(other.fence.epoch).toBeGreaterThan(zombie.fence.epoch);
     const { fence, messageId } = zombie;
     const before = await readEvents(db, 'default', session, 0, 100);
-    expect(await appendChunks(db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'x' }])).toBe(
+    expect(await appendOne(db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'x' }])).toBe(
       false,
     );
     expect(
@@ -189,7 +198,14 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const { job } = await acceptWithoutJob(service, await service.createSession());
     await using claims = await createClaimKeeper(deps);
     const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
-    const stepDeps = { ...deps, claims, views: createViewCache(), modelTimeouts, random: Math.random };
+    const stepDeps = {
+      ...deps,
+      claims,
+      views: createViewCache(),
+      appendText: createTextAppender(deps.db),
+      modelTimeouts,
+      random: Math.random,
+    };
     const idle = new AbortController().signal;
     expect(await runStep(stepDeps, { ...job, dispatch: 7 }, idle)).toEqual({ outcome: 'done' });
     expect(await runStep(stepDeps, { ...job, no: 9 }, idle)).toEqual({ outcome: 'done' });
@@ -248,7 +264,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const session = await service.createSession();
     const accepted = await acceptWithoutJob(service, session);
     const { fence, messageId } = await claim(service, accepted, 1);
-    await appendChunks(db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Half of it' }]);
+    await appendOne(db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Half of it' }]);
     const content = [{ type: 'text', text: 'Waits' }] as const;
     const waiting = {
       tenantId: 'default',
@@ -316,8 +332,8 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const accepted = await acceptWithoutJob(service, await service.createSession());
     const { fence, messageId } = await claim(service, accepted, 60_000);
     const chunk = { charOffset: 0, partIndex: 1, type: 'text', text: 'once' } as const;
-    expect(await appendChunks(service.deps.db, fence, messageId, [chunk])).toBe(true);
-    expect(await appendChunks(service.deps.db, fence, messageId, [{ ...chunk, text: 'once more' }])).toBe(true);
+    expect(await appendOne(service.deps.db, fence, messageId, [chunk])).toBe(true);
+    expect(await appendOne(service.deps.db, fence, messageId, [{ ...chunk, text: 'once more' }])).toBe(true);
     expect(await readStreamedParts(service.deps.db, messageId)).toEqual([{ type: 'text', text: 'once more' }]);
   });
 });

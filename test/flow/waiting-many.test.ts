@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type KyselyPlugin, sql } from 'kysely';
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { LEASE_DURATION_MS } from '../../src/domain/tunables.ts';
 import { startReconciler } from '../../src/recovery/reconciler.ts';
@@ -9,6 +9,7 @@ import type { Db } from '../../src/store/database.ts';
 import { findExpiredLeases, findUnclaimed } from '../../src/store/lost-work.ts';
 import { openWatchedDatabase } from '../store/plans-access.ts';
 import { availableBackends } from '../support/backends.ts';
+import { countStatements } from '../support/count-statements.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { answer, call, createWaitingTools, keyOf, send, untilWaiting, violations } from './waiting-scenario.ts';
@@ -35,20 +36,6 @@ async function copyWaits(db: Db): Promise<void> {
         from ${sql.table(table)} t, generate_series(2, ${sql.lit(MANY / WORKED_ON)}) copy`.execute(tx);
     }
   });
-}
-
-/** The statements that some work sends to Postgres, and the rows that come back. */
-function countStatements(db: Db) {
-  const seen = { statements: 0, rows: 0 };
-  const transformQuery: KyselyPlugin['transformQuery'] = ({ node }) => {
-    seen.statements++;
-    return node;
-  };
-  const transformResult: KyselyPlugin['transformResult'] = async ({ result }) => {
-    seen.rows += result.rows.length;
-    return result;
-  };
-  return { db: db.withPlugin({ transformQuery, transformResult }), seen };
 }
 
 describe.each(availableBackends())('many runs that wait on %s', (backend) => {

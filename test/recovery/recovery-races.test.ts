@@ -16,10 +16,10 @@ import {
   redispatch,
 } from '../../src/store/lost-work.ts';
 import { findRun } from '../../src/store/runs.ts';
-import { appendChunks } from '../../src/store/step-writes.ts';
 import { markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
 import { answerStep, type Claimed } from '../http/play-worker.ts';
 import { behindLock, claimOf, openRace, type Race, untilWaiting } from '../store/race.ts';
+import { appendOne } from '../store/write-one.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
@@ -87,7 +87,7 @@ async function hold(workerId: string): Promise<pg.Client> {
 const renew = (race: Race, { fence }: Claimed) => renewLeases(race.db, [fence], LEASE_DURATION_MS);
 
 const append = (race: Race, { fence, messageId }: Claimed) =>
-  appendChunks(race.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'late' }]);
+  appendOne(race.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'late' }]);
 
 const resumesOf = async (db: Db, runId: string) =>
   (await db.selectFrom('runs').select('resume_count').where('id', '=', runId).executeTakeFirstOrThrow()).resume_count;

@@ -12,12 +12,12 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import { findExpiredLeases } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { findRun } from '../../src/store/runs.ts';
-import { appendChunks, writeResponse } from '../../src/store/step-writes.ts';
+import { appendChunks, type StreamedPieces, writeResponse } from '../../src/store/step-writes.ts';
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { moveOne } from './move-one.ts';
 import { behindLock, claimOf, goOn, openRace, type Race, untilWaiting } from './race.ts';
+import { appendOne, moveOne } from './write-one.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -27,6 +27,14 @@ afterAll(() => database[Symbol.asyncDispose]());
 
 const roles = async ({ db, sessionId }: Race) =>
   (await listMessages(db, 'default', sessionId, 0, 10)).map(({ role }) => role);
+
+const fencesOf = (claims: readonly Claimed[]): Fence[] => claims.map(({ fence }) => fence);
+
+const textOf = ({ fence, messageId }: Claimed): StreamedPieces => ({
+  fence,
+  messageId,
+  chunks: [{ charOffset: 0, partIndex: 0, type: 'text', text: 'text' }],
+});
 
 describe('two workers and a job', () => {
   it('claim vs. claim: both would ask the model, if not one of them did nothing', async () => {
@@ -55,31 +63,37 @@ describe('two workers and a job', () => {
     expect(await roles(race)).toEqual(['user', 'assistant']);
   });
 
-  it('heartbeat vs. heartbeat, each with the runs in an order of its own: they would wait for each other', async () => {
-    const { db } = database;
-    // The one with the greater id is stored first, and named first.
-    const ids = [newId(), newId()].sort();
-    const [least = '', most = ''] = ids;
-    const claims: Fence[] = [];
-    for (const runId of [most, least]) {
-      const race = await openRace(db);
-      const { job } = await acceptMessage(db, {
-        ...race.ref,
-        messageId: newId(),
-        content: [{ type: 'text', text: 'Go' }],
-        runId,
+  it.each([
+    ['heartbeat', (db: Db, claims: readonly Claimed[]) => renewLeases(db, fencesOf(claims), 30_000)],
+    ['streamed text', (db: Db, claims: readonly Claimed[]) => appendChunks(db, claims.map(textOf))],
+  ])(
+    '%s vs. heartbeat, each with the runs in an order of its own: they would wait for each other',
+    async (_, write) => {
+      const { db } = database;
+      // The one with the greater id is stored first, and named first.
+      const ids = [newId(), newId()].sort();
+      const [least = '', most = ''] = ids;
+      const claims: Claimed[] = [];
+      for (const runId of [most, least]) {
+        const race = await openRace(db);
+        const { job } = await acceptMessage(db, {
+          ...race.ref,
+          messageId: newId(),
+          content: [{ type: 'text', text: 'Go' }],
+          runId,
+        });
+        claims.push(await claimJob(db, job ?? undefined));
+      }
+      const written = await behindLock(db, { table: 'runs', id: least }, async () => {
+        const writing = write(db, claims);
+        await untilWaiting(db, 1);
+        // It waits for the first, and has none of the others.
+        await sql`select 1 from runs where id = ${most} for no key update nowait`.execute(db);
+        return { writing };
       });
-      claims.push((await claimJob(db, job ?? undefined)).fence);
-    }
-    const renewed = await behindLock(db, { table: 'runs', id: least }, async () => {
-      const renewing = renewLeases(db, claims, 30_000);
-      await untilWaiting(db, 1);
-      // It waits for the first, and has none of the others.
-      await sql`select 1 from runs where id = ${most} for no key update nowait`.execute(db);
-      return { renewing };
-    });
-    expect((await renewed.renewing).map(({ runId }) => runId).sort()).toEqual(ids);
-  });
+      expect(await written.writing).toHaveLength(2);
+    },
+  );
 
   it('heartbeat after a lost claim reply: renewed by its own keeper, the run would be at work for ever with nobody', async () => {
     const race = await openRace(database.db);
@@ -143,7 +157,7 @@ const CALL = {
 const WRITES = {
   'streamed text': {
     write: (race: Race, { fence, messageId }: Claimed): Promise<unknown> =>
-      appendChunks(race.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'late' }]),
+      appendOne(race.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'late' }]),
     fenced: false,
   },
   'a whole response': {

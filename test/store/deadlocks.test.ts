@@ -13,14 +13,14 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import { findExpiredLeases, findUnclaimed, lockExpiredLease, redispatch } from '../../src/store/lost-work.ts';
 import { resumeSession } from '../../src/store/resume.ts';
 import { deleteSession, insertSession } from '../../src/store/sessions.ts';
-import { appendChunks, writeResponse } from '../../src/store/step-writes.ts';
+import { writeResponse } from '../../src/store/step-writes.ts';
 import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/waiting.ts';
 import { answerStep, type Claimed, failStep } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { brokenInvariants } from './invariants.ts';
-import { moveOne } from './move-one.ts';
 import { countWaiting, finishCleanUp, goOn } from './race.ts';
+import { appendOne, moveOne } from './write-one.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -76,7 +76,7 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
   claim: claim(30_000),
   'claim for a moment': claim(1),
   'append text': asStepWorker((at, { fence, messageId }) =>
-    appendChunks(at.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'text' }]),
+    appendOne(at.db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'text' }]),
   ),
   'write response': asStepWorker((at, { fence, messageId }) =>
     writeResponse(at.db, fence, { messageId, parts: [CALL], finishReason: 'tool-calls' }, []),

@@ -28,11 +28,10 @@ import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
 import { countActiveRuns } from '../../src/store/state-counts.ts';
-import { appendChunks, finishStep, writeResponse } from '../../src/store/step-writes.ts';
+import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
 import { forgetDeadWorker, sightWorkers } from '../../src/store/workers.ts';
 import { createTestDatabase } from '../support/postgres.ts';
-import { moveOne } from './move-one.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 import {
   CHUNKS_PER_MESSAGE,
@@ -49,6 +48,7 @@ import {
   WAITING,
   WORKERS,
 } from './plans-data.ts';
+import { appendOne, moveOne } from './write-one.ts';
 
 const stack = new AsyncDisposableStack();
 let watched: ReturnType<typeof openWatchedDatabase>;
@@ -302,7 +302,7 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
 
     it('appends streamed text', async () => {
       const chunks = [{ charOffset: 0, partIndex: 0, type: 'text' as const, text: 'Once' }];
-      const { access, result } = await watched.watch((db) => appendChunks(db, fence, message, chunks));
+      const { access, result } = await watched.watch((db) => appendOne(db, fence, message, chunks));
       expect(result).toBe(true);
       expectAccess(access, ['runs_pkey', 'messages_pkey'], 5);
     });
