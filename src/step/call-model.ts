@@ -5,7 +5,7 @@ import {
   jsonSchema,
   type LanguageModelCallEndEvent,
   type Schema,
-  streamText,
+  experimental_streamTextLowMemory as streamText,
   type ToolSet,
 } from 'ai';
 import { z } from 'zod';
@@ -100,6 +100,7 @@ export async function callModel(
     }
   };
   const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
+  // With one reader: the other form keeps every part of the stream for readers that might come later.
   const result = streamText({
     model: resolved.model,
     ...prompt,
