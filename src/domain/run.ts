@@ -19,6 +19,7 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
  *   running --> failed
  *   running --> incomplete: a limit ended it
  *   cancelling --> failed
+ *   failed --> queued: somebody has its job tried again
  * ```
  */
 export const RUN_STATUSES = [
@@ -40,7 +41,7 @@ export const RUN_TRANSITIONS: Transitions<RunStatus> = {
   requires_action: ['running', 'cancelled'],
   cancelling: ['cancelled', 'completed', 'failed'],
   completed: [],
-  failed: [],
+  failed: ['queued'],
   cancelled: [],
   incomplete: [],
 };
@@ -60,7 +61,9 @@ export type RunKind = (typeof RUN_KINDS)[number];
 export const PENDING_KINDS = ['step', 'compaction', 'prune'] as const;
 export type PendingKind = (typeof PENDING_KINDS)[number];
 
-export const isTerminalRun = (status: RunStatus): boolean => isTerminalIn(RUN_TRANSITIONS, status);
+/** The run has ended, and nothing but somebody who has its job tried again makes it go on. */
+export const isTerminalRun = (status: RunStatus): boolean =>
+  status === 'failed' || isTerminalIn(RUN_TRANSITIONS, status);
 export const canMoveRun = (from: RunStatus, to: RunStatus): boolean => canMoveIn(RUN_TRANSITIONS, from, to);
 
 /** The statuses that hold the session: at most one run of a session has one of them. */

@@ -7,8 +7,8 @@ import { createViewCache } from '../jobs/view-cache.ts';
 import { runPrune } from '../prune/run-prune.ts';
 import type { JobHandler, JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
-import { resumeFailed } from '../recovery/resume-failed.ts';
 import { startRetention } from '../recovery/retention.ts';
+import { retryFailed } from '../recovery/retry-failed.ts';
 import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
 import { runStep } from '../step/run-step.ts';
@@ -68,11 +68,8 @@ export async function startJobWorker(
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {
     const { run, concurrency } = WORK[kind];
-    const work: JobHandler = async (job, signal, isRetry) => {
-      if (!isRetry) return run(workDeps, job, signal);
-      await resumeFailed(workDeps, job);
-      return { outcome: 'done' };
-    };
+    const work: JobHandler = (job, signal, isRetry) =>
+      isRetry ? retryFailed(workDeps, job) : run(workDeps, job, signal);
     return jobs.consume(kind, work, { concurrency: concurrency(config), workerId });
   });
   stack.defer(async () => {

@@ -8,7 +8,7 @@ import { promiseRun } from './inbox.ts';
 import { toJson } from './json.ts';
 import { refuseOverQuota, type TenantQuota } from './quota.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
-import { type StartedRun, startRun } from './start-run.ts';
+import { startRun } from './start-run.ts';
 
 export type ResumedSession = Readonly<{
   runId: string;
@@ -71,32 +71,6 @@ async function isAtWork(tx: Tx, { active_run_id: runId }: LockedSession): Promis
   return run.kind === 'task';
 }
 
-/**
- * Goes on after a run that failed, unless the session has done so already: somebody sent it a message, resumed it, closed
- * or deleted it. Null: it has, or the run did not fail.
- */
-export function resumeAfterFailure(
-  db: Db,
-  failedRunId: string,
-  freshId: string,
-): Promise<(StartedRun & Readonly<{ runId: string; sessionId: string }>) | null> {
-  return inTransaction(db, async (tx) => {
-    const run = await tx
-      .selectFrom('runs')
-      .select(['session_id', 'tenant_id'])
-      .where('id', '=', failedRunId)
-      .executeTakeFirst();
-    if (run === undefined) return null;
-    const session = await lockSession(tx, run.tenant_id, run.session_id);
-    if (session.status === 'closed' || session.active_run_id !== null) return null;
-    const last = await lastRun(tx, session.id);
-    if (last?.id !== failedRunId || last.status !== 'failed') return null;
-    const runId = session.next_run_id ?? freshId;
-    const started = await startRun(tx, { sessionId: session.id, runId, resumes: true });
-    return { runId, sessionId: session.id, ...started };
-  });
-}
-
 async function hasWaiting(tx: Tx, sessionId: string): Promise<boolean> {
   const waiting = await tx
     .selectFrom('inbox')
@@ -110,12 +84,12 @@ async function hasWaiting(tx: Tx, sessionId: string): Promise<boolean> {
 
 /** Whether the session's last piece of work ended before it was done. */
 async function wasStopped(tx: Tx, sessionId: string): Promise<boolean> {
-  const last = await lastRun(tx, sessionId);
+  const last = await findLastTask(tx, sessionId);
   return last !== undefined && last.status !== 'completed';
 }
 
 /** The session's last piece of work: what is under way, else what ended last. */
-function lastRun(tx: Tx, sessionId: string) {
+export function findLastTask(tx: Tx, sessionId: string) {
   return tx
     .selectFrom('runs')
     .select(['id', 'status'])

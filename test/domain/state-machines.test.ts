@@ -28,6 +28,8 @@ type Machine = Readonly<{
   isTerminal: (state: string) => boolean;
   initial: string;
   terminal: readonly string[];
+  /** The one way out of a terminal state, which only somebody opens who wants the work done after all. */
+  reopens?: Readonly<Record<string, readonly string[]>>;
 }>;
 
 /** The typed functions of a machine, open to every name so that the whole table can be walked. */
@@ -36,7 +38,7 @@ function machine<State extends string>(
   states: readonly State[],
   transitions: Readonly<Record<State, readonly State[]>>,
   functions: { canMove: (from: State, to: State) => boolean; isTerminal: (state: State) => boolean },
-  expected: { initial: State; terminal: readonly State[] },
+  expected: Pick<Machine, 'reopens'> & { initial: State; terminal: readonly State[] },
 ): Machine {
   const known = (state: string): State => {
     const found = states.find((each) => each === state);
@@ -59,7 +61,11 @@ const MACHINES: readonly Machine[] = [
     RUN_STATUSES,
     RUN_TRANSITIONS,
     { canMove: canMoveRun, isTerminal: isTerminalRun },
-    { initial: 'queued', terminal: ['completed', 'failed', 'cancelled', 'incomplete'] },
+    {
+      initial: 'queued',
+      terminal: ['completed', 'failed', 'cancelled', 'incomplete'],
+      reopens: { failed: ['queued'] },
+    },
   ),
   machine(
     'tool call',
@@ -79,10 +85,10 @@ const MACHINES: readonly Machine[] = [
 
 describe.each(MACHINES)(
   'the state machine of a $name',
-  ({ states, transitions, canMove, isTerminal, initial, terminal }) => {
-    it('ends in its terminal states and nowhere else, and nothing leads out of them', () => {
+  ({ states, transitions, canMove, isTerminal, initial, terminal, reopens }) => {
+    it('ends in its terminal states and nowhere else, and nothing leads out of them but a retry that is asked for', () => {
       expect(states.filter(isTerminal)).toEqual(terminal);
-      for (const from of terminal) expect(states.filter((to) => canMove(from, to))).toEqual([]);
+      for (const from of terminal) expect(states.filter((to) => canMove(from, to))).toEqual(reopens?.[from] ?? []);
     });
 
     it('allows exactly what its table says, and never staying', () => {

@@ -1,10 +1,14 @@
 import type { Queue } from 'bullmq';
 import { describe, expect, it } from 'vitest';
+import { formatId } from '../../src/domain/ids.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { listRuns } from '../../src/store/runs.ts';
+import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+
+type RunBody = Readonly<Record<string, unknown>>;
 
 type BoardQueue = Readonly<{
   name: string;
@@ -13,8 +17,13 @@ type BoardQueue = Readonly<{
   jobs: readonly Readonly<{ id: string; data: unknown; failedReason: string; stacktrace: readonly string[] }>[];
 }>;
 
-const startService = (backend: 'redis' | 'postgres', readOnly: string): Promise<TestService> =>
-  startTestService({ backend, environment: { BATON_PORT: '0', BATON_ADMIN_READ_ONLY: readOnly } });
+const startService = (backend: 'redis' | 'postgres', readOnly: string, tools: readonly Tool[] = []) =>
+  startTestService({ backend, tools, environment: { BATON_PORT: '0', BATON_ADMIN_READ_ONLY: readOnly } });
+
+const retryJob = async (url: string, jobId: string): Promise<number> =>
+  (await fetch(`${url}/admin/queues/api/queues/steps/${jobId}/retry`, { method: 'PUT' })).status;
+
+const REFUSAL = { status: 401, body: { error: { message: 'the secret sk-12345 is wrong' } } } as const;
 
 async function boardOf(url: string): Promise<readonly BoardQueue[]> {
   const response = await fetch(`${url}/admin/queues/api/queues?activeQueue=steps&status=failed&page=1&jobsPerPage=10`);
@@ -24,36 +33,88 @@ async function boardOf(url: string): Promise<readonly BoardQueue[]> {
 
 /** A run that its provider refuses, and the job that is kept of it. */
 async function failOnce(service: TestService, url: string) {
-  service.simulator.fault('test', { status: 401, body: { error: { message: 'the secret sk-12345 is wrong' } } });
+  service.simulator.fault('test', REFUSAL);
   service.simulator.script('test', [{ text: 'Done after all.' }]);
   await service.startWorker();
   const session = await service.createSession();
   const { runId } = await service.send(session, 'A confidential task');
   expect(await service.ended(runId)).toMatchObject({ status: 'failed' });
-  const job = await eventually(async () => {
+  return { session, runId, job: await failedJob(url) };
+}
+
+const failedJob = (url: string) =>
+  eventually(async () => {
     const queue = (await boardOf(url)).find(({ name }) => name === 'steps');
     return queue?.jobs[0] ?? null;
   }, 'the failed job is on the board');
-  return { session, runId, job };
-}
+
+const eventTypes = async (url: string, runId: string): Promise<string[]> => {
+  const { sessionId } = (await (await fetch(`${url}/v1/runs/${runId}`)).json()) as { sessionId: string };
+  const headers = { accept: 'application/json' };
+  const page = await (await fetch(`${url}/v1/sessions/${sessionId}/events?limit=200`, { headers })).json();
+  return (page as { events: { type: string; runId: string }[] }).events.flatMap((event) =>
+    event.runId === runId && event.type.startsWith('run:') ? [event.type] : [],
+  );
+};
 
 describe.each(availableBackends())('the board of the queues on %s', (backend) => {
-  it('shows the job of a failed run with its ids and the code of its error; a retry goes on with the session, once', async () => {
+  it('shows the job of a failed run with its ids and the code of its error, and nothing of what was said', async () => {
     await using service = await startService(backend, 'false');
     await using api = await startApi(service.deps);
-    const { session, runId, job } = await failOnce(service, api.url);
+    const { runId, job } = await failOnce(service, api.url);
     expect(job.data).toEqual({ runId, kind: 'step', no: 1, dispatch: 1 });
     expect([job.failedReason, job.stacktrace]).toEqual(['auth', []]);
     expect(JSON.stringify(await boardOf(api.url))).not.toMatch(/sk-12345|confidential/);
-    const retry = () => fetch(`${api.url}/admin/queues/api/queues/steps/${job.id}/retry`, { method: 'PUT' });
-    expect((await retry()).status).toBe(204);
-    const runs = await eventually(async () => {
-      const all = await listRuns(service.deps.db, { tenantId: 'default', sessionId: session, limit: 10 });
-      return all.some(({ status }) => status === 'completed') ? all : null;
-    }, 'the session has gone on');
-    expect(runs.map(({ status }) => status)).toEqual(['completed', 'failed']);
-    expect(service.logged).toContainEqual(expect.objectContaining({ event: 'run_retried', runId }));
-    await eventually(async () => (await retry()).status === 404, 'the job is done and gone');
+  });
+
+  it('a failed job retried from Bull Board completes its run: what was done before stays done', async () => {
+    let looks = 0;
+    const execute = async () => `look ${++looks}`;
+    const look: Tool = { name: 'look', description: 'Looks.', inputSchema: { type: 'object' }, execute };
+    await using service = await startService(backend, 'false', [look]);
+    await using api = await startApi(service.deps);
+    service.simulator.fault('test', [{ kind: 'delay', delayMs: 0 }, REFUSAL]);
+    service.simulator.script('test', [{ toolCalls: [{ name: 'look', input: {} }] }, { text: 'Done after all.' }]);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId: id } = await service.send(session, 'Look around', { deadlineMs: 600_000 });
+    const before = await service.ended(id);
+    expect(before).toMatchObject({ status: 'failed', error: { code: 'auth' } });
+    const job = await failedJob(api.url);
+    expect(await retryJob(api.url, job.id)).toBe(204);
+    const runId = formatId('run', id);
+    const run = await eventually(async () => {
+      const now = (await (await fetch(`${api.url}/v1/runs/${runId}/wait?timeoutMs=20000`)).json()) as RunBody;
+      return now['status'] === 'failed' ? null : now;
+    }, 'the run has gone on');
+    expect(run).toMatchObject({ id: runId, status: 'completed', error: null, steps: before.step_count + 1 });
+    expect(new Date(String(run['deadlineAt'])).getTime()).toBeGreaterThan(before.deadline_at?.getTime() ?? 0);
+    expect(await listRuns(service.deps.db, { tenantId: 'default', sessionId: session, limit: 10 })).toHaveLength(1);
+    expect(looks).toBe(1);
+    expect(await eventTypes(api.url, runId)).toEqual([
+      ...['run:queued', 'run:started', 'run:failed'],
+      ...['run:queued', 'run:completed'],
+    ]);
+    expect(service.logged).toContainEqual({ event: 'run_retried', runId: id, sessionId: session });
+    await eventually(async () => (await retryJob(api.url, job.id)) === 404, 'the job is done and gone');
+  });
+
+  it('keeps the job of a run that fails again, and completes it with the next retry', async () => {
+    await using service = await startService(backend, 'false');
+    await using api = await startApi(service.deps);
+    service.simulator.fault('test', REFUSAL);
+    const { runId, session, job } = await failOnce(service, api.url);
+    expect(await retryJob(api.url, job.id)).toBe(204);
+    const again = await eventually(async () => {
+      const found = await failedJob(api.url);
+      return found.id === job.id ? null : found;
+    }, 'another job of the run has failed');
+    expect(again.data).toEqual({ runId, kind: 'step', no: 2, dispatch: expect.any(Number) });
+    expect(await retryJob(api.url, again.id)).toBe(204);
+    await eventually(async () => {
+      const runs = await listRuns(service.deps.db, { tenantId: 'default', sessionId: session, limit: 10 });
+      return runs.length === 1 && runs[0]?.status === 'completed';
+    }, 'the run is completed');
   });
 
   it('does nothing with a retry of a run whose session has moved on', async () => {
@@ -62,9 +123,7 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
     const { session, runId, job } = await failOnce(service, api.url);
     const next = await service.send(session, 'Never mind');
     await service.ended(next.runId);
-    expect((await fetch(`${api.url}/admin/queues/api/queues/steps/${job.id}/retry`, { method: 'PUT' })).status).toBe(
-      204,
-    );
+    expect(await retryJob(api.url, job.id)).toBe(204);
     await eventually(
       async () => service.logged.some((entry) => entry.event === 'job_ignored' && entry.reason === 'moved_on'),
       'the retry is ignored',

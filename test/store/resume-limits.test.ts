@@ -4,7 +4,8 @@ import type { RunLimits } from '../../src/domain/run-limits.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
-import { resumeAfterFailure, resumeSession } from '../../src/store/resume.ts';
+import { resumeSession } from '../../src/store/resume.ts';
+import { type RetriedRun, retryFailedRun } from '../../src/store/retry-run.ts';
 import { answerStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { finishCleanUp, openRace } from './race.ts';
@@ -22,8 +23,10 @@ const AUTH = { code: 'auth', message: 'The key is wrong.' } as const;
 async function openSession() {
   const race = await openRace(database.db);
   const { db, ref } = race;
-  const send = (limits: RunLimits) =>
-    acceptMessage(db, { ...ref, messageId: newId(), content: [{ type: 'text', text: 'x' }], runId: newId(), limits });
+  const send = (limits: RunLimits, delivery: 'steer' | 'followup' = 'steer') => {
+    const content = [{ type: 'text', text: 'x' }] as const;
+    return acceptMessage(db, { ...ref, messageId: newId(), content, runId: newId(), limits, delivery });
+  };
   const failed = async (limits: RunLimits): Promise<string> => {
     const { job, runId } = await send(limits);
     await failStep(db, await claimJob(db, job ?? undefined), AUTH);
@@ -54,12 +57,6 @@ describe('a run that goes on where another one stopped', () => {
     expect(await session.limitsOf(again.runId)).toEqual({ ...GIVEN, maxTokens: 9 });
   });
 
-  it('has them also where somebody tries the job of a failed run again', async () => {
-    const session = await openSession();
-    const retried = await resumeAfterFailure(session.db, await session.failed(GIVEN), newId());
-    expect(await session.limitsOf(retried?.runId ?? '')).toEqual(GIVEN);
-  });
-
   it('has them also after a clean-up', async () => {
     const session = await openSession();
     await session.failed(GIVEN);
@@ -88,5 +85,44 @@ describe('a run that goes on where another one stopped', () => {
     const { runId, job } = await session.send({ maxSteps: 8 });
     expect(await session.limitsOf(runId)).toEqual({ maxSteps: 8, maxTokens: null, maxCostUsd: null, deadlineMs: null });
     await answerStep(session.db, await claimJob(session.db, job ?? undefined), 'Done.');
+  });
+});
+
+describe('a failed run whose job is tried again', () => {
+  it('is the same run, with its limits and what it had used of them; the time in between does not count', async () => {
+    const session = await openSession();
+    const runId = await session.failed(GIVEN);
+    await sql`
+      update runs set created_at = created_at - interval '1 hour', deadline_at = deadline_at - interval '1 hour',
+        finished_at = finished_at - interval '1 hour' where id = ${runId}`.execute(session.db);
+    const retried = await retryFailedRun(session.db, runId);
+    expect(retried).toMatchObject({ sessionId: session.sessionId, job: { runId, kind: 'step', no: 2 } });
+    const { deadlineMs, ...limits } = GIVEN;
+    expect(await session.limitsOf(runId)).toEqual({ ...limits, deadlineMs: Number(deadlineMs) + 3_600_000 });
+    expect(await retryFailedRun(session.db, runId)).toBe('moved_on');
+    await answerStep(session.db, await claimJob(session.db, (retried as RetriedRun).job), 'Done.');
+    expect(await retryFailedRun(session.db, runId)).toBe('moved_on');
+  });
+
+  it('hears what was waiting for the next run only after it, in the run that was promised', async () => {
+    const session = await openSession();
+    const { job, runId } = await session.send({});
+    const claimed = await claimJob(session.db, job ?? undefined);
+    const waiting = await session.send({}, 'followup');
+    await failStep(session.db, claimed, AUTH);
+    const retried = (await retryFailedRun(session.db, runId)) as RetriedRun;
+    const finished = await answerStep(session.db, await claimJob(session.db, retried.job), 'Done.');
+    expect(finished?.jobs.map((next) => next.runId)).toEqual([waiting.runId]);
+  });
+
+  it('waits for a clean-up that is at work in the session, and is not where that was closed or resumed', async () => {
+    const session = await openSession();
+    const runId = await session.failed({});
+    const tidying = await requestMaintenance(session.db, { ...session.ref, kind: 'prune', runId: newId() });
+    const claimed = await claimJob(session.db, tidying.job ?? undefined);
+    expect(await retryFailedRun(session.db, runId)).toBe('busy');
+    await finishCleanUp(session.db, claimed);
+    await session.resume();
+    expect(await retryFailedRun(session.db, runId)).toBe('moved_on');
   });
 });

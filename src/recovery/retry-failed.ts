@@ -1,0 +1,26 @@
+import type { JobPayload } from '../domain/job.ts';
+import { enqueue } from '../jobs/pass-on.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+import { retryFailedRun } from '../store/retry-run.ts';
+import type { RecoveryDeps } from './take-back.ts';
+
+/** How soon a retry is looked at again that a clean-up of the session is in the way of. */
+const BUSY_RETRY_MS = 1_000;
+
+/**
+ * Somebody has asked the queue for another try of a job whose run failed: the run is queued again, with a job of its own.
+ * Once only, and not where the session has moved on: then the job is none to do any more.
+ */
+export async function retryFailed(deps: RecoveryDeps, job: JobPayload): Promise<JobOutcome> {
+  const { runId } = job;
+  const retried = await retryFailedRun(deps.db, runId);
+  if (retried === 'busy') return { outcome: 'later', delayMs: BUSY_RETRY_MS };
+  if (retried === 'moved_on') {
+    deps.log('info', { event: 'job_ignored', runId, reason: 'moved_on' });
+    return { outcome: 'done' };
+  }
+  deps.bus.announce(retried.sessionId, retried.eventSeq);
+  deps.log('info', { event: 'run_retried', runId, sessionId: retried.sessionId });
+  await enqueue(deps, [retried.job]);
+  return { outcome: 'done' };
+}

@@ -1,0 +1,52 @@
+import { sql } from 'kysely';
+import { formatId } from '../domain/ids.ts';
+import { jobPayloadSchema } from '../domain/job.ts';
+import type { Db } from './database.ts';
+import { appendEvents } from './events.ts';
+import { findLastTask } from './resume.ts';
+import { lockSession } from './sessions.ts';
+import type { StartedRun } from './start-run.ts';
+
+export type RetriedRun = StartedRun & Readonly<{ sessionId: string }>;
+
+/** Why a run is not tried again. `busy`: a clean-up is at work in its session, which is over soon. */
+export type NotRetried = 'moved_on' | 'busy';
+
+/**
+ * Queues a run again that has failed: it goes on with a step of its own after the one that failed, and has used of its
+ * limits what it had used; the time in which it had failed does not count. Messages that have waited since then are
+ * taken up by it, or get the run that they were promised. Not where the session has moved on: somebody sent it a message,
+ * resumed it, closed or deleted it, or tried the run again before.
+ */
+export function retryFailedRun(db: Db, runId: string): Promise<RetriedRun | NotRetried> {
+  return db.transaction().execute(async (tx) => {
+    const run = await tx
+      .selectFrom('runs')
+      .select(['session_id', 'tenant_id'])
+      .where('id', '=', runId)
+      .executeTakeFirst();
+    if (run === undefined) return 'moved_on';
+    const session = await lockSession(tx, run.tenant_id, run.session_id);
+    const last = await findLastTask(tx, session.id);
+    if (session.status === 'closed' || last?.id !== runId || last.status !== 'failed') return 'moved_on';
+    if (session.active_run_id !== null) return 'busy';
+    await sql`
+      update runs set status = 'queued', error = null, finished_at = null,
+        pending_kind = 'step', pending_no = pending_no + 1, pending_dispatch = pending_dispatch + 1,
+        pending_at = clock_timestamp(), next_check_at = null, attempt = 1, resume_count = 0,
+        -- Whoever tries it again wants it to go on, although it was being cancelled when it failed.
+        cancel_requested_at = null, cancel_inbox_seq = null,
+        deadline_at = deadline_at + (clock_timestamp() - finished_at)
+      where id = ${runId}`.execute(tx);
+    // What a compaction was to do, and how often one was tried, is judged anew, as for any run that begins.
+    await sql`
+      update sessions set status = 'busy', active_run_id = ${runId},
+        context_state = context_state - 'pending' - 'compactionsSinceStep'
+      where id = ${session.id}`.execute(tx);
+    const eventSeq = await appendEvents(tx, session.id, runId, [
+      { type: 'run:queued', data: { runId: formatId('run', runId) } },
+    ]);
+    const { rows } = await sql<{ job: unknown }>`select baton_job_of(${runId}) as job`.execute(tx);
+    return { sessionId: session.id, job: jobPayloadSchema.parse(rows[0]?.job), eventSeq };
+  });
+}
