@@ -2,7 +2,7 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
-import { createAuditTrail } from './audit-trail.ts';
+import { createAdminTrail } from './audit-trail.ts';
 import { createAuthentication } from './authenticate.ts';
 import { BOARD_PATH } from './board.ts';
 import { boundedBody } from './bounded-body.ts';
@@ -47,7 +47,8 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors);
   app.use(hostGuard, createAuthentication(deps));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
-  app.use(createAuditTrail(deps.db), boundedBody);
+  app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));
+  app.use(boundedBody);
   registerSessionRoutes(app, deps);
   registerAgentSwitchRoute(app, deps);
   registerRepinRoute(app, deps);

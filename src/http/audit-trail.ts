@@ -1,6 +1,6 @@
-import type { MiddlewareHandler } from 'hono';
+import type { Context, MiddlewareHandler } from 'hono';
 import type { Caller } from '../domain/access.ts';
-import { auditedAction } from '../domain/audit.ts';
+import type { AuditedAction } from '../domain/audit.ts';
 import { formatId } from '../domain/ids.ts';
 import { appendAudit } from '../store/audit.ts';
 import type { Db, Tx } from '../store/database.ts';
@@ -8,18 +8,25 @@ import type { AcceptedMessage } from '../store/inbox.ts';
 import type { HttpEnv } from './http-deps.ts';
 
 /**
- * Writes down who did what has to be answered for, once it is done and before the caller has the answer: where it cannot
- * be written the answer is an error. By paths, so that a route is covered wherever its work is done.
+ * Writes down what an operator changes in the queues, once it is done and before they have the answer: that is in no
+ * transaction of ours. Where it cannot be written the answer is an error.
  */
-export function createAuditTrail(db: Db): MiddlewareHandler<HttpEnv> {
+export function createAdminTrail(db: Db): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     await next();
-    const { method, path } = c.req;
-    const action = auditedAction(method, path);
-    if (action === null || c.res.status >= 400) return;
-    const { tenantId, keyId } = c.get('caller');
-    await appendAudit(db, { tenantId, keyId, action, target: path });
+    if (READS.has(c.req.method) || c.res.status >= 400) return;
+    await appendAudit(db, { ...byWhom(c.get('caller')), action: 'admin:request', target: c.req.path });
   };
+}
+
+const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/**
+ * Writes down who did what has to be answered for, in the transaction that does it: neither is there without the other.
+ * The entry has the path of the request.
+ */
+export async function auditRequest(tx: Tx, c: Context<HttpEnv>, action: AuditedAction): Promise<void> {
+  await appendAudit(tx, { ...byWhom(c.get('caller')), action, target: c.req.path });
 }
 
 /** A message that interrupts cancels a run, which its path does not say. */
@@ -28,13 +35,15 @@ export async function auditInterrupt(tx: Tx, caller: Caller, { cancelled }: Acce
 }
 
 /** A client that goes away cancels the run that nobody else could come back to. */
-export async function auditCancel(tx: Tx, { tenantId, keyId }: Caller, runId: string): Promise<void> {
+export async function auditCancel(tx: Tx, caller: Caller, runId: string): Promise<void> {
   const target = `/v1/runs/${formatId('run', runId)}/cancel`;
-  await appendAudit(tx, { tenantId, keyId, action: 'run:cancel', target });
+  await appendAudit(tx, { ...byWhom(caller), action: 'run:cancel', target });
 }
 
 /** The path of a chat has the client's own name in it: the entry has the session's id. */
-export async function auditStop(db: Db, { tenantId, keyId }: Caller, sessionId: string): Promise<void> {
+export async function auditStop(tx: Tx, caller: Caller, sessionId: string): Promise<void> {
   const target = `/v1/sessions/${formatId('session', sessionId)}/cancel`;
-  await appendAudit(db, { tenantId, keyId, action: 'session:cancel', target });
+  await appendAudit(tx, { ...byWhom(caller), action: 'session:cancel', target });
 }
+
+const byWhom = ({ tenantId, keyId }: Caller): Pick<Caller, 'tenantId' | 'keyId'> => ({ tenantId, keyId });

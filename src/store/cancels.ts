@@ -51,12 +51,12 @@ export async function requestCancel(db: Db | Tx, tenantId: string, runId: string
  * @throws BatonError `not_found`
  */
 export async function requestSessionCancel(
-  db: Db,
+  db: Db | Tx,
   tenantId: string,
   sessionId: string,
   clearsQueue = false,
 ): Promise<Readonly<{ outcome: CancelOutcome | null; eventSeq: number }>> {
-  return db.transaction().execute(async (tx) => {
+  return inTransaction(db, async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
     const runId = session.active_run_id;
     if (runId === null && !clearsQueue) return { outcome: null, eventSeq: session.event_seq };

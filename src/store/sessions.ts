@@ -1,7 +1,7 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { SessionStatus } from '../domain/session.ts';
-import type { Db, Tx } from './database.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { deleteButUsage } from './quota.ts';
 
@@ -177,8 +177,8 @@ export function sessionNotFound(id: string): BatonError {
  * Deletes a session with everything in it. The lock makes sure that no run starts in between.
  * @throws BatonError `not_found`; `conflict` while a run is active
  */
-export async function deleteSession(db: Db, tenantId: string, id: string): Promise<void> {
-  await db.transaction().execute(async (tx) => {
+export async function deleteSession(db: Db | Tx, tenantId: string, id: string): Promise<void> {
+  await inTransaction(db, async (tx) => {
     const session = await lockSession(tx, tenantId, id);
     if (session.active_run_id !== null) {
       const run = formatId('run', session.active_run_id);

@@ -5,7 +5,7 @@ import type { UserPart } from '../domain/message.ts';
 import type { Delivery } from '../domain/session.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { forgetTurn } from './conversations.ts';
-import type { Db, Tx } from './database.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
 import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
 import { promiseRun } from './inbox.ts';
@@ -106,10 +106,10 @@ export type Removal = Readonly<{
  * @throws BatonError `not_found`; `conflict` when the message was taken up already
  */
 export async function removeWaiting(
-  db: Db,
+  db: Db | Tx,
   ref: Omit<WaitingRef, 'messageId'> & Readonly<{ messageId: string | null }>,
 ): Promise<Removal> {
-  return db.transaction().execute(async (tx) => {
+  return inTransaction(db, async (tx) => {
     const { messageId } = ref;
     const session = await lockSession(tx, ref.tenantId, ref.sessionId);
     if (messageId !== null) await waitingItem(tx, { ...ref, messageId });

@@ -1,9 +1,13 @@
+import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { appendAudit, listAudit } from '../../src/store/audit.ts';
 import { createTestKey } from '../support/keys.ts';
+import { askStep, claimJob } from './play-worker.ts';
 import { startTestApi, testDeps } from './test-api.ts';
+
+const isSuccess = (status: number): boolean => status < 300;
 
 describe('the audit log', () => {
   test('says which key cancelled, removed, cleared and deleted what, and nothing of what was said', async () => {
@@ -51,6 +55,53 @@ describe('the audit log', () => {
     const interrupted = { action: 'run:cancel', target: expect.stringMatching(/^\/v1\/runs\/run_\w+\/cancel$/) };
     const stopped = { action: 'session:cancel', target: `/v1/sessions/${session}/cancel` };
     expect(body['entries']).toMatchObject([stopped, interrupted, interrupted]);
+  });
+
+  test('is of the same transaction as what it says: an act that cannot be written down has not happened', async () => {
+    await using api = await startTestApi();
+    const state = async () => {
+      const { rows } = await sql`
+        select (select jsonb_agg(jsonb_build_array(id, status, active_run_id, event_seq) order by id) from sessions) as sessions,
+          (select jsonb_agg(jsonb_build_array(id, status, cancel_requested_at) order by id) from runs) as runs,
+          (select jsonb_agg(jsonb_build_array(id, consumed_message_seq) order by id) from inbox) as inbox,
+          (select jsonb_agg(jsonb_build_array(message_id, idx, state, answer) order by message_id, idx) from parts) as parts`.execute(
+        api.db,
+      );
+      return rows[0];
+    };
+    const [session, asking, idle] = [await api.createSession(), await api.createSession(), await api.createSession()];
+    const { runId } = (await api.send(session, 'go')).body;
+    const waiting = (await api.send(session, 'more')).body['messageId'];
+    const asked = (await api.send(asking, 'go')).body['runId'];
+    const [call] = await askStep(api.db, await claimJob(api.db, api.added[1]), [{ kind: 'approval', toolName: 'a' }]);
+    const chat = {
+      id: 'page',
+      agent: 'coder',
+      message: { id: 'm', role: 'user', parts: [{ type: 'text', text: 'go' }] },
+    };
+    const headers = { 'content-type': 'application/json' };
+    const page = await fetch(`${api.url}/api/chat`, { method: 'POST', headers, body: JSON.stringify(chat) });
+    await page.body?.cancel();
+    const acts: [string, string, object?][] = [
+      ['DELETE', `/v1/sessions/${session}/queue/${waiting}`],
+      ['DELETE', `/v1/sessions/${session}/queue`],
+      ['POST', `/v1/runs/${asked}/tool-calls/${call?.id}`, { decision: 'deny' }],
+      ['POST', `/v1/runs/${runId}/cancel`],
+      ['POST', `/v1/sessions/${asking}/cancel`],
+      ['POST', '/api/chat/page/stop'],
+      ['DELETE', `/v1/sessions/${idle}`],
+    ];
+    await sql`alter table audit_log add constraint nothing check (false) not valid`.execute(api.db);
+    const before = await state();
+    for (const [method, path, body] of acts) {
+      expect([path, (await api.call(method, path, body)).status]).toEqual([path, 500]);
+      expect([path, await state()]).toEqual([path, before]);
+    }
+    await sql`alter table audit_log drop constraint nothing`.execute(api.db);
+    for (const [method, path, body] of acts) {
+      expect([path, (await api.call(method, path, body)).status]).toEqual([path, expect.toSatisfy(isSuccess)]);
+    }
+    expect((await api.call('GET', '/v1/audit')).body['entries']).toHaveLength(acts.length);
   });
 
   test('has no entry of what was refused, looked at or only sent', async () => {

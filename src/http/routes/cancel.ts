@@ -3,6 +3,7 @@ import { formatId } from '../../domain/ids.ts';
 import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
+import { auditRequest } from '../audit-trail.ts';
 import { idParams, MAX_WAIT_MS, numberField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
@@ -81,7 +82,11 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionId = formatId('session', id);
     const { queue = 'keep' } = c.req.valid('json') ?? {};
     const { wait = 0 } = c.req.valid('query');
-    const { outcome, eventSeq } = await requestSessionCancel(db, tenantOf(c), id, queue === 'clear');
+    const { outcome, eventSeq } = await db.transaction().execute(async (tx) => {
+      const requested = await requestSessionCancel(tx, tenantOf(c), id, queue === 'clear');
+      await auditRequest(tx, c, 'session:cancel');
+      return requested;
+    });
     deps.bus.announce(id, eventSeq);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
     await tellCancelled(deps, outcome);
@@ -93,7 +98,12 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(cancelRun, async (c) => {
     const runId = c.req.valid('param').id;
     const { wait = 0 } = c.req.valid('query');
-    await tellCancelled(deps, await requestCancel(db, tenantOf(c), runId));
+    const outcome = await db.transaction().execute(async (tx) => {
+      const requested = await requestCancel(tx, tenantOf(c), runId);
+      await auditRequest(tx, c, 'run:cancel');
+      return requested;
+    });
+    await tellCancelled(deps, outcome);
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json(await readRunBody(db, run), isTerminalRun(run.status) ? 200 : 202);
   });

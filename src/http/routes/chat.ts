@@ -177,11 +177,14 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     if (meant !== null && meant !== formatId('run', active)) {
       throw new ProblemError('conflict', `${meant} is not at work`);
     }
-    const { outcome, eventSeq } = await requestSessionCancel(db, tenantOf(c), session.id);
+    const { outcome, eventSeq } = await db.transaction().execute(async (tx) => {
+      const requested = await requestSessionCancel(tx, tenantOf(c), session.id);
+      if (requested.outcome !== null) await auditStop(tx, c.get('caller'), session.id);
+      return requested;
+    });
     deps.bus.announce(session.id, eventSeq);
     if (outcome === null) return c.json(IDLE, 200);
     await tellCancelled(deps, outcome);
-    await auditStop(db, c.get('caller'), session.id);
     return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
   });
 }

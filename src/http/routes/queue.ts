@@ -1,11 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/session.ts';
 import { findSession } from '../../store/sessions.ts';
 import { changeWaiting, listWaiting, type Removal, removeWaiting, type WaitingMessage } from '../../store/waiting.ts';
+import { auditRequest } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
 import { idField, idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
 import { tellChanged } from '../tell-changed.ts';
@@ -92,8 +94,12 @@ const clear = createRoute({
 /** What waits in front of a session's transcript. */
 export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, bus, newId } = deps;
-  const removeAndTell = async (tenantId: string, sessionId: string, messageId: string | null): Promise<Removal> => {
-    const removal = await removeWaiting(db, { tenantId, sessionId, messageId });
+  const removeAndTell = async (c: Context<HttpEnv>, sessionId: string, messageId: string | null): Promise<Removal> => {
+    const removal = await db.transaction().execute(async (tx) => {
+      const removed = await removeWaiting(tx, { tenantId: tenantOf(c), sessionId, messageId });
+      await auditRequest(tx, c, messageId === null ? 'queue:clear' : 'message:remove');
+      return removed;
+    });
     if (removal.cancelled !== null) await tellCancelled(deps, removal.cancelled);
     await tellChanged(deps, sessionId, removal);
     return removal;
@@ -119,13 +125,13 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(remove, async (c) => {
     const { id, messageId } = c.req.valid('param');
-    await removeAndTell(tenantOf(c), id, messageId);
+    await removeAndTell(c, id, messageId);
     return c.body(null, 204);
   });
 
   app.openapi(clear, async (c) => {
     const { id } = c.req.valid('param');
-    const { ids } = await removeAndTell(tenantOf(c), id, null);
+    const { ids } = await removeAndTell(c, id, null);
     return c.json({ removed: ids.map((removed) => formatId('message', removed)) }, 200);
   });
 }

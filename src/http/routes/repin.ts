@@ -6,6 +6,7 @@ import { formatId } from '../../domain/ids.ts';
 import { toolChangesSchema } from '../../domain/tool-drift.ts';
 import { replacePinnedTools } from '../../store/pinned-tools.ts';
 import { findSession, readAgentSnapshot } from '../../store/sessions.ts';
+import { auditRequest } from '../audit-trail.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, workOnce } from '../idempotency.ts';
@@ -64,6 +65,7 @@ export function registerRepinRoute(app: BatonApp, { db, bus, pinTools }: HttpDep
         changes = changesOfTools(pinnedToolsSchema.parse(current ?? {}), pinnedTools);
         return { pinnedTools, changes };
       });
+      await auditRequest(tx, c, 'session:repin');
       return { sessionId: formatId('session', sessionId), changes };
     });
     if (eventSeq !== null) bus.announce(sessionId, eventSeq);

@@ -5,6 +5,7 @@ import { withOverrides } from '../../agents/overrides.ts';
 import { SESSION_STATUSES } from '../../domain/session.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
 import { checkModel, overridesBody } from '../agent-overrides.ts';
+import { auditRequest } from '../audit-trail.ts';
 import { cursorField, nextCursor } from '../cursor.ts';
 import {
   idField,
@@ -191,7 +192,11 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, models, pinTo
   });
 
   app.openapi(remove, async (c) => {
-    await deleteSession(db, tenantOf(c), c.req.valid('param').id);
+    const { id } = c.req.valid('param');
+    await db.transaction().execute(async (tx) => {
+      await deleteSession(tx, tenantOf(c), id);
+      await auditRequest(tx, c, 'session:delete');
+    });
     return c.body(null, 204);
   });
 }

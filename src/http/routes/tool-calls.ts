@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { ACTION_KINDS, type CallAnswer } from '../../domain/required-action.ts';
 import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
+import { auditRequest } from '../audit-trail.ts';
 import { callIdField, idField, noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, workOnce } from '../idempotency.ts';
@@ -75,6 +76,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
     let answered: AnsweredCall | undefined;
     const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
       answered = await answerCall(tx, { tenantId: tenantOf(c), runId, ...place }, given);
+      await auditRequest(tx, c, 'tool-call:answer');
       const { kind, open } = answered;
       return {
         runId: formatId('run', runId),
