@@ -28,12 +28,12 @@ const PARAMETERS: Readonly<Record<Exclude<keyof ChatCompletionCreateParams, 'mod
   prompt_cache_key: { taken: ['', 'k'], refused: [1] },
   prompt_cache_options: { taken: [{}, { mode: 'implicit', ttl: '30m' }], refused: ['x'] },
   prompt_cache_retention: { taken: ['24h'], refused: [24] },
-  reasoning_effort: { taken: [], refused: ['low', 'medium', 'high'] },
+  reasoning_effort: { taken: ['none', 'xhigh', 'low'], refused: ['much', 3] },
   response_format: { taken: [{}, { type: 'text' }], refused: [FORMAT] },
   safety_identifier: { taken: ['', 'u'], refused: [1] },
-  seed: { taken: [], refused: [0, 42] },
+  seed: { taken: [0, -1, 42], refused: ['42', 1.5] },
   service_tier: { taken: ['auto', 'default', 'flex'], refused: [1] },
-  stop: { taken: [[]], refused: ['END', ['END']] },
+  stop: { taken: [[], 'END', ['END', 'STOP']], refused: ['', ['a', 'b', 'c', 'd', 'e'], [1]] },
   store: { taken: [false, true], refused: ['yes'] },
   stream: { taken: [false], refused: ['yes'] },
   stream_options: { taken: [{}, { include_usage: true }, { include_usage: null }], refused: [true] },
@@ -41,7 +41,7 @@ const PARAMETERS: Readonly<Record<Exclude<keyof ChatCompletionCreateParams, 'mod
   tool_choice: { taken: ['auto', 'none'], refused: ['required', { type: 'function', function: { name: 'weather' } }] },
   tools: { taken: [[]], refused: [[{ type: 'custom', custom: { name: 'x' } }]] },
   top_logprobs: { taken: [0], refused: [5] },
-  top_p: { taken: [1], refused: [0.5] },
+  top_p: { taken: [0, 1, 0.5], refused: [2, '1'] },
   user: { taken: ['', 'u'], refused: [1] },
   verbosity: { taken: ['medium'], refused: ['low', 'high'] },
   web_search_options: { taken: [], refused: [{}, { search_context_size: 'low' }] },
@@ -53,7 +53,11 @@ describe('the parameters of chat completions', () => {
   let started: ChatService;
   let client: OpenAI;
   beforeAll(async () => {
-    started = await startChatService([{ name: 'plain' }]);
+    started = await startChatService([
+      { name: 'plain', model: 'simulated-chat/plain' },
+      { name: 'thinker', model: 'simulated-chat/o4-mini', settings: { reasoning: 'high' } },
+      { name: 'responses' },
+    ]);
     client = new OpenAI({ baseURL: `${started.url}/v1`, apiKey: 'none', maxRetries: 0 });
   });
   afterAll(() => started[Symbol.asyncDispose]());
@@ -88,6 +92,35 @@ describe('the parameters of chat completions', () => {
     const full = await ask(Object.fromEntries(given));
     expect(full.choices[0]?.message.content).toBe('One.');
     expect(await runs()).toHaveLength(2);
+  });
+
+  test('how the model is to answer is said to its provider, and holds until a request says otherwise', async () => {
+    const { simulator } = started.service;
+    const asked = async (model: string, said: string, fields: object) => {
+      simulator.clear();
+      simulator.script('*', () => ({ text: 'One.' }));
+      await ask({ model, messages: [{ role: 'user', content: said }], ...fields });
+      return JSON.parse(simulator.requests[0]?.rawBody ?? '{}') as Readonly<Record<string, unknown>>;
+    };
+    const settings = { temperature: 0.4, top_p: 0.5, seed: 42, stop: ['END', 'STOP'] };
+    const body = await asked('plain', 'With all of them', { ...settings, max_completion_tokens: 300 });
+    expect(body).toMatchObject({ ...settings, max_tokens: 300 });
+    expect(await asked('plain', 'With one', { stop: 'END' })).toMatchObject({ stop: ['END'] });
+    const bare = await asked('plain', 'With none', {});
+    for (const name of Object.keys(settings)) expect(bare).not.toHaveProperty(name);
+    expect(await asked('thinker', 'Little', { reasoning_effort: 'low' })).toMatchObject({ reasoning_effort: 'low' });
+    expect(await asked('thinker', 'As ever', {})).toMatchObject({ reasoning_effort: 'high' });
+  });
+
+  test.each([
+    ['seed', 7],
+    ['stop', 'END'],
+  ])('%s is refused by its name where the protocol of the model has no such field', async (name, value) => {
+    const before = (await runs()).length;
+    const error: unknown = await ask({ model: 'responses', [name]: value }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(OpenAI.BadRequestError);
+    expect(error).toMatchObject({ param: name, message: expect.stringContaining('(openai-responses) takes none') });
+    expect(await runs()).toHaveLength(before);
   });
 
   test('a model is an agent, and one that nobody knows is told in the form of OpenAI’s errors', async () => {

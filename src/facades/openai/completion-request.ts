@@ -4,6 +4,7 @@ import { type ConversationMessage, parseArgs } from '../../domain/conversation.t
 import { BatonError } from '../../domain/errors.ts';
 import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
 import type { OutputItem, UserPart } from '../../domain/message.ts';
+import { type ModelSettings, modelSettingsSchema } from '../../domain/model-settings.ts';
 import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../../domain/tunables.ts';
 import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS, textFormat } from './neutral-parameters.ts';
 
@@ -91,6 +92,7 @@ const tool = z.strictObject({
 });
 
 const positive = z.int().positive();
+const stopSequence = z.string().min(1).max(200);
 
 /** https://platform.openai.com/docs/api-reference/chat/create */
 export const completionRequestSchema = z.strictObject({
@@ -100,7 +102,11 @@ export const completionRequestSchema = z.strictObject({
   stream_options: z
     .strictObject({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() })
     .nullish(),
-  temperature: z.number().min(0).max(2).nullish(),
+  temperature: modelSettingsSchema.shape.temperature.nullable(),
+  top_p: modelSettingsSchema.shape.topP.nullable(),
+  seed: modelSettingsSchema.shape.seed.nullable(),
+  stop: z.union([stopSequence, z.array(stopSequence).max(4)], { error: 'a text, or up to 4' }).nullish(),
+  reasoning_effort: modelSettingsSchema.shape.reasoning.nullable(),
   max_tokens: positive.nullish(),
   max_completion_tokens: positive.nullish(),
   tools: z.array(tool).max(128).nullish(),
@@ -179,6 +185,30 @@ export function ownerOf({ messages, user, safety_identifier: safety }: Completio
 const instructionsOf = (messages: CompletionRequest['messages']): string[] =>
   messages.flatMap((given) => (given.role === 'system' || given.role === 'developer' ? [textOf(given.content)] : []));
 
+/** How a request wants its model to answer. At null, and without any sequence, `stop` and the others ask for nothing. */
+export function settingsOf(request: CompletionRequest): ModelSettings {
+  const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
+  const maxOutputTokens = request.max_completion_tokens ?? request.max_tokens;
+  return {
+    ...(request.temperature != null && { temperature: request.temperature }),
+    ...(request.top_p != null && { topP: request.top_p }),
+    ...(request.seed != null && { seed: request.seed }),
+    ...(stop.length > 0 && { stopSequences: stop }),
+    ...(request.reasoning_effort != null && { reasoning: request.reasoning_effort }),
+    ...(maxOutputTokens != null && { maxOutputTokens }),
+  };
+}
+
+/** What each setting is called here. */
+export const SETTING_PARAMETERS: Readonly<Record<string, keyof CompletionRequest>> = {
+  temperature: 'temperature',
+  topP: 'top_p',
+  seed: 'seed',
+  stopSequences: 'stop',
+  reasoning: 'reasoning_effort',
+  maxOutputTokens: 'max_completion_tokens',
+} satisfies Partial<Record<keyof ModelSettings, keyof CompletionRequest>>;
+
 /**
  * The agent as a request wants it: with its instructions after the agent's own, its tools as tools of the client, and its
  * settings.
@@ -190,18 +220,12 @@ export function agentFor(request: CompletionRequest, base: unknown): Agent {
   const agent = parsed.data;
   const said = instructionsOf(request.messages);
   const offered = request.tool_choice === 'none' ? [] : (request.tools ?? []);
-  const maxOutputTokens = request.max_completion_tokens ?? request.max_tokens ?? agent.settings.maxOutputTokens;
-  const temperature = request.temperature ?? agent.settings.temperature;
   // What a session keeps has to be readable by every step of it.
   return agentSchema.parse({
     ...agent,
     instructions: [agent.instructions, ...said].filter((text) => text.trim() !== '').join('\n\n'),
     tools: [...agent.tools, ...offered.map(({ function: given }) => ({ client: clientTool(given) }))],
-    settings: {
-      ...agent.settings,
-      ...(temperature !== undefined && { temperature }),
-      ...(maxOutputTokens !== undefined && { maxOutputTokens }),
-    },
+    settings: { ...agent.settings, ...settingsOf(request) },
   });
 }
 

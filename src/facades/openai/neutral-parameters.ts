@@ -23,7 +23,6 @@ export const textFormat = z.strictObject({ type: only('text') }).nullish();
  */
 export const NEUTRAL_PARAMETERS = {
   n: only(1),
-  top_p: only(1),
   presence_penalty: only(0),
   frequency_penalty: only(0),
   logprobs: only(false),
@@ -31,7 +30,6 @@ export const NEUTRAL_PARAMETERS = {
   logit_bias: emptyObject,
   parallel_tool_calls: only(true),
   verbosity: only('medium'),
-  stop: emptyList,
   functions: emptyList,
   function_call: z.enum(['auto', 'none'], REFUSED).nullish(),
   modalities: z
@@ -40,9 +38,6 @@ export const NEUTRAL_PARAMETERS = {
     .nullish(),
   audio: emptyObject,
   moderation: emptyObject,
-  /** Which value asks for nothing depends on the model. */
-  reasoning_effort: nothing,
-  seed: nothing,
   /** An empty object would switch the search on. */
   web_search_options: nothing,
 };

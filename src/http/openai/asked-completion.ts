@@ -2,9 +2,17 @@ import { agentSchema } from '../../agents/agent.ts';
 import type { Caller } from '../../domain/access.ts';
 import type { ConversationMessage, SplitConversation } from '../../domain/conversation.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { type ModelSettings, settingProblems } from '../../domain/model-settings.ts';
 import type { Repetition } from '../../domain/turn.ts';
 import type { Usage } from '../../domain/usage.ts';
-import { agentFor, type CompletionRequest, partsOf } from '../../facades/openai/completion-request.ts';
+import {
+  agentFor,
+  type CompletionRequest,
+  partsOf,
+  SETTING_PARAMETERS,
+  settingsOf,
+} from '../../facades/openai/completion-request.ts';
+import type { ModelPort } from '../../step/model-port.ts';
 import { adaptAgent } from '../../store/conversations.ts';
 import type { Tx } from '../../store/database.ts';
 import type { AcceptedMessage } from '../../store/inbox.ts';
@@ -71,10 +79,14 @@ export function contentOf(said: readonly ConversationMessage[]): ReturnType<type
   return toParts(parsed.data ?? []);
 }
 
-/** Gives the session's agent what the request adds to it. @throws ProblemError `invalid_request` (a tool's name is taken) */
+/**
+ * Gives the session's agent what the request adds to it.
+ * @throws ProblemError `invalid_request` (a tool's name is taken, the model takes no such setting)
+ */
 export function adapt(tx: Tx, { deps, caller, body }: AskedCompletion, sessionId: string): Promise<void> {
   return adaptAgent(tx, caller.tenantId, sessionId, async (base) => {
     const adapted = agentFor(body, base);
+    refuseUntaken(deps.models, adapted.model, settingsOf(body));
     if ((body.tools ?? []).length === 0) return adapted;
     // What is wrong with these is no fault of the request.
     await deps.toolsOf(agentSchema.parse(base));
@@ -86,4 +98,11 @@ export function adapt(tx: Tx, { deps, caller, body }: AskedCompletion, sessionId
     }
     return adapted;
   });
+}
+
+/** Nobody is to take the answer for what was asked for. @throws ProblemError `invalid_request` that names the parameter */
+function refuseUntaken(models: ModelPort, model: string, settings: ModelSettings): void {
+  if (Object.keys(settings).length === 0) return;
+  const [problem] = settingProblems(models(model).protocol, model, settings);
+  if (problem !== undefined) refuse(SETTING_PARAMETERS[problem.name] ?? problem.name, problem.message);
 }
