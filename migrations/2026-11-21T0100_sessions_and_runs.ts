@@ -16,6 +16,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       conversation_reader_id uuid,
       conversation_head bytea,
       agent_base jsonb,
+      overrides jsonb not null default '{}',
       drifted_tools jsonb not null default '{}',
       metadata jsonb not null default '{}',
       status text not null default 'idle' check (status in ('idle', 'busy', 'requires_action', 'closed')),

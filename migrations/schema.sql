@@ -270,6 +270,7 @@ create table sessions (
   conversation_reader_id uuid,
   conversation_head bytea,
   agent_base jsonb,
+  overrides jsonb default '{}'::jsonb not null,
   drifted_tools jsonb default '{}'::jsonb not null,
   metadata jsonb default '{}'::jsonb not null,
   status text default 'idle'::text not null,

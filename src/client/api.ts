@@ -23,6 +23,7 @@ export type Session = Readonly<{
   agent: string;
   /** Of the definition that the session has, its overrides included. */
   agentVersion: string;
+  overrides: AgentOverrides;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
   status: SessionStatus;

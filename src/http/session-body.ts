@@ -2,6 +2,7 @@ import { z } from '@hono/zod-openapi';
 import { formatId } from '../domain/ids.ts';
 import { SESSION_STATUSES } from '../domain/session.ts';
 import type { SessionRow } from '../store/sessions.ts';
+import { overridesBody } from './agent-overrides.ts';
 import { timeBody, usageBody, usageOf } from './responses.ts';
 
 /** A session as callers see it. */
@@ -12,6 +13,7 @@ export const sessionBody = z
     agentVersion: z
       .string()
       .openapi({ description: 'Of the definition that the session has, its overrides included.' }),
+    overrides: overridesBody,
     title: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
     status: z.enum(SESSION_STATUSES),
@@ -30,6 +32,7 @@ export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
     id: formatId('session', row.id),
     agent: row.agent_name,
     agentVersion: row.agent_version,
+    overrides: overridesBody.parse(row.overrides),
     title: row.title,
     metadata: row.metadata,
     status: row.status,

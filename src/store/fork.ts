@@ -37,6 +37,7 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
     agentName: parent.agent_name,
     agentVersion: parent.agent_version,
     agentSnapshot: parent.agent_base ?? parent.agent_snapshot,
+    overrides: parent.overrides,
     title: fork.title === undefined ? parent.title : fork.title,
     metadata: fork.metadata ?? parent.metadata,
   });

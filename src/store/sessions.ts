@@ -9,6 +9,7 @@ const COLUMNS = [
   'id',
   'agent_name',
   'agent_version',
+  'overrides',
   'title',
   'metadata',
   'status',
@@ -38,6 +39,8 @@ export type NewSession = Readonly<{
   agentName: string;
   agentVersion: string;
   agentSnapshot: unknown;
+  /** What of that is different from the agent of this name. */
+  overrides?: Readonly<Record<string, unknown>>;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
   /** When retention may delete it; null: when it is old enough. */
@@ -56,6 +59,7 @@ export async function insertSession(db: Db, session: NewSession): Promise<Sessio
       agent_name: session.agentName,
       agent_version: session.agentVersion,
       agent_snapshot: toJson(session.agentSnapshot),
+      overrides: toJson(session.overrides ?? {}),
       title: session.title,
       metadata: toJson(session.metadata),
       expires_at: session.expiresAt ?? null,

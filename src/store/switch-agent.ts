@@ -6,7 +6,16 @@ import { toJson } from './json.ts';
 import { findSession, lockSession, type SessionRow } from './sessions.ts';
 
 /** An agent as a session keeps it. */
-export type KeptAgent = Readonly<{ name: string; version: string; snapshot: Readonly<{ model: string }> }>;
+export type KeptAgent = Readonly<{
+  name: string;
+  version: string;
+  snapshot: Readonly<{ model: string }>;
+  /** What of that is different from the agent of this name. */
+  overrides: Readonly<Record<string, unknown>>;
+}>;
+
+/** The agent that a session has. */
+export type CurrentAgent = Readonly<{ snapshot: unknown; overrides: Readonly<Record<string, unknown>> }>;
 
 export type SwitchedAgent = Readonly<{
   session: SessionRow;
@@ -24,14 +33,15 @@ export type SwitchedAgent = Readonly<{
 export async function switchAgent(
   tx: Tx,
   at: Readonly<{ tenantId: string; sessionId: string }>,
-  next: (current: unknown) => KeptAgent,
+  next: (current: CurrentAgent) => KeptAgent,
 ): Promise<SwitchedAgent> {
   const { tenantId, sessionId } = at;
   const session = await lockSession(tx, tenantId, sessionId);
   if (session.status === 'closed') {
     throw new BatonError('session_closed', `session ${formatId('session', sessionId)} is closed`);
   }
-  const { name, version, snapshot } = next(session.agent_base ?? session.agent_snapshot);
+  const current = { snapshot: session.agent_base ?? session.agent_snapshot, overrides: session.overrides };
+  const { name, version, snapshot, overrides } = next(current);
   if (session.agent_name === name && session.agent_version === version) {
     return { session: await findSession(tx, tenantId, sessionId), eventSeq: null };
   }
@@ -45,6 +55,7 @@ export async function switchAgent(
       agent_version: version,
       agent_snapshot: toJson(snapshot),
       agent_base: null,
+      overrides: toJson(overrides),
       context_state: contextState,
     })
     .where('id', '=', sessionId)

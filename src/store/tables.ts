@@ -31,6 +31,8 @@ type SessionsTable = {
   conversation_head: Buffer | null;
   /** The agent without what requests have added to `agent_snapshot`; null: they have added nothing. */
   agent_base: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
+  /** What is different from the agent that it was created with or switched to: a part of `agent_snapshot` already. */
+  overrides: ColumnType<Record<string, unknown>, string | undefined, string>;
   /** What tools of MCP servers were last seen to have become, by `server/tool`: what readers were told of. */
   drifted_tools: ColumnType<Record<string, string>, string | undefined, string>;
   metadata: ColumnType<Record<string, string>, string | undefined, string>;

@@ -15,7 +15,7 @@ const toolOf = (name: string): Tool => ({
 
 function changeTo(service: TestService, sessionId: string, fields: object) {
   const snapshot = agentSchema.parse({ name: 'other', model: 'simulated/other', ...fields });
-  const kept = { name: snapshot.name, version: agentVersion(snapshot), snapshot };
+  const kept = { name: snapshot.name, version: agentVersion(snapshot), snapshot, overrides: {} };
   return service.deps.db.transaction().execute((tx) => switchAgent(tx, { tenantId: 'default', sessionId }, () => kept));
 }
 

@@ -57,6 +57,8 @@ describe('what a session has different from its agent', () => {
       limits: { maxSteps: 3, maxTokens: 1_000, toolConcurrency: 2, finalAnswer: true },
     });
     expect(body['agentVersion']).toBe(version);
+    expect(body['overrides']).toEqual(OVERRIDES);
+    expect((await api.call('GET', `/v1/sessions/${body['id']}`)).body['overrides']).toEqual(OVERRIDES);
     const plain = await create();
     expect(plain.body['agentVersion']).not.toBe(version);
     expect((await create(OVERRIDES)).body['agentVersion']).toBe(version);
@@ -121,13 +123,17 @@ describe('overrides and a switch', () => {
     const { id, agent } = await stored(again.body['id']);
     expect(agent).toEqual(AGENT);
     expect(switched['agentVersion']).toBe((await create()).body['agentVersion']);
+    expect(switched['overrides']).toEqual({});
     const events = (await readEvents(api.db, 'default', id, 0, 10)).map(({ type, data }) => [type, data]);
     expect(events).toEqual([['llm:switched', { from: 'simulated-chat/other', to: 'simulated/coder' }]]);
   });
 
   it('to another model alone: they are kept', async () => {
     const { body } = await create(OVERRIDES);
-    await switchTo(body['id'], { model: 'simulated/third' });
+    const { body: switched } = await switchTo(body['id'], { model: 'simulated/third' });
+    expect(switched['overrides']).toEqual({ ...OVERRIDES, model: 'simulated/third' });
+    const fork = await api.call('POST', `/v1/sessions/${body['id']}/fork`, {});
+    expect(fork.body['overrides']).toEqual(switched['overrides']);
     const { instructions, limits, settings, model } = (await stored(body['id'])).agent;
     expect({ instructions, limits, settings, model }).toMatchObject({
       instructions: 'You write code.\n\nAnswer in Norwegian.',
@@ -139,7 +145,9 @@ describe('overrides and a switch', () => {
 
   it('to an agent with overrides of its own: it has those', async () => {
     const { body } = await create(OVERRIDES);
-    await switchTo(body['id'], { agent: 'clerk', model: 'simulated/x', overrides: { limits: { maxSteps: 2 } } });
+    const overrides = { limits: { maxSteps: 2 } };
+    const { body: switched } = await switchTo(body['id'], { agent: 'clerk', model: 'simulated/x', overrides });
+    expect(switched['overrides']).toEqual({ model: 'simulated/x', ...overrides });
     expect((await stored(body['id'])).agent).toEqual({ ...CLERK, model: 'simulated/x', limits: { maxSteps: 2 } });
   });
 

@@ -19,6 +19,7 @@ describe('creating a session', () => {
       id: expect.stringMatching(/^ses_[0-9a-f]{32}$/),
       agent: 'coder',
       agentVersion: expect.stringMatching(/^[0-9a-f]{16}$/),
+      overrides: {},
       title: 'A task',
       metadata: { team: 'blue' },
       status: 'idle',

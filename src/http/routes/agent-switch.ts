@@ -3,7 +3,7 @@ import { type Agent, agentSchema, agentVersion } from '../../agents/agent.ts';
 import { refuseUnconfigured } from '../../agents/configured-models.ts';
 import { withOverrides } from '../../agents/overrides.ts';
 import { BatonError } from '../../domain/errors.ts';
-import { type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
+import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
 import { checkModel, modelField, overridesBody } from '../agent-overrides.ts';
 import { idParams, noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
@@ -77,10 +77,15 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
     let eventSeq: number | null = null;
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const snapshot = await pinned;
-      const next = (current: unknown): KeptAgent =>
+      const next = (current: CurrentAgent): KeptAgent =>
         definition === null || snapshot === null
-          ? keep(withOverrides(readAgent(current), { model }))
-          : { name: definition.name, version: agentVersion(definition), snapshot };
+          ? keep(withOverrides(readAgent(current.snapshot), { model }), { ...current.overrides, model })
+          : {
+              name: definition.name,
+              version: agentVersion(definition),
+              snapshot,
+              overrides: { ...(model !== undefined && { model }), ...overrides },
+            };
       const switched = await switchAgent(tx, { tenantId: tenantOf(c), sessionId }, next);
       eventSeq = switched.eventSeq;
       return toSessionBody(switched.session);
@@ -91,9 +96,9 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
 }
 
 /** With the tools that its servers offered when the session got the agent. */
-function keep(snapshot: Agent): KeptAgent {
+function keep(snapshot: Agent, overrides: KeptAgent['overrides']): KeptAgent {
   const { pinnedTools: _, ...definition } = snapshot;
-  return { name: snapshot.name, version: agentVersion(definition), snapshot };
+  return { name: snapshot.name, version: agentVersion(definition), snapshot, overrides };
 }
 
 function readAgent(snapshot: unknown): Agent {

@@ -154,6 +154,7 @@ export function registerSessionRoutes(app: BatonApp, { db, agents, models, pinTo
         agentName: agent.name,
         agentVersion: agentVersion(agent),
         agentSnapshot: await pinned,
+        overrides: body.overrides ?? {},
         title: body.title ?? null,
         metadata: body.metadata ?? {},
         expiresAt: toTime(body.expiresAt ?? null),
