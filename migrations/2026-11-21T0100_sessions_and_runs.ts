@@ -13,7 +13,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       external_key text,
       conversation_asked bytea,
       conversation_turn jsonb,
-      conversation_reader_id uuid,
+      conversation_readers uuid[] not null default '{}',
       conversation_head bytea,
       agent_base jsonb,
       overrides jsonb not null default '{}',

@@ -267,7 +267,7 @@ create table sessions (
   external_key text,
   conversation_asked bytea,
   conversation_turn jsonb,
-  conversation_reader_id uuid,
+  conversation_readers uuid[] default '{}'::uuid[] not null,
   conversation_head bytea,
   agent_base jsonb,
   overrides jsonb default '{}'::jsonb not null,

@@ -56,7 +56,7 @@ async function readTurns(tx: Tx, where: RawBuilder<unknown>): Promise<TakenTurn[
   const { rows } = await sql<TurnRow>`
     select s.id as "sessionId", s.conversation_asked as asked, s.conversation_turn as turn, r.status,
       (extract(epoch from clock_timestamp() - r.finished_at) * 1000)::float8 as "endedMsAgo",
-      s.conversation_head is not null as "isAnswered", s.conversation_reader_id is not null as "hasReader",
+      s.conversation_head is not null as "isAnswered", s.conversation_readers <> '{}' as "hasReader",
       coalesce(a.kind, 'maintenance') = 'maintenance' as "isIdle"
     from sessions s
     left join runs a on a.id = s.active_run_id
@@ -75,7 +75,7 @@ export async function storeTurn(tx: Tx, sessionId: string, { asked, turn, reader
     .set({
       conversation_asked: Buffer.from(asked),
       conversation_turn: toJson(turn),
-      conversation_reader_id: readerId,
+      conversation_readers: [readerId],
       conversation_head: null,
     })
     .where('id', '=', sessionId)
@@ -94,7 +94,7 @@ export async function forgetTurn(tx: Tx, sessionId: string, seqs: readonly numbe
     .set({
       conversation_asked: null,
       conversation_turn: null,
-      conversation_reader_id: null,
+      conversation_readers: [],
       conversation_head: null,
     })
     .where('id', '=', sessionId)
@@ -102,23 +102,29 @@ export async function forgetTurn(tx: Tx, sessionId: string, seqs: readonly numbe
     .execute();
 }
 
-/** Another request is told the answer now. The caller holds the session's lock. */
-export async function storeReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
-  await tx.updateTable('sessions').set({ conversation_reader_id: readerId }).where('id', '=', sessionId).execute();
+/** One more request is told the answer now. The caller holds the session's lock. */
+export async function addReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
+  await tx
+    .updateTable('sessions')
+    .set({ conversation_readers: sql`array_append(conversation_readers, ${readerId})` })
+    .where('id', '=', sessionId)
+    .execute();
 }
 
+export type ToldAnswer = Readonly<{ asked: Uint8Array; turn: TurnPlace; answered: Uint8Array; readerId: string }>;
+
 /**
- * Remembers what the client was told, unless something else was asked since, or the same of another run. Returns whether it
- * did.
+ * Remembers what the client was told, and that it is told nothing more, unless something else was asked since, or the same of
+ * another run. Returns whether it did.
  */
 export async function placeAnswer(
   db: Db,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
-  { asked, turn, answered }: Readonly<{ asked: Uint8Array; turn: TurnPlace; answered: Uint8Array }>,
+  { asked, turn, answered, readerId }: ToldAnswer,
 ): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('sessions')
-    .set({ conversation_head: Buffer.from(answered), conversation_reader_id: null })
+    .set({ conversation_head: Buffer.from(answered), conversation_readers: without(readerId) })
     .where('id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
     .where('conversation_asked', '=', Buffer.from(asked))
@@ -128,16 +134,19 @@ export async function placeAnswer(
   return numUpdatedRows > 0n;
 }
 
-/** Nobody is told the answer any more, unless another request is. Returns whether that is so. */
+/** A request is told the answer no more. Returns whether it was the last one that was: nobody is told it any more. */
 export async function leaveTurn(db: Db, sessionId: string, readerId: string): Promise<boolean> {
-  const { numUpdatedRows } = await db
+  const left = await db
     .updateTable('sessions')
-    .set({ conversation_reader_id: null })
+    .set({ conversation_readers: without(readerId) })
     .where('id', '=', sessionId)
-    .where('conversation_reader_id', '=', readerId)
+    .where(sql<boolean>`${readerId} = any(conversation_readers)`)
+    .returning('conversation_readers')
     .executeTakeFirst();
-  return numUpdatedRows > 0n;
+  return left?.conversation_readers.length === 0;
 }
+
+const without = (readerId: string) => sql<string[]>`array_remove(conversation_readers, ${readerId})`;
 
 /** The texts of a run's steps so far, also of those that were taken again. */
 export async function readToldTexts(

@@ -25,8 +25,8 @@ type SessionsTable = {
   conversation_asked: Buffer | null;
   /** Where the answer to that is found. */
   conversation_turn: ColumnType<unknown, string | null | undefined, string | null>;
-  /** The request that is being told the answer. */
-  conversation_reader_id: string | null;
+  /** The requests that are being told the answer: a client that asks again may be there before the first request has gone. */
+  conversation_readers: Generated<string[]>;
   /** The hash of the conversation with the answer that was told; null: none was. */
   conversation_head: Buffer | null;
   /** The agent without what requests have added to `agent_snapshot`; null: they have added nothing. */

@@ -96,7 +96,7 @@ describe('a request that the library makes again', () => {
     const second = client().chat.completions.create(fields, { headers: { 'x-stainless-retry-count': '1' } });
     await eventually(async () => {
       const [session] = await sessionsOf(model);
-      return ![null, first.readerId].includes(session?.conversation_reader_id ?? null);
+      return session?.conversation_readers.some((reader) => reader !== first.readerId) === true;
     }, 'the second one is told the answer');
     gate('calls').release();
     const { choices } = await second;
@@ -107,6 +107,63 @@ describe('a request that the library makes again', () => {
     const result = { role: 'tool', tool_call_id: message?.tool_calls?.[0]?.id ?? '', content: 'sun' } as const;
     expect(await ask(model, [user('Weather?'), ...(message === undefined ? [] : [message]), result])).toBe('Sun.');
   });
+
+  const READERS = [
+    { leaving: 'the newest', order: [1, 0] },
+    { leaving: 'the oldest', order: [0, 1] },
+  ] as const;
+
+  test.each(READERS)(
+    'is told beside the first one: $leaving goes away, and the other one hears the end',
+    async ({ order: [leaving, staying] }) => {
+      const { model, streams } = await twoReaders(`hears-${leaving}`);
+      streams[leaving]?.abort();
+      await readersOf(model, 1);
+      gate(`hears-${leaving}`).release();
+      expect(await streams[staying]?.told).toBe('Slow.');
+      expect(await statesOf(model)).toEqual(['completed']);
+    },
+  );
+
+  test.each(READERS)(
+    'is told beside the first one: both go away, $leaving first, and the run is cancelled',
+    async ({ order }) => {
+      const { model, streams } = await twoReaders(`both-${order[0]}`);
+      for (const [at, stream] of order.entries()) {
+        expect(await statesOf(model)).toEqual(['running']);
+        streams[stream]?.abort();
+        await readersOf(model, 1 - at);
+      }
+      await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
+    },
+  );
+
+  const readersOf = (model: string, count: number) =>
+    eventually(
+      async () => (await sessionsOf(model))[0]?.conversation_readers.length === count,
+      `${count} are told the answer`,
+    );
+
+  /** A request and one that the library makes again, over a connection each, while the model answers. */
+  async function twoReaders(name: string) {
+    const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: name } }]);
+    const streams: { abort: () => void; told: Promise<string> }[] = [];
+    for (const attempt of [0, 1]) {
+      const headers = { 'x-stainless-retry-count': String(attempt) };
+      const body = { model, messages: [user('Hi')], stream: true as const };
+      const stream = await client().chat.completions.create(body, { headers });
+      const told = (async () => {
+        let text = '';
+        for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
+        return text;
+      })();
+      told.catch(() => undefined);
+      streams.push({ abort: () => stream.controller.abort(), told });
+      await readersOf(model, attempt + 1);
+    }
+    await gate(name).reached;
+    return { model, streams };
+  }
 
   test('an abort of a whole answer that nobody comes back for is a cancel', async () => {
     const model = nextModel([{ text: 'Never.', gates: { beforeEnd: 'gone' } }]);

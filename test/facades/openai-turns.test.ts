@@ -122,7 +122,7 @@ describe('a conversation whose answer did not end', () => {
     expect(sent.status).toBe(202);
     gate('between').release();
     expect(await first).toBe('Hello!');
-    expect((await sessionsOf(model))[0]).toMatchObject({ conversation_head: null, conversation_reader_id: null });
+    expect((await sessionsOf(model))[0]).toMatchObject({ conversation_head: null, conversation_readers: [] });
     await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
     expect(await sessionsOf(model)).toHaveLength(2);
   });

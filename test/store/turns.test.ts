@@ -73,7 +73,7 @@ describe('what a client has asked last', () => {
     const sessionId = await createSession(db);
     const { runId } = await say(db, sessionId);
     const place = (turn: TurnPlace, asked = ASKED) =>
-      placeAnswer(db, { ...scope, sessionId }, { asked, turn, answered: ANSWERED });
+      placeAnswer(db, { ...scope, sessionId }, { asked, turn, answered: ANSWERED, readerId: newId() });
     const others = [
       await place({ runId: newId(), afterSeq: null }),
       await place({ runId, afterSeq: 7 }),

@@ -120,7 +120,7 @@ async function place({ db }: HttpDeps, started: StartedCompletion, { text, calls
   if (error !== null) return void (await leaveTurn(db, sessionId, readerId));
   const answered = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
   const session = { tenantId: caller.tenantId, sessionId };
-  const isPlaced = await placeAnswer(db, session, { asked, turn: placeOf(started), answered });
+  const isPlaced = await placeAnswer(db, session, { asked, turn: placeOf(started), answered, readerId });
   if (!isPlaced) await leaveTurn(db, sessionId, readerId);
 }
 

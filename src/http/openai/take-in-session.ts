@@ -5,7 +5,7 @@ import type { Turn } from '../../domain/turn.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import { inChatSession, newChatSession } from '../../facades/chat-session.ts';
 import { toModelMessages } from '../../facades/openai/completion-request.ts';
-import { importConversation, readTurn, storeReader, storeTurn, type TakenTurn } from '../../store/conversations.ts';
+import { addReader, importConversation, readTurn, storeTurn, type TakenTurn } from '../../store/conversations.ts';
 import type { Tx } from '../../store/database.ts';
 import { acceptMessage, findAccepted } from '../../store/inbox.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
@@ -134,7 +134,7 @@ async function resume(tx: Tx, asked: AskedCompletion, sessionId: string): Promis
 async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTurn): Promise<TakenCompletion> {
   const { tenantId } = asked.caller;
   const { runId, messageId, afterSeq, usedBefore } = turn;
-  await storeReader(tx, sessionId, asked.readerId);
+  await addReader(tx, sessionId, asked.readerId);
   if (messageId !== null) {
     const again = await findAccepted(tx, { tenantId, sessionId, messageId });
     if (again === null) throw new BatonError('conflict', 'this message was removed before it was taken up');
