@@ -1,13 +1,9 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import type { MiddlewareHandler } from 'hono';
-import { requestId } from 'hono/request-id';
-import { secureHeaders } from 'hono/secure-headers';
 import { createAdminTrail } from './audit-trail.ts';
-import { createAuthentication } from './authenticate.ts';
 import { BOARD_PATH } from './board.ts';
 import { boundedBody } from './bounded-body.ts';
 import { createErrorHandler } from './error-handler.ts';
-import { hostGuard } from './host-guard.ts';
+import { guarded } from './guarded.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from './http-deps.ts';
 import { measured } from './measured.ts';
 import { createNotFoundHandler } from './not-found.ts';
@@ -44,8 +40,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
   app.use(measured(deps.metrics.http), traced);
-  app.use(requestId({ generator: deps.newId }), answerHeaders, securityHeaders, onlyErrors);
-  app.use(hostGuard, createAuthentication(deps));
+  app.use(...guarded(deps));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));
   app.use(boundedBody);
@@ -72,39 +67,3 @@ export function createApp(deps: HttpDeps): BatonApp {
   if (deps.board !== undefined) app.route(BOARD_PATH, deps.board);
   return app;
 }
-
-/**
- * No CORS headers: pages of other origins read nothing. The documentation page needs its own style and nothing else; the
- * board of the queues has headers of its own.
- */
-const securityHeaders = secureHeaders({
-  overwrite: false,
-  strictTransportSecurity: false,
-  xFrameOptions: 'DENY',
-  contentSecurityPolicy: {
-    defaultSrc: ["'none'"],
-    styleSrc: ["'unsafe-inline'"],
-    baseUri: ["'none'"],
-    formAction: ["'none'"],
-    frameAncestors: ["'none'"],
-  },
-});
-
-/**
- * Answers change with the session: nothing between here and the caller keeps them. The request's id goes on every answer,
- * also on those that are made without Hono's context.
- */
-const answerHeaders: MiddlewareHandler<HttpEnv> = async (c, next) => {
-  await next();
-  c.res.headers.set('x-request-id', c.get('requestId'));
-  if (!c.res.headers.has('cache-control')) c.res.headers.set('cache-control', 'no-store');
-};
-
-/** Hono hands only instances of Error to the error handler. */
-const onlyErrors: MiddlewareHandler<HttpEnv> = async (_c, next) => {
-  try {
-    await next();
-  } catch (thrown) {
-    throw thrown instanceof Error ? thrown : new Error('something that is no Error was thrown', { cause: thrown });
-  }
-};

@@ -47,6 +47,6 @@ function openRequestRate({ config, log }: Dependencies): RequestRate | null {
  */
 export async function startMonitor(deps: Dependencies, port: number): Promise<HttpServer> {
   const app = createMonitorApp({ ...deps, readiness: deps.health.readiness });
-  const { host, allowPublicBind } = deps.config;
-  return startHttpServer(app, { host, port, allowPublicBind, hasApiKeys: await hasApiKeys(deps.db) });
+  const { host, allowPublicBind, allowedHosts } = deps.config;
+  return startHttpServer(app, { host, port, allowPublicBind, allowedHosts, hasApiKeys: await hasApiKeys(deps.db) });
 }

@@ -10,6 +10,7 @@ import type { Db } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey } from '../support/keys.ts';
 import { type DocumentedRoute, readRoutes } from './documented-routes.ts';
+import { exchangeRaw } from './raw-exchange.ts';
 import { startTestApi, type TestApi, testDeps } from './test-api.ts';
 
 const revoke = (db: Db, id: string) => db.transaction().execute((tx) => revokeApiKey(tx, id));
@@ -132,6 +133,20 @@ describe('as soon as there is a key', () => {
     expect((await fetch(`${server.url}/metrics`)).status).toBe(401);
     expect((await fetch(`${server.url}/livez`)).status).toBe(200);
     expect((await fetch(`${server.url}/metrics`, { headers: { 'x-api-key': secret } })).status).toBe(200);
+  });
+
+  test('the port for health and metrics has the headers of the API, and on loopback answers to no other name', async () => {
+    await using api = await testDeps();
+    await using service = await startHttpServer(createApp(api.deps), { host: '127.0.0.1', port: 0 });
+    await using monitor = await startHttpServer(createMonitorApp(api.deps), { host: '127.0.0.1', port: 0 });
+    for (const path of ['/livez', '/readyz', '/metrics', '/nowhere']) {
+      const [own, its] = await Promise.all([monitor, service].map(({ url }) => fetch(url + path)));
+      const names = (response: Response | undefined) => [...(response?.headers.keys() ?? [])].toSorted();
+      expect([path, names(own)]).toEqual([path, names(its)]);
+      expect(own?.headers.get('content-security-policy')).toContain("default-src 'none'");
+      const rebound = `GET ${path} HTTP/1.1\r\nHost: rebound.example\r\nConnection: close\r\n\r\n`;
+      expect([path, await exchangeRaw(monitor.url, rebound)]).toEqual([path, expect.stringContaining('HTTP/1.1 403')]);
+    }
   });
 
   test('a page asks a browser for a key, and takes nothing from pages of others', async () => {
