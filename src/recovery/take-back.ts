@@ -24,7 +24,7 @@ export const RECOVERED_AT_ONCE = 5;
 
 /**
  * Does something for each, one after the other or so many at once. What fails for one is logged and keeps no other waiting.
- * @throws what says that Postgres or the queue is away: there is no use in going on
+ * @throws what says that Postgres or the queue is away: there is no use in going on. Nothing is under way any more then
  */
 export async function eachByItself<T>(
   { log }: Pick<RecoveryDeps, 'log'>,
@@ -33,17 +33,22 @@ export async function eachByItself<T>(
   atOnce = 1,
 ): Promise<void> {
   const left = Iterator.from(items);
+  let isAway = false;
   const lane = async (): Promise<void> => {
-    for (let next = left.next(); next.done !== true; next = left.next()) {
+    for (let next = left.next(); next.done !== true && !isAway; next = left.next()) {
       try {
         await work(next.value);
       } catch (error) {
-        if (isStoreAway(error)) throw error;
+        if (isStoreAway(error)) {
+          isAway = true;
+          throw error;
+        }
         log('warn', { event: 'sweep_failed', error: toSafeError(error) });
       }
     }
   };
-  await Promise.all(Array.from({ length: atOnce }, lane));
+  const lanes = await Promise.allSettled(Array.from({ length: atOnce }, lane));
+  for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason;
 }
 
 /** Locks a run's session and the run, and looks again whether it is lost. Null: it is not, or cannot be locked now. */

@@ -1,6 +1,9 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import { BatonError } from '../../src/domain/errors.ts';
 import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
+import type { JobQueues } from '../../src/queues/job-queue.ts';
+import { RECOVERED_AT_ONCE } from '../../src/recovery/take-back.ts';
 import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
 import { claimRun } from '../../src/store/claims.ts';
@@ -11,15 +14,16 @@ import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
-import { holdOneJob } from './held-job.ts';
+import { holdJobs, holdOneJob } from './held-job.ts';
 
 const LEASE_DURATION_MS = 600_000;
 
 /** A service with a watcher whose looks the test takes itself, and a worker that has died with a run in hand. */
-async function startWatched(backend: Backend = 'postgres') {
+async function startWatched(backend: Backend = 'postgres', queueOf = (jobs: JobQueues): JobQueues => jobs) {
   await using stack = new AsyncDisposableStack();
   const service = stack.use(await startTestService({ backend }));
-  const { db, jobs, bus, log, databaseUrl: connectionString } = service.deps;
+  const { db, bus, log, databaseUrl: connectionString } = service.deps;
+  const jobs = queueOf(service.deps.jobs);
   const presence = { db, connectionString, log, heartbeatIntervalMs: LEASE_DURATION_MS };
   stack.use(await registerPresence({ ...presence, workerId: 'watcher' }));
   const deps = { db, jobs, bus, log, workerId: 'watcher', leaseDurationMs: LEASE_DURATION_MS };
@@ -197,4 +201,65 @@ describe('the watch over workers', () => {
       expect(await jobs.stateOf(other.job)).toBe('active');
     },
   );
+
+  /** What is added to the queue waits at a gate, which tells when so many stand there as are allowed at once. */
+  function startGate({ firstFails }: { firstFails: boolean }) {
+    const full = Promise.withResolvers<void>();
+    const open = Promise.withResolvers<void>();
+    const seen = { added: 0, atOnce: 0, most: 0 };
+    const queueOf = (jobs: JobQueues): JobQueues => ({
+      ...jobs,
+      async add(payloads, options) {
+        const nth = ++seen.added;
+        seen.most = Math.max(seen.most, ++seen.atOnce);
+        try {
+          if (seen.atOnce === RECOVERED_AT_ONCE) full.resolve();
+          await (nth === 1 && firstFails ? full.promise : open.promise);
+          if (nth === 1 && firstFails) throw new BatonError('store_unavailable', 'the job queue cannot be reached');
+          await jobs.add(payloads, options);
+        } finally {
+          seen.atOnce--;
+        }
+      },
+    });
+    return { full: full.promise, open: open.resolve, seen, queueOf };
+  }
+
+  /** Of a dead worker without a run, which has left more jobs than are given away at once. */
+  async function buryWithJobs(gate: ReturnType<typeof startGate>) {
+    await using stack = new AsyncDisposableStack();
+    const watched = stack.use(await startWatched('postgres', gate.queueOf));
+    const { jobs } = stack.use(await holdJobs(watched.service, 'gone', 2 * RECOVERED_AT_ONCE));
+    await watched.db.updateTable('runs').set({ lease_owner: null }).where('lease_owner', '=', 'gone').execute();
+    await lockIsFree(watched, 'gone');
+    await watched.look(0);
+    const owned = stack.move();
+    return { watched, jobs, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  }
+
+  it('gives away the jobs of a dead worker a few at a time', async () => {
+    const gate = startGate({ firstFails: false });
+    await using scene = await buryWithJobs(gate);
+    const looked = scene.watched.look(DEATH_CONFIRMED_AFTER_MS);
+    await gate.full;
+    // Whoever did not keep to the number has its job given a new number by now, and stands at the gate.
+    await scene.watched.workers();
+    gate.open();
+    await looked;
+    expect(gate.seen).toEqual({ added: scene.jobs.length, atOnce: 0, most: RECOVERED_AT_ONCE });
+  });
+
+  it('gives no more of them away once the queue is away, and ends with what was under way', async () => {
+    const gate = startGate({ firstFails: true });
+    await using scene = await buryWithJobs(gate);
+    const looked = scene.watched.look(DEATH_CONFIRMED_AFTER_MS);
+    await gate.full;
+    await scene.watched.workers();
+    gate.open();
+    await looked;
+    expect(gate.seen).toEqual({ added: RECOVERED_AT_ONCE, atOnce: 0, most: RECOVERED_AT_ONCE });
+    const { jobs } = scene.watched.service.deps;
+    const again = await Promise.all(scene.jobs.map((job) => jobs.stateOf({ ...job, dispatch: job.dispatch + 1 })));
+    expect(again.filter((state) => state === 'waiting')).toHaveLength(RECOVERED_AT_ONCE - 1);
+  });
 });
