@@ -1,13 +1,20 @@
+import { BatonError } from '../domain/errors.ts';
 import type { ToolDrift } from '../domain/tool-drift.ts';
 import type { JobDeps } from '../jobs/job-deps.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
 import { noteToolDrift } from '../store/pinned-tools.ts';
 
-/** Says in the session's log and in that of the service that a tool is not what the session knows; once for each drift. */
+/**
+ * Says in the session's log and in that of the service that a tool is not what the session knows; once for each drift.
+ * @throws BatonError `fenced`: the step is stopped, and the tool must not be called
+ */
 export async function reportDrift(deps: JobDeps, scope: JobScope, drift: ToolDrift): Promise<void> {
   const { sessionId, runId, fence, held } = scope;
-  const eventSeq = await whileAway(held, () => noteToolDrift(deps.db, fence, sessionId, drift));
+  const eventSeq = await whileAway(held, () => noteToolDrift(deps.db, fence, sessionId, drift)).catch((error) => {
+    if (error instanceof BatonError && error.code === 'fenced') held.stop('lost');
+    throw error;
+  });
   if (eventSeq === null) return;
   deps.bus.announce(sessionId, eventSeq);
   const { server, tool, change } = drift;

@@ -11,8 +11,9 @@ import { lockSession } from './sessions.ts';
 /**
  * Writes an event of a tool that has drifted from what the session has pinned, once for what it has become: further calls
  * find that it is known, and take no lock.
- * @returns the session's last event; null where nothing was written: it is known, the session has other definitions by
- * now, or another worker has the run
+ * @returns the session's last event; null where nothing was written: it is known, or the session has other definitions
+ * by now
+ * @throws BatonError `fenced`
  */
 export async function noteToolDrift(
   db: Db,
@@ -35,7 +36,7 @@ export async function noteToolDrift(
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ held: boolean }>`
       select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) is not null as held`.execute(tx);
-    if (rows[0]?.held !== true) return null;
+    if (rows[0]?.held !== true) throw new BatonError('fenced', 'another worker has the run');
     const noted = await tx
       .updateTable('sessions')
       .set({ drifted_tools: sql`drifted_tools || ${toJson({ [key]: found })}::jsonb` })

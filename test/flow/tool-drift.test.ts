@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
@@ -6,21 +7,26 @@ import type { Reply } from '../../src/simulator/reply.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { runNode } from '../deploy/process.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { createServerFiles } from '../tools/mcp-fixture.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
-const OLD = [{ name: 'find', description: 'Finds.' }, { name: 'drop' }, { name: 'announce' }];
+const OLD = [
+  { name: 'find', description: 'Finds.', annotations: { readOnlyHint: true } },
+  { name: 'drop' },
+  { name: 'announce' },
+];
 const NEW = [{ name: 'find', description: 'Finds more.' }, { name: 'added' }, { name: 'announce' }];
 
 /** A service with a session whose MCP server can be changed while they work. */
-async function startScene() {
+async function startScene({ trust = false } = {}) {
   await using stack = new AsyncDisposableStack();
   const files = stack.use(createServerFiles(...OLD));
   const service = stack.use(await startTestService({ backend: 'postgres', environment: { BATON_PORT: '0' } }));
   const api = stack.use(await startApi(service.deps));
   const session = await service.createSession({
-    mcpServers: { own: { ...files.config, args: [...files.config.args], timeoutMs: 60_000, trust: false } },
+    mcpServers: { own: { ...files.config, args: [...files.config.args], timeoutMs: 60_000, trust } },
     tools: [{ mcp: 'own' }],
   });
   await service.startWorker();
@@ -95,4 +101,22 @@ it('a drift of its tools is told to a session once, until somebody accepts it an
   await play(['announce'], ['find'], ['find']);
   expect((await told('tools:drifted')).map(({ data }) => data['change'])).toEqual(['changed', 'gone', 'changed']);
   expect(service.simulator.requests.flatMap(({ violations }) => violations)).toEqual([]);
+});
+
+it('a tool that has drifted is not called by a worker that has lost its run, even one that only reads', async () => {
+  await using scene = await startScene({ trust: true });
+  const { files, service, session, play } = scene;
+  const { db } = service.deps;
+  // As soon as the answer is committed that asks for the call, another worker has the run.
+  await sql`create function take_over() returns trigger language plpgsql as $$ begin
+    update runs set claim_id = gen_random_uuid() where claim_id is not null; return null; end $$`.execute(db);
+  await sql`create constraint trigger take_over after insert on parts deferrable initially deferred
+    for each row when (new.tool_name = 'own__find') execute function take_over()`.execute(db);
+  files.offer({ name: 'find', description: 'Finds more.' }, { name: 'announce' });
+  await play(['announce']);
+  service.simulator.script('test', [{ toolCalls: [{ name: 'own__find', input: {} }] }]);
+  await service.send(session, 'Go on');
+  await eventually(async () => service.logged.some(({ event }) => event === 'step_fenced'), 'the worker is told');
+  expect(files.ledger().map((line) => line.split(' ')[0])).toEqual(['announce']);
+  expect(await scene.told('tools:drifted')).toEqual([]);
 });

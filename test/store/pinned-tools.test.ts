@@ -60,7 +60,8 @@ describe('a tool that has drifted', () => {
 
   it('is told of by the worker that has the run, and for each thing that it becomes', async () => {
     await using pinned = await openPinned();
-    expect(await pinned.note({}, { ...pinned.fence, claimId: newId() })).toBeNull();
+    const another = { ...pinned.fence, claimId: newId() };
+    await expect(pinned.note({}, another)).rejects.toMatchObject({ code: 'fenced' });
     const became = [
       {},
       {},
