@@ -185,6 +185,47 @@ describe('the calls of one response', () => {
     expect(await outcome()).toEqual([['completed', { type: 'text', value: 'kept' }]]);
   });
 
+  it('go on to their end where the outcome before them cannot be committed, and keep their own', async () => {
+    const begun = Promise.withResolvers<void>();
+    const end = Promise.withResolvers<string>();
+    const second = tool('second', () => {
+      begun.resolve();
+      return end.promise;
+    });
+    await using service = await serviceWith(
+      tool('first', async () => 'lost'),
+      second,
+    );
+    const { db } = service.deps;
+    // A sequence counts although what it has counted is rolled back.
+    await sql`create sequence refusals`.execute(db);
+    await sql`create function refuse() returns trigger language plpgsql as $$ begin
+      raise 'refused for the % time', nextval('refusals'); end $$`.execute(db);
+    await sql`create trigger unfinished before update on parts for each row
+      when (new.tool_name = 'first' and new.state = 'completed') execute function refuse()`.execute(db);
+    const calls = [
+      { name: 'first', input: {} },
+      { name: 'second', input: {} },
+    ];
+    const { session, runId } = await start(service, calls, { limits: { toolConcurrency: 1 } });
+    await begun.promise;
+    const refused = async () =>
+      (await sql<{ yes: boolean }>`select is_called as yes from refusals`.execute(db)).rows[0];
+    await eventually(async () => (await refused())?.yes === true, 'the first outcome is refused');
+    // Time enough for whoever does not wait for the call.
+    for (let n = 0; n < 5; n++) await callsOf(service, session);
+    const failed = () => service.logged.some(({ event }) => event === 'job_failed');
+    expect(failed()).toBe(false);
+    end.resolve('kept');
+    await eventually(async () => failed(), 'the job fails');
+    expect((await callsOf(service, session)).map(({ state, output }) => [state, output])).toEqual([
+      ['running', undefined],
+      ['completed', { type: 'text', value: 'kept' }],
+    ]);
+    const run = await db.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow();
+    expect(run).toMatchObject({ status: 'running', step_count: 0 });
+  });
+
   it('are marked as running before their effect, unless the tool only reads', async () => {
     const states = new Map<string, string | null | undefined>();
     const services: TestService[] = [];

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/job.ts';
 import { planNext, type StepOutcome } from '../../src/domain/next-step.ts';
+import type { PendingKind } from '../../src/domain/run.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { restartStep } from '../../src/store/claims.ts';
@@ -13,7 +14,7 @@ import { finishStep } from '../../src/store/step-writes.ts';
 import { changeWaiting } from '../../src/store/waiting.ts';
 import { type Claimed, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { claimOf, openRace, type Race } from './race.ts';
+import { claimOf, finishCleanUp, openRace, type Race } from './race.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -34,7 +35,10 @@ async function end(race: Race, claimed: Claimed, more: Partial<StepOutcome>) {
     givesFinalAnswer: true,
     ...more,
   });
-  const response = { messageId, parts: [{ type: 'text' as const, text: 'Said.' }], finishReason: 'stop' as const };
+  const isAsked = more.postponed === undefined && more.detour === undefined;
+  const response = isAsked
+    ? { messageId, parts: [{ type: 'text' as const, text: 'Said.' }], finishReason: 'stop' as const }
+    : { messageId, parts: [], superseded: true };
   const finish = {
     response,
     usage: { ...NO_USAGE, inputTokens: 50 },
@@ -58,6 +62,22 @@ async function atLimit(race: Race): Promise<JobPayload> {
 
 const setTime = (race: Race, runId: string, at: string) =>
   race.db.updateTable('runs').set({ final_answer_until: at }).where('id', '=', runId).execute();
+
+const askFor = (race: Race, kind: CleanUp) => requestMaintenance(race.db, { ...race.ref, kind, runId: newId() });
+
+/** The clean-up that somebody has asked for is what begins after the final answer, once, in a run of its own. */
+async function expectCleanUpAfter(race: Race, runId: string, jobs: readonly JobPayload[], kind: CleanUp) {
+  expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'incomplete', status_reason: 'max_steps' });
+  expect(jobs).toMatchObject([{ kind, no: 1 }]);
+  expect(jobs[0]?.runId).not.toBe(runId);
+  expect(await race.playOut()).toEqual([jobs[0]?.runId]);
+  expect((await race.eventTypes()).filter((type) => type === 'run:incomplete')).toHaveLength(1);
+}
+
+type CleanUp = Exclude<PendingKind, 'step'>;
+const CLEAN_UPS = (['compaction', 'prune'] as const).flatMap((kind) =>
+  [true, false].map((isFirst) => [kind, isFirst] as const),
+);
 
 const LONG_AGO = '2000-01-01T00:00:00Z';
 
@@ -113,17 +133,6 @@ describe('the final answer of a run', () => {
     expect((await restartStep(race.db, fence, newId()))?.view).toHaveLength(2);
   });
 
-  it('is not put off by a clean-up that somebody asks for: that comes after the run', async () => {
-    const race = await openRace(database.db);
-    const first = await race.begin();
-    await requestMaintenance(race.db, { ...race.ref, kind: 'prune', runId: newId() });
-    const [job] = (await end(race, first, {})).jobs;
-    expect(job).toMatchObject({ kind: 'step', no: 2 });
-    const { jobs } = await end(race, await claimJob(race.db, job), { finalAnswerFor: 'max_steps' });
-    expect(jobs).toMatchObject([{ kind: 'prune' }]);
-    expect(jobs[0]?.runId).not.toBe(job?.runId);
-  });
-
   it('that costs too many workers, or that we cannot even ask for, ends the run for its limit', async () => {
     const race = await openRace(database.db);
     const { fence } = await claimJob(race.db, await atLimit(race));
@@ -145,4 +154,59 @@ describe('the final answer of a run', () => {
     expect(await failClaimedRun(race.db, fence, race.sessionId, error)).toMatchObject({ limit: null });
     expect(await findRun(race.db, 'default', fence.runId)).toMatchObject({ status: 'failed', status_reason: null });
   });
+});
+
+describe('a clean-up that somebody asks for, and the final answer of a run', () => {
+  it.each(CLEAN_UPS)(
+    '%s vs. the end of the last step (asked first: %s): it would come before the answer, within its time',
+    async (kind, isFirst) => {
+      const race = await openRace(database.db);
+      const first = await race.begin();
+      const [asked, { jobs }] = await race.meet(
+        isFirst,
+        () => askFor(race, kind),
+        () => end(race, first, {}),
+      );
+      const { runId } = first.fence;
+      expect(asked).toMatchObject({ runId, queued: true, job: null });
+      expect(jobs).toMatchObject([{ runId, kind: 'step', no: 2 }]);
+      const answered = await end(race, await claimJob(race.db, jobs[0]), { finalAnswerFor: 'max_steps' });
+      await expectCleanUpAfter(race, runId, answered.jobs, kind);
+    },
+  );
+
+  it.each(CLEAN_UPS)(
+    '%s vs. the end of the answer (asked first: %s): it would be lost, or done twice',
+    async (kind, isFirst) => {
+      const race = await openRace(database.db);
+      const claimed = await claimJob(race.db, await atLimit(race));
+      const [asked, { jobs }] = await race.meet(
+        isFirst,
+        () => askFor(race, kind),
+        () => end(race, claimed, { finalAnswerFor: 'max_steps' }),
+      );
+      expect(asked.queued).toBe(isFirst);
+      await expectCleanUpAfter(race, claimed.fence.runId, [...jobs, ...(asked.job === null ? [] : [asked.job])], kind);
+    },
+  );
+
+  it.each(['compaction', 'prune'] as const)(
+    '%s vs. an answer that has to wait or to be made to fit: it would be put off again',
+    async (kind) => {
+      const race = await openRace(database.db);
+      const job = await atLimit(race);
+      await askFor(race, kind);
+      const error = { code: 'model_unavailable', message: 'Not now.' } as const;
+      const postponed = { delayMs: 0, attempt: 1, nextAttemptAt: LONG_AGO, error };
+      const later = await end(race, await claimJob(race.db, job), { finalAnswerFor: 'max_steps', postponed });
+      expect(later.jobs).toMatchObject([{ runId: job.runId, kind: 'step', no: 2 }]);
+      const detour = 'compaction';
+      const tooLarge = await end(race, await claimJob(race.db, later.jobs[0]), { finalAnswerFor: 'max_steps', detour });
+      expect(tooLarge.jobs).toMatchObject([{ runId: job.runId, kind: 'compaction', no: 2 }]);
+      const fits = await finishCleanUp(race.db, await claimJob(race.db, tooLarge.jobs[0]));
+      expect(fits.jobs).toMatchObject([{ runId: job.runId, kind: 'step', no: 2 }]);
+      const answered = await end(race, await claimJob(race.db, fits.jobs[0]), { finalAnswerFor: 'max_steps' });
+      await expectCleanUpAfter(race, job.runId, answered.jobs, kind);
+    },
+  );
 });
