@@ -5,14 +5,13 @@ import { describe, expect, test } from 'vitest';
 import { findBinariesPackage } from '../../src/embedded/binaries.ts';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import {
-  eventually,
   HOLD_SERVER,
   NOBODY,
   NOBODY_PREFIX,
-  processesIn,
   queryValue,
   scratchDir,
   spawnHolder,
+  untilNoProcessIn,
   whyNotAsNobody,
 } from './support.ts';
 
@@ -35,7 +34,7 @@ describe('accounts', () => {
       expect(await userOf(pid)).toBe(NOBODY);
       holder.child.kill('SIGKILL');
     }
-    await eventually(() => processesIn(dir.path).length === 0);
+    await untilNoProcessIn(dir.path);
     await using again = spawnHolder(dataDir, { prefix: NOBODY_PREFIX });
     await again.started();
   });

@@ -8,7 +8,8 @@ import { clusterDirOf } from '../../src/embedded/cluster.ts';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { startPostmaster } from '../../src/embedded/postmaster.ts';
 import { choosePostgresCommand } from '../../src/embedded/privileges.ts';
-import { eventually, processesIn, queryValue, scratchDir, spawnHolder, withClient } from './support.ts';
+import { eventually } from '../support/eventually.ts';
+import { processesIn, queryValue, scratchDir, spawnHolder, untilNoProcessIn, withClient } from './support.ts';
 
 describe('the first start', () => {
   test('gives a database whose owner is not superuser, on loopback only, with settings fit for a server', async () => {
@@ -93,11 +94,11 @@ describe('the first start', () => {
         const [building] = (await unfinished()).filter((name) => !name.endsWith('.password'));
         if (building === undefined) return false;
         return (await namesIn(join(dataDir, building))).includes('PG_VERSION');
-      });
+      }, 'the cluster is being built');
       holder.child.kill('SIGKILL');
     }
     expect(await readdir(dataDir)).not.toContain('cluster');
-    await eventually(() => processesIn(dataDir).length === 0);
+    await untilNoProcessIn(dataDir);
 
     const lines: string[] = [];
     // What an initdb that was itself killed leaves behind: no clean-up, and a password file.

@@ -10,8 +10,8 @@ import { clusterDirOf } from '../../src/embedded/cluster.ts';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { OWN_CLUSTER_SETTING } from '../../src/embedded/postmaster.ts';
 import { choosePostgresCommand } from '../../src/embedded/privileges.ts';
+import { eventually } from '../support/eventually.ts';
 import {
-  eventually,
   IS_ROOT,
   NOBODY,
   NOBODY_PREFIX,
@@ -19,6 +19,7 @@ import {
   queryValue,
   scratchDir,
   spawnHolder,
+  untilNoProcessIn,
   whyNotAsNobody,
   withClient,
 } from './support.ts';
@@ -145,7 +146,7 @@ describe('an owner that goes away', () => {
       await withClient(connectionString, (client) => client.query('CREATE TABLE kept AS SELECT 7 AS value'));
       holder.child.kill('SIGKILL');
     }
-    await eventually(() => processesIn(dir.path).length === 0);
+    await untilNoProcessIn(dir.path);
     await expectKept(dir.path);
   });
 
@@ -167,7 +168,7 @@ describe('an owner that goes away', () => {
       await holder.started();
       await once(holder.child.stdout, 'close');
     }
-    await eventually(() => processesIn(dir.path).length === 0);
+    await untilNoProcessIn(dir.path);
   });
 
   test('keeps the directory locked as long as it lives, also if it forgets the server', async () => {
@@ -198,7 +199,7 @@ describe('an owner that goes away', () => {
       await using holder = spawnHolder(dataDir, { prefix, mode: 'forget' });
       await holder.started();
     }
-    await eventually(() => processesIn(dataDir).length === 0);
+    await untilNoProcessIn(dataDir);
 
     let leftover: number;
     {
@@ -260,7 +261,10 @@ describe('remains of an earlier life', () => {
       process.kill(backend, 'SIGSTOP');
       using _ = { [Symbol.dispose]: () => signalIfAlive(backend, 'SIGCONT') };
       process.kill(postgres.pid, 'SIGKILL');
-      await eventually(() => lines.includes('postgres ended unexpectedly: SIGKILL'));
+      await eventually(
+        async () => lines.includes('postgres ended unexpectedly: SIGKILL'),
+        'the death of the server is noticed',
+      );
       await postgres[Symbol.asyncDispose]();
       const waiting = Promise.withResolvers<void>();
       const log = (line: string) => line.includes('waiting for backends') && waiting.resolve();

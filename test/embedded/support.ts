@@ -5,10 +5,10 @@ import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { z } from 'zod';
 import { findBinariesPackage } from '../../src/embedded/binaries.ts';
+import { eventually } from '../support/eventually.ts';
 
 export const IS_ROOT = process.getuid?.() === 0;
 export const NOBODY = 65534;
@@ -47,11 +47,6 @@ export async function scratchDir(): Promise<AsyncDisposable & { readonly path: s
   };
 }
 
-/** Polls until the condition holds; the test's own timeout is the limit. */
-export async function eventually(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await sleep(10);
-}
-
 /** Pids of all live processes that mention a path on their command line or work in it (other than this one). */
 export function processesIn(path: string): number[] {
   if (process.platform !== 'linux') {
@@ -61,6 +56,10 @@ export function processesIn(path: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid && commandLine(name).includes(path))
     .map(Number);
+}
+
+export async function untilNoProcessIn(path: string): Promise<void> {
+  await eventually(async () => processesIn(path).length === 0, `no process works in ${path}`);
 }
 
 function commandLine(pid: string): string {
