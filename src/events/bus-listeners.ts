@@ -1,4 +1,4 @@
-import { type BusItem, decodePayload } from './bus-payload.ts';
+import { type BusItem, decodePayload, sessionOf } from './bus-payload.ts';
 import type { SessionListener } from './live-bus.ts';
 
 export type BusListeners = Readonly<{
@@ -50,6 +50,8 @@ export function createBusListeners(onError: (error: unknown) => void): BusListen
       return { [Symbol.dispose]: () => void cancels.delete(entry) };
     },
     deliver(payload) {
+      const sessionId = sessionOf(payload);
+      if (sessionId !== null && !sessions.has(sessionId)) return;
       const message = decodePayload(payload);
       if (message === null) return;
       if (message.kind === 'cancel') {

@@ -34,6 +34,14 @@ export function decodePayload(text: string): BusPayload | null {
   return { kind: 'session', sessionId: payload.data.session, items };
 }
 
+/**
+ * The session that a payload is about, of which nothing else is read; null where it is about none. Most payloads concern
+ * nobody in the process that gets them: over Postgres every process gets those of all sessions.
+ */
+export function sessionOf(text: string): string | null {
+  return /^\{"session":"([^"]+)"/.exec(text)?.[1] ?? null;
+}
+
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

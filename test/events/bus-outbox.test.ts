@@ -1,7 +1,8 @@
 import { expect, test, vi } from 'vitest';
 import { DELTA_COALESCE_MS } from '../../src/domain/tunables.ts';
+import { createBusListeners } from '../../src/events/bus-listeners.ts';
 import { type BusOutbox, createBusOutbox, type Outgoing } from '../../src/events/bus-outbox.ts';
-import { type BusItem, decodePayload, encodeCancel, encodeSession } from '../../src/events/bus-payload.ts';
+import { type BusItem, decodePayload, encodeCancel, encodeSession, sessionOf } from '../../src/events/bus-payload.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { chunk } from './listening.ts';
 
@@ -135,6 +136,31 @@ test('payloads that are not understood are skipped, and so are single items of t
     sessionId,
     items: [{ seq: 3 }],
   });
+});
+
+test('whom a payload concerns is known before it is read', () => {
+  const sessionId = newId();
+  const texts = encodeSession(sessionId, [{ seq: 3 }, { event: chunk(0, 'x'.repeat(10_000)) }], 7_000);
+  expect(texts.length).toBeGreaterThan(1);
+  expect(texts.map(sessionOf)).toEqual(texts.map(() => sessionId));
+  expect([encodeCancel(newId()), JSON.stringify({ items: [], session: sessionId }), 'no json'].map(sessionOf)).toEqual([
+    null,
+    null,
+    null,
+  ]);
+  // What is for somebody here is read, in whatever order it was written.
+  const heard: number[] = [];
+  const listeners = createBusListeners((error) => expect.unreachable(String(error)));
+  const ignored = () => undefined;
+  listeners.addSession(sessionId, {
+    onCommitted: (seq) => heard.push(seq),
+    onPreview: ignored,
+    onReconnected: ignored,
+  });
+  for (const text of texts) listeners.deliver(text);
+  listeners.deliver(JSON.stringify({ items: [{ seq: 4 }], session: sessionId }));
+  for (const text of encodeSession(newId(), [{ seq: 5 }], 7_000)) listeners.deliver(text);
+  expect(heard).toEqual([3, 4]);
 });
 
 test('no payload is larger than it may be', () => {
