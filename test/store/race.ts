@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { planAfterMaintenance } from '../../src/domain/after-maintenance.ts';
 import { NEW_CONTEXT_STATE } from '../../src/domain/context/state.ts';
 import { type JobPayload, jobPayloadSchema } from '../../src/domain/job.ts';
+import type { Part } from '../../src/domain/message.ts';
 import { planNext } from '../../src/domain/next-step.ts';
 import type { PendingKind } from '../../src/domain/run.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
@@ -123,7 +124,12 @@ export const claimOf = (db: Db, job: JobPayload, { claimId = newId(), leaseDurat
   claimRun(db, { job, claimId, workerId: claimId, leaseDurationMs, messageId: newId() });
 
 /** Ends a step whose tools are done: the run goes on, with a compaction or prune first where `before` says so. */
-export async function goOn(db: Db, claimed: Claimed, before?: Exclude<PendingKind, 'step'>) {
+export async function goOn(
+  db: Db,
+  claimed: Claimed,
+  before?: Exclude<PendingKind, 'step'>,
+  parts: readonly Part[] = [{ type: 'text', text: 'I go on.' }],
+) {
   const { fence, messageId, job } = claimed;
   const next = planNext({
     runId: fence.runId,
@@ -136,7 +142,7 @@ export async function goOn(db: Db, claimed: Claimed, before?: Exclude<PendingKin
     ...(before === undefined ? {} : { before }),
   });
   const finished = await finishStep(db, fence, {
-    response: { messageId, parts: [{ type: 'text', text: 'I go on.' }], finishReason: 'tool-calls' },
+    response: { messageId, parts, finishReason: 'tool-calls' },
     moves: [],
     usage: NO_USAGE,
     costUsd: 0,
