@@ -20,6 +20,8 @@ export type Fault = Readonly<{
   environment?: Readonly<Record<string, string>>;
   /** Entry points of the versions that run side by side. */
   versions?: (world: Pick<World, 'folder'>) => Promise<readonly string[]>;
+  /** Steps that the agent's runs may take; a run that has taken them gives a final answer and ends. Default: any number. */
+  maxSteps?: number;
   traffic?: Partial<TrafficOptions>;
   manners?: Partial<ModelManners>;
   /**

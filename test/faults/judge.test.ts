@@ -73,7 +73,7 @@ function observed(changes: Partial<Snapshot> = {}, others: Partial<Observed> = {
   return {
     snapshot: {
       sessions: [{ id: SESSION, status: 'idle', eventSeq: log.length, messageSeq: messages.length }],
-      runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'completed', error: null }],
+      runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'completed', reason: null, error: null }],
       messages,
       events: log,
       waiting: new Set(),
@@ -205,12 +205,12 @@ describe('the judge of the fault suite', () => {
     [
       'a run that never ended',
       'stuck',
-      observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'running', error: null }] }),
+      observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'running', reason: null, error: null }] }),
     ],
     [
       'a run that failed',
       'failedRuns',
-      observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'failed', error: null }] }),
+      observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'failed', reason: null, error: null }] }),
     ],
     ['a recovery of nothing', 'needlessRecoveries', observed({}, { needlessRecoveries: ['job_lost'] })],
   ])('finds %s', (_what, kind, given) => {
@@ -221,5 +221,57 @@ describe('the judge of the fault suite', () => {
     const findings = judge(withCall(call('call-1', 'error', 'The outcome of this call is unknown'), effect('call-1')));
     expect(findings.unknownTools).toEqual(['call-1']);
     expect(broken(findings)).toEqual([]);
+  });
+});
+
+describe('the judge, where runs may take one step and give a final answer then', () => {
+  const limit = { maxSteps: 1, final: 'In the end: ' };
+  const final = (seq: number, finishReason: string, ...calls: Part[]): StoredMessage =>
+    message(seq, 'assistant', finishReason, [
+      { type: 'text', text: `<answer ${seq}> In the end: words </answer ${seq}>` },
+      ...calls,
+    ]);
+  const ended = (answers: readonly StoredMessage[], run: Partial<Snapshot['runs'][number]> = {}): Observed =>
+    observed(
+      {
+        messages: [user(1, 'Task message-0-1.'), ...answers],
+        events: events(['message:queued', 'message:dequeued', 'run:started', 'step:started', 'run:incomplete']),
+        runs: [
+          { id: RUN, sessionId: SESSION, kind: 'task', status: 'incomplete', reason: 'max_steps', error: null, ...run },
+        ],
+      },
+      { limit, read: new Map() },
+    );
+
+  it('finds nothing where the run ended with its final answer', () => {
+    expect(broken(judge(ended([answer(2, 1), final(3, 'stop')])))).toEqual([]);
+  });
+
+  it.each<[string, readonly StoredMessage[], Partial<Snapshot['runs'][number]>?]>([
+    ['a run that ended without it', [answer(2, 1)]],
+    ['one that gave it twice', [answer(2, 1), final(3, 'stop'), final(4, 'stop')]],
+    ['one that gave it too soon', [final(2, 'stop')]],
+    ['one that went on after it', [answer(2, 1), final(3, 'stop'), answer(4, 4)]],
+    ['one whose final answer was cut off', [answer(2, 1), final(3, 'length')]],
+    ['one whose final answer has a call', [answer(2, 1), final(3, 'stop', call('call-1', 'error', 'No.'))]],
+    ['one that ended for another reason', [answer(2, 1), final(3, 'stop')], { reason: 'context_exhausted' }],
+    ['one that took a step too many', [answer(2, 1), answer(3, 2)], { status: 'completed', reason: null }],
+    ['one that was completed with it', [final(2, 'stop')], { status: 'completed', reason: null }],
+  ])('finds %s', (_what, answers, run) => {
+    expect(broken(judge(ended(answers, run)))).toContain('failedRuns');
+  });
+
+  it('finds that no run has reached its limit', () => {
+    const free = observed({}, { limit });
+    expect(judge(free).failedRuns).toEqual(['no run has reached its limit']);
+  });
+
+  it('has nothing against a steer that came before the final answer and was left to the next run', () => {
+    const [answered, last] = [answer(2, 1), final(3, 'stop')];
+    const log = events(['run:started', 'step:started', 'message:queued', 'step:started', 'run:incomplete']).map(
+      (event) => (event.seq === 4 ? { ...event, data: { step: 2, finalAnswerFor: 'max_steps' } } : event),
+    );
+    const observedRun = ended([answered, last]);
+    expect(judge({ ...observedRun, snapshot: { ...observedRun.snapshot, events: log } }).lateSteers).toEqual([]);
   });
 });

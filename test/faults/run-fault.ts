@@ -5,7 +5,7 @@ import { rawId, readSnapshot } from './check/snapshot.ts';
 import { broken, type Findings, judge } from './check/verdict.ts';
 import type { Backend, Fault } from './fault.ts';
 import { createApi } from './world/api.ts';
-import type { ModelManners } from './world/model.ts';
+import { FINAL, type ModelManners } from './world/model.ts';
 import type { OwnPostgres, OwnRedis } from './world/services.ts';
 import { recoveryTimes } from './world/timeline.ts';
 import { QUIET_TRAFFIC, startTraffic, type Traffic } from './world/traffic.ts';
@@ -82,6 +82,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     requests,
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     needlessRecoveries: fault.isHarmless === true ? world.timeline.recoveries : [],
+    ...(fault.maxSteps !== undefined && { limit: { maxSteps: fault.maxSteps, final: FINAL } }),
   });
   return {
     fault: fault.name,

@@ -14,8 +14,8 @@ export type ModelRequest = Readonly<{ text: string; violations: readonly string[
 
 export type MessageFindings = Readonly<{
   /**
-   * Accepted, but neither in the inbox nor in the transcript; or taken up by a completed run whose model never saw it; or
-   * left in the inbox although the session's last run was completed: only a cancel or a failure leaves something there.
+   * Accepted, but neither in the inbox nor in the transcript; or taken up by a run that came to its end and whose model never
+   * saw it; or left in the inbox although the session's last run came to its end: only a cancel or a failure leaves something there.
    */
   lost: readonly string[];
   /** In both, or twice in the transcript. */
@@ -26,13 +26,18 @@ export type MessageFindings = Readonly<{
   late: readonly string[];
 }>;
 
-/** What became of every message that was accepted, in the order in which each session accepted them. */
+/**
+ * What became of every message that was accepted, in the order in which each session accepted them.
+ * @param maxSteps that a run may take: one that has taken them leaves what waits to the next one
+ */
 export function checkMessages(
   { messages, events, waiting, runs }: Snapshot,
   accepted: readonly AcceptedMessage[],
   requests: readonly ModelRequest[],
+  maxSteps: number,
 ): MessageFindings {
   const heard = new Set(requests.flatMap(({ text }) => tokensIn(text)));
+  const cameToEnd = new Set(runs.filter(({ status }) => AT_END.has(status)).map(({ id }) => id));
   const completed = new Set(runs.filter(({ status }) => status === 'completed').map(({ id }) => id));
   // Whose answer was whole when a cancel came: it is completed, and leaves what waits as a cancelled one does.
   const stopped = new Set(events.flatMap(({ runId, data }) => (data['lateCancel'] === true ? [runId] : [])));
@@ -45,7 +50,8 @@ export function checkMessages(
   const lost: string[] = [];
   const doubled: string[] = [];
   const outOfOrder: string[] = [];
-  const late = [...lateSteers(events, accepted), ...brokenPromises(accepted, places, completed.difference(stopped))];
+  const free = withStepsLeft(completed, messages, maxSteps);
+  const late = [...lateSteers(events, accepted), ...brokenPromises(accepted, places, free.difference(stopped))];
   const last = new Map<string, number>();
   for (const { sessionId, messageId, token, delivery } of accepted) {
     const found = places.get(token) ?? [];
@@ -53,15 +59,25 @@ export function checkMessages(
     if (found.length + (isWaiting ? 1 : 0) > 1) doubled.push(token);
     const [place] = found;
     if (place === undefined) {
-      if (!isWaiting || lastStatus.get(rawId(sessionId)) === 'completed') lost.push(token);
+      if (!isWaiting || AT_END.has(lastStatus.get(rawId(sessionId)))) lost.push(token);
       continue;
     }
-    if (place.runId !== null && completed.has(place.runId) && !heard.has(token)) lost.push(token);
+    if (place.runId !== null && cameToEnd.has(place.runId) && !heard.has(token)) lost.push(token);
     const lane = `${sessionId} ${delivery}`;
     if (place.position < (last.get(lane) ?? -1)) outOfOrder.push(token);
     last.set(lane, Math.max(place.position, last.get(lane) ?? -1));
   }
   return { lost, doubled, outOfOrder, late };
+}
+
+/** Of a run that ended by itself or at its limit. */
+const AT_END: ReadonlySet<string | undefined> = new Set(['completed', 'incomplete']);
+
+/** Those of the runs that might have gone on. */
+function withStepsLeft(runs: ReadonlySet<string>, messages: readonly StoredMessage[], maxSteps: number): Set<string> {
+  const answers = messages.filter(({ role, superseded }) => role === 'assistant' && !superseded);
+  const steps = Map.groupBy(answers, ({ runId }) => runId);
+  return new Set([...runs].filter((id) => (steps.get(id)?.length ?? 0) < maxSteps));
 }
 
 /** Where in the transcripts each message's token stands. */
@@ -95,20 +111,21 @@ type Place = Readonly<{ position: number; runId: string | null }>;
 
 /**
  * By the order of the log: a step that began after a steer was queued for its run has the steer, unless the run was
- * told to stop before it could.
+ * told to stop before it could, or the step is its final answer, which hears nothing more.
  */
 function lateSteers(events: Snapshot['events'], accepted: readonly AcceptedMessage[]): string[] {
   const steers = new Map(accepted.flatMap((each) => (each.delivery === 'steer' ? [[each.messageId, each.token]] : [])));
   const late: string[] = [];
   const queued = new Map<string, Map<string, string | null>>();
-  for (const { sessionId, type, runId, data } of events) {
+  for (const event of events) {
+    const { sessionId, type, runId, data } = event;
     const waiting = queued.get(sessionId) ?? new Map<string, string | null>();
     queued.set(sessionId, waiting);
     if (type === 'message:queued') waiting.set(String(data['id']), runId);
     if (type === 'message:dequeued') for (const id of data['ids'] as string[]) waiting.delete(id);
     // What was sent to a run that is being cancelled is for the one after it.
     if (type === 'run:cancelling' || type === 'run:cancelled') waiting.clear();
-    if (type !== 'step:started') continue;
+    if (!beginsStep(event)) continue;
     for (const [id, ofRun] of waiting) {
       const token = steers.get(id);
       if (token !== undefined && ofRun === runId) late.push(token);
@@ -117,6 +134,10 @@ function lateSteers(events: Snapshot['events'], accepted: readonly AcceptedMessa
   }
   return late;
 }
+
+/** Of a step that takes up what waits: a final answer does not. */
+const beginsStep = ({ type, data }: Snapshot['events'][number]): boolean =>
+  type === 'step:started' && data['finalAnswerFor'] === undefined;
 
 const TOKEN = /message-\d+-\d+/g;
 

@@ -24,7 +24,14 @@ export type StoredMessage = Readonly<{
 }>;
 
 /** In the order in which they ended. */
-type StoredRun = Readonly<{ id: string; sessionId: string; kind: string; status: string; error: unknown }>;
+type StoredRun = Readonly<{
+  id: string;
+  sessionId: string;
+  kind: string;
+  status: string;
+  reason: string | null;
+  error: unknown;
+}>;
 
 type StoredEvent = Readonly<{
   sessionId: string;
@@ -57,7 +64,7 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
     `select id, status, event_seq::int as "eventSeq", message_seq::int as "messageSeq" from sessions`,
   );
   const runs = await read<StoredRun>(
-    `select id, session_id as "sessionId", kind, status, error from runs order by finished_at, id`,
+    `select id, session_id as "sessionId", kind, status, status_reason as reason, error from runs order by finished_at, id`,
   );
   const messages = await read<StoredMessage>(
     `select m.id, m.session_id as "sessionId", m.seq::int, m.role, m.run_id as "runId", m.step_no as "stepNo",

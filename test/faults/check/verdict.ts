@@ -1,4 +1,5 @@
 import { checkEvents } from './events.ts';
+import { checkLimits } from './limits.ts';
 import { type AcceptedMessage, checkMessages, type ModelRequest } from './messages.ts';
 import type { Snapshot } from './snapshot.ts';
 import { checkTools } from './tools.ts';
@@ -11,6 +12,8 @@ export type Observed = Readonly<{
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
   /** Recoveries where there was nothing to recover. */
   needlessRecoveries: readonly string[];
+  /** Set where runs may take so many steps and give a final answer then, which has these words in it. */
+  limit?: Readonly<{ maxSteps: number; final: string }>;
 }>;
 
 /** What was found wrong, by kind; each entry says what. All but `unknownTools` must be empty. */
@@ -26,17 +29,16 @@ export type Findings = Readonly<{
   invalidTranscripts: readonly string[];
   /** Runs that never ended, sessions that are not at rest. */
   stuck: readonly string[];
-  /** Runs that ended as failed or incomplete: no fault is meant to cost a run. */
+  /** Runs that ended as failed or incomplete, or otherwise than their limit says: no fault is meant to cost a run. */
   failedRuns: readonly string[];
   needlessRecoveries: readonly string[];
 }>;
 
 const ENDED = ['completed', 'cancelled', 'failed', 'incomplete'];
-const FAILED = ['failed', 'incomplete'];
-
 /** Judges by the database, the ledger, the provider's log and what readers got: by nothing that the product says of itself. */
-export function judge({ snapshot, accepted, requests, read, needlessRecoveries }: Observed): Findings {
-  const messages = checkMessages(snapshot, accepted, requests);
+export function judge({ snapshot, accepted, requests, read, needlessRecoveries, limit }: Observed): Findings {
+  const messages = checkMessages(snapshot, accepted, requests, limit?.maxSteps ?? Number.POSITIVE_INFINITY);
+  const failed = limit === undefined ? ['failed', 'incomplete'] : ['failed'];
   const tools = checkTools(snapshot);
   const events = checkEvents(snapshot, read);
   const { runs, sessions } = snapshot;
@@ -54,9 +56,12 @@ export function judge({ snapshot, accepted, requests, read, needlessRecoveries }
       ...runs.flatMap(({ id, status }) => (ENDED.includes(status) ? [] : [`run ${id} is ${status}`])),
       ...sessions.flatMap(({ id, status }) => (status === 'idle' ? [] : [`session ${id} is ${status}`])),
     ],
-    failedRuns: runs.flatMap(({ id, status, error }) =>
-      FAILED.includes(status) ? [`run ${id} is ${status}: ${JSON.stringify(error)}`] : [],
-    ),
+    failedRuns: [
+      ...runs.flatMap(({ id, status, error }) =>
+        failed.includes(status) ? [`run ${id} is ${status}: ${JSON.stringify(error)}`] : [],
+      ),
+      ...(limit === undefined ? [] : checkLimits(snapshot, limit.maxSteps, limit.final)),
+    ],
     needlessRecoveries,
   };
 }

@@ -16,12 +16,17 @@ export type ModelManners = Readonly<{
   maxChunks: number;
 }>;
 
+/** In a request for the final answer of a run, as its last words. */
+export const NOTICE = 'The work ends here: ';
+
 const TOOLS = ['append', 'append', 'put', 'peek'] as const;
+/** In a final answer, and in no other. */
+export const FINAL = 'In the end: ';
 const CHUNK = 'sixteen letters ';
 
 /**
  * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says so at both
- * ends, every call has a token of its own: what came of each can be told afterwards.
+ * ends, every call has a token of its own: what came of each can be told afterwards. Told that the work ends, it says so.
  * @param heard told of a request as it arrives, and when the last piece of an answer without calls leaves, by session
  */
 export function createModelScript(
@@ -39,9 +44,11 @@ export function createModelScript(
     const task = createRandom(`${seed}/${request.messages[lastUser]?.text ?? ''}`);
     const wanted = task.between(1, manners.maxRounds);
     const random = createRandom(`${seed}/answer ${no}`);
-    const text = `<answer ${no}> ${CHUNK.repeat(random.between(1, manners.maxChunks))}</answer ${no}>`;
+    const isFinal = request.messages.at(-1)?.text.includes(NOTICE) === true;
+    const said = `${isFinal ? FINAL : ''}${CHUNK.repeat(random.between(1, manners.maxChunks))}`;
+    const text = `<answer ${no}> ${said}</answer ${no}>`;
     const pace = { chunkChars: CHUNK.length, chunkDelayMs: manners.chunkDelayMs };
-    if (rounds >= wanted) return { text, ...pace, onDelivered: () => heard.onLastWord(request.cacheKey) };
+    if (isFinal || rounds >= wanted) return { text, ...pace, onDelivered: () => heard.onLastWord(request.cacheKey) };
     const toolCalls = Array.from({ length: random.between(1, manners.maxCalls) }, () => ({
       name: random.pick(TOOLS),
       input: {

@@ -68,11 +68,11 @@ const SETTINGS = {
 
 const LEDGER_TOOLS = fileURLToPath(new URL('../ledger-tools.ts', import.meta.url));
 
-const AGENT = `name: faulty
+const agentWith = (limits: string): string => `name: faulty
 model: simulated/faulty
 instructions: Leave traces.
 tools: [{ module: ${LEDGER_TOOLS} }]
-limits: { maxSteps: 1000, toolConcurrency: 4 }
+limits: { ${limits}, toolConcurrency: 4 }
 `;
 
 /** Starts everything; disposing the stack ends it, whatever state it is in. */
@@ -82,7 +82,8 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const folder = await mkdtemp(join(tmpdir(), 'baton-fault-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, 'agents'));
-  await writeFile(join(folder, 'agents', 'faulty.yaml'), AGENT);
+  const limits = fault.maxSteps === undefined ? 'maxSteps: 1000' : `maxSteps: ${fault.maxSteps}, finalAnswer: true`;
+  await writeFile(join(folder, 'agents', 'faulty.yaml'), agentWith(limits));
   const ledgerFile = join(folder, 'ledger.jsonl');
   await writeFile(ledgerFile, '');
   const databaseUrl = await createDatabase(postgres, stack);
