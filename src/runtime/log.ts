@@ -25,6 +25,8 @@ export type LogEvent =
       monitorUrl?: string;
     }>
   | Readonly<{ event: 'process_stopping'; signal: string }>
+  /** Its orderly end took too long, because something does not answer: it ends without. What it had in hand is recovered. */
+  | Readonly<{ event: 'process_cut_short'; afterMs: number }>
   | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
   /** The process may open more connections than Postgres has left at this moment. */
   | Readonly<{ event: 'connections_scarce'; needed: number; allowed: number; inUse: number }>

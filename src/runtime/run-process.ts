@@ -1,7 +1,7 @@
 import { startMonitor } from './api-server.ts';
 import { loadConfig } from './config.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
-import { createLog, toSafeError } from './log.ts';
+import { createLog, type Log, toSafeError } from './log.ts';
 import { createProcessMetrics } from './process-metrics.ts';
 import { startTelemetry } from './telemetry.ts';
 
@@ -10,7 +10,8 @@ export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<
 
 /**
  * Runs one process of the service: configuration, dependencies, its parts, and on SIGTERM or SIGINT an orderly end. A
- * second signal ends it at once. Bad configuration and unreachable services end it with exit code 1 and the reason.
+ * second signal ends it at once, and so does time, with exit code 1, where something keeps the end waiting. Bad
+ * configuration and unreachable services end it with exit code 1 and the reason.
  */
 export async function runProcess(
   name: string,
@@ -30,10 +31,25 @@ export async function runProcess(
     log('info', { event: 'process_started', role: name, workerId, backend: deps.jobs.backend, ...served });
     const signal = await stopped;
     log('info', { event: 'process_stopping', signal });
+    endWithin(config.shutdownGraceMs + ENDED_AFTER_GRACE_MS, log);
   } catch (error) {
     createLog({ level: 'info' })('error', { event: 'process_failed', role: name, error: toSafeError(error) });
     process.exitCode = 1;
   }
+}
+
+/**
+ * What an orderly end may take beside the grace time of running steps: time for whoever answers at all (5 s), twice. Less
+ * than the 15 s that docs/production.md tells to leave before a SIGKILL.
+ */
+const ENDED_AFTER_GRACE_MS = 10_000;
+
+/** A network that swallows everything keeps each part waiting in turn, and what is not handed back then is recovered anyway. */
+function endWithin(limitMs: number, log: Log): void {
+  setTimeout(() => {
+    log('warn', { event: 'process_cut_short', afterMs: limitMs });
+    process.exit(1);
+  }, limitMs).unref();
 }
 
 async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise<string | undefined> {

@@ -107,7 +107,13 @@ describe.each(CASES)('with queues on $backend, a Postgres that is $kind for long
     const { runId } = await service.send(session, 'Go');
     await service.simulator.gate('middle').reached;
     await OUTAGES[outage.kind](proxy);
-    for (const worker of processes) await worker.kill('SIGTERM');
+    // What does not answer at all keeps every part waiting in turn: the process ends without them.
+    const isCutShort = outage.kind === 'black-holed';
+    for (const worker of processes) {
+      expect(await worker.kill('SIGTERM')).toBe(isCutShort ? 1 : 0);
+      const cuts = () => eventsOf(worker, 'process_cut_short');
+      await eventually(async () => cuts().length === (isCutShort ? 1 : 0), 'the process has said how it ended');
+    }
     await proxy.restore();
     await service.startWorker();
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
