@@ -90,12 +90,12 @@ export function conversationSuite() {
       repetition: { key: null, isRetry },
       signal: new AbortController().signal,
     });
-  /** The client of a whole answer goes away. Resolves once that had its consequences. */
-  const goAway = (request: Awaited<ReturnType<typeof startDirectly>>): Promise<void> =>
+  /** The client of a whole answer, or of a stream, goes away. Resolves once that had its consequences. */
+  const goAway = (request: Awaited<ReturnType<typeof startDirectly>>, isStream = false): Promise<void> =>
     completionPieces(httpDeps(), request, {
       signal: AbortSignal.abort(),
       isDurable: false,
-      isStream: false,
+      isStream,
       isGone: () => true,
       whyEnded: () => null,
       toError: toErrorRecord,

@@ -116,11 +116,18 @@ describe('a request that the library makes again', () => {
   test.each(READERS)(
     'is told beside the first one: $leaving goes away, and the other one hears the end',
     async ({ order: [leaving, staying] }) => {
-      const { model, streams } = await twoReaders(`hears-${leaving}`);
-      streams[leaving]?.abort();
-      await readersOf(model, 1);
-      gate(`hears-${leaving}`).release();
-      expect(await streams[staying]?.told).toBe('Slow.');
+      const name = `hears-${leaving}`;
+      const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: name } }]);
+      const body = { model, messages: [user('Hi')] };
+      const headers = { 'x-stainless-retry-count': String(staying) };
+      const begin = () => startDirectly(body, leaving === 1);
+      const early = leaving === 0 ? await begin() : null;
+      const told = Array.fromAsync(await client().chat.completions.create({ ...body, stream: true }, { headers }));
+      await gate(name).reached;
+      await goAway(early ?? (await begin()), true);
+      expect(await statesOf(model)).toEqual(['running']);
+      gate(name).release();
+      expect((await told).map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe('Slow.');
       expect(await statesOf(model)).toEqual(['completed']);
     },
   );
