@@ -413,7 +413,15 @@ AS $function$
         and exists (select 1 from messages where id = v_message and finish_reason is not null) then
         raise exception 'message % is finished and cannot be superseded', v_message;
       end if;
-      select tenant_id into v_tenant from sessions where id = p_session;
+      update messages set
+        finish_reason = p_response ->> 'finishReason',
+        model = p_response ->> 'model',
+        usage = p_response -> 'usage',
+        error = p_response -> 'error',
+        superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
+        finished_at = clock_timestamp()
+        where id = v_message and session_id = p_session returning tenant_id into v_tenant;
+      if not found then raise exception 'message % is not of the session', v_message; end if;
       delete from part_chunks where message_id = v_message;
       delete from parts where message_id = v_message;
       insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, finished_at)
@@ -423,14 +431,6 @@ AS $function$
           e.part ->> 'toolName', e.part ->> 'state',
           case when e.part ->> 'state' in ('completed', 'error', 'denied') then clock_timestamp() end
         from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord);
-      update messages set
-        finish_reason = p_response ->> 'finishReason',
-        model = p_response ->> 'model',
-        usage = p_response -> 'usage',
-        error = p_response -> 'error',
-        superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
-        finished_at = clock_timestamp()
-        where id = v_message;
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb, p_events jsonb)

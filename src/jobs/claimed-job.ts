@@ -124,7 +124,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   failActiveSpan(record.code);
   deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
   scope.held.lettingGo();
-  const failed = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, scope.sessionId, record));
+  const failed = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, record));
   if (failed === null) return;
   const { eventSeq, limit } = failed;
   if (limit === null) scope.ended.failure = record.code;

@@ -69,19 +69,21 @@ export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): P
 }
 
 /**
- * Keeps blobs that a session refers to from now on, in the order of their hashes, in which everybody locks them.
+ * Keeps blobs that a session refers to from now on, in the order of their hashes, in which everybody locks them. Whoever
+ * names no tenant has the session from a row: it is of whichever tenant that is of.
  * @returns what is known of each, in the order in which they were given
  * @throws BatonError `not_found` for a known one that was collected meanwhile
  */
 export async function attachBlobs(
   db: Db | Tx,
-  sessionId: string,
+  { sessionId, tenantId: asked }: Readonly<{ sessionId: string; tenantId?: string }>,
   blobs: readonly (NewBlob | KnownBlob)[],
 ): Promise<BlobInfo[]> {
   if (blobs.length === 0) return [];
   return inTransaction(db, async (tx) => {
     const session = await tx.selectFrom('sessions').select('tenant_id').where('id', '=', sessionId).executeTakeFirst();
-    if (session === undefined) throw new BatonError('fenced', 'the session is gone');
+    if (session === undefined || (asked !== undefined && session.tenant_id !== asked))
+      throw new BatonError('fenced', 'the session is gone');
     const kept = new Map<NewBlob | KnownBlob, BlobInfo>();
     for (const blob of blobs.toSorted((a, b) => a.sha256.compare(b.sha256))) {
       const { tenant_id: tenantId } = session;

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
+import { BatonError } from '../domain/errors.ts';
 import type { NewMessage } from '../domain/from-model-messages.ts';
 import type { UserPart } from '../domain/message.ts';
 import { type Turn, type TurnPlace, type TurnState, turnSchema } from '../domain/turn.ts';
@@ -186,7 +187,7 @@ export async function adaptAgent(
 /**
  * Writes an earlier conversation into a session that nobody has used yet; the bytes of its files become blobs.
  * @param said what the transaction is about to take as a message after it
- * @throws BatonError `invalid_request` (a file that is none)
+ * @throws BatonError `invalid_request` (a file that is none), `conflict` (the tenant has no such session, or it is used)
  */
 export async function importConversation(
   tx: Tx,
@@ -195,6 +196,15 @@ export async function importConversation(
   said: readonly UserPart[] = [],
 ): Promise<void> {
   const owner = { tenantId: session.tenantId, sessionId: session.id };
+  const unused = await tx
+    .updateTable('sessions')
+    .set({ message_seq: messages.length })
+    .where('id', '=', session.id)
+    .where('tenant_id', '=', session.tenantId)
+    .where('message_seq', '=', 0)
+    .returning('id')
+    .executeTakeFirst();
+  if (unused === undefined) throw new BatonError('conflict', 'the session is used already');
   await keepFilesTogether(tx, owner, [...messages.flatMap(({ parts }) => parts), ...said]);
   const rows: (NewMessage & Readonly<{ id: string; seq: number }>)[] = [];
   for (const [index, { role, parts }] of messages.entries()) {
@@ -217,12 +227,6 @@ export async function importConversation(
       e.part ->> 'toolCallId', case when e.part ->> 'type' = 'tool' then g.id::text || ':' || (e.ord - 1) end,
       e.part ->> 'toolName', e.part ->> 'state', clock_timestamp()
     from given g, jsonb_array_elements(g.parts) with ordinality as e (part, ord)`.execute(tx);
-  await tx
-    .updateTable('sessions')
-    .set({ message_seq: rows.length })
-    .where('id', '=', session.id)
-    .where('message_seq', '=', 0)
-    .execute();
 }
 
 /** The session that a message is of; null: the tenant has no such message. */

@@ -77,7 +77,7 @@ async function keepNamedFiles<Item extends UserPart | OutputItem>(
   const infos = (
     await attachBlobs(
       tx,
-      owner.sessionId,
+      owner,
       located.flatMap((blob) => blob ?? []),
     )
   ).values();
@@ -108,7 +108,7 @@ export async function keepFilesTogether(
   const found = await Promise.all(files.map((file) => locateQuietly(tx, owner.tenantId, file)));
   await attachBlobs(
     tx,
-    owner.sessionId,
+    owner,
     found.flatMap((blob) => blob ?? []),
   );
 }
@@ -192,7 +192,7 @@ async function keepAll<Item extends OutputItem | Part>(
 ): Promise<Item[]> {
   const read = items.map((item) => (item.type === 'file' && !/^https?:/i.test(item.url) ? readDataUrl(item) : null));
   const blobs = read.flatMap((blob) => (blob === null || 'refused' in blob ? [] : [blob]));
-  const infos = (await attachBlobs(db, sessionId, blobs)).values();
+  const infos = (await attachBlobs(db, { sessionId }, blobs)).values();
   return items.map((item, index) => {
     const blob = read[index] ?? null;
     if (blob === null || item.type !== 'file') return item;

@@ -34,9 +34,9 @@ export async function noteToolDrift(
     .executeTakeFirst();
   if (news === undefined) return null;
   return db.transaction().execute(async (tx) => {
-    const { rows } = await sql<{ held: boolean }>`
-      select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) is not null as held`.execute(tx);
-    if (rows[0]?.held !== true) throw new BatonError('fenced', 'another worker has the run');
+    const { rows } = await sql<{ session: string | null }>`
+      select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);
+    if (rows[0]?.session !== sessionId) throw new BatonError('fenced', 'another worker has the run');
     const noted = await tx
       .updateTable('sessions')
       .set({ drifted_tools: sql`drifted_tools || ${toJson({ [key]: found })}::jsonb` })

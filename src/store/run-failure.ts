@@ -69,16 +69,12 @@ async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<
 }
 
 /** The same for the worker that has the run. Null: fenced. */
-export async function failClaimedRun(
-  db: Db,
-  fence: Fence,
-  sessionId: string,
-  error: ErrorRecord,
-): Promise<FailedRun | null> {
+export async function failClaimedRun(db: Db, fence: Fence, error: ErrorRecord): Promise<FailedRun | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ session: string | null }>`
       select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);
-    return (rows[0]?.session ?? null) === null ? null : failRun(tx, sessionId, fence.runId, error);
+    const sessionId = rows[0]?.session ?? null;
+    return sessionId === null ? null : failRun(tx, sessionId, fence.runId, error);
   });
 }
 

@@ -97,7 +97,7 @@ describe('a blob', () => {
     const [orphan, again, fresh] = [await put('orphan'), await put('again'), await put('fresh')];
     const sessionId = parseId('session', await api.createSession()) ?? '';
     const kept = bytesBlob(newId(), 'text/plain', Buffer.from('kept'));
-    await attachBlobs(api.db, sessionId, [kept]);
+    await attachBlobs(api.db, { sessionId }, [kept]);
     const old = [orphan.id, again.id, kept.id];
     await sql`update blobs set created_at = clock_timestamp() - interval '25 hours' where id = any(${old}::uuid[])`.execute(
       api.db,

@@ -249,7 +249,7 @@ describe('what a failed or cancelled run leaves behind', () => {
     const { fence } = await claimJob(session.db, asked.job ?? undefined);
     const sent = await session.send('And now?');
     expect(sent).toMatchObject({ queued: false, status: 'queued' });
-    await failClaimedRun(session.db, fence, session.sessionId, { code: 'internal', message: 'No.' });
+    await failClaimedRun(session.db, fence, { code: 'internal', message: 'No.' });
     expect(await findRun(session.db, 'default', asked.runId)).toMatchObject({ status: 'failed' });
     expect(await findSession(session.db, 'default', session.sessionId)).toMatchObject({
       status: 'busy',

@@ -138,7 +138,7 @@ describe('the final answer of a run', () => {
     const { fence } = await claimJob(race.db, await atLimit(race));
     const { runId } = await race.send('And this?');
     const error = { code: 'model_unavailable', message: 'No such provider.' } as const;
-    expect(await failClaimedRun(race.db, fence, race.sessionId, error)).toMatchObject({ limit: 'max_steps' });
+    expect(await failClaimedRun(race.db, fence, error)).toMatchObject({ limit: 'max_steps' });
     const run = await findRun(race.db, 'default', fence.runId);
     expect(run).toMatchObject({ status: 'incomplete', status_reason: 'max_steps', error });
     expect(await race.session()).toMatchObject({ active_run_id: runId });
@@ -151,7 +151,7 @@ describe('the final answer of a run', () => {
     const { fence } = await claimJob(race.db, await atLimit(race));
     await sql`update runs set status = 'cancelling' where id = ${fence.runId}`.execute(race.db);
     const error = { code: 'internal', message: 'No.' } as const;
-    expect(await failClaimedRun(race.db, fence, race.sessionId, error)).toMatchObject({ limit: null });
+    expect(await failClaimedRun(race.db, fence, error)).toMatchObject({ limit: null });
     expect(await findRun(race.db, 'default', fence.runId)).toMatchObject({ status: 'failed', status_reason: null });
   });
 });

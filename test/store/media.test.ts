@@ -89,7 +89,8 @@ describe('the files of a session', () => {
     };
     const attach = async (session: string, at: number): Promise<void> => {
       const turned = [...texts.slice(at), ...texts.slice(0, at)];
-      for (const list of [turned, turned.toReversed()]) await attachBlobs(db, session, list.map(textBytes));
+      for (const list of [turned, turned.toReversed()])
+        await attachBlobs(db, { sessionId: session }, list.map(textBytes));
     };
     await Promise.all([collect(), ...sessions.map(attach), collect()]);
     const { rows } = await sql<{ refs: number; blobs: number }>`

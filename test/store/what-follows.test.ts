@@ -56,10 +56,7 @@ describe('what came before a cancel and what came after it', () => {
     await enqueuedAt(race, (await race.send('Left behind')).messageId, FAR_OFF);
     await failStep(race.db, claimed, AUTH);
     expect((await finishCleanUp(race.db, await claimTidyUp(race))).jobs).toEqual([]);
-    for (const end of [
-      finishCleanUp,
-      (db: Race['db'], { fence }: Claimed) => failClaimedRun(db, fence, race.sessionId, AUTH),
-    ]) {
+    for (const end of [finishCleanUp, (db: Race['db'], { fence }: Claimed) => failClaimedRun(db, fence, AUTH)]) {
       const tidying = await claimTidyUp(race);
       const { messageId, runId } = await race.send('And now?');
       await enqueuedAt(race, messageId, LONG_AGO);
@@ -124,7 +121,7 @@ describe('a session that is resumed while it tidies itself up', () => {
   it('goes on although the clean-up fails or is cancelled', async () => {
     const failing = await tidyingAfterFailure();
     const first = await resume(failing.race);
-    await failClaimedRun(database.db, failing.tidying.fence, failing.race.sessionId, AUTH);
+    await failClaimedRun(database.db, failing.tidying.fence, AUTH);
     expect(await failing.race.session()).toMatchObject({ active_run_id: first.runId });
 
     const race = await openRace(database.db);
@@ -225,7 +222,7 @@ describe('a clean-up that somebody asked for during a run', () => {
   it('is done where the run fails for a reason of ours', async () => {
     const { race, runId } = await asked();
     const claimed = await claimJob(race.db, { runId, kind: 'step', no: 1, dispatch: 1 });
-    await failClaimedRun(race.db, claimed.fence, race.sessionId, AUTH);
+    await failClaimedRun(race.db, claimed.fence, AUTH);
     const { active_run_id: activeRunId } = await race.session();
     expect(await findRun(race.db, 'default', String(activeRunId))).toMatchObject({ kind: 'maintenance' });
     await race.playOut();

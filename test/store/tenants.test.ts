@@ -1,0 +1,147 @@
+import { readdir } from 'node:fs/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { BatonError } from '../../src/domain/errors.ts';
+import type { Db } from '../../src/store/database.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { CLAIMED, type Draw, OF_OWN_SESSION, READS, WRITES } from './tenants/calls.ts';
+import { EXEMPT } from './tenants/exempt.ts';
+import { findTables, idsIn, mixedRows, readRows, textOf } from './tenants/rows.ts';
+import { fillTenant, SHARED, type Tenant } from './tenants/tenant.ts';
+
+const CALLS = { ...READS, ...OF_OWN_SESSION, ...CLAIMED, ...WRITES };
+const NAMES = Object.keys(CALLS);
+/** What a call may be refused with that names something of another tenant. */
+const REFUSALS = [
+  'not_found',
+  'conflict',
+  'invalid_request',
+  'session_closed',
+  'session_busy',
+  'already_answered',
+  'fenced',
+];
+
+const READER = SHARED.readerId.replaceAll('-', '');
+
+/** Both tenants' things in one database. */
+async function openTenants(db: Db): Promise<readonly [Tenant, Tenant]> {
+  const count = (await db.selectFrom('sessions').select('tenant_id').distinct().execute()).length;
+  return [await fillTenant(db, `a-${count}`, 'MARIGOLD'), await fillTenant(db, `b-${count}`, 'SNOWDROP')];
+}
+
+type Pick = (upto: number) => number;
+
+/** @param isForeign whether the next id is the other's */
+function drawFrom(me: Tenant, other: Tenant, pick: Pick, isForeign: () => boolean): Draw {
+  const one = <T>(choices: (tenant: Tenant) => readonly T[]): T => {
+    const all = choices(isForeign() ? other : me);
+    const chosen = all[pick(all.length)];
+    if (chosen === undefined) throw new Error('the tenant has none of these');
+    return chosen;
+  };
+  return {
+    session: () => one(({ sessions }) => sessions),
+    run: () => one(({ runs }) => runs),
+    message: () => one(({ messages }) => messages),
+    call: () => one(({ calls }) => calls),
+    blob: () => one(({ blobs }) => blobs),
+    claim: () => {
+      const claim = me.claims[pick(me.claims.length)];
+      if (claim === undefined) throw new Error('the tenant holds no claim');
+      return claim;
+    },
+    number: pick,
+  };
+}
+
+type Answer = Readonly<{ value: unknown; refused?: string; says: string }>;
+
+async function ask(db: Db, name: string, me: Tenant, draw: Draw): Promise<Answer> {
+  try {
+    const value = await CALLS[name]?.(db, me, draw);
+    return { value, says: textOf(value) };
+  } catch (error) {
+    // A statement that refuses what no worker asks for.
+    const raised = error instanceof Error && 'code' in error && error.code === 'P0001';
+    const code = error instanceof BatonError ? error.code : 'raised';
+    if (!raised && !(error instanceof BatonError && REFUSALS.includes(code))) throw new Error(name, { cause: error });
+    return { value: null, refused: code, says: error.message };
+  }
+}
+
+const isNothing = (value: unknown): boolean =>
+  value === null ||
+  value === false ||
+  (Array.isArray(value) && value.length === 0) ||
+  (value instanceof Map && value.size === 0) ||
+  (typeof value === 'object' && 'kind' in value && value.kind === 'missing') ||
+  (typeof value === 'object' && 'answers' in value && textOf(value.answers) === '0: refused');
+
+describe('what the store does for a tenant', () => {
+  it('is known of each of its functions: whether it keeps to its tenant is tried here, or somebody has said why not', async () => {
+    const folder = new URL('../../src/store/', import.meta.url);
+    const files = (await readdir(folder)).filter((name) => name.endsWith('.ts'));
+    const exported: string[] = [];
+    for (const file of files) {
+      const module: Record<string, unknown> = await import(new URL(file, folder).href);
+      exported.push(...Object.keys(module).filter((name) => typeof module[name] === 'function'));
+    }
+    expect([...NAMES, ...EXEMPT].toSorted()).toEqual(exported.toSorted());
+  });
+
+  it('is done with the things of the tenant itself: each call finds something', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const numbers = fc.sample(fc.infiniteStream(fc.nat()), 1)[0] ?? [][Symbol.iterator]();
+    const pick: Pick = (upto) => Number(numbers.next().value) % upto;
+    let tenants = await openTenants(db);
+    const finds = async (name: string): Promise<boolean> => {
+      const draw = drawFrom(...tenants, pick, () => false);
+      for (let left = 100; left > 0; left--) {
+        if (!isNothing((await ask(db, name, tenants[0], draw)).value)) return true;
+      }
+      return false;
+    };
+    for (const name of NAMES) {
+      if (await finds(name)) continue;
+      // The calls before have used it up.
+      tenants = await openTenants(db);
+      expect(await finds(name), `${name} finds nothing`).toBe(true);
+    }
+  });
+
+  it('touches and tells nothing of another tenant, whatever ids a call names', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const tables = await findTables(db);
+    await fc.assert(
+      fc.asyncProperty(fc.shuffledSubarray(NAMES, { minLength: NAMES.length }), fc.gen(), async (names, gen) => {
+        const tenants = await openTenants(db);
+        for (const name of names) {
+          const [me, other] = gen(fc.boolean) ? tenants : tenants.toReversed();
+          if (me === undefined || other === undefined) return;
+          const pick = (upto: number) => gen(fc.nat, { max: upto - 1 });
+          const before = await readRows(db, tables, other.id);
+          // Mostly one id of several: one that is refused hides what becomes of the next.
+          const answer = await ask(
+            db,
+            name,
+            me,
+            drawFrom(me, other, pick, () => pick(3) > 0),
+          );
+          expect(await readRows(db, tables, other.id), `${name} changes rows of the other tenant`).toEqual(before);
+          expect(answer.says, name).not.toContain(other.secret);
+          if (answer.refused !== undefined) continue;
+          const others = idsIn([...before.values()].join('\n'));
+          expect(
+            [...idsIn(answer.says)].filter((id) => others.has(id) && id !== READER),
+            `${name} tells ids of the other`,
+          ).toEqual([]);
+        }
+        expect(await mixedRows(db)).toEqual([]);
+      }),
+      { numRuns: 6, endOnFailure: true },
+    );
+  });
+});

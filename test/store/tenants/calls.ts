@@ -1,0 +1,280 @@
+import { planAfterMaintenance } from '../../../src/domain/after-maintenance.ts';
+import { NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
+import { formatId } from '../../../src/domain/ids.ts';
+import { NO_USAGE } from '../../../src/domain/usage.ts';
+import { newId } from '../../../src/runtime/new-id.ts';
+import * as admission from '../../../src/store/admission.ts';
+import * as apiKeys from '../../../src/store/api-keys.ts';
+import * as audit from '../../../src/store/audit.ts';
+import * as blobs from '../../../src/store/blobs.ts';
+import * as callAnswers from '../../../src/store/call-answers.ts';
+import * as cancels from '../../../src/store/cancels.ts';
+import type { Fence } from '../../../src/store/claims.ts';
+import * as claims from '../../../src/store/claims.ts';
+import * as context from '../../../src/store/context.ts';
+import * as conversations from '../../../src/store/conversations.ts';
+import { type Db, inTransaction, type Tx } from '../../../src/store/database.ts';
+import * as events from '../../../src/store/events.ts';
+import { forkSession } from '../../../src/store/fork.ts';
+import { answerOnce } from '../../../src/store/idempotency.ts';
+import * as inbox from '../../../src/store/inbox.ts';
+import * as liveSnapshot from '../../../src/store/live-snapshot.ts';
+import * as maintenance from '../../../src/store/maintenance.ts';
+import * as media from '../../../src/store/media.ts';
+import * as messages from '../../../src/store/messages.ts';
+import * as pinnedTools from '../../../src/store/pinned-tools.ts';
+import { refuseOverQuota } from '../../../src/store/quota.ts';
+import { resumeSession } from '../../../src/store/resume.ts';
+import { failClaimedRun } from '../../../src/store/run-failure.ts';
+import * as runs from '../../../src/store/runs.ts';
+import * as sessions from '../../../src/store/sessions.ts';
+import * as stepWrites from '../../../src/store/step-writes.ts';
+import { switchAgent } from '../../../src/store/switch-agent.ts';
+import * as toolOutputs from '../../../src/store/tool-outputs.ts';
+import * as waiting from '../../../src/store/waiting.ts';
+import { agentOf, SHARED, type Tenant } from './tenant.ts';
+
+/** Ids for a call: of the caller, or of the other tenant. */
+export type Draw = Readonly<{
+  session: () => string;
+  run: () => string;
+  message: () => string;
+  call: () => Readonly<{ runId: string; messageId: string; index: number }>;
+  blob: () => string;
+  /** A claim of the caller. What nobody else knows is never drawn from the other tenant: the claim's own id. */
+  claim: () => Tenant['claims'][number];
+  number: (upto: number) => number;
+}>;
+
+type Call = (db: Db, me: Tenant, draw: Draw) => Promise<unknown>;
+
+const DONE = 'done';
+const done = async (work: Promise<unknown>): Promise<typeof DONE> => work.then(() => DONE);
+const within = <T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> => inTransaction(db, work);
+const words = (text: string) => [{ type: 'text', text }] as const;
+const blobFile = (id: string) =>
+  ({ type: 'file', mediaType: 'text/plain', url: `@blob:${formatId('blob', id)}` }) as const;
+const dataFile = (text: string) => ({ type: 'file', mediaType: 'text/plain', url: `data:text/plain,${text}` }) as const;
+const owner = (me: Tenant, draw: Draw) => ({ tenantId: me.id, sessionId: draw.session() });
+const anyFence = (draw: Draw): Fence => ({ ...draw.claim().fence, runId: draw.run() });
+const kept = ({ secret }: Tenant) => ({ name: 'other', version: '2', snapshot: agentOf(secret), overrides: {} });
+const output = (me: Tenant) => ({ output: { type: 'text', value: me.secret } }) as const;
+
+/** Reads by functions that take the tenant: they find nothing of another one. */
+export const READS: Readonly<Record<string, Call>> = {
+  listAudit: (db, me) => audit.listAudit(db, { tenantId: me.id, limit: 100 }),
+  findBlobHash: (db, me, draw) => blobs.findBlobHash(db, me.id, draw.blob()),
+  readBlob: (db, me, draw) => blobs.readBlob(db, me.id, draw.blob()),
+  readContext: (db, me, draw) => context.readContext(db, me.id, draw.session()),
+  listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
+  findSessionOfMessage: (db, me, draw) => conversations.findSessionOfMessage(db, me.id, draw.message()),
+  readEvents: (db, me, draw) => events.readEvents(db, me.id, draw.session(), 0, 1_000),
+  findLastRunEvent: (db, me, draw) =>
+    events.findLastRunEvent(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 'run:queued'),
+  readLiveSnapshot: (db, me, draw) => liveSnapshot.readLiveSnapshot(db, me.id, draw.session()),
+  readEventSeq: (db, me, draw) => liveSnapshot.readEventSeq(db, me.id, draw.session()),
+  listMessages: (db, me, draw) => messages.listMessages(db, me.id, draw.session(), 0, 100),
+  readPart: (db, me, draw) => messages.readPart(db, me.id, draw.call()),
+  refuseOverQuota: (db, me) => done(refuseOverQuota(db, me.id, { tokensPerDay: 1_100, costUsdPerDay: 0 })),
+  findRun: (db, me, draw) => runs.findRun(db, me.id, draw.run()),
+  readRunStatuses: (db, me, draw) => runs.readRunStatuses(db, me.id, [draw.run(), draw.run()]),
+  listRuns: (db, me, draw) => runs.listRuns(db, { tenantId: me.id, limit: 100, sessionId: draw.session() }),
+  findTaskAfter: (db, me, draw) => runs.findTaskAfter(db, { ...owner(me, draw), runId: draw.run() }),
+  findSession: (db, me, draw) => sessions.findSession(db, me.id, draw.session()),
+  findSessionByKey: (db, me) => sessions.findSessionByKey(db, me.id, SHARED.externalKey),
+  readAgentSnapshot: (db, me, draw) => sessions.readAgentSnapshot(db, me.id, draw.session()),
+  listSessions: (db, me) => sessions.listSessions(db, { tenantId: me.id, limit: 100 }),
+  listWaiting: (db, me, draw) => waiting.listWaiting(db, me.id, draw.session()),
+  findAccepted: (db, me, draw) =>
+    within(db, (tx) => inbox.findAccepted(tx, { ...owner(me, draw), messageId: draw.message() })),
+  lockSession: (db, me, draw) => within(db, (tx) => sessions.lockSession(tx, me.id, draw.session())),
+};
+
+/** Writes by functions that take the tenant. */
+export const WRITES: Readonly<Record<string, Call>> = {
+  createApiKey: (db, me) => {
+    const key = { id: newId(), tenantId: me.id, name: me.secret, scopes: ['read'] } as const;
+    return within(db, (tx) => apiKeys.createApiKey(tx, key));
+  },
+  appendAudit: (db, me) =>
+    done(audit.appendAudit(db, { tenantId: me.id, keyId: null, action: 'run:cancel', target: me.secret })),
+  admitHeldBack: (db, me) => admission.admitHeldBack(db, me.id, 10),
+  putBlob: (db, me) => blobs.putBlob(db, me.id, blobs.bytesBlob(newId(), 'text/plain', Buffer.from(SHARED.bytes))),
+  answerOnce: (db, { id: tenantId, requestSha256, secret }) =>
+    answerOnce(db, { tenantId, route: SHARED.route, key: SHARED.key, requestSha256 }, async () => ({
+      status: 200,
+      body: { secret },
+    })),
+  findTakenOutputs: (db, me, draw) => {
+    const { messageId, index } = draw.call();
+    return within(db, (tx) =>
+      callAnswers.findTakenOutputs(tx, owner(me, draw), [{ messageId, index, given: output(me) }]),
+    );
+  },
+  answerCall: (db, me, draw) => {
+    const files = { content: [blobFile(draw.blob())] };
+    const said = draw.number(2) === 0 ? ({ decision: 'approve' } as const) : files;
+    return callAnswers.answerCall(db, { tenantId: me.id, ...draw.call() }, said);
+  },
+  takeTurn: (db, me, draw) => {
+    const place = draw.number(2) === 0 ? { asked: SHARED.asked } : { answered: SHARED.answered };
+    return within(db, (tx) => conversations.takeTurn(tx, { tenantId: me.id, agentName: 'tester' }, place, () => true));
+  },
+  placeAnswer: (db, me, draw) => {
+    const { asked, answered, readerId } = SHARED;
+    return conversations.placeAnswer(db, owner(me, draw), {
+      asked,
+      answered,
+      turn: { runId: draw.run(), afterSeq: null },
+      readerId,
+    });
+  },
+  adaptAgent: (db, me, draw) =>
+    done(within(db, (tx) => conversations.adaptAgent(tx, me.id, draw.session(), async () => agentOf(me.secret)))),
+  importConversation: async (db, me, draw) => {
+    // Of a session that nobody has used yet there is none of the other: the first one that is drawn may be the caller's new one.
+    const id = draw.number(2) === 0 ? draw.session() : (await insertEmpty(db, me)).id;
+    const said = [{ role: 'user' as const, parts: [...words(me.secret)] }];
+    return done(within(db, (tx) => conversations.importConversation(tx, { tenantId: me.id, id }, said)));
+  },
+  keepUserFiles: (db, me, draw) => {
+    const content = [blobFile(draw.blob()), dataFile(me.secret)];
+    return within(db, (tx) => media.keepUserFiles(tx, owner(me, draw), content));
+  },
+  keepGivenFiles: (db, me, draw) =>
+    within(db, (tx) => media.keepGivenFiles(tx, owner(me, draw), [{ content: [blobFile(draw.blob())] }])),
+  keepFilesTogether: (db, me, draw) => {
+    const files = [blobFile(draw.blob()), blobFile(draw.blob()), dataFile(me.secret)];
+    return done(within(db, (tx) => media.keepFilesTogether(tx, owner(me, draw), files)));
+  },
+  insertSession: (db, me, draw) => {
+    const ways = [() => insertEmpty(db, me, draw.session()), () => insertEmpty(db, me, newId(), SHARED.externalKey)];
+    return (ways[draw.number(3)] ?? (() => insertEmpty(db, me)))();
+  },
+  forkSession: (db, me, draw) => {
+    const atMessageId = draw.number(2) === 0 ? null : draw.message();
+    return within(db, (tx) => forkSession(tx, { ...owner(me, draw), forkId: newId(), atMessageId }));
+  },
+  updateSession: (db, me, draw) => sessions.updateSession(db, me.id, draw.session(), { title: me.secret }),
+  replacePinnedTools: (db, me, draw) => {
+    const changes = [{ server: 'docs', added: [], changed: [me.secret], removed: [] }];
+    return within(db, (tx) =>
+      pinnedTools.replacePinnedTools(tx, { ...owner(me, draw), agentVersion: '1' }, () => ({
+        pinnedTools: { docs: { hash: 'old', tools: [] } },
+        changes,
+      })),
+    );
+  },
+  switchAgent: (db, me, draw) => within(db, (tx) => switchAgent(tx, owner(me, draw), () => kept(me))),
+  acceptMessage: (db, me, draw) => {
+    const content = draw.number(2) === 0 ? words(me.secret) : [blobFile(draw.blob())];
+    const messageId = draw.number(2) === 0 ? newId() : draw.message();
+    const delivery = (['steer', 'followup', 'interrupt', 'reject'] as const)[draw.number(4)] ?? 'steer';
+    return inbox.acceptMessage(db, { ...owner(me, draw), messageId, content, runId: newId(), delivery });
+  },
+  changeWaiting: (db, me, draw) => {
+    const change = draw.number(2) === 0 ? { content: [blobFile(draw.blob())] } : { delivery: 'followup' as const };
+    return waiting.changeWaiting(db, { ...owner(me, draw), messageId: draw.message() }, change, newId());
+  },
+  removeWaiting: (db, me, draw) =>
+    waiting.removeWaiting(db, { ...owner(me, draw), messageId: draw.number(2) === 0 ? null : draw.message() }),
+  requestMaintenance: (db, me, draw) =>
+    context.requestMaintenance(db, { ...owner(me, draw), kind: 'prune', runId: newId() }),
+  resumeSession: (db, me, draw) => resumeSession(db, { ...owner(me, draw), runId: newId(), limits: {} }),
+  requestCancel: (db, me, draw) => cancels.requestCancel(db, me.id, draw.run()),
+  requestSessionCancel: (db, me, draw) => cancels.requestSessionCancel(db, me.id, draw.session(), draw.number(2) === 0),
+  deleteSession: (db, me, draw) => done(sessions.deleteSession(db, me.id, draw.session())),
+};
+
+const insertEmpty = (db: Db, me: Tenant, id = newId(), externalKey?: string) =>
+  sessions.insertSession(db, {
+    id,
+    tenantId: me.id,
+    agentName: 'tester',
+    agentVersion: '1',
+    agentSnapshot: agentOf(me.secret),
+    title: me.secret,
+    metadata: {},
+    ...(externalKey !== undefined && { externalKey }),
+  });
+
+/** Calls for a session of the caller that name something of a session besides: that has to be its own. */
+export const OF_OWN_SESSION: Readonly<Record<string, Call>> = {
+  readTextBlob: (db, me, draw) => blobs.readTextBlob(db, ownSession(me, draw), draw.blob()),
+  readMedia: (db, me, draw) => {
+    const parts = [blobFile(draw.blob()), blobFile(draw.blob())];
+    return media.readMedia(db, ownSession(me, draw), [{ id: newId(), seq: 1, role: 'user', model: null, parts }]);
+  },
+  attachBlobs: async (db, me, draw) => {
+    const known = { id: draw.blob(), sha256: Buffer.from(SHARED.bytes), mediaType: 'text/plain' };
+    return blobs.attachBlobs(db, { sessionId: ownSession(me, draw) }, [known]);
+  },
+  readToolOutput: (db, me, draw) =>
+    toolOutputs.readToolOutput(db, ownSession(me, draw), { messageSeq: 2, partIndex: draw.number(2) }),
+  leaveTurn: (db, me, draw) => conversations.leaveTurn(db, ownSession(me, draw), SHARED.readerId),
+  readTurn: (db, me, draw) => within(db, (tx) => conversations.readTurn(tx, ownSession(me, draw))),
+};
+
+const ownSession = (me: Tenant, draw: Draw): string => me.sessions[draw.number(me.sessions.length)] ?? '';
+
+/** Writes of a worker by a claim that it holds: on nothing but the claim's own run and session. */
+export const CLAIMED: Readonly<Record<string, Call>> = {
+  appendChunks: (db, me, draw) => {
+    const chunk = { charOffset: draw.number(1_000), partIndex: 0, type: 'text', text: me.secret } as const;
+    // A worker has the message from its claim, as it has the claim.
+    const streamed = { fence: anyFence(draw), messageId: me.claims[0]?.messageId ?? '', chunks: [chunk] };
+    return stepWrites.appendChunks(db, [streamed]).then(([held]) => held);
+  },
+  moveCalls: (db, me, draw) => {
+    const { messageId, index } = draw.call();
+    const cut = { originalTokens: 9, blob: blobs.textBlob(newId(), me.secret) };
+    const move = { from: ['completed', 'pending'], to: 'completed', cut, events: [] } as const;
+    const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
+    return stepWrites.moveCalls(db, fence, [{ ...move, messageId, index }]);
+  },
+  noteAttempt: (db, _, draw) => done(claims.noteAttempt(db, anyFence(draw), 'trace')),
+  renewLeases: (db, _, draw) => claims.renewLeases(db, [anyFence(draw), anyFence(draw)], 1_000),
+  noteToolDrift: (db, me, draw) => {
+    const drift = {
+      server: 'docs',
+      tool: me.secret,
+      change: 'changed',
+      pinnedHash: 'old',
+      offeredHash: 'new',
+    } as const;
+    const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
+    return pinnedTools.noteToolDrift(db, fence, draw.session(), drift);
+  },
+  restartStep: (db, _, draw) => claims.restartStep(db, anyFence(draw), newId()),
+  writeResponse: (db, me, draw) => {
+    const { fence, messageId } = draw.claim();
+    const response = { parts: words(me.secret), finishReason: 'stop' } as const;
+    return draw.number(2) === 0
+      ? stepWrites.writeResponse(db, fence, { ...response, messageId: draw.message() }, [])
+      : stepWrites.writeResponse(db, anyFence(draw), { ...response, messageId }, []);
+  },
+  beginCompaction: (db, _, draw) => {
+    const round = { id: newId(), strategy: 'manual', reason: 'manual', fromSeq: 1, uptoSeq: 2 } as const;
+    return maintenance.beginCompaction(db, anyFence(draw), { ...round, tokensBefore: 9 }, []);
+  },
+  finishStep: (db, me, draw) => {
+    const { messageId, index } = draw.call();
+    const move = { messageId, index, from: ['completed', 'pending'], to: 'completed', events: [] } as const;
+    const response = { messageId: draw.message(), parts: words(me.secret), finishReason: 'stop' } as const;
+    const what = draw.number(2) === 0 ? { moves: [], response } : { moves: [move] };
+    const rest = { usage: NO_USAGE, costUsd: 0, steps: 1, events: [], nextRunId: newId() } as const;
+    const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
+    return stepWrites.finishStep(db, fence, { ...rest, ...what, next: goesOn(fence) });
+  },
+  finishMaintenance: (db, _, draw) => {
+    const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
+    const { messageId, index } = draw.call();
+    const marks = [{ messageId, index, pruned: true } as const];
+    const rest = { contextState: NEW_CONTEXT_STATE, usage: NO_USAGE, costUsd: 0, events: [], nextRunId: newId() };
+    return maintenance.finishMaintenance(db, fence, { marks, ...rest, next: goesOn(fence) });
+  },
+  failClaimedRun: (db, me, draw) => failClaimedRun(db, anyFence(draw), { code: 'internal', message: me.secret }),
+  handBackRun: (db, _, draw) => claims.handBackRun(db, anyFence(draw)),
+};
+
+const goesOn = ({ runId }: Fence) => planAfterMaintenance({ runId, runKind: 'task', stepNo: 1, goesOnWith: 'step' });

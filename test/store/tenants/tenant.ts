@@ -1,0 +1,226 @@
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import { planNext } from '../../../src/domain/next-step.ts';
+import { NO_USAGE } from '../../../src/domain/usage.ts';
+import { newId } from '../../../src/runtime/new-id.ts';
+import { createApiKey } from '../../../src/store/api-keys.ts';
+import { appendAudit } from '../../../src/store/audit.ts';
+import { attachBlobs, bytesBlob, textBlob } from '../../../src/store/blobs.ts';
+import { answerCall } from '../../../src/store/call-answers.ts';
+import type { Fence } from '../../../src/store/claims.ts';
+import { requestMaintenance } from '../../../src/store/context.ts';
+import { placeAnswer, storeTurn } from '../../../src/store/conversations.ts';
+import type { Db } from '../../../src/store/database.ts';
+import { answerOnce } from '../../../src/store/idempotency.ts';
+import { acceptMessage, type NewInboxMessage } from '../../../src/store/inbox.ts';
+import { beginCompaction } from '../../../src/store/maintenance.ts';
+import { insertSession } from '../../../src/store/sessions.ts';
+import { finishStep, moveCalls, writeResponse } from '../../../src/store/step-writes.ts';
+import { answerStep, askStep, type Claimed, claimJob, failStep } from '../../http/play-worker.ts';
+import { finishCleanUp } from '../race.ts';
+
+/** What both tenants call alike: a key of a client, of a request, a conversation, bytes. */
+export const SHARED = {
+  externalKey: 'conversation-1',
+  route: 'POST /v1/sessions',
+  key: 'key-1',
+  asked: Buffer.from('asked'),
+  answered: Buffer.from('answered'),
+  bytes: Buffer.from('the same bytes'),
+  readerId: '01900000-0000-7000-8000-000000000001',
+} as const;
+
+/** The ids of everything that a tenant has, for calls to be made up of. */
+export type Tenant = Readonly<{
+  id: string;
+  /** In every text that the tenant has; nowhere else. */
+  secret: string;
+  requestSha256: Buffer;
+  sessions: readonly string[];
+  runs: readonly string[];
+  messages: readonly string[];
+  calls: readonly Readonly<{ runId: string; messageId: string; index: number }>[];
+  blobs: readonly string[];
+  /** Claims that are held, each with its session and open message. */
+  claims: readonly Readonly<{ fence: Fence; sessionId: string; messageId: string }>[];
+}>;
+
+/** A tenant with something of every noun: sessions that are idle, at work, waiting, failed, tidied up and held back. */
+export async function fillTenant(db: Db, id: string, secret: string): Promise<Tenant> {
+  const base = { db, id, secret };
+  const worked = await playHistory(base);
+  const waiting = await playWaiting(base);
+  const { claims, call } = await playBusy(base);
+  await playCompacted(base);
+  await playFailure(base);
+  await playTurns(base);
+  await playHeldBack(base);
+  await keepRecords(base);
+  // Half of a quota that both together would use up.
+  await sql`update runs set input_tokens = 600 where id = ${worked.runId}`.execute(db);
+  const idsOf = async (table: 'sessions' | 'runs' | 'messages' | 'blobs') =>
+    (await db.selectFrom(table).select('id').where('tenant_id', '=', id).orderBy('id').execute()).map((row) => row.id);
+  const inbox = await db.selectFrom('inbox').select('id').where('tenant_id', '=', id).orderBy('seq').execute();
+  return {
+    id,
+    secret,
+    requestSha256: hashOf(id),
+    sessions: await idsOf('sessions'),
+    runs: await idsOf('runs'),
+    messages: [...(await idsOf('messages')), ...inbox.map((row) => row.id)],
+    calls: [worked, call, ...waiting],
+    blobs: await idsOf('blobs'),
+    claims,
+  };
+}
+
+type Base = Readonly<{ db: Db; id: string; secret: string }>;
+
+const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+/** An agent whose copy in the session says the secret, with tools of a server. */
+export const agentOf = (secret: string) => ({
+  name: 'tester',
+  model: 'test/test',
+  instructions: secret,
+  pinnedTools: { docs: { hash: 'old', tools: [] } },
+});
+
+async function openSession({ db, id, secret }: Base, externalKey?: string): Promise<string> {
+  const agent = { agentName: 'tester', agentVersion: '1', agentSnapshot: agentOf(secret) };
+  const named = { title: `Title ${secret}`, metadata: { customer: secret } };
+  const session = { id: newId(), tenantId: id, ...agent, ...named };
+  await insertSession(db, externalKey === undefined ? session : { ...session, externalKey });
+  return session.id;
+}
+
+function send(
+  { db, id, secret }: Base,
+  sessionId: string,
+  { text, ...more }: Readonly<{ text: string }> & Partial<NewInboxMessage>,
+) {
+  const content = [{ type: 'text', text: `${text} ${secret}` }] as const;
+  return acceptMessage(db, { tenantId: id, sessionId, messageId: newId(), content, runId: newId(), ...more });
+}
+
+async function begin(base: Base, sessionId: string, text: string): Promise<Claimed> {
+  return claimJob(base.db, (await send(base, sessionId, { text })).job ?? undefined);
+}
+
+/** A transcript with a call whose output is kept whole, and files. */
+async function playHistory(base: Base) {
+  const { db, secret } = base;
+  const sessionId = await openSession(base, SHARED.externalKey);
+  const claimed = await begin(base, sessionId, 'Go');
+  const { fence, messageId } = claimed;
+  await writeResponse(db, fence, { messageId, parts: [callOf(base)], finishReason: 'tool-calls' }, []);
+  const output = { type: 'text', value: `begins ${secret}` } as const;
+  const cut = { originalTokens: 9, blob: textBlob(newId(), `the whole of ${secret}`) };
+  await moveCalls(db, fence, [{ messageId, index: 0, from: ['pending'], to: 'completed', output, cut, events: [] }]);
+  const files = [Buffer.from(SHARED.bytes), Buffer.from(secret)];
+  await attachBlobs(
+    db,
+    { sessionId },
+    files.map((bytes) => bytesBlob(newId(), 'text/plain', bytes)),
+  );
+  await endRun(db, claimed);
+  return { runId: fence.runId, messageId, index: 0 };
+}
+
+const callOf = ({ secret }: Base) =>
+  ({ type: 'tool', toolCallId: 'c1', toolName: 'look', input: { secret }, state: 'pending' }) as const;
+
+/** Ends the step, and with it the run, as it is. */
+async function endRun(db: Db, { fence, job }: Claimed): Promise<void> {
+  const { runId } = fence;
+  const plan = { runId, stepNo: job.no, stepsBefore: 0, maxSteps: 100, toolCalls: 0, stillRan: [] };
+  const next = planNext({ ...plan, finishReason: 'stop' });
+  const rest = { moves: [], events: [], usage: NO_USAGE, costUsd: 0, steps: 1, nextRunId: newId() } as const;
+  if ((await finishStep(db, fence, { ...rest, next })) === null) throw new Error('the step was fenced');
+}
+
+/** A run that waits for an approval and an output, and has been given another output. */
+async function playWaiting(base: Base) {
+  const claimed = await begin(base, await openSession(base), 'Ask');
+  const asked = (['approval', 'output', 'output'] as const).map((kind) => ({ kind, toolName: 'deploy' }));
+  await askStep(base.db, claimed, asked, 3_600_000);
+  const { messageId, fence } = claimed;
+  const calls = asked.map((_, index) => ({ runId: fence.runId, messageId, index }));
+  const output = { type: 'text', value: base.secret } as const;
+  await answerCall(base.db, { tenantId: base.id, runId: fence.runId, messageId, index: 2 }, { output });
+  return calls;
+}
+
+/** A step at work with a call that is to run and a message that waits for its end, and a compaction that is under way. */
+async function playBusy(base: Base) {
+  const sessionId = await openSession(base);
+  const { fence, messageId } = await begin(base, sessionId, 'Work');
+  await writeResponse(base.db, fence, { messageId, parts: [callOf(base)], finishReason: 'tool-calls' }, []);
+  await send(base, sessionId, { text: 'later', delivery: 'followup' });
+  const claims = [{ fence, sessionId, messageId }, await beginMaintenance(base)];
+  return { claims, call: { runId: fence.runId, messageId, index: 0 } };
+}
+
+async function beginMaintenance(base: Base) {
+  const { db, id } = base;
+  const sessionId = await openSession(base);
+  await answerStep(db, await begin(base, sessionId, 'Answer'), `Said ${base.secret}.`);
+  const asked = { tenantId: id, sessionId, kind: 'compaction', runId: newId() } as const;
+  const claimed = await claimJob(db, (await requestMaintenance(db, asked)).job ?? undefined);
+  const { fence, messageId } = claimed;
+  const compactionId = newId();
+  const round = { id: compactionId, strategy: 'manual', reason: 'manual', fromSeq: 1, uptoSeq: 2 } as const;
+  await beginCompaction(db, fence, { ...round, tokensBefore: 100 }, []);
+  return { claimed, fence, sessionId, messageId, compactionId };
+}
+
+async function playCompacted(base: Base): Promise<void> {
+  const { claimed, compactionId } = await beginMaintenance(base);
+  const summary = { messageId: newId(), model: null, parts: [{ type: 'text', text: base.secret }] } as const;
+  await finishCleanUp(base.db, claimed, {
+    id: compactionId,
+    attempts: 1,
+    costUsd: 0,
+    usage: NO_USAGE,
+    state: 'completed',
+    tokensAfter: 10,
+    summary,
+    viewStartSeq: 3,
+  });
+}
+
+/** A run that failed, and a message that it has left behind. */
+async function playFailure(base: Base): Promise<void> {
+  const sessionId = await openSession(base);
+  const claimed = await begin(base, sessionId, 'Fail');
+  await send(base, sessionId, { text: 'behind' });
+  await failStep(base.db, claimed, { code: 'auth', message: base.secret });
+}
+
+/** What clients that send their whole conversation asked last: one was answered, one is being told. */
+async function playTurns(base: Base): Promise<void> {
+  for (const isAnswered of [true, false]) {
+    const sessionId = await openSession(base);
+    const { messageId, runId } = await send(base, sessionId, { text: 'asked' });
+    const turn = { messageId, runId, afterSeq: null, usedBefore: NO_USAGE, key: null };
+    const { asked, answered, readerId } = SHARED;
+    await base.db.transaction().execute((tx) => storeTurn(tx, sessionId, { asked, turn, readerId }));
+    if (isAnswered) await placeAnswer(base.db, { tenantId: base.id, sessionId }, { asked, turn, answered, readerId });
+  }
+}
+
+/** A run that waits for the tenant's other runs. */
+async function playHeldBack(base: Base): Promise<void> {
+  const { runId } = await send(base, await openSession(base), { text: 'held back' });
+  await sql`update runs set held_back_at = clock_timestamp() where id = ${runId}`.execute(base.db);
+}
+
+async function keepRecords({ db, id, secret }: Base): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await createApiKey(tx, { id: newId(), tenantId: id, name: secret, scopes: ['read'] });
+  });
+  await appendAudit(db, { tenantId: id, keyId: null, action: 'session:delete', target: secret });
+  const { route, key } = SHARED;
+  const body = { secret };
+  await answerOnce(db, { tenantId: id, route, key, requestSha256: hashOf(id) }, async () => ({ status: 200, body }));
+}
