@@ -63,7 +63,8 @@ export async function runCommandLine(args: readonly string[], environment: NodeJ
   }
   const entry = Object.values(GROUPS).find((entries) => Object.hasOwn(entries, name))?.[name];
   if (entry === undefined) return refuse(`There is no command ${name}.`, usage());
-  const command = await entry.load();
+  const command = await load(entry);
+  if (command === null) return refuse(`This installation has no command ${name}: it is one for development.`, usage());
   if (rest.includes('--help') || rest.includes('-h')) {
     process.stdout.write(`${command.usage}\n`);
     return EXIT.done;
@@ -74,6 +75,18 @@ export async function runCommandLine(args: readonly string[], environment: NodeJ
     if (isUsageError(error)) return refuse(error.message, command.usage);
     process.stderr.write(`baton ${name}: ${reasonOf(error)}\n`);
     return error instanceof BatonError && error.code === 'unreachable' ? EXIT.unreachable : EXIT.failed;
+  }
+}
+
+/** Null: its file is not there, as in an image of the service. */
+async function load({ load: importCommand }: Entry): Promise<Command | null> {
+  try {
+    return await importCommand();
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND';
+    const isOurs = isMissing && 'url' in error && String(error.url).startsWith(new URL('.', import.meta.url).href);
+    if (isOurs) return null;
+    throw error;
   }
 }
 

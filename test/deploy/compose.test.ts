@@ -108,9 +108,9 @@ describe('docker-compose.yml', () => {
     const elsewhere = {
       DATABASE_URL: 'postgres://postgres@127.0.0.1:5432/mine',
       REDIS_URL: 'redis://127.0.0.1:6379',
-      ...(name === 'api'
-        ? { BATON_HOST: '127.0.0.1', BATON_ALLOW_PUBLIC_BIND: 'false', BATON_PORT: '5000' }
-        : { BATON_METRICS_PORT: '5001', BATON_SHUTDOWN_GRACE_MS: '600000' }),
+      ...(name === 'api' ? { BATON_PORT: '5000' } : { BATON_METRICS_PORT: '5001', BATON_SHUTDOWN_GRACE_MS: '600000' }),
+      BATON_HOST: '127.0.0.1',
+      BATON_ALLOW_PUBLIC_BIND: 'false',
     };
     const service = serviceOf(name);
     expect(environmentOf(service, {}, elsewhere)).toEqual(environmentOf(service));
@@ -178,6 +178,10 @@ describe('docker-compose.yml', () => {
     expect(asked).toEqual(['/livez', '/livez']);
     await new Promise((resolve) => answers.close(resolve));
     expect(await check()).toBe(1);
+  });
+
+  it.each(workers)('lets a Prometheus beside %s ask for its metrics', (name) => {
+    expect(loadConfig(environmentOf(serviceOf(name)))).toMatchObject({ host: '0.0.0.0', allowPublicBind: true });
   });
 
   it.each(workers)('can run %s any number of times', (name) => {

@@ -72,6 +72,14 @@ describe('the image', () => {
     }
   });
 
+  it('says so when it is asked for a command of development', async () => {
+    await using dev = runNode(['src/cli/baton.ts', 'dev'], { cwd: app });
+    expect(await dev.ended).toMatchObject({
+      code: 2,
+      output: expect.stringMatching(/^This installation has no command dev/),
+    });
+  });
+
   it('migrates an empty database', async () => {
     await using empty = await createEmptyDatabase();
     await using migrate = runNode(['src/cli/baton.ts', 'migrate'], {
