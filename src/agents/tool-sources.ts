@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
+import { MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 
 const positive = z.number().int().positive();
 
@@ -27,18 +27,27 @@ const httpToolFields = {
   /** How long the whole call may take. */
   timeoutMs: positive.max(3_600_000).default(30_000),
   /** Bytes of the answer that are read; the rest is left out. */
-  maxResponseBytes: positive.max(16 * 1024 * 1024).default(1024 * 1024),
+  maxResponseBytes: positive.max(16 * 1024 * 1024).default(MAX_KEPT_OUTPUT_CHARS),
   /** The variable with the secret that requests are signed with. */
   signingSecretEnv: variable.optional(),
   /** What the endpoint promises, as in `Tool`. */
   idempotent: z.boolean().default(false),
   readOnly: z.boolean().default(false),
 };
-const MORE_THAN_A_URL = 'a URL alone tells the model nothing: it needs name, description, url and inputSchema';
-const httpToolSchema = z.strictObject(httpToolFields, {
-  error: ({ code, input }) => (code === 'invalid_type' && typeof input === 'string' ? MORE_THAN_A_URL : undefined),
-});
+const httpToolSchema = z.preprocess(
+  (given) => (typeof given === 'string' ? toolAt(given) : given),
+  z.strictObject(httpToolFields),
+);
 export type HttpToolConfig = Readonly<z.infer<typeof httpToolSchema>>;
+
+/** The tool of which only the address is known: named by the end of its path, and it takes any object. */
+function toolAt(url: string) {
+  const { hostname, pathname } = URL.canParse(url) ? new URL(url) : { hostname: 'http', pathname: '/' };
+  const end = pathname.split('/').findLast((segment) => segment !== '') ?? hostname;
+  const name = end.replaceAll(/[^a-zA-Z0-9_-]+/g, '_').slice(0, 64);
+  const description = `Sends its input as JSON to ${hostname}${pathname} and returns the answer.`;
+  return { name, description, url, inputSchema: { type: 'object' } };
+}
 
 /** A tool that the client runs: the run waits until the client gives the output. */
 const clientToolSchema = z.strictObject({

@@ -82,6 +82,9 @@ export const TOOL_ABORT_GRACE_MS = 5_000;
 /** The largest tool output that a view shows of a tool without a limit of its own; of a longer one head and tail are. */
 export const MAX_TOOL_OUTPUT_CHARS = 120_000;
 
+/** The most of one tool output that is kept, to be read in pages; of a longer one head and tail are. */
+export const MAX_KEPT_OUTPUT_CHARS = 5_000_000;
+
 /** Events to a reader while nothing happens: proxies close what is idle, readers notice a dead socket. */
 export const SSE_HEARTBEAT_INTERVAL_MS = 5_000;
 

@@ -3,20 +3,18 @@ import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { keepHeadAndTail } from '../domain/truncate.ts';
+import { MAX_KEPT_OUTPUT_CHARS } from '../domain/tunables.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 
 /** Bytes that are kept once for each tenant, whoever refers to them. */
 export type NewBlob = Readonly<{ id: string; sha256: Buffer; mediaType: string; bytes: Buffer }>;
-
-/** The most of one text that is kept; UTF-8 takes up to three bytes for each. */
-const MAX_BLOB_TEXT_CHARS = 5_000_000;
 
 /**
  * A text as a blob. Lone surrogates become U+FFFD, as UTF-8 has none. Of a text over the limit head and tail are kept,
  * and between them how much was cut out.
  */
 export function textBlob(id: string, text: string): NewBlob {
-  const kept = keepHeadAndTail(text, MAX_BLOB_TEXT_CHARS, ': too long to be kept').text;
+  const kept = keepHeadAndTail(text, MAX_KEPT_OUTPUT_CHARS, ': too long to be kept').text;
   return bytesBlob(id, 'text/plain; charset=utf-8', Buffer.from(kept, 'utf8'));
 }
 

@@ -5,11 +5,12 @@ import { describe, expect, expectTypeOf, it } from 'vitest';
 import { parse } from 'yaml';
 import { agentFileSchema } from '../../src/agents/agent.ts';
 import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
-import { DEFAULT_TOOL_TIMEOUT_MS, MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS, MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { createModuleLoader, moduleToolSchema } from '../../src/tools/load-module.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { defaultWorkspaceLimits } from '../../src/tools/workspace/workspace-limits.ts';
+import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
 import { loadAgents } from '../support/load-agents.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -37,9 +38,12 @@ describe('docs/tools.md', () => {
   });
 
   it('names the limits that hold', () => {
-    const { bashMaxOutputChars, readMaxLines, readMaxLineChars, grepMaxMatches } = defaultWorkspaceLimits;
+    const { readMaxLines, readMaxLineChars, grepMaxMatches } = defaultWorkspaceLimits;
     const spaced = (count: number): string => count.toLocaleString('en').replaceAll(',', ' ');
-    expect(docs).toContain(`| \`bash\` | ${spaced(bashMaxOutputChars)} characters`);
+    const bash = createWorkspaceTools({ root: '.' }).find(({ name }) => name === 'bash')?.maxOutputChars ?? 0;
+    expect(docs).toContain(
+      `| \`bash\` | ${spaced(MAX_KEPT_OUTPUT_CHARS)} characters, head and tail | ${spaced(bash)} characters |`,
+    );
     expect(docs).toContain(
       `| ${spaced(readMaxLines)} lines of ${spaced(readMaxLineChars)} characters | ${spaced(MAX_TOOL_OUTPUT_CHARS)}`,
     );

@@ -6,6 +6,7 @@ import type { ScriptedToolCall } from '../../src/simulator/reply.ts';
 import type { SimulatedRequest } from '../../src/simulator/request.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
@@ -67,6 +68,27 @@ const rowsOf = ({ deps }: TestService, session: string) =>
     .orderBy('message_id')
     .orderBy('idx')
     .execute();
+
+describe('what bash prints beyond what a model is shown at once', () => {
+  it('is kept, and found by the model', async () => {
+    const tools = createWorkspaceTools({ root: '.' }).filter(({ name }) => name === 'bash');
+    await using service = await startTestService({ backend: 'postgres', tools });
+    service.simulator.script('test', (request) => {
+      const answered = request.messages.filter(({ role }) => role === 'tool').length;
+      if (answered === 0) return { toolCalls: [call('bash', { command: 'seq 1 100000; exit 3' })] };
+      if (answered > 1) return { text: 'Done.' };
+      return { toolCalls: [call('read_tool_output', { id: shownId(request), search: '^50000$' })] };
+    });
+    await service.startWorker();
+    const session = await service.createSession();
+    const [shown, found] = await completed(service, session);
+    expect(textOf(shown).length).toBeLessThanOrEqual(30_000);
+    expect(textOf(shown)).toMatch(
+      /^1\n2\n.*characters cut out: read them with read_tool_output.*\n100000\n\[exit code 3\]$/s,
+    );
+    expect(textOf(found)).toContain('>50000\t50000');
+  });
+});
 
 /** The id that the notice in the newest result names. */
 function shownId({ messages }: SimulatedRequest): string {

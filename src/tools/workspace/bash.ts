@@ -7,6 +7,8 @@ import { workspaceTool } from './workspace-tool.ts';
 
 /** Time for a command to be stopped and answered before the runner's own limit. */
 const TIMEOUT_MARGIN_MS = 10_000;
+/** What the model is shown of one output at once, unless its agent says otherwise; the whole is kept and read in pages. */
+const MAX_SHOWN_CHARS = 30_000;
 /** Linux takes at most 128 KiB in one argument; a character is up to 4 bytes (2 of them in UTF-16). */
 const MAX_COMMAND_CHARS = 30_000;
 
@@ -22,8 +24,9 @@ export function createBashTool({ root, limits }: Workspace): ServerTool {
     description:
       'Runs a bash command in the workspace root and returns stdout and stderr together, then the exit code. No input, no terminal; ' +
       'every call is a new shell. Background processes are stopped when the command ends. ' +
-      `Of output longer than ${limits.bashMaxOutputChars} characters the middle is cut.`,
+      'Of long output the middle is left out at first.',
     inputSchema: inputSchema(limits),
+    maxOutputChars: MAX_SHOWN_CHARS,
     timeoutMs: limits.bashMaxTimeoutMs + TIMEOUT_MARGIN_MS,
     run: async ({ command, timeoutMs = defaultTimeoutMs(limits) }, { signal }) => {
       const cwd = await realpath(root);

@@ -5,7 +5,10 @@ export type BoundedOutput = Readonly<{
   toString: () => string;
 }>;
 
-/** A collector that keeps at most `maxChars` characters. It holds up to about three times that for a moment. */
+/** What may come in before the tail is cut again: many small pieces would each copy all of it. */
+const SLACK_CHARS = 1_000_000;
+
+/** A collector that keeps at most `maxChars` characters, and for a moment some more. */
 export function createBoundedOutput(maxChars: number): BoundedOutput {
   const headChars = Math.ceil(maxChars / 2);
   const tailChars = maxChars - headChars;
@@ -22,8 +25,7 @@ export function createBoundedOutput(maxChars: number): BoundedOutput {
       const room = headChars - head.length;
       head += text.slice(0, room);
       tail += text.slice(room);
-      // Not at every append: many small pieces would each copy the whole tail.
-      if (tail.length > 2 * maxChars) trimTail();
+      if (tail.length > tailChars + SLACK_CHARS) trimTail();
     },
     toString: () => {
       trimTail();

@@ -1,4 +1,5 @@
 import type { ToolLimits } from '../../agents/tool-sources.ts';
+import { MAX_KEPT_OUTPUT_CHARS } from '../../domain/tunables.ts';
 
 /** Bounds of one call of a workspace tool. Characters are UTF-16 code units. */
 export type WorkspaceLimits = Readonly<{
@@ -15,10 +16,14 @@ export type WorkspaceLimits = Readonly<{
   grepTimeoutMs: number;
   /** Largest file that `write_file` writes and `edit_file` edits. */
   writeMaxBytes: number;
+  /** Characters of output that are read of one command; of longer output head and tail are. */
   bashMaxOutputChars: number;
   bashDefaultTimeoutMs: number;
   bashMaxTimeoutMs: number;
 }>;
+
+/** Room for what `bash` says beside the output: what was cut out, and the exit code. */
+const BASH_NOTICE_CHARS = 200;
 
 export const defaultWorkspaceLimits: WorkspaceLimits = {
   listMaxEntries: 1_000,
@@ -29,7 +34,7 @@ export const defaultWorkspaceLimits: WorkspaceLimits = {
   grepMaxFileBytes: 20 * 1024 * 1024,
   grepTimeoutMs: 30_000,
   writeMaxBytes: 10 * 1024 * 1024,
-  bashMaxOutputChars: 30_000,
+  bashMaxOutputChars: MAX_KEPT_OUTPUT_CHARS - BASH_NOTICE_CHARS,
   bashDefaultTimeoutMs: 120_000,
   bashMaxTimeoutMs: 600_000,
 };
@@ -37,13 +42,9 @@ export const defaultWorkspaceLimits: WorkspaceLimits = {
 /** One directory that tools work in. `root` is absolute; it may itself be a symbolic link. */
 export type Workspace = Readonly<{ root: string; limits: WorkspaceLimits }>;
 
-/** Room for what `bash` says beside the output: what was cut out, and the exit code. */
-const BASH_NOTICE_CHARS = 200;
-
 /** The bounds that an agent's `toolLimits` put in place of the defaults: what is cut at the source is never read. */
-export function workspaceLimitsOf({ bash, read_file: readFile, grep }: ToolLimits): Partial<WorkspaceLimits> {
+export function workspaceLimitsOf({ read_file: readFile, grep }: ToolLimits): Partial<WorkspaceLimits> {
   return {
-    ...(bash?.maxOutputChars !== undefined && { bashMaxOutputChars: bash.maxOutputChars - BASH_NOTICE_CHARS }),
     ...(readFile?.maxLines !== undefined && { readMaxLines: readFile.maxLines }),
     ...(readFile?.maxLineLength !== undefined && { readMaxLineChars: readFile.maxLineLength }),
     ...(grep?.maxMatches !== undefined && { grepMaxMatches: grep.maxMatches }),
