@@ -115,6 +115,7 @@ export async function openDependencies(config: Config, options: DependencyOption
   });
   const models = createModels({ ...config, providers: loadProviders(config.providersFile, environment) });
   const agents = options.agents ?? (await openAgents(config, { toolsOf, models, log }));
+  stack.use(mcp.closeUnused(agents));
   const dependencies = {
     config,
     databaseUrl,

@@ -98,6 +98,7 @@ export type LogEvent =
   | Readonly<{ event: 'mcp_server_output'; server: string; line: string }>
   /** It offers other tools than before: new sessions get them. */
   | Readonly<{ event: 'mcp_tools_changed'; server: string; tools: number }>
+  | Readonly<{ event: 'mcp_server_unused'; server: string }>
   /** An agent names tools that the server does not offer. */
   | Readonly<{ event: 'mcp_tools_missing'; server: string; agent: string; tools: readonly string[] }>
   /** A session calls a tool that is not what it was when the session was created. */

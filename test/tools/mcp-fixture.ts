@@ -36,11 +36,15 @@ export type McpFixture = AsyncDisposable &
 const idle = new AbortController().signal;
 
 /** The MCP servers of a process, with the agents that use them. */
-export function createMcpFixture(configs: unknown, environment: NodeJS.ProcessEnv = process.env): McpFixture {
+export function createMcpFixture(
+  configs: unknown,
+  environment: NodeJS.ProcessEnv = process.env,
+  times: Readonly<{ maxListAgeMs?: number; unusedAfterMs?: number }> = {},
+): McpFixture {
   const logged: LogEvent[] = [];
   const drifts: ToolDrift[] = [];
   const log = (_level: string, event: LogEvent): void => void logged.push(event);
-  const servers = createMcpServers(mcpServersSchema.parse(configs), { environment, log });
+  const servers = createMcpServers(mcpServersSchema.parse(configs), { environment, log, ...times });
   const toolsOf = createToolCatalogue({ sets: {}, mcp: servers });
   return {
     servers,

@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { agentSchema } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { eventually } from '../support/eventually.ts';
 import { createMcpFixture, createServerFiles } from './mcp-fixture.ts';
 import { isRunning } from './workspace-fixture.ts';
@@ -64,6 +66,36 @@ describe('a session', () => {
       'tools.0.mcp: the session has no definitions of the tools of docs',
     );
     await expect(fixture.pin([{ mcp: 'dosc' }])).rejects.toThrow('there is no MCP server named dosc; known: docs');
+  });
+});
+
+describe('a connection that no agent names any more', () => {
+  it('is closed once nobody uses it, and made anew for a session that does; the others stay', async () => {
+    using named = createServerFiles({ name: 'find' });
+    using unused = createServerFiles({ name: 'find' });
+    using working = createServerFiles({ name: 'hang' });
+    const configs = { named: named.config, unused: unused.config, working: working.config };
+    await using fixture = createMcpFixture(configs, process.env, { unusedAfterMs: 20 });
+    const agent = await fixture.pin([{ mcp: 'named' }, { mcp: 'unused' }, { mcp: 'working' }]);
+    const stop = new AbortController();
+    const hanging = fixture.call(agent, 'working__hang', {}, stop.signal).catch(() => 'stopped');
+    await isCalled(working);
+    for (const name of ['named__find', 'unused__find']) await fixture.call(agent, name);
+    const now = agentSchema.parse({ name: 'now', model: 'simulated/test', tools: [{ mcp: 'named' }] });
+    using _closing = fixture.servers.closeUnused(createCatalogue([now]));
+    const isGone = (pid = 0) => eventually(async () => !isRunning(pid), 'the unused server ends');
+    await isGone(unused.pids()[0]);
+    expect([named.pids().map(isRunning), working.pids().map(isRunning)]).toEqual([[true], [true]]);
+    expect(await fixture.call(agent, 'unused__find')).toBe('find {}');
+    expect(unused.pids()).toHaveLength(2);
+    await isGone(unused.pids()[1]);
+    stop.abort();
+    expect(await hanging).toBe('stopped');
+    await isGone(working.pids()[0]);
+    expect(named.pids().map(isRunning)).toEqual([true]);
+    const closed = fixture.logged.flatMap((entry) => (entry.event === 'mcp_server_unused' ? [entry.server] : []));
+    expect(closed.toSorted()).toEqual(['unused', 'unused', 'working']);
+    expect(fixture.logged.filter(({ event }) => event === 'mcp_server_failed')).toEqual([]);
   });
 });
 

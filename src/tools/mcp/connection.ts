@@ -20,6 +20,8 @@ const RESTART_CAP_MS = 10_000;
 /** A server that has lived for this long was well. */
 const SETTLED_AFTER_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 1_000;
+/** A drift is noticed this late at most by calls, and a server is asked no more often. */
+const MAX_LIST_AGE_MS = 60_000;
 
 /** A connection that stands, as far as is known. */
 type McpLink = Readonly<{
@@ -35,25 +37,38 @@ export type McpConnection = AsyncDisposable &
     /** Waits for the pause after a failure, and connects. @throws BatonError `tools_unavailable` */
     open: (signal: AbortSignal) => Promise<McpLink>;
     /**
-     * The tools that the server offers now. `fresh`: it is asked again.
+     * The tools that the server offers now, as far as is known. `fresh`: it is asked again.
      * @throws BatonError `tools_unavailable`
      */
     tools: (fresh: boolean, signal: AbortSignal) => Promise<ReadonlyMap<string, PinnedTool>>;
+    /** Lets go of a connection that nobody has used for so long: the next use makes another one. */
+    closeUnused: (forMs: number) => Promise<void>;
   }>;
 
-type Live = McpLink & { client: Client; tools: ReadonlyMap<string, PinnedTool>; isStale: boolean };
+type Live = McpLink & {
+  client: Client;
+  tools: ReadonlyMap<string, PinnedTool>;
+  /** The server has said that its list has changed. */
+  isStale: boolean;
+  /** When it was last asked for the list, by the monotonic clock. */
+  askedAtMs: number;
+};
 
 export type ConnectionOptions = Readonly<{
   server: string;
   config: McpServerConfig;
   environment: Environment;
   log: Log;
+  /** How long the list of a server counts that may not be able to say that it has changed. Default: a minute. */
+  maxListAgeMs?: number | undefined;
 }>;
 
 export function createMcpConnection(options: ConnectionOptions): McpConnection {
-  const { server, config, log } = options;
+  const { server, config, log, maxListAgeMs = MAX_LIST_AGE_MS } = options;
   const closing = new AbortController();
   let live: Promise<Live> | null = null;
+  let callsUnderWay = 0;
+  let usedAtMs = performance.now();
   let failures = 0;
   let retryAtMs = 0;
 
@@ -85,7 +100,16 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
         client,
         tools,
         isStale: false,
-        call: (call) => callTool(client, config.timeoutMs, call),
+        askedAtMs: performance.now(),
+        async call(call) {
+          callsUnderWay += 1;
+          try {
+            return await callTool(client, config.timeoutMs, call);
+          } finally {
+            callsUnderWay -= 1;
+            usedAtMs = performance.now();
+          }
+        },
         async drop() {
           // Not a failure of the server: the next connection need not wait.
           client.onclose = () => undefined;
@@ -104,6 +128,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
         onFailure(last.error ?? new BatonError('transport', 'the connection was closed'));
       };
       failures = 0;
+      usedAtMs = performance.now();
       log('info', { event: 'mcp_server_connected', server, tools: tools.size });
       return made;
     } catch (error) {
@@ -114,6 +139,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   };
   const open = async (signal: AbortSignal): Promise<Live> => {
     if (closing.signal.aborted) throw new BatonError('tools_unavailable', `The MCP server ${server} is being closed.`);
+    usedAtMs = performance.now();
     if (live === null) {
       const connecting = connect();
       live = connecting;
@@ -123,13 +149,16 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     }
     return untilAborted(live, signal);
   };
+  /** Without a session a server over HTTP has no way to say anything unasked, and others need not. */
+  const mayHaveChanged = ({ client, askedAtMs }: Live): boolean => {
+    const tells = config.url === undefined && client.getServerCapabilities()?.tools?.listChanged === true;
+    return !tells && performance.now() - askedAtMs >= maxListAgeMs;
+  };
   const refresh = async (made: Live, signal: AbortSignal): Promise<void> => {
-    // Before the answer: what changes from here on is for another look.
+    // Before the answer: what changes from here on is for another look, and nobody else need ask meanwhile.
     made.isStale = false;
-    const tools = await untilAborted(listTools(made.client, closing.signal), signal).catch((error: unknown) => {
-      made.isStale = true;
-      throw error;
-    });
+    made.askedAtMs = performance.now();
+    const tools = await untilAborted(listTools(made.client, closing.signal), signal);
     if (hashOfTools([...tools.values()]) !== hashOfTools([...made.tools.values()])) {
       log('info', { event: 'mcp_tools_changed', server, tools: tools.size });
     }
@@ -139,17 +168,30 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     open,
     async tools(fresh, signal) {
       const made = await open(signal);
-      if (!fresh && !made.isStale) return made.tools;
+      const mustAsk = fresh || made.isStale;
+      if (!mustAsk && !mayHaveChanged(made)) return made.tools;
       try {
         await refresh(made, signal);
         return made.tools;
       } catch (cause) {
+        made.isStale ||= mustAsk;
         if (!['refused', 'lost'].includes(failureOf(cause, signal))) {
+          // Nobody has said that anything has changed: a call need not fail for that.
+          if (!mustAsk) return made.tools;
           throw new BatonError('tools_unavailable', `The MCP server ${server} does not list its tools.`, { cause });
         }
         await made.drop();
       }
       return (await open(signal)).tools;
+    },
+    async closeUnused(forMs) {
+      const isUsed = (): boolean => callsUnderWay > 0 || performance.now() - usedAtMs < forMs;
+      const standing = live;
+      if (standing === null || isUsed()) return;
+      const made = await standing.catch(() => null);
+      if (made === null || live !== standing || isUsed()) return;
+      log('info', { event: 'mcp_server_unused', server });
+      await made.drop();
     },
     async [Symbol.asyncDispose]() {
       closing.abort(new BatonError('tools_unavailable', 'the process is ending'));

@@ -1,4 +1,4 @@
-import type { Agent } from '../../agents/agent.ts';
+import type { Agent, AgentCatalogue } from '../../agents/agent.ts';
 import type { McpServerConfig, McpServerConfigs } from '../../agents/mcp-servers.ts';
 import { hashOfTools, isIncluded, type PinnedTools } from '../../agents/pinned-tools.ts';
 import type { McpSource } from '../../agents/tool-sources.ts';
@@ -23,13 +23,21 @@ export type McpServers = AsyncDisposable &
      * The agent with what its servers offer now, for a new session. @throws BatonError `tools_unavailable`
      */
     pin: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
+    /**
+     * From now on closes connections that none of the agents of now names and that nobody has used for a while. Sessions of
+     * earlier agents make them anew.
+     */
+    closeUnused: (agents: AgentCatalogue) => Disposable;
   }>;
+
+/** A person may think for that long about the next message of a session. */
+const UNUSED_AFTER_MS = 15 * 60_000;
 
 export function createMcpServers(
   shared: McpServerConfigs,
-  options: Readonly<{ environment: Environment; log: Log }>,
+  options: Readonly<{ environment: Environment; log: Log; maxListAgeMs?: number; unusedAfterMs?: number }>,
 ): McpServers {
-  const { environment, log } = options;
+  const { environment, log, maxListAgeMs, unusedAfterMs = UNUSED_AFTER_MS } = options;
   const connections = new Map<string, McpConnection>();
   const configOf = (agent: McpAgent, server: string, key: string): McpServerConfig => {
     const config = agent.mcpServers[server] ?? shared[server];
@@ -38,10 +46,10 @@ export function createMcpServers(
     throw new BatonError('config_invalid', `${key}: there is no MCP server named ${server}; known: ${known}`);
   };
   const connectionTo = (server: string, config: McpServerConfig): McpConnection => {
-    const key = JSON.stringify([server, config]);
+    const key = keyOf(server, config);
     const known = connections.get(key);
     if (known !== undefined) return known;
-    const connection = createMcpConnection({ server, config, environment, log });
+    const connection = createMcpConnection({ server, config, environment, log, maxListAgeMs });
     connections.set(key, connection);
     return connection;
   };
@@ -52,6 +60,17 @@ export function createMcpServers(
     if (missing.length > 0) log('warn', { event: 'mcp_tools_missing', server, agent: agent.name, tools: missing });
     const tools = [...offered.values()].filter((tool) => sources.some((source) => isIncluded(source, tool)));
     return [server, { hash: hashOfTools(tools), tools }] as const;
+  };
+  const closeAllUnused = async (agents: AgentCatalogue): Promise<void> => {
+    const current = await agents.current();
+    const named = new Set(
+      current.names().flatMap((name) => {
+        const agent = current.get(name);
+        return [...mcpSources(agent).keys()].map((server) => keyOf(server, configOf(agent, server, 'tools')));
+      }),
+    );
+    const others = [...connections].flatMap(([key, connection]) => (named.has(key) ? [] : [connection]));
+    await Promise.all(others.map((connection) => connection.closeUnused(unusedAfterMs)));
   };
   return {
     toolsOf(agent, source, key) {
@@ -75,11 +94,19 @@ export function createMcpServers(
       );
       return { ...agent, pinnedTools: Object.fromEntries(pinned) };
     },
+    closeUnused(agents) {
+      // A folder of agents that cannot be read at this moment says nothing about who is used.
+      const timer = setInterval(() => void closeAllUnused(agents).catch(() => undefined), unusedAfterMs);
+      timer.unref();
+      return { [Symbol.dispose]: () => clearInterval(timer) };
+    },
     async [Symbol.asyncDispose]() {
       await Promise.all([...connections.values()].map((connection) => connection[Symbol.asyncDispose]()));
     },
   };
 }
+
+const keyOf = (server: string, config: McpServerConfig): string => JSON.stringify([server, config]);
 
 /** The sources of an agent by the server that they are about. */
 function mcpSources(agent: Pick<Agent, 'tools'>): Map<string, McpSource[]> {
