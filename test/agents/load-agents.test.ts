@@ -5,10 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
 import { contextPolicySchema } from '../../src/domain/context/policy.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { checkAgentTools } from '../../src/tools/check-agent-tools.ts';
+import { createHttpTool } from '../../src/tools/http/http-tool.ts';
 import { createMcpServers } from '../../src/tools/mcp/mcp-servers.ts';
 import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
 import { loadAgents } from '../support/load-agents.ts';
@@ -38,10 +40,9 @@ name: researcher
 model: openai/gpt-5.4            # provider/model; provider "simulated" needs no key
 instructions: |
   ...
-tools: [workspace, read_tool_output, { mcp: docs }]
-mcpServers: { docs: { url: https://docs.example.com/mcp } }
+tools: [workspace, read_tool_output, { mcp: docs }, { http: https://tools.example.com/v1/look-up }]
 toolLimits: { bash: { maxOutputChars: 30000 }, read_file: { maxLines: 2000, maxLineLength: 2000 }, grep: { maxMatches: 1000 } }
-limits: { maxSteps: 100, maxCostUsd: 5, deadlineMs: 3600000, toolConcurrency: 8 }
+limits: { maxSteps: 100, maxCostUsd: 5, deadlineMs: 3600000, toolConcurrency: 8, finalAnswer: true }   # finalAnswer: one last tool-less answer (≤ 60 s) when a limit ends the run
 context:
   compaction: { strategy: reactive-overflow, model: __same__, options: { preserveLastNTurns: 2 } }
   prune: { protectTokens: 40000, minimumTokens: 20000 }
@@ -88,18 +89,46 @@ describe('a folder of agents', () => {
     const agents = loadAgents(folder.path);
     expect(agents.get('researcher')).toMatchObject({
       toolLimits: { bash: { maxOutputChars: 30_000 }, grep: { maxMatches: 1000 } },
-      limits: { maxSteps: 100, maxCostUsd: 5, deadlineMs: 3_600_000, toolConcurrency: 8 },
+      limits: { maxSteps: 100, maxCostUsd: 5, deadlineMs: 3_600_000, toolConcurrency: 8, finalAnswer: true },
       context: {
         compaction: { strategy: 'reactive-overflow', model: '__same__', options: { preserveLastNTurns: 2 } },
         prune: { protectTokens: 40_000, minimumTokens: 20_000 },
       },
     });
-    await using mcp = createMcpServers({}, { environment: {}, log: () => undefined });
+    const shared = mcpServersSchema.parse({ docs: { url: 'https://docs.example.com/mcp' } });
+    await using mcp = createMcpServers(shared, { environment: {}, log: () => undefined });
     const toolsOf = createToolCatalogue({
       sets: { workspace: createWorkspaceTools({ root: '.' }), read_tool_output: [] },
+      createHttpTool: (tool, key) => createHttpTool(tool, {}, { allowPrivate: false, allowedHosts: [] }, key),
       mcp,
     });
     await expect(checkAgentTools(agents.get('researcher'), toolsOf)).resolves.toBeUndefined();
+  });
+
+  it.each([
+    ['https://tools.example.com/v1/look-up?by=name', 'look-up', 'tools.example.com/v1/look-up'],
+    ['http://tools.example.com', 'tools_example_com', 'tools.example.com/'],
+  ])('may name an endpoint by its URL alone: %s', (url, name, where) => {
+    using folder = folderOf({ 'writer.yaml': `${WRITER}tools: [{ http: "${url}" }]\n` });
+    const description = `Sends its input as JSON to ${where} and returns the answer.`;
+    const http = {
+      name,
+      description,
+      url,
+      method: 'POST',
+      inputSchema: { type: 'object' },
+    };
+    expect(loadAgents(folder.path).get('writer').tools).toMatchObject([{ http }]);
+  });
+
+  it('may have what it keeps for answers among the options of its compaction', () => {
+    const withContext = (context: string) => {
+      using folder = folderOf({ 'writer.yaml': `${WRITER}context: ${context}\n` });
+      return loadAgents(folder.path).get('writer').context;
+    };
+    const beside = withContext('{ outputReserve: 9000, compaction: { options: { preserveLastNTurns: 2 } } }');
+    expect(beside.outputReserve).toBe(9_000);
+    expect(withContext('{ compaction: { options: { preserveLastNTurns: 2, outputReserve: 9000 } } }')).toEqual(beside);
   });
 
   it('has every model replaced by the one that the configuration names', () => {
@@ -123,7 +152,12 @@ describe('a folder of agents', () => {
       'tools.0: include, exclude and deferred',
     ],
     ['an endpoint without a URL', `${WRITER}tools: [a, { http: { name: b, description: c } }]\n`, 'tools.1.http.url: '],
-    ['an endpoint that is only a URL', `${WRITER}tools: [{ http: https://a.example }]\n`, 'tools.0.http: a URL alone'],
+    ['an endpoint that is only a word', `${WRITER}tools: [{ http: lookup }]\n`, 'tools.0.http.url: a URL with http'],
+    [
+      'a reserve in two places',
+      `${WRITER}context: { outputReserve: 1, compaction: { options: { outputReserve: 2 } } }\n`,
+      'context.compaction.options: Unrecognized key: "outputReserve"',
+    ],
     ['an MCP server that is none', `${WRITER}mcpServers: { docs: { args: [] } }\n`, 'mcpServers.docs: either command'],
     ['definitions that a session would have', `${WRITER}pinnedTools: {}\n`, 'Unrecognized key: "pinnedTools"'],
     ['a module that is no path', `${WRITER}tools: [read, { module: 3 }]\n`, 'tools.1.module: '],

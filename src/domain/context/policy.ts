@@ -71,12 +71,28 @@ const prunePolicySchema = z.strictObject({
 });
 
 /** What an agent says about its context. */
-export const contextPolicySchema = z.strictObject({
-  /** False: nothing is compacted unless somebody asks for it, and every overflow ends the run as `context_exhausted`. */
-  auto: z.boolean().default(true),
-  ...budgetOptionsSchema.shape,
-  thresholds: thresholdSharesSchema.default({}),
-  compaction: compactionPolicySchema.prefault({}),
-  prune: prunePolicySchema.prefault({}),
+export const contextPolicySchema = z.preprocess(
+  liftReserve,
+  z.strictObject({
+    /** False: nothing is compacted unless somebody asks for it, and every overflow ends the run as `context_exhausted`. */
+    auto: z.boolean().default(true),
+    ...budgetOptionsSchema.shape,
+    thresholds: thresholdSharesSchema.default({}),
+    compaction: compactionPolicySchema.prefault({}),
+    prune: prunePolicySchema.prefault({}),
+  }),
+);
+
+const withReserve = z.looseObject({
+  outputReserve: z.undefined().optional(),
+  compaction: z.looseObject({ options: z.looseObject({ outputReserve: z.unknown() }) }),
 });
+
+/** The reserve may stand among the options of the compaction, too; it is about every request. */
+function liftReserve(given: unknown): unknown {
+  const { data } = withReserve.safeParse(given);
+  if (data === undefined || data.compaction.options.outputReserve === undefined) return given;
+  const { outputReserve, ...options } = data.compaction.options;
+  return { ...data, outputReserve, compaction: { ...data.compaction, options } };
+}
 export type ContextPolicy = Readonly<z.infer<typeof contextPolicySchema>>;
