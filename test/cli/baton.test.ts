@@ -9,6 +9,7 @@ import { runNode } from '../deploy/process.ts';
 import { call, createWaitingTools } from '../flow/waiting-scenario.ts';
 import { availableBackends } from '../support/backends.ts';
 import { createTestKey } from '../support/keys.ts';
+import { PNG_BASE64 } from '../support/png.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const [backend = 'postgres'] = availableBackends();
@@ -61,6 +62,18 @@ describe('baton, of a service that runs', () => {
     );
     const listed = await baton(['sessions', '--json']);
     expect(JSON.parse(listed.output)).toMatchObject({ sessions: [{ id: session, status: 'idle' }] });
+  });
+
+  it('shows the files and sources of an answer', async () => {
+    const sources = [{ title: 'The harbor', url: 'https://example.com/harbor' }];
+    service.simulator.script('test', [{ text: 'Here it is.', pictures: [PNG_BASE64], sources }]);
+    const session = formatId('session', await service.createSession());
+    const sent = await baton(['send', session, 'Paint the harbor', '--follow']);
+    const file = /file image\/png (blob_[0-9a-f]{32})\n/.exec(sent.output)?.[1] ?? 'none';
+    const source = 'source The harbor https://example.com/harbor';
+    expect(sent.output).toMatch(inOrder('Here it is.', `file image/png ${file}`, source, '✓ completed after 1 step'));
+    const shown = await baton(['show', session]);
+    expect(shown.output).toMatch(inOrder('Paint the harbor', 'Here it is.', `  file image/png ${file}`, `  ${source}`));
   });
 
   it('says that a message waits, lets it be changed and removed, and cancels the run', async () => {

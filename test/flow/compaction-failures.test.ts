@@ -96,7 +96,10 @@ describe('a compaction under way', () => {
     expect(await toldOf(service, session)).toEqual(['start', 'failed']);
   });
 
-  it('is closed by the next worker also where that begins none itself', async () => {
+  it.each([
+    ['', null, 'context_exhausted'],
+    [', and a run of which only its final answer was left ends for its limit', 'max_steps', 'max_steps'],
+  ] as const)('is closed by the next worker also where that begins none itself%s', async (_what, limit, reason) => {
     await using service = await smallService({ BATON_SHUTDOWN_GRACE_MS: '0' });
     const first = await service.startWorker();
     const { session, runId } = await compacting(service);
@@ -108,8 +111,10 @@ describe('a compaction under way', () => {
       .updateTable('sessions')
       .set({ context_state: JSON.stringify(used) })
       .execute();
+    const until = limit === null ? null : new Date(Date.now() + 60_000).toISOString();
+    await service.deps.db.updateTable('runs').set({ final_answer_for: limit, final_answer_until: until }).execute();
     await service.startWorker();
-    expect(await service.ended(runId)).toMatchObject({ status_reason: 'context_exhausted' });
+    expect(await service.ended(runId)).toMatchObject({ status: 'incomplete', status_reason: reason });
     expect((await roundsOf(service, session)).map(({ state }) => state)).toEqual(['failed']);
     const failures = await eventsOf(service, session, 'compaction:failed');
     expect(failures.map(({ data }) => data['error'])).toMatchObject([

@@ -138,6 +138,17 @@ describe.each(availableBackends())('a run that a limit ends, with a final answer
     expect((await transcript(service, session)).at(-1)).toMatchObject({ text: ANSWER.text, finishReason: 'stop' });
   });
 
+  it('has tokens for it although its budget is used up', async () => {
+    const { service } = await start(backend, ANSWER);
+    await using _ = service;
+    await service.startWorker();
+    const session = await createSession(service);
+    const { runId } = await service.send(session, 'Look around', { maxTokens: 1 });
+    expect(await service.ended(runId)).toMatchObject({ status: 'incomplete', status_reason: 'budget', step_count: 2 });
+    expect(last(service)).toHaveLength(1);
+    expect((await transcript(service, session)).at(-1)).toMatchObject({ text: ANSWER.text, finishReason: 'stop' });
+  });
+
   it('does not tell it what came meanwhile: that is answered by a run of its own', async () => {
     const { service } = await start(backend, { ...ANSWER, gates: { beforeEnd: 'held' } });
     await using _ = service;
