@@ -160,9 +160,13 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
     const again = await redispatch(deps.db, job);
     if (again !== null) await addLost(deps, again);
   };
-  await eachByItself(deps, await deps.jobs.takenBy(workerId), giveAgain, RECOVERED_AT_ONCE);
-  const unclaimed = await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT);
-  await eachByItself(deps, unclaimed, (run) => redeliver(deps, run), RECOVERED_AT_ONCE);
+  const [taken, unclaimed] = await Promise.all([
+    deps.jobs.takenBy(workerId),
+    findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT),
+  ]);
+  // What is in both is given once: whoever is first raises the dispatch counter that the other one looks at.
+  const lost = [...taken.map((job) => () => giveAgain(job)), ...unclaimed.map((run) => () => redeliver(deps, run))];
+  await eachByItself(deps, lost, (recover) => recover(), RECOVERED_AT_ONCE);
 }
 
 /**
