@@ -44,10 +44,10 @@ export const LIVENESS_CHECK_INTERVAL_MS = { perWorker: 100, min: 200, max: 1_000
  * A worker is dead when its lock stays free for this long without a sign of life. Longer than a living one needs to notice
  * the loss of its connection (`LIVENESS_PING_INTERVAL_MS`) and to say that it lives.
  */
-export const DEATH_CONFIRMED_AFTER_MS = 750;
+export const DEATH_CONFIRMED_AFTER_MS = 600;
 
 /** How often a worker asks whether the connection that holds its lock still stands. */
-export const LIVENESS_PING_INTERVAL_MS = 500;
+export const LIVENESS_PING_INTERVAL_MS = 350;
 
 /** How often a worker that has lost its lock gives a sign of life, until it holds another one. */
 export const SIGN_OF_LIFE_INTERVAL_MS = 250;

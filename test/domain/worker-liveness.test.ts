@@ -48,8 +48,8 @@ describe('a worker is dead', () => {
     const looks = [
       { nowMs: 0, workers: [SELF, OTHER] },
       { nowMs: 1_000, workers: [SELF, changed] },
-      { nowMs: 1_749, workers: [SELF, changed] },
-      { nowMs: 1_750, workers: [SELF, changed] },
+      { nowMs: 999 + DEATH_CONFIRMED_AFTER_MS, workers: [SELF, changed] },
+      { nowMs: 1_000 + DEATH_CONFIRMED_AFTER_MS, workers: [SELF, changed] },
     ];
     expect(judgeAll(looks)).toEqual([[], [], [], ['other']]);
   });
@@ -70,8 +70,8 @@ describe('a worker is dead', () => {
 
   it('and is looked at again as soon as its death can be confirmed', () => {
     const first = look(NEW_WATCH, { nowMs: 0, workers: [SELF, OTHER] });
-    const second = look(first.watch, { nowMs: 600, workers: [SELF, OTHER] });
-    expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([200, DEATH_CONFIRMED_AFTER_MS - 600]);
+    const second = look(first.watch, { nowMs: 500, workers: [SELF, OTHER] });
+    expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([200, DEATH_CONFIRMED_AFTER_MS - 500]);
   });
 
   it('not when the answers to two looks may have been given at nearly the same moment', () => {
