@@ -117,7 +117,7 @@ export type LogEvent =
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>
   | Readonly<{ event: 'jobs_not_enqueued'; runIds: readonly string[]; error: SafeError }>
   | Readonly<{ event: 'run_recovered'; runId: string; sessionId: string; reason: RecoveryReason }>
-  /** An operator has asked for another try of a failed run: its session goes on with a new one. */
+  /** An operator has asked for another try of a failed run, which goes on. */
   | Readonly<{ event: 'run_retried'; runId: string; sessionId: string }>
   | Readonly<{ event: 'run_given_up'; runId: string; sessionId: string; resumeCount: number }>
   | Readonly<{ event: 'sweep_failed'; error: SafeError }>
