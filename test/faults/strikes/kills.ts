@@ -1,3 +1,4 @@
+import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../../../src/domain/tunables.ts';
 import type { Fault } from '../fault.ts';
 import type { Line } from '../world/fleet.ts';
 import type { Trigger } from '../world/tap.ts';
@@ -99,11 +100,21 @@ const DIES_AT = [3, 45] as const;
 
 const RUN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
 
+/**
+ * The leases that the product has by default. The dead are found by their locks: with the suite's short leases, nobody
+ * would see whether they are.
+ */
+const LONG_LEASES = {
+  BATON_LEASE_DURATION_MS: String(LEASE_DURATION_MS),
+  BATON_HEARTBEAT_INTERVAL_MS: String(HEARTBEAT_INTERVAL_MS),
+};
+
 /** Every worker dies at some occurrence of the moment, and so does each that takes its place. */
 function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
   return {
     name: `kill-${name}`,
     about: `SIGKILL: ${about}`,
+    environment: LONG_LEASES,
     tapped: [...new Set([line('redis'), line('postgres')])],
     onMember(member, random) {
       const tap = member.taps[line('redis')] ?? member.taps[line('postgres')];
@@ -131,6 +142,7 @@ export const KILLS: readonly Fault[] = [
   {
     name: 'kill-random',
     about: 'SIGKILL at random moments',
+    environment: LONG_LEASES,
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [600, 3_000] }, () => {
         world.fleet.anyone(random)?.kill();
@@ -140,6 +152,7 @@ export const KILLS: readonly Fault[] = [
   {
     name: 'kill-after-effect',
     about: 'SIGKILL: a tool has taken effect and has not told its result',
+    environment: LONG_LEASES,
     environmentOf: (random) => ({ BATON_TEST_STOP_AFTER_EFFECTS: String(random.between(...DIES_AT)) }),
   },
   {
