@@ -46,6 +46,7 @@ function drawFrom(me: Tenant, other: Tenant, pick: Pick, isForeign: () => boolea
     message: () => one(({ messages }) => messages),
     call: () => one(({ calls }) => calls),
     blob: () => one(({ blobs }) => blobs),
+    turn: () => one(({ turns }) => turns),
     claim: () => {
       const claim = me.claims[pick(me.claims.length)];
       if (claim === undefined) throw new Error('the tenant holds no claim');
@@ -98,7 +99,7 @@ describe('what the store does for a tenant', () => {
     let tenants = await openTenants(db);
     const finds = async (name: string): Promise<boolean> => {
       const draw = drawFrom(...tenants, pick, () => false);
-      for (let left = 100; left > 0; left--) {
+      for (let left = 1_000; left > 0; left--) {
         if (!isNothing((await ask(db, name, tenants[0], draw)).value)) return true;
       }
       return false;
@@ -141,7 +142,7 @@ describe('what the store does for a tenant', () => {
         }
         expect(await mixedRows(db)).toEqual([]);
       }),
-      { numRuns: 6, endOnFailure: true },
+      { numRuns: 4, endOnFailure: true },
     );
   });
 });

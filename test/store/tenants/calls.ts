@@ -41,6 +41,7 @@ export type Draw = Readonly<{
   message: () => string;
   call: () => Readonly<{ runId: string; messageId: string; index: number }>;
   blob: () => string;
+  turn: () => Readonly<{ sessionId: string; runId: string }>;
   /** A claim of the caller. What nobody else knows is never drawn from the other tenant: the claim's own id. */
   claim: () => Tenant['claims'][number];
   number: (upto: number) => number;
@@ -121,13 +122,10 @@ export const WRITES: Readonly<Record<string, Call>> = {
     return within(db, (tx) => conversations.takeTurn(tx, { tenantId: me.id, agentName: 'tester' }, place, () => true));
   },
   placeAnswer: (db, me, draw) => {
+    const { sessionId, runId } = draw.turn();
     const { asked, answered, readerId } = SHARED;
-    return conversations.placeAnswer(db, owner(me, draw), {
-      asked,
-      answered,
-      turn: { runId: draw.run(), afterSeq: null },
-      readerId,
-    });
+    const turn = { runId, afterSeq: null };
+    return conversations.placeAnswer(db, { tenantId: me.id, sessionId }, { asked, answered, turn, readerId });
   },
   adaptAgent: (db, me, draw) =>
     done(within(db, (tx) => conversations.adaptAgent(tx, me.id, draw.session(), async () => agentOf(me.secret)))),

@@ -41,6 +41,8 @@ export type Tenant = Readonly<{
   messages: readonly string[];
   calls: readonly Readonly<{ runId: string; messageId: string; index: number }>[];
   blobs: readonly string[];
+  /** What clients that send their whole conversation asked last. */
+  turns: readonly Readonly<{ sessionId: string; runId: string }>[];
   /** Claims that are held, each with its session and open message. */
   claims: readonly Readonly<{ fence: Fence; sessionId: string; messageId: string }>[];
 }>;
@@ -53,7 +55,7 @@ export async function fillTenant(db: Db, id: string, secret: string): Promise<Te
   const { claims, call } = await playBusy(base);
   await playCompacted(base);
   await playFailure(base);
-  await playTurns(base);
+  const turns = await playTurns(base);
   await playHeldBack(base);
   await keepRecords(base);
   // Half of a quota that both together would use up.
@@ -70,6 +72,7 @@ export async function fillTenant(db: Db, id: string, secret: string): Promise<Te
     messages: [...(await idsOf('messages')), ...inbox.map((row) => row.id)],
     calls: [worked, call, ...waiting],
     blobs: await idsOf('blobs'),
+    turns,
     claims,
   };
 }
@@ -198,15 +201,18 @@ async function playFailure(base: Base): Promise<void> {
 }
 
 /** What clients that send their whole conversation asked last: one was answered, one is being told. */
-async function playTurns(base: Base): Promise<void> {
+async function playTurns(base: Base): Promise<Tenant['turns']> {
+  const turns: Tenant['turns'][number][] = [];
   for (const isAnswered of [true, false]) {
     const sessionId = await openSession(base);
     const { messageId, runId } = await send(base, sessionId, { text: 'asked' });
+    turns.push({ sessionId, runId });
     const turn = { messageId, runId, afterSeq: null, usedBefore: NO_USAGE, key: null };
     const { asked, answered, readerId } = SHARED;
     await base.db.transaction().execute((tx) => storeTurn(tx, sessionId, { asked, turn, readerId }));
     if (isAnswered) await placeAnswer(base.db, { tenantId: base.id, sessionId }, { asked, turn, answered, readerId });
   }
+  return turns;
 }
 
 /** A run that waits for the tenant's other runs. */
