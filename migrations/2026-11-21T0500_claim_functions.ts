@@ -281,10 +281,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           'attemptTraceparent', v_run.attempt_traceparent));
     end $$`.execute(db);
 
-  // After a settlement: what the claim would have done, had nothing been left over. Null: fenced. No view: a cancel was
-  // requested meanwhile, or the run is used up, so nothing is drained and nothing begins.
+  // What the claim would have done, had nothing been left over: a broken answer is superseded, and the step begins. Null:
+  // fenced. No view: a cancel was requested meanwhile, or the run is used up, so nothing is drained, nothing begins, and what
+  // is left over stays as it is: nothing comes in its place.
   await sql`
-    create function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid) returns json
+    create function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_broken jsonb) returns json
     language plpgsql as $$
     declare
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
@@ -293,8 +294,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       if v_session is null then return null; end if;
       if not exists (select 1 from runs r where r.id = p_run and (r.cancel_requested_at is not null or baton_is_used_up(r))) then
         -- Asked again after a lost reply.
-        v_view := case when exists (select 1 from messages where id = p_message) then baton_view(v_session)
-          else baton_begin_step(v_session, p_run, p_message) end;
+        if exists (select 1 from messages where id = p_message) then
+          v_view := baton_view(v_session);
+        else
+          if p_broken is not null then
+            perform baton_apply_response(v_session, p_broken -> 'response');
+            perform baton_append_events(v_session, p_run, p_broken -> 'events');
+          end if;
+          v_view := baton_begin_step(v_session, p_run, p_message);
+        end if;
       end if;
       return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
     end $$`.execute(db);

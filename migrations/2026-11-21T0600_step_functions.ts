@@ -297,6 +297,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
+      -- What was streamed is dropped for another attempt alone.
+      if p_finish ? 'keptIfCancelled' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+        p_finish := p_finish || (p_finish -> 'keptIfCancelled');
+      end if;
       if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
       for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
         v_no := v_no + 1;

@@ -704,6 +704,10 @@ AS $function$
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
+      -- What was streamed is dropped for another attempt alone.
+      if p_finish ? 'keptIfCancelled' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+        p_finish := p_finish || (p_finish -> 'keptIfCancelled');
+      end if;
       if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
       for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
         v_no := v_no + 1;
@@ -899,7 +903,7 @@ AS $function$
       select '{"pending": {"reason": "manual", "force": true, "stripMedia": false}}'::jsonb
     $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid)
+CREATE OR REPLACE FUNCTION public.baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_broken jsonb)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -910,8 +914,15 @@ AS $function$
       if v_session is null then return null; end if;
       if not exists (select 1 from runs r where r.id = p_run and (r.cancel_requested_at is not null or baton_is_used_up(r))) then
         -- Asked again after a lost reply.
-        v_view := case when exists (select 1 from messages where id = p_message) then baton_view(v_session)
-          else baton_begin_step(v_session, p_run, p_message) end;
+        if exists (select 1 from messages where id = p_message) then
+          v_view := baton_view(v_session);
+        else
+          if p_broken is not null then
+            perform baton_apply_response(v_session, p_broken -> 'response');
+            perform baton_append_events(v_session, p_run, p_broken -> 'events');
+          end if;
+          v_view := baton_begin_step(v_session, p_run, p_message);
+        end if;
       end if;
       return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
     end $function$;

@@ -13,7 +13,7 @@ import type { ModelCallResult } from './call-model.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
 import { endStep } from './finish.ts';
 import { type ModelFailure, toModelFailure } from './model-error.ts';
-import { endCancelledAnswer, partialEnding, resetEvent } from './partial-answer.ts';
+import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 import { isPrunable } from './step-context.ts';
 
 /**
@@ -27,7 +27,7 @@ export async function endBrokenAnswer(answering: Answering, result: ModelCallRes
   const failure = toModelFailure(cause);
   const remedy = REMEDIES[failure.class];
   if (remedy !== 'wait' && remedy !== 'none') {
-    if (await endOverflow(answering, failure, remedy)) return;
+    if (await endOverflow(answering, result.partial, failure, remedy)) return;
   }
   await endFailedAnswer(answering, result.partial, failure, cause);
 }
@@ -60,6 +60,7 @@ async function endFailedAnswer(
   const isPruneDue = !plan.retry && isPrunable(ruler, view, scope.contextState, measurement.total);
   await endStep(deps, scope, {
     ...partialEnding(answering, parts, 'error', error, plan.retry),
+    ...(plan.retry && keptIfCancelled(answering, streamed)),
     events,
     ...(isPruneDue && {
       maintenanceAtEnd: 'prune' as const,

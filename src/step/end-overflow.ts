@@ -11,7 +11,7 @@ import { toSafeError } from '../runtime/log.ts';
 import type { Answering } from './answering.ts';
 import { endStep } from './finish.ts';
 import type { ModelFailure } from './model-error.ts';
-import { partialEnding, resetEvent } from './partial-answer.ts';
+import { keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 import { learnLimits } from './step-context.ts';
 
 /**
@@ -20,6 +20,7 @@ import { learnLimits } from './step-context.ts';
  */
 export async function endOverflow(
   answering: Answering,
+  streamed: readonly Part[],
   failure: ModelFailure,
   remedy: OverflowRemedy,
 ): Promise<boolean> {
@@ -45,7 +46,12 @@ export async function endOverflow(
     { type: 'llm:error', data: { error, recoverable: plan.kind === 'detour' } },
     resetEvent(scope, messageId),
   ];
-  const dropped = { messageId, response: { messageId, parts: [], error, superseded: true }, usage: NO_USAGE } as const;
+  const dropped = {
+    messageId,
+    response: { messageId, parts: [], error, superseded: true },
+    ...keptIfCancelled(answering, streamed),
+    usage: NO_USAGE,
+  } as const;
   await endStep(
     deps,
     scope,
@@ -78,7 +84,8 @@ export async function endStoppedAnswer(answering: Answering, streamed: readonly 
   if (!hasText) {
     events.push(resetEvent(scope, messageId));
     const response = { messageId, parts: [], error, superseded: true };
-    const dropped = { messageId, response, usage: NO_USAGE, steps: 0 } as const;
+    const kept = keptIfCancelled(answering, streamed);
+    const dropped = { messageId, response, ...kept, usage: NO_USAGE, steps: 0 } as const;
     await endStep(deps, scope, { ...dropped, contextState, events, outcome: { ...outcome, detour: 'compaction' } });
     return;
   }

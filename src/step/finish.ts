@@ -7,13 +7,21 @@ import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
 import { passOn } from '../jobs/pass-on.ts';
 import { whileAway } from '../jobs/while-away.ts';
-import { type CallMove, finishStep, type ResponseWrite, type StepFinish } from '../store/step-writes.ts';
+import {
+  type CallMove,
+  finishStep,
+  type KeptAnswer,
+  type ResponseWrite,
+  type StepFinish,
+} from '../store/step-writes.ts';
 import type { StepDeps } from './deps.ts';
 
 export type StepEnding = Readonly<{
   /** The message that answers the step; null where the step ends without one. */
   messageId: string | null;
   response?: ResponseWrite;
+  /** Set where the response is dropped for another attempt. */
+  keptIfCancelled?: KeptAnswer;
   /** Outcomes of calls that have not been committed yet. */
   moves?: readonly CallMove[];
   usage: Usage;
@@ -55,6 +63,7 @@ export async function endStep(
   const events = [...ending.events, ...completedEvents(scope, ending)];
   const finish: StepFinish = {
     ...(ending.response === undefined ? {} : { response: ending.response }),
+    ...(ending.keptIfCancelled === undefined ? {} : { keptIfCancelled: ending.keptIfCancelled }),
     moves: ending.moves ?? [],
     usage: isPaid ? NO_USAGE : ending.usage,
     costUsd: isPaid ? 0 : (ending.costUsd ?? 0),

@@ -18,11 +18,24 @@ export type OpenStep = Readonly<{ deps: StepDeps; scope: JobScope; messageId: st
 export async function endCancelledAnswer(answered: OpenStep, parts: readonly Part[]): Promise<void> {
   const { deps, scope, messageId } = answered;
   await endStep(deps, scope, {
-    ...partialEnding(answered, refuseCalls(parts, CANCELLED_BEFORE_START), 'aborted'),
+    ...cancelledEnding(answered, parts),
     events: partEvents(messageId, parts),
     outcome: { finishReason: 'aborted', toolCalls: 0, stillRan: [] },
   });
   deps.log('info', { event: 'step_cancelled', ...logFields(scope) });
+}
+
+function cancelledEnding(answered: OpenStep, parts: readonly Part[]): ReturnType<typeof partialEnding> {
+  return partialEnding(answered, refuseCalls(parts, CANCELLED_BEFORE_START), 'aborted');
+}
+
+/**
+ * What takes the place of an answer that is dropped for another attempt, where a cancel turns out to be there before that:
+ * what was streamed is kept, as `endCancelledAnswer` does that knew of the cancel.
+ */
+export function keptIfCancelled(answered: OpenStep, parts: readonly Part[]): Pick<StepEnding, 'keptIfCancelled'> {
+  const { response } = cancelledEnding(answered, parts);
+  return { keptIfCancelled: { response, events: partEvents(answered.messageId, parts) } };
 }
 
 /** The event that tells readers to forget what they saw of a message. */
@@ -38,7 +51,7 @@ export function partialEnding(
   finishReason: FinishReason,
   error?: ErrorRecord,
   dropped = false,
-): Pick<StepEnding, 'messageId' | 'response' | 'usage' | 'steps'> {
+): Pick<StepEnding, 'messageId' | 'usage' | 'steps'> & Readonly<{ response: ResponseWrite }> {
   const superseded = dropped || parts.every((part) => part.type === 'step-start');
   const response: ResponseWrite = {
     messageId,

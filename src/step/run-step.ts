@@ -3,13 +3,14 @@ import type { JobPayload } from '../domain/job.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { runClaimed } from '../jobs/claimed-job.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
+import { whileAway } from '../jobs/while-away.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { inSpan } from '../runtime/tracing.ts';
 import { type ClaimedRun, restartStep } from '../store/claims.ts';
 import { answerStep } from './answer-step.ts';
 import type { StepDeps } from './deps.ts';
 import { endStep } from './finish.ts';
-import { settleLeftover } from './settle-leftover.ts';
+import { endBrokenLeftover, settleLeftover } from './settle-leftover.ts';
 import type { BegunStep } from './step-context.ts';
 
 /**
@@ -30,14 +31,15 @@ export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal)
 async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, messageId: string): Promise<BegunStep | null> {
   const begun = toBegun(messageId, claim);
   if (begun !== null) return { ...begun, modelMemory: claim.modelMemory };
-  if (claim.leftoverMessageId !== null) {
-    const settled = await settleLeftover(deps, scope, claim.leftoverMessageId);
-    if (settled === 'step-ended') return null;
-  }
-  const restarted = await restartStep(deps.db, scope.fence, messageId);
+  const { leftoverMessageId } = claim;
+  const broken = leftoverMessageId === null ? null : await settleLeftover(deps, scope, leftoverMessageId);
+  if (broken === 'step-ended') return null;
+  const restarted = await whileAway(scope.held, () => restartStep(deps.db, scope.fence, messageId, broken));
   if (restarted === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, restarted.eventSeq);
-  if (restarted.view === null) await endCancelled(deps, scope);
+  if (restarted.view === null) {
+    await (broken === null ? endCancelled(deps, scope) : endBrokenLeftover({ ...broken, deps, scope }));
+  }
   return toBegun(messageId, restarted);
 }
 

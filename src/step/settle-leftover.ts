@@ -2,7 +2,6 @@ import { rulerOf } from '../context/ruler-of.ts';
 import { costOf } from '../domain/context/cost.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
-import { BatonError } from '../domain/errors.ts';
 import type { FinishReason } from '../domain/message.ts';
 import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/settlement.ts';
@@ -10,41 +9,36 @@ import { callKeyOf } from '../domain/tool-call.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
-import { whileAway } from '../jobs/while-away.ts';
 import { readStreamedParts } from '../store/chunks.ts';
+import type { BrokenAnswer } from '../store/claims.ts';
 import { readLeftover } from '../store/messages.ts';
-import { writeResponse } from '../store/step-writes.ts';
 import { asksOf, refusalOf } from './answering.ts';
 import { callsToApprove, traitsOf } from './asked-calls.ts';
 import type { StepDeps } from './deps.ts';
 import { endStep } from './finish.ts';
 import type { OutputLimits } from './output-limiter.ts';
-import { endCancelledAnswer, resetEvent } from './partial-answer.ts';
+import { endCancelledAnswer, type OpenStep, resetEvent } from './partial-answer.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner.ts';
 
 /**
  * Settles what an earlier attempt left of this step, or what somebody was asked about. A whole response is finished
  * without asking the model again: calls with an outcome are kept, calls that never started run now, what was answered is
  * done as it was answered, calls of unknown outcome are repeated only where their tool allows it. What is to be asked
- * comes last, and the run waits. A broken response is superseded, and the caller begins the step anew.
+ * comes last, and the run waits. A broken response is for the caller to begin the step anew in place of it.
  */
 export async function settleLeftover(
   deps: StepDeps,
   scope: JobScope,
   messageId: string,
-): Promise<'step-ended' | 'begin-again'> {
+): Promise<'step-ended' | BrokenAnswer> {
   const leftover = await readLeftover(deps.db, messageId);
   const tools = new Map((await deps.toolsOf(scope.agent)).map((tool) => [tool.name, tool]));
   const toApprove = await callsToApprove(tools, leftover, scope.held);
   const plan = planSettlement(leftover, traitsOf(tools), toApprove);
-  if (plan.kind === 'supersede' && scope.held.stopped() === 'cancelled') {
-    const streamed = await readStreamedParts(deps.db, messageId);
-    await endCancelledAnswer({ deps, scope, messageId }, [{ type: 'step-start' }, ...streamed]);
-    return 'step-ended';
-  }
   if (plan.kind === 'supersede') {
-    await supersede(deps, scope, messageId);
-    return 'begin-again';
+    if (scope.held.stopped() !== 'cancelled') return { messageId, events: [resetEvent(scope, messageId)] };
+    await endBrokenLeftover({ deps, scope, messageId });
+    return 'step-ended';
   }
   const { ruler } = await rulerOf(deps, scope.agent, deps.models(scope.agent.model), [...tools.values()]);
   const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(ruler, scope));
@@ -84,6 +78,12 @@ export async function settleLeftover(
   return 'step-ended';
 }
 
+/** Nothing is begun in place of an answer that broke off: what was streamed of it is kept. */
+export async function endBrokenLeftover(broken: OpenStep): Promise<void> {
+  const streamed = await readStreamedParts(broken.deps.db, broken.messageId);
+  await endCancelledAnswer(broken, [{ type: 'step-start' }, ...streamed]);
+}
+
 /** Nobody is asked any more. */
 async function cancelAsks(asked: readonly AskedCall[], runner: ToolRunner): Promise<void> {
   for (const call of asked) {
@@ -111,14 +111,6 @@ async function runAgain(
   });
   await Promise.allSettled(lanes);
   if (scope.held.stopped() !== 'lost') await runner.allSettled();
-}
-
-async function supersede(deps: StepDeps, scope: JobScope, messageId: string): Promise<void> {
-  const response = { messageId, parts: [], superseded: true };
-  const write = () => writeResponse(deps.db, scope.fence, response, [resetEvent(scope, messageId)]);
-  const seq = await whileAway(scope.held, write);
-  if (seq === null) throw new BatonError('fenced', 'another worker has the run');
-  deps.bus.announce(scope.sessionId, seq);
 }
 
 function logUnknown(deps: StepDeps, scope: JobScope, messageId: string, call: PlacedCall, repeated: boolean): void {

@@ -1,11 +1,13 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { contextStateSchema } from '../domain/context/state.ts';
+import type { NewEvent } from '../domain/events.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { MESSAGE_ROLES, type ViewMessage } from '../domain/message.ts';
 import { LIMIT_REASONS, RUN_KINDS } from '../domain/run.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
+import { toJson } from './json.ts';
 import { toViewPart } from './messages.ts';
 import { modelMemorySchema } from './model-limits.ts';
 
@@ -150,14 +152,26 @@ const restartedSchema = z.object({
   eventSeq: z.number().int(),
 });
 
-/** After a settlement: begins the step anew under the same claim, unless a cancel came (no view). Null: fenced. */
+/** A message whose answer broke off, and what readers are told when it is superseded. */
+export type BrokenAnswer = Readonly<{ messageId: string; events: readonly NewEvent[] }>;
+
+/**
+ * Begins the step anew under the same claim, in place of an answer that broke off. Where a cancel came or the run is used
+ * up (no view), nothing begins and that answer stays as it is. Null: fenced.
+ */
 export async function restartStep(
   db: Db,
   fence: Fence,
   messageId: string,
+  broken: BrokenAnswer | null,
 ): Promise<z.infer<typeof restartedSchema> | null> {
+  const superseded = broken && {
+    response: { messageId: broken.messageId, parts: [], superseded: true },
+    events: broken.events,
+  };
   const { rows } = await sql<{ restarted: unknown }>`
-    select baton_restart_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${messageId}) as restarted`.execute(db);
+    select baton_restart_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${messageId},
+      ${superseded && toJson(superseded)}::jsonb) as restarted`.execute(db);
   return restartedSchema.nullable().parse(rows[0]?.restarted ?? null);
 }
 

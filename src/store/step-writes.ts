@@ -123,9 +123,13 @@ function toStoredMove({ cut, ...move }: CallMove) {
   return { ...move, originalTokens, blob: { id, sha256: sha256.toString('hex'), mediaType } };
 }
 
+/** What is written in place of `response` and `events` where a cancel was requested: nothing is dropped for another attempt. */
+export type KeptAnswer = Readonly<{ response: ResponseWrite; events: readonly NewEvent[] }>;
+
 export type StepFinish = Readonly<{
   /** Set where the response was not written before: a step without tools ends in one round trip. */
   response?: ResponseWrite;
+  keptIfCancelled?: KeptAnswer;
   /** Outcomes of calls that commit with the end of the step. */
   moves: readonly CallMove[];
   usage: Usage;

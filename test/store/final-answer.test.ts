@@ -128,9 +128,9 @@ describe('the final answer of a run', () => {
     if (claim.outcome !== 'claimed') return;
     const row = await race.db.selectFrom('runs').selectAll().where('id', '=', job.runId).executeTakeFirstOrThrow();
     const fence = { runId: job.runId, epoch: claim.epoch, claimId: row.claim_id ?? '' };
-    expect(await restartStep(race.db, fence, newId())).toMatchObject({ view: null });
+    expect(await restartStep(race.db, fence, newId(), null)).toMatchObject({ view: null });
     await setTime(race, job.runId, '2100-01-01T00:00:00Z');
-    expect((await restartStep(race.db, fence, newId()))?.view).toHaveLength(2);
+    expect((await restartStep(race.db, fence, newId(), null))?.view).toHaveLength(2);
   });
 
   it('that costs too many workers, or that we cannot even ask for, ends the run for its limit', async () => {

@@ -10,7 +10,7 @@ import { newId } from '../../src/runtime/new-id.ts';
 import { type ClaimedRun, claimRun, handBackRun, restartStep } from '../../src/store/claims.ts';
 import { readContext, requestMaintenance } from '../../src/store/context.ts';
 import { beginCompaction, type NewMark } from '../../src/store/maintenance.ts';
-import { appendChunks, writeResponse } from '../../src/store/step-writes.ts';
+import { appendChunks } from '../../src/store/step-writes.ts';
 import { switchAgent } from '../../src/store/switch-agent.ts';
 import { answerStep, type Claimed } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -71,10 +71,8 @@ async function settle(
   { leftoverMessageId }: ClaimedRun,
   { fence, messageId }: Pick<Claimed, 'fence' | 'messageId'>,
 ): Promise<readonly ViewMessage[]> {
-  if (leftoverMessageId !== null) {
-    await writeResponse(db, fence, { messageId: leftoverMessageId, parts: [], superseded: true }, []);
-  }
-  const view = (await restartStep(db, fence, messageId))?.view ?? null;
+  const broken = leftoverMessageId === null ? null : { messageId: leftoverMessageId, events: [] };
+  const view = (await restartStep(db, fence, messageId, broken))?.view ?? null;
   if (view === null) throw new Error('the step was not begun');
   return view;
 }

@@ -340,9 +340,8 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       expect(claimed.leftoverMessageId).not.toBeNull();
       expectAccess(again.access, ['messages_of_step'], STEP_OVERHEAD);
       fence = { ...fence, epoch: claimed.epoch };
-      const superseded = { messageId: claimed.leftoverMessageId ?? '', parts: [], superseded: true };
-      await writeResponse(watched.db, fence, superseded, []);
-      const restarted = await watched.watch((db) => restartStep(db, fence, message));
+      const broken = { messageId: claimed.leftoverMessageId ?? '', events: [] };
+      const restarted = await watched.watch((db) => restartStep(db, fence, message, broken));
       expect(restarted.result).not.toBeNull();
       expectAccess(restarted.access, ['messages_session_id_seq_key', 'parts_pkey'], VIEW_ENTRIES + STEP_OVERHEAD);
     });

@@ -243,7 +243,12 @@ export const CLAIMED: Readonly<Record<string, Call>> = {
     const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
     return pinnedTools.noteToolDrift(db, fence, draw.session(), drift);
   },
-  restartStep: (db, _, draw) => claims.restartStep(db, anyFence(draw), newId()),
+  restartStep: (db, _, draw) => {
+    const { fence, messageId } = draw.claim();
+    return draw.number(2) === 0
+      ? claims.restartStep(db, fence, newId(), { messageId: draw.message(), events: [] })
+      : claims.restartStep(db, anyFence(draw), newId(), { messageId, events: [] });
+  },
   writeResponse: (db, me, draw) => {
     const { fence, messageId } = draw.claim();
     const response = { parts: words(me.secret), finishReason: 'stop' } as const;
