@@ -7,12 +7,15 @@ export type LeaseWatch = Readonly<{
   answeredAtMs: number | null;
   /** Before that no lease counts as expired. */
   heldOffUntilMs: number;
+  /** Before that no lease of a registered worker does; null before the first answer. */
+  registeredHeldOffUntilMs: number | null;
 }>;
 
 export const NEW_LEASE_WATCH: LeaseWatch = {
   isAway: false,
   answeredAtMs: null,
   heldOffUntilMs: Number.NEGATIVE_INFINITY,
+  registeredHeldOffUntilMs: null,
 };
 
 export type LeaseCheck = Readonly<{
@@ -36,7 +39,14 @@ export function afterLeaseCheck(watch: LeaseWatch, { nowMs, leaseDurationMs, upt
   // A clock that was set back would have Postgres come up in the future.
   const lastOutageMs = wasOut ? nowMs : nowMs - Math.max(0, uptimeMs);
   const heldOffUntilMs = Math.max(watch.heldOffUntilMs, lastOutageMs + leaseDurationMs);
-  return { isAway: false, answeredAtMs: nowMs, heldOffUntilMs };
+  const registeredHeldOffUntilMs = watch.registeredHeldOffUntilMs ?? nowMs + leaseDurationMs;
+  return { isAway: false, answeredAtMs: nowMs, heldOffUntilMs, registeredHeldOffUntilMs };
+}
+
+/** Whose leases count as expired at this moment, by what was known before it. */
+export function whoseLeasesCount(watch: LeaseWatch, nowMs: number): 'everybody' | 'unregistered' | 'nobody' {
+  if (nowMs < watch.heldOffUntilMs) return 'nobody';
+  return nowMs < (watch.registeredHeldOffUntilMs ?? Number.POSITIVE_INFINITY) ? 'unregistered' : 'everybody';
 }
 
 /** After a look that got no answer because Postgres, or the way to it, is gone. */

@@ -19,12 +19,15 @@ export type LivenessWatch = Readonly<{
   ownLockKey: number | null;
   /** Until then nobody is taken for dead. */
   heldOffUntilMs: number;
+  /** Locks that were free before the watcher came and that an outage may have freed: until then they say nothing. */
+  doubtful: Readonly<{ lockKeys: ReadonlySet<number>; untilMs: number }>;
   suspects: ReadonlyMap<string, Suspect>;
 }>;
 
 export const NEW_WATCH: LivenessWatch = {
   ownLockKey: null,
   heldOffUntilMs: Number.NEGATIVE_INFINITY,
+  doubtful: { lockKeys: new Set(), untilMs: Number.NEGATIVE_INFINITY },
   suspects: new Map(),
 };
 
@@ -45,25 +48,46 @@ export type LivenessJudgement = Readonly<{ watch: LivenessWatch; dead: readonly 
  * two checks, with the same key, and it gave no sign of life between them.
  *
  * What frees many locks at once (Postgres restarts or fails over, somebody cuts connections) frees the watcher's too, or
- * has made it take another one: from then on it takes nobody for dead for a whole lease, and the leases decide.
+ * has made it take another one: from then on it takes nobody for dead for a whole lease, and the leases decide. A watcher
+ * that has just started cannot know what was before: it leaves those alone for a lease who may all have lost their locks
+ * together.
  */
 export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
   const own = check.workers.find(({ id }) => id === check.ownId);
   const isUndisturbed = own?.lockFree === false && (watch.ownLockKey ?? own.lockKey) === own.lockKey;
   const ownLockKey = own?.lockKey ?? watch.ownLockKey;
   const heldOffUntilMs = isUndisturbed ? watch.heldOffUntilMs : check.answeredAtMs + check.leaseDurationMs;
-  if (check.askedAtMs >= heldOffUntilMs) return judgeFreeLocks({ ...watch, ownLockKey }, check);
-  const heldOff = { ownLockKey, heldOffUntilMs, suspects: new Map() };
+  const isNew = watch.ownLockKey === null;
+  const untilMs = check.answeredAtMs + check.leaseDurationMs;
+  const doubtful = isNew ? { lockKeys: perhapsFreedTogether(check), untilMs } : watch.doubtful;
+  if (check.askedAtMs >= heldOffUntilMs) return judgeFreeLocks({ ...watch, ownLockKey, doubtful }, check);
+  const heldOff = { ownLockKey, heldOffUntilMs, doubtful, suspects: new Map() };
   return { watch: heldOff, dead: [], nextCheckInMs: checkIntervalMs(check.workers.length) };
+}
+
+/**
+ * The free locks that one event may have freed, as a newcomer sees them. Keys rise, so that whoever lost his in an outage
+ * and is back, and whoever has started since, holds a newer one: only where an older lock is still held, a free one was lost
+ * alone. The lock of a worker that has nobody beside it is believed: its successor is not to wait.
+ */
+function perhapsFreedTogether({ ownId, workers }: LivenessCheck): ReadonlySet<number> {
+  if (workers.filter(({ id }) => id !== ownId).length === 1) return new Set();
+  const [free, held] = [true, false].map((lockFree) =>
+    workers.filter((worker) => worker.lockFree === lockFree).map(({ lockKey }) => lockKey),
+  );
+  const oldestHeld = Math.min(...(held ?? []));
+  return new Set(free?.filter((lockKey) => lockKey < oldestHeld));
 }
 
 function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
   const suspects = new Map<string, Suspect>();
   const dead: WorkerSight[] = [];
+  const { lockKeys, untilMs } = watch.doubtful;
+  const doubted = check.askedAtMs < untilMs ? lockKeys : new Set();
   let nextCheckInMs = checkIntervalMs(check.workers.length);
   for (const worker of check.workers) {
-    if (!worker.lockFree) continue;
     const { lockKey, seenAt } = worker;
+    if (!worker.lockFree || doubted.has(lockKey)) continue;
     const before = watch.suspects.get(worker.id);
     const unchanged = before?.lockKey === lockKey && before.seenAt === seenAt;
     const sinceMs = unchanged ? before.sinceMs : check.answeredAtMs;

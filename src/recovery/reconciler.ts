@@ -1,5 +1,5 @@
 import type { JobPayload } from '../domain/job.ts';
-import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH } from '../domain/lease-watch.ts';
+import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH, whoseLeasesCount } from '../domain/lease-watch.ts';
 import {
   BLOB_COLLECTION_INTERVAL_MS,
   DEATH_CONFIRMED_AFTER_MS,
@@ -19,6 +19,7 @@ import {
   asOnlySweeper,
   findExpiredLeases,
   findUnclaimed,
+  type LeasedRun,
   lockExpiredLease,
   type PendingRun,
   postponeCheck,
@@ -109,12 +110,14 @@ function watchLeases(deps: ReconcilerDeps) {
   const { db, leaseDurationMs } = deps;
   let watch = NEW_LEASE_WATCH;
   const recover = async (): Promise<void> => {
-    const expired = await findExpiredLeases(db, SWEEP_LIMIT);
+    const whose = whoseLeasesCount(watch, performance.now());
+    const expired = whose === 'nobody' ? [] : await findExpiredLeases(db, SWEEP_LIMIT, whose);
     const uptimeMs = await readUptimeMs(db);
     const nowMs = performance.now();
     watch = afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
-    if (nowMs < watch.heldOffUntilMs) return;
-    await eachByItself(deps, expired, (run) => takeBack(deps, (tx) => lockExpiredLease(tx, run), 'lease_expired'));
+    if (whose === 'nobody' || nowMs < watch.heldOffUntilMs) return;
+    const takeOneBack = (run: LeasedRun) => takeBack(deps, (tx) => lockExpiredLease(tx, run, whose), 'lease_expired');
+    await eachByItself(deps, expired, takeOneBack);
   };
   return {
     /** Nothing else of a sweep can be done then. */

@@ -27,20 +27,28 @@ export async function readUptimeMs(db: Db): Promise<number> {
   return rows[0]?.uptimeMs ?? 0;
 }
 
+/** Whose expired leases are looked for: those of workers that are not registered (any more), or all. */
+export type WhoseLeases = 'everybody' | 'unregistered';
+
+const isOf = (whose: WhoseLeases): RawBuilder<boolean> =>
+  whose === 'everybody'
+    ? sql<boolean>`true`
+    : sql<boolean>`not exists (select 1 from workers where workers.id = runs.lease_owner)`;
+
 /** Runs whose worker has not renewed its lease in time. */
-export async function findExpiredLeases(db: Db, limit: number): Promise<LeasedRun[]> {
+export async function findExpiredLeases(db: Db, limit: number, whose: WhoseLeases = 'everybody'): Promise<LeasedRun[]> {
   const { rows } = await sql<LeasedRun>`
     select id, session_id as "sessionId", resume_count as "resumeCount" from runs
     where claim_id is not null and status in ('running', 'cancelling')
       -- A volatile function cannot be an index condition; its value, taken once, can.
-      and lease_expires_at < (select clock_timestamp())
+      and lease_expires_at < (select clock_timestamp()) and ${isOf(whose)}
     order by lease_expires_at limit ${limit}`.execute(db);
   return rows;
 }
 
 /** Locks the run of an expired lease and looks again. Null: renewed, finished, or somebody works on the session. */
-export function lockExpiredLease(tx: Tx, run: LeasedRun): Promise<LeasedRun | null> {
-  return lockLeasedIf(tx, run, sql<boolean>`lease_expires_at < clock_timestamp()`);
+export function lockExpiredLease(tx: Tx, run: LeasedRun, whose: WhoseLeases = 'everybody'): Promise<LeasedRun | null> {
+  return lockLeasedIf(tx, run, sql<boolean>`lease_expires_at < clock_timestamp() and ${isOf(whose)}`);
 }
 
 /** Runs that a worker has. */

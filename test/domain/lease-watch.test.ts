@@ -1,15 +1,31 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { afterLeaseCheck, afterNoAnswer, type LeaseWatch, NEW_LEASE_WATCH } from '../../src/domain/lease-watch.ts';
+import {
+  afterLeaseCheck,
+  afterNoAnswer,
+  type LeaseWatch,
+  NEW_LEASE_WATCH,
+  whoseLeasesCount,
+} from '../../src/domain/lease-watch.ts';
 
 const leaseDurationMs = 30_000;
 const check = (watch: LeaseWatch, nowMs: number, uptimeMs: number) =>
   afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
 
 describe('leases are judged', () => {
-  it('at once where Postgres is up for longer than a lease', () => {
+  it('at once where Postgres is up for longer than a lease, of workers that are not registered any more', () => {
     expect(check(NEW_LEASE_WATCH, 1_000, 30_000).heldOffUntilMs).toBe(1_000);
     expect(check(NEW_LEASE_WATCH, 1_000, 86_400_000).heldOffUntilMs).toBeLessThan(0);
+    expect(whoseLeasesCount(NEW_LEASE_WATCH, 0)).toBe('unregistered');
+  });
+
+  it('a lease after its first look, of registered workers: whoever starts knows of no outage before', () => {
+    const first = check(NEW_LEASE_WATCH, 1_000, 86_400_000);
+    const second = check(first, 11_000, 86_410_000);
+    const whose = [first, second].flatMap((watch) => [30_999, 31_000].map((nowMs) => whoseLeasesCount(watch, nowMs)));
+    expect(whose).toEqual(['unregistered', 'everybody', 'unregistered', 'everybody']);
+    const out = check(afterNoAnswer(second), 40_000, 86_440_000);
+    expect([69_999, 70_000].map((nowMs) => whoseLeasesCount(out, nowMs))).toEqual(['nobody', 'everybody']);
   });
 
   it('a lease after Postgres came up, by whoever starts then', () => {
@@ -18,7 +34,7 @@ describe('leases are judged', () => {
 
   it('a lease after the first answer that follows an outage, however long Postgres itself is up', () => {
     const back = check(afterNoAnswer(NEW_LEASE_WATCH), 5_000, 86_400_000);
-    expect(back).toEqual({ isAway: false, answeredAtMs: 5_000, heldOffUntilMs: 35_000 });
+    expect(back).toMatchObject({ isAway: false, answeredAtMs: 5_000, heldOffUntilMs: 35_000 });
     expect(check(back, 6_000, 86_401_000).heldOffUntilMs).toBe(35_000);
   });
 

@@ -149,3 +149,70 @@ describe('whoever lost the own lock takes nobody for dead for a whole lease', ()
     );
   });
 });
+
+describe('whoever has just started', () => {
+  const worker = (id: string, lockKey: number, lockFree: boolean): WorkerSight => ({
+    id,
+    lockKey,
+    lockFree,
+    seenAt: '100',
+  });
+  const newcomer = { ...SELF, lockKey: 9 };
+  const free = (id: string, lockKey: number) => worker(id, lockKey, true);
+  const held = (id: string, lockKey: number) => worker(id, lockKey, false);
+  const LATER_MS = [0, 1_000, 5_000, LEASE_DURATION_MS - 1, LEASE_DURATION_MS, LEASE_DURATION_MS + 1_000];
+
+  it.each<[string, readonly WorkerSight[], readonly string[], readonly string[]]>([
+    ['the only other lock is free', [free('a', 1)], ['a'], ['a']],
+    ['an older lock is held', [held('a', 1), free('b', 2), free('c', 3)], ['b', 'c'], ['b', 'c']],
+    ['all others are free', [free('a', 1), free('b', 2)], [], ['a', 'b']],
+    ['one of two is back with another lock', [held('a', 8), free('b', 2)], [], ['b']],
+    ['another one has started as well', [free('a', 1), free('b', 2), held('new', 10)], [], ['a', 'b']],
+    ['one was lost before an older one, one after it', [free('a', 1), held('b', 2), free('c', 3)], ['c'], ['a', 'c']],
+  ])('judges as it should where %s', (_name, others, atOnce, afterALease) => {
+    const workers = [newcomer, ...others];
+    const dead = judgeAll(LATER_MS.map((nowMs) => ({ nowMs, workers })));
+    expect(dead).toEqual([[], atOnce, atOnce, atOnce, atOnce, afterALease]);
+  });
+
+  it('believes a lock that it has seen held, however many are free', () => {
+    const [before, after] = [held('a', 3), free('a', 3)].map((a) => [newcomer, a, free('b', 1), free('c', 2)]);
+    const looks = [before, after, after].map((workers, index) => ({ nowMs: index * 1_000, workers: workers ?? [] }));
+    expect(judgeAll(looks)).toEqual([[], [], ['a']]);
+  });
+
+  it('believes the free lock that somebody has taken who was doubted before', () => {
+    const others = [free('b', 2), free('c', 3)];
+    const looks = [free('a', 1), held('a', 10), free('a', 10), free('a', 10)].map((a, index) => ({
+      nowMs: index * 1_000,
+      workers: [newcomer, a, ...others],
+    }));
+    expect(judgeAll(looks)).toEqual([[], [], [], ['a']]);
+  });
+
+  it('takes nobody who lives within a lease after an outage, however the others come back and whoever is dead', () => {
+    const workers = fc.uniqueArray(
+      fc.record({ key: fc.integer({ min: 1, max: 100 }), isBackAtMs: fc.nat(LEASE_DURATION_MS), isDead: fc.boolean() }),
+      { minLength: 2, maxLength: 6, selector: ({ key }) => key },
+    );
+    const pauses = fc.array(fc.integer({ min: 1, max: 3_000 }), { maxLength: 30 });
+    fc.assert(
+      fc.property(workers, fc.nat(LEASE_DURATION_MS), pauses, (others, startedAtMs, pausesMs) => {
+        // Keys are given in the order in which locks are taken; the newcomer's is of the moment of its start.
+        const keyAt = (nowMs: number, key: number): number => 1_000 + nowMs * 1_000 + key;
+        let watch = NEW_WATCH;
+        let nowMs = startedAtMs;
+        for (const pauseMs of [0, ...pausesMs]) {
+          nowMs += pauseMs;
+          if (nowMs >= LEASE_DURATION_MS) return;
+          const seen = others.map(({ key, isBackAtMs, isDead }) =>
+            isDead || nowMs < isBackAtMs ? free(`${key}`, key) : held(`${key}`, keyAt(isBackAtMs, key)),
+          );
+          const judged = look(watch, { nowMs, workers: [{ ...SELF, lockKey: keyAt(startedAtMs, 0) }, ...seen] });
+          expect(judged.dead).toEqual([]);
+          watch = judged.watch;
+        }
+      }),
+    );
+  });
+});

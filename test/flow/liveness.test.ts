@@ -8,6 +8,7 @@ import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { runAsAdmin } from '../support/postgres.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
@@ -144,6 +145,58 @@ describe('a lock that is free without a death', () => {
     expect(service.simulator.requests.length).toBe(workers.length);
     expect(workers.flatMap((worker) => logged(worker, 'run_recovered'))).toEqual([]);
     expect((await readLockKeys(db)).size).toBe(workers.length);
+  });
+});
+
+describe('a worker that has just started', () => {
+  const backend = 'postgres';
+
+  it('takes nothing from workers that an outage has kept from their locks and leases', async () => {
+    const environment = { ...LONG_LEASE, BATON_STEP_CONCURRENCY: '1' };
+    await using service = await startTestService({ backend, environment });
+    const { db, databaseUrl } = service.deps;
+    service.simulator.script('test', () => answerHeldAt('middle'));
+    await using proxy = await startTcpProxy(databaseUrl);
+    const behind = { ...service.environment, DATABASE_URL: proxy.via(databaseUrl) };
+    await using stack = new AsyncDisposableStack();
+    const cutOff = [1, 2].map(async () => stack.use(await startWorkerProcess('steps', behind)));
+    const workers = await Promise.all(cutOff);
+    const sent = await Promise.all(workers.map(() => send(service)));
+    await eventually(async () => service.simulator.requests.length === workers.length, 'each worker has a run');
+    await service.simulator.gate('middle').reached;
+    await proxy.refuse();
+    await sql`update runs set lease_expires_at = clock_timestamp() - interval '1 second'`.execute(db);
+    await eventually(async () => (await sightWorkers(db)).every(({ lockFree }) => lockFree), 'all locks are free');
+
+    await using fresh = await start(service);
+    const startedAt = await databaseClock(db);
+    await eventually(
+      async () => (await databaseClock(db)) > startedAt + SEVERAL_LOOKS_SECONDS,
+      'it has looked at the others and at the leases',
+    );
+    await proxy.restore();
+    await eventually(
+      async () => (await sightWorkers(db)).every(({ lockFree }) => !lockFree),
+      'everybody has a lock again',
+    );
+    service.simulator.gate('middle').release();
+    for (const { runId } of sent) expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
+    expect([fresh, ...workers].flatMap((worker) => logged(worker, 'run_recovered'))).toEqual([]);
+    const burned = await db.selectFrom('runs').select(['resume_count', 'attempt']).execute();
+    expect(burned).toEqual(sent.map(() => ({ resume_count: 0, attempt: 1 })));
+    expect(service.simulator.requests.length).toBe(workers.length);
+  });
+
+  it('goes on at once with what the one before it had in hand, if that was alone', async () => {
+    await using service = await startTestService({ backend, environment: LONG_LEASE });
+    holdFirst(service, 'middle', 'The whole answer.');
+    await using first = await start(service);
+    const { runId } = await send(service);
+    await service.simulator.gate('middle').reached;
+    await first.kill('SIGKILL');
+    await using second = await start(service);
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    expect(logged(second, 'run_recovered')).toMatchObject([{ runId, reason: 'worker_dead' }]);
   });
 });
 

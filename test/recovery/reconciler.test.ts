@@ -7,6 +7,7 @@ import { claimRun } from '../../src/store/claims.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { availableBackends } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { holdOneJob } from './held-job.ts';
@@ -53,6 +54,22 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     await using later = sweeper(service);
     await later.sweep();
     expect(await statusOf(service, runId)).toBe('queued');
+  });
+
+  it('leaves a registered worker a lease when it has just started: it knows of no outage before', async () => {
+    await using service = await startTestService({ backend });
+    const runId = await hangWithRun(service);
+    await service.deps.db
+      .insertInto('workers')
+      .values({ id: 'hung', host: 'here', pid: 1, lock_key: 1, engine: 1 })
+      .execute();
+    await using reconciler = sweeper(service);
+    await reconciler.sweep();
+    expect(await statusOf(service, runId)).toBe('running');
+    await eventually(async () => {
+      await reconciler.sweep();
+      return (await statusOf(service, runId)) === 'queued';
+    }, 'the lease is over that the worker was left');
   });
 
   it('takes the others back where one run cannot be, and adds lost jobs all the same', async () => {
