@@ -7,7 +7,7 @@ import {
   type IQueueBackend,
   type Job,
   type JobsOptions,
-  type PostgresConnectionOptions,
+  type PgPool,
   Queue,
   UnrecoverableError,
   Worker,
@@ -26,6 +26,7 @@ import {
   type JobState,
 } from './job-queue.ts';
 import { QUEUE_SCHEMA } from './migrate.ts';
+import { openQueuePool } from './queue-pool.ts';
 
 export type QueueOptions = Readonly<
   { log: Log } & (
@@ -51,7 +52,7 @@ const MAX_STALLED_COUNT = 1_000_000;
 /** Without an answer for this long a call is given up: the reconciler adds the job later, nobody waits. */
 const ANSWER_WITHIN_MS = 5_000;
 
-/** Connections of each queue, and of each worker, on BullMQ's Postgres backend. */
+/** Connections of each queue, and of each worker for its queries, on BullMQ's Postgres backend. */
 export const QUEUE_POOL_CONNECTIONS = 4;
 
 /** How soon a worker asks its queue again after a failure: BullMQ's own 15 s would outlast most outages. */
@@ -67,43 +68,57 @@ type Transport<Connection> = Readonly<{
   log: Log;
   factory: BackendFactory<IQueueBackend, Connection> | undefined;
   prefix: { prefix?: string };
-  queueConnection: Connection;
-  workerConnection: Connection;
+  /** For one queue, or for one worker. */
+  queueConnection: () => Opened<Connection>;
+  workerConnection: () => Opened<Connection>;
 }>;
+
+/** Disposed when whoever uses it is closed. */
+type Opened<Connection> = AsyncDisposable & Readonly<{ connection: Connection }>;
 
 function redisQueues(options: Extract<QueueOptions, { backend: 'redis' }>): JobQueues {
   const { url } = options;
+  // What is opened for such options is closed by BullMQ itself.
+  const opened = (connection: ConnectionOptions) => () => ({
+    connection,
+    [Symbol.asyncDispose]: async () => undefined,
+  });
   return openQueues<ConnectionOptions>({
     backend: 'redis',
     log: options.log,
     factory: undefined,
     prefix: { prefix: options.prefix },
-    queueConnection: { url, maxRetriesPerRequest: 1, enableOfflineQueue: true, commandTimeout: ANSWER_WITHIN_MS },
-    workerConnection: { url, maxRetriesPerRequest: null },
+    queueConnection: opened({
+      url,
+      maxRetriesPerRequest: 1,
+      enableOfflineQueue: true,
+      commandTimeout: ANSWER_WITHIN_MS,
+    }),
+    workerConnection: opened({ url, maxRetriesPerRequest: null }),
   });
 }
 
 function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>): JobQueues {
-  const connection: PostgresConnectionOptions = {
-    connectionString: options.connectionString,
-    schema: QUEUE_SCHEMA,
-    max: options.maxConnections ?? QUEUE_POOL_CONNECTIONS,
-    keepAlive: true,
-    connectionTimeoutMillis: ANSWER_WITHIN_MS,
-    query_timeout: ANSWER_WITHIN_MS,
+  const { connectionString, log, maxConnections = QUEUE_POOL_CONNECTIONS } = options;
+  const opened = (max: number) => () => {
+    const pool = { connectionString, schema: QUEUE_SCHEMA, maxConnections: max, answerWithinMs: ANSWER_WITHIN_MS };
+    const connection = openQueuePool(pool);
+    return { connection, [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose]() };
   };
-  return openQueues<PostgresConnectionOptions>({
+  return openQueues<PgPool>({
     backend: 'postgres',
-    log: options.log,
-    factory: createPostgresBackend as BackendFactory<IQueueBackend, PostgresConnectionOptions>,
+    log,
+    factory: createPostgresBackend as BackendFactory<IQueueBackend, PgPool>,
     prefix: {},
-    queueConnection: connection,
-    workerConnection: connection,
+    queueConnection: opened(maxConnections),
+    // One of them is kept to listen on.
+    workerConnection: opened(maxConnections + 1),
   });
 }
 
 function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
-  const queues = new Map(PENDING_KINDS.map((kind) => [kind, openQueue(transport, kind)]));
+  const opened = PENDING_KINDS.map((kind) => openQueue(transport, kind));
+  const queues = new Map(opened.map(({ kind, queue }) => [kind, queue]));
   const consumers = new Set<JobConsumer>();
   const adding = new Set<Promise<unknown>>();
   const queueOf = (kind: PendingKind): Queue<JobPayload> => {
@@ -169,7 +184,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
       // A pool that is ended forgets who waits for a connection of it.
       await Promise.allSettled(adding);
-      await Promise.all([...queues.values()].map((queue) => queue.close()));
+      await Promise.all(opened.map((queue) => queue[Symbol.asyncDispose]()));
     },
   };
 }
@@ -210,11 +225,21 @@ function isRedisAway(error: unknown): boolean {
   return error.name === 'MaxRetriesPerRequestError' || error.message === 'Connection is closed.';
 }
 
-function openQueue<Connection>(transport: Transport<Connection>, kind: PendingKind): Queue<JobPayload> {
-  const options = { connection: transport.queueConnection, ...transport.prefix };
+type OpenQueue = AsyncDisposable & Readonly<{ kind: PendingKind; queue: Queue<JobPayload> }>;
+
+function openQueue<Connection>(transport: Transport<Connection>, kind: PendingKind): OpenQueue {
+  const opened = transport.queueConnection();
+  const options = { connection: opened.connection, ...transport.prefix };
   const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue<JobPayload>;
   queue.on('error', (error) => transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
-  return queue;
+  return {
+    kind,
+    queue,
+    async [Symbol.asyncDispose]() {
+      await queue.close();
+      await opened[Symbol.asyncDispose]();
+    },
+  };
 }
 
 async function startConsumer<Connection>(
@@ -233,12 +258,14 @@ async function startConsumer<Connection>(
       active--;
     }
   };
+  const opened = transport.workerConnection();
   const options = {
-    connection: transport.workerConnection,
+    connection: opened.connection,
     ...transport.prefix,
     concurrency,
     ...(workerId === undefined ? {} : { name: workerId }),
     maxStalledCount: MAX_STALLED_COUNT,
+    autorun: false,
     runRetryDelay: RETRY_AFTER_MS,
   };
   const worker = new Worker(QUEUE_NAMES[kind], process, options as never, transport.factory as never);
@@ -248,12 +275,25 @@ async function startConsumer<Connection>(
   worker.on('lockRenewalFailed', (jobIds: string[]) => {
     for (const id of jobIds) worker.cancelJob(id, 'lock-lost');
   });
-  await worker.waitUntilReady();
+  try {
+    await worker.waitUntilReady();
+  } catch (error) {
+    // BullMQ remembers that over Postgres: a worker that ran would ask again and again, and be told the same at once.
+    await worker.close();
+    await opened[Symbol.asyncDispose]();
+    throw error;
+  }
+  worker
+    .run()
+    .catch((error) => transport.log('error', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
   return {
     pause: () => worker.pause(true),
     activeCount: () => active,
     isTaking: () => worker.isRunning() && !worker.isPaused(),
-    [Symbol.asyncDispose]: () => worker.close(),
+    async [Symbol.asyncDispose]() {
+      await worker.close();
+      await opened[Symbol.asyncDispose]();
+    },
   };
 }
 

@@ -99,7 +99,7 @@ export async function openDependencies(config: Config, options: DependencyOption
   if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
   await prepareSchema(databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const bus = stack.use(await openBus(config, databaseUrl, log));
-  const jobs = stack.use(openQueues(config, databaseUrl, log));
+  const jobs = stack.use(await openQueues(config, databaseUrl, log));
   const health = openHealth(db, jobs, stack);
   const workspace = (limits: ToolLimits) =>
     createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });

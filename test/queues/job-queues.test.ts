@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { type JobPayload, jobIdOf } from '../../src/domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../../src/domain/run.ts';
@@ -6,6 +7,8 @@ import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import type { JobHandler, JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { startDeadlyGreeting } from './deadly-greeting.ts';
 import { createQueueFixture, type QueueFixture } from './queue-fixture.ts';
 
 const DONE: JobOutcome = { outcome: 'done' };
@@ -313,6 +316,32 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
       expect(await queues.stateOf(job)).toBe('waiting');
       expect(await queues.stateOf({ ...job, dispatch: 2 })).toBe('missing');
     }
+  });
+});
+
+describe('job queues whose connections to Postgres end as soon as they are ready', () => {
+  it('harm nobody, and their workers listen again on the next that stays', async () => {
+    await using database = await createTestDatabase();
+    await using greeting = await startDeadlyGreeting(database.connectionString);
+    const { connectionString } = greeting;
+    await using queues = createJobQueues({ backend: 'postgres', connectionString, log: () => undefined });
+    const { handler, delivered } = recorder();
+    await queues.consume('step', handler, { concurrency: 1 });
+    const listening = async () => {
+      const { rows } = await sql<{ pid: number }>`
+        select pid from pg_stat_activity
+        where datname = current_database() and query ilike ${'%listen bullmq_jobs%'}`.execute(database.db);
+      return rows[0]?.pid ?? null;
+    };
+    const before = await eventually(listening, 'the worker listens');
+    greeting.endNext(5);
+    await eventually(async () => greeting.left() === 0, 'connections were ended at once');
+    const isAnother = (pid: number | null) => pid !== null && pid !== before;
+    await eventually(async () => isAnother(await listening()), 'the worker listens again');
+    const job = newJob();
+    await queues.add([job]);
+    await gone(queues, job);
+    expect(delivered).toEqual([job]);
   });
 });
 

@@ -65,7 +65,7 @@ const stack = new AsyncDisposableStack();
 let jobs: JobQueues;
 beforeAll(async () => {
   const { connectionString } = stack.use(await createTestDatabase());
-  jobs = stack.use(openQueues({ redisUrl: undefined, queuePrefix: 'none' }, connectionString, quiet));
+  jobs = stack.use(await openQueues({ redisUrl: undefined, queuePrefix: 'none' }, connectionString, quiet));
 });
 afterAll(() => stack.disposeAsync());
 

@@ -32,7 +32,7 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   await using stack = new AsyncDisposableStack();
   const { db, connectionString } = await openCommandDatabase(config, stack);
   const log = createLog({ level: config.logLevel });
-  const deps = { db, jobs: stack.use(openQueues(config, connectionString, log)), log };
+  const deps = { db, jobs: stack.use(await openQueues(config, connectionString, log)), log };
   const counts = await (isDryRun ? previewRetention(deps, olderThanMs) : applyRetention(deps, olderThanMs));
   const { sessions, events, blobs, auditEntries, failedJobs } = counts;
   const verb = isDryRun ? 'Would remove' : 'Removed';
