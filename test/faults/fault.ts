@@ -29,6 +29,12 @@ export type Fault = Readonly<{
    * against the product.
    */
   isHarmless?: boolean;
+  /**
+   * Nobody is killed, and whoever loses Postgres gets it back within seconds: a worker that is taken for dead although no
+   * process has ended counts against the product. Not so where a worker is cut off: it cannot say that it lives, and that
+   * others take over is what is promised.
+   */
+  killsNobody?: boolean;
   /** What a new worker is told, and what is done to its taps. */
   environmentOf?: (random: Random) => Readonly<Record<string, string>>;
   onMember?: (member: Member, random: Random) => void;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { FAULTS } from './catalogue.ts';
 import type { AcceptedMessage } from './check/messages.ts';
 import type { Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
-import { broken, judge, type Observed } from './check/verdict.ts';
+import { broken, judge, needless, type Observed } from './check/verdict.ts';
 
 const SESSION = '00000000-0000-0000-0000-00000000000a';
 const RUN = '00000000-0000-0000-0000-00000000000b';
@@ -215,6 +216,16 @@ describe('the judge of the fault suite', () => {
     ['a recovery of nothing', 'needlessRecoveries', observed({}, { needlessRecoveries: ['job_lost'] })],
   ])('finds %s', (_what, kind, given) => {
     expect(broken(judge(given))).toContain(kind);
+  });
+
+  it('finds false deaths where nobody is killed, and has nothing against deaths where somebody may have died', () => {
+    const recoveries = ['lease_expired', 'worker_dead', 'job_lost'];
+    expect(needless(recoveries, { isHarmless: true }, 1)).toEqual(recoveries);
+    expect(needless(recoveries, { killsNobody: true }, 0)).toEqual(['worker_dead']);
+    expect(needless(recoveries, { killsNobody: true }, 1)).toEqual([]);
+    expect(needless(recoveries, {}, 0)).toEqual([]);
+    const rows = FAULTS.filter(({ name }) => ['postgres-cut', 'postgres-restart'].includes(name));
+    expect(rows.map((fault) => needless(['worker_dead'], fault, 0))).toEqual([['worker_dead'], ['worker_dead']]);
   });
 
   it('tells a call of unknown outcome, and does not count it as broken', () => {

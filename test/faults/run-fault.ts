@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../support/random.ts';
 import type { ModelRequest } from './check/messages.ts';
 import { rawId, readSnapshot } from './check/snapshot.ts';
-import { broken, type Findings, judge } from './check/verdict.ts';
+import { broken, type Findings, judge, needless } from './check/verdict.ts';
 import type { Backend, Fault } from './fault.ts';
 import { createApi } from './world/api.ts';
 import { FINAL, type ModelManners } from './world/model.ts';
@@ -76,12 +76,13 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   );
   const snapshot = await readSnapshot(world.database, world.ledgerFile);
   hangUp.abort();
+  const deaths = world.fleet.deaths();
   const findings = judge({
     snapshot,
     accepted: traffic.messages,
     requests,
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
-    needlessRecoveries: fault.isHarmless === true ? world.timeline.recoveries : [],
+    needlessRecoveries: needless(world.timeline.recoveries, fault, deaths),
     ...(fault.maxSteps !== undefined && { limit: { maxSteps: fault.maxSteps, final: FINAL } }),
   });
   return {
@@ -90,7 +91,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     runs: snapshot.runs.length,
     findings,
     broken: broken(findings),
-    deaths: world.fleet.deaths(),
+    deaths,
     recoveryMs: recoveryTimes(world.timeline),
     cancelMs: cancelTimes(world, traffic),
     durationMs: performance.now() - startedAtMs,

@@ -1,3 +1,4 @@
+import type { Fault } from '../fault.ts';
 import { checkEvents } from './events.ts';
 import { checkLimits } from './limits.ts';
 import { type AcceptedMessage, checkMessages, type ModelRequest } from './messages.ts';
@@ -15,6 +16,20 @@ export type Observed = Readonly<{
   /** Set where runs may take so many steps and give a final answer then, which has these words in it. */
   limit?: Readonly<{ maxSteps: number; final: string }>;
 }>;
+
+/**
+ * Those of the recoveries that nothing called for: all where nothing is lost, and those of workers that were taken for dead
+ * where nobody has died.
+ * @param recoveries the reason of each
+ */
+export function needless(
+  recoveries: readonly string[],
+  { isHarmless, killsNobody }: Pick<Fault, 'isHarmless' | 'killsNobody'>,
+  deaths: number,
+): string[] {
+  if (isHarmless === true) return [...recoveries];
+  return killsNobody === true && deaths === 0 ? recoveries.filter((reason) => reason === 'worker_dead') : [];
+}
 
 /** What was found wrong, by kind; each entry says what. All but `unknownTools` must be empty. */
 export type Findings = Readonly<{

@@ -24,6 +24,7 @@ export const STORES: readonly Fault[] = [
   {
     name: 'postgres-cut',
     about: 'some of all connections to Postgres are terminated',
+    killsNobody: true,
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [200, 800] }, () => terminate(world, `random() < ${random.next() / 2}`)),
   },
@@ -38,6 +39,7 @@ export const STORES: readonly Fault[] = [
     name: 'postgres-restart',
     about: 'Postgres is killed with many workers at work and started again',
     workers: 6,
+    killsNobody: true,
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [1_500, 3_000] }, async () => {
         await world.postgres.crashAndRestart();
