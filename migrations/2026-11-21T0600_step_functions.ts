@@ -68,7 +68,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         content = case when p_move ? 'output' then content || jsonb_build_object('output', p_move -> 'output') else content end,
         truncated = truncated or p_move ? 'originalTokens',
         original_tokens = coalesce((p_move ->> 'originalTokens')::integer, original_tokens),
-        started_at = case v_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
+        started_at = case
+          when v_to = 'running' then clock_timestamp()
+          when v_to = 'pending' then null
+          when p_move ? 'ranMs' then clock_timestamp() - make_interval(secs => (p_move ->> 'ranMs')::double precision / 1000)
+          else started_at end,
         finished_at = case when v_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
         where session_id = p_session and message_id = v_message and idx = v_idx and p_move -> 'from' ? state
         returning tenant_id into v_tenant;
@@ -117,6 +121,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_session, p_run, v_events));
     end $$`.execute(db);
 
+  // Names of the tools of the run's last step that were not known to be done when its cancel was requested, call by call: what
+  // has an outcome since then, and had begun. A call whose outcome is unknown may have run on. What a client gave is none.
+  await sql`
+    create function baton_still_ran(p_run uuid) returns jsonb language plpgsql stable as $$
+    begin
+      return (select coalesce(jsonb_agg(p.tool_name order by m.seq, p.idx), '[]')
+        from runs r
+        join messages m on m.run_id = r.id and m.step_no = r.pending_no and m.role = 'assistant' and not m.superseded
+        join parts p on p.message_id = m.id and p.type = 'tool'
+        where r.id = p_run and p.started_at is not null and p.finished_at >= r.cancel_requested_at
+          and not coalesce(p.answer -> 'given' ?| array['output', 'content'], false));
+    end $$`.execute(db);
+
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under the
   // lock. The caller holds both locks. A run that waits for answers has no job and no claim. A compaction or prune that somebody asked for goes before the next step; where the
   // run ends, or has nothing left but its final answer, it gets a run of its own. Returns the jobs to enqueue.
@@ -149,11 +166,22 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         when v_waiting then 'ifMessagesWait'
         else 'otherwise' end;
       v_branch := p_finish -> 'next' -> v_branch_name;
+      if v_branch ? 'calls' then
+        update parts set
+          state = call ->> 'state',
+          asked = call ->> 'asked',
+          answer = null,
+          content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
+          finished_at = case when call ? 'output' then clock_timestamp() end
+          from jsonb_array_elements(v_branch -> 'calls') as changed (call)
+          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
+      end if;
       v_kind := v_branch ->> 'pendingKind';
       v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs'
         and not v_branch ? 'finalAnswer' and v_run.final_answer_for is null;
       if v_takes then v_kind := v_requested; end if;
       v_events := (p_finish -> 'events') || (v_branch -> 'events');
+      if v_branch ->> 'status' = 'cancelled' then v_events := jsonb_set(v_events, '{-1,data,stillRan}', baton_still_ran(p_run)); end if;
 
       update runs set
         status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
@@ -212,16 +240,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         cost_usd = cost_usd + v_cost
         where id = p_session returning event_seq, tenant_id, requested_maintenance into v_last, v_tenant, v_requested;
       perform baton_insert_events(p_session, v_tenant, p_run, v_last, v_events);
-      if v_branch ? 'calls' then
-        update parts set
-          state = call ->> 'state',
-          asked = call ->> 'asked',
-          answer = null,
-          content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
-          finished_at = case when call ? 'output' then clock_timestamp() end
-          from jsonb_array_elements(v_branch -> 'calls') as changed (call)
-          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
-      end if;
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
       v_after := case
@@ -320,6 +338,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'baton_resume_run',
     'baton_job_of',
     'baton_take_branch',
+    'baton_still_ran',
     'baton_move_calls',
     'baton_move_call',
     'baton_write_response',

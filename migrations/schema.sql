@@ -842,7 +842,11 @@ AS $function$
         content = case when p_move ? 'output' then content || jsonb_build_object('output', p_move -> 'output') else content end,
         truncated = truncated or p_move ? 'originalTokens',
         original_tokens = coalesce((p_move ->> 'originalTokens')::integer, original_tokens),
-        started_at = case v_to when 'running' then clock_timestamp() when 'pending' then null else started_at end,
+        started_at = case
+          when v_to = 'running' then clock_timestamp()
+          when v_to = 'pending' then null
+          when p_move ? 'ranMs' then clock_timestamp() - make_interval(secs => (p_move ->> 'ranMs')::double precision / 1000)
+          else started_at end,
         finished_at = case when v_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
         where session_id = p_session and message_id = v_message and idx = v_idx and p_move -> 'from' ? state
         returning tenant_id into v_tenant;
@@ -973,6 +977,20 @@ AS $function$
         'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_still_ran(p_run uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+    begin
+      return (select coalesce(jsonb_agg(p.tool_name order by m.seq, p.idx), '[]')
+        from runs r
+        join messages m on m.run_id = r.id and m.step_no = r.pending_no and m.role = 'assistant' and not m.superseded
+        join parts p on p.message_id = m.id and p.type = 'tool'
+        where r.id = p_run and p.started_at is not null and p.finished_at >= r.cancel_requested_at
+          and not coalesce(p.answer -> 'given' ?| array['output', 'content'], false));
+    end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -1003,11 +1021,22 @@ AS $function$
         when v_waiting then 'ifMessagesWait'
         else 'otherwise' end;
       v_branch := p_finish -> 'next' -> v_branch_name;
+      if v_branch ? 'calls' then
+        update parts set
+          state = call ->> 'state',
+          asked = call ->> 'asked',
+          answer = null,
+          content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
+          finished_at = case when call ? 'output' then clock_timestamp() end
+          from jsonb_array_elements(v_branch -> 'calls') as changed (call)
+          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
+      end if;
       v_kind := v_branch ->> 'pendingKind';
       v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs'
         and not v_branch ? 'finalAnswer' and v_run.final_answer_for is null;
       if v_takes then v_kind := v_requested; end if;
       v_events := (p_finish -> 'events') || (v_branch -> 'events');
+      if v_branch ->> 'status' = 'cancelled' then v_events := jsonb_set(v_events, '{-1,data,stillRan}', baton_still_ran(p_run)); end if;
 
       update runs set
         status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
@@ -1066,16 +1095,6 @@ AS $function$
         cost_usd = cost_usd + v_cost
         where id = p_session returning event_seq, tenant_id, requested_maintenance into v_last, v_tenant, v_requested;
       perform baton_insert_events(p_session, v_tenant, p_run, v_last, v_events);
-      if v_branch ? 'calls' then
-        update parts set
-          state = call ->> 'state',
-          asked = call ->> 'asked',
-          answer = null,
-          content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
-          finished_at = case when call ? 'output' then clock_timestamp() end
-          from jsonb_array_elements(v_branch -> 'calls') as changed (call)
-          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
-      end if;
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
       v_after := case

@@ -43,7 +43,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
           goesOnWith: 'step',
           ...(ending.postponed !== undefined && { postponed: ending.postponed }),
         })
-      : exhaustedPlan(formatId('run', scope.runId), ending.exhausted, [], scope.finalAnswerFor);
+      : exhaustedPlan(formatId('run', scope.runId), ending.exhausted, scope.finalAnswerFor);
   const usage = compaction?.usage ?? NO_USAGE;
   const finish: MaintenanceFinish = {
     marks: ending.marks ?? [],

@@ -1,5 +1,5 @@
 import { formatId } from './ids.ts';
-import { type Branch, type NextPlan, type Postponement, postponedBranch } from './next-step.ts';
+import { type Branch, cancelledBranch, type NextPlan, type Postponement, postponedBranch } from './next-step.ts';
 import type { PendingKind, RunKind } from './run.ts';
 
 export type MaintenanceOutcome = Readonly<{
@@ -20,10 +20,7 @@ export type MaintenanceOutcome = Readonly<{
  */
 export function planAfterMaintenance(outcome: MaintenanceOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
-  const ifCancelled: Branch = {
-    status: 'cancelled',
-    events: [{ type: 'run:cancelled', data: { runId, stillRan: [] } }],
-  };
+  const ifCancelled = cancelledBranch(runId);
   const goOn: Branch = { pendingKind: outcome.goesOnWith, pendingNo: outcome.stepNo, events: [] };
   const end: Branch = {
     status: 'completed',

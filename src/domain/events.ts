@@ -31,6 +31,7 @@ export const EVENT_SCHEMAS = {
   'run:cancelling': z.strictObject(run),
   'run:completed': z.strictObject({ ...run, finishReason: z.enum(FINISH_REASONS), lateCancel: z.boolean().optional() }),
   'run:failed': z.strictObject({ ...run, error }),
+  /** `stillRan`: the tool of each call that had begun and had no outcome yet when the cancel was requested. */
   'run:cancelled': z.strictObject({ ...run, stillRan: z.array(z.string()) }),
   'run:incomplete': z.strictObject({ ...run, reason: z.enum(INCOMPLETE_REASONS), error: error.optional() }),
   /** `finalAnswerFor`: the step is the final answer of a run that has reached this limit. */

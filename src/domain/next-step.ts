@@ -81,8 +81,6 @@ export type StepOutcome = Readonly<{
   finishReason: FinishReason;
   /** Calls the model made in this step, whatever became of them. */
   toolCalls: number;
-  /** Names of the tools that finished only after the cancel was requested. */
-  stillRan: readonly string[];
   /** Set when the model call failed. */
   error?: ErrorRecord;
   /** What the view needs before the next step, should the run go on. */
@@ -113,22 +111,22 @@ export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
   if (outcome.finalAnswerFor !== undefined) return planAfterFinalAnswer(runId, outcome, outcome.finalAnswerFor);
   if (outcome.error !== undefined) {
-    return unlessCancelled(runId, outcome, branchAfterError(runId, outcome, outcome.error));
+    return unlessCancelled(runId, branchAfterError(runId, outcome, outcome.error));
   }
-  if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted, outcome.stillRan);
+  if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted);
   if (outcome.postponed !== undefined) {
-    return unlessCancelled(runId, outcome, postponedBranch(runId, 'step', outcome.stepNo, outcome.postponed));
+    return unlessCancelled(runId, postponedBranch(runId, 'step', outcome.stepNo, outcome.postponed));
   }
   if (outcome.detour !== undefined) {
-    return unlessCancelled(runId, outcome, { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] });
+    return unlessCancelled(runId, { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] });
   }
   if (outcome.asks !== undefined) return planWait(runId, outcome, outcome.asks);
   return planAnswered(runId, outcome);
 }
 
 /** The same whether messages wait or not. */
-function unlessCancelled(runId: string, { stillRan }: StepOutcome, branch: Branch): NextPlan {
-  return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: branch, otherwise: branch };
+function unlessCancelled(runId: string, branch: Branch): NextPlan {
+  return { ifCancelled: cancelledBranch(runId), ifMessagesWait: branch, otherwise: branch };
 }
 
 /**
@@ -138,7 +136,7 @@ function unlessCancelled(runId: string, { stillRan }: StepOutcome, branch: Branc
  */
 function planAfterFinalAnswer(runId: string, outcome: StepOutcome, reason: LimitReason): NextPlan {
   const again = outcome.limit === undefined ? sameStep(runId, outcome) : null;
-  return unlessCancelled(runId, outcome, again ?? stoppedBranch(runId, reason));
+  return unlessCancelled(runId, again ?? stoppedBranch(runId, reason));
 }
 
 function sameStep(runId: string, { stepNo, error, retry, exhausted, postponed, detour }: StepOutcome): Branch | null {
@@ -165,7 +163,7 @@ function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
           status: 'completed',
           events: [{ type: 'run:completed', data: { runId, finishReason: outcome.finishReason, lateCancel: true } }],
         }
-      : cancelledBranch(runId, outcome.stillRan),
+      : cancelledBranch(runId),
     ifMessagesWait: limit === undefined ? goOn : answered ? completed : stopped,
     otherwise: answered ? completed : limit === undefined ? goOn : stopped,
   };
@@ -194,7 +192,7 @@ function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitM
   };
   const branch = outcome.limit === 'deadline' ? closed(atLimit(runId, outcome, outcome.limit)) : waiting;
   return {
-    ifCancelled: closed(cancelledBranch(runId, outcome.stillRan)),
+    ifCancelled: closed(cancelledBranch(runId)),
     ifMessagesWait: branch,
     otherwise: branch,
   };
@@ -239,23 +237,19 @@ function stoppedBranch(runId: string, reason: IncompleteReason): EndBranch {
   };
 }
 
-function cancelledBranch(runId: string, stillRan: readonly string[]): EndBranch {
-  return { status: 'cancelled', events: [{ type: 'run:cancelled', data: { runId, stillRan: [...stillRan] } }] };
+/** What still ran after the request is known only under the lock, and put into its last event there. */
+export function cancelledBranch(runId: string): EndBranch {
+  return { status: 'cancelled', events: [{ type: 'run:cancelled', data: { runId, stillRan: [] } }] };
 }
 
 /**
  * The context fits no more: the run ends and says what is too large. Waiting messages stay parked.
  * @param finalAnswerFor the limit that the run ends for anyway, where only its final answer did not fit
  */
-export function exhaustedPlan(
-  runId: string,
-  error: ErrorRecord,
-  stillRan: readonly string[] = [],
-  finalAnswerFor: LimitReason | null = null,
-): NextPlan {
+export function exhaustedPlan(runId: string, error: ErrorRecord, finalAnswerFor: LimitReason | null = null): NextPlan {
   if (finalAnswerFor !== null) {
     const ended = stoppedBranch(runId, finalAnswerFor);
-    return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: ended, otherwise: ended };
+    return { ifCancelled: cancelledBranch(runId), ifMessagesWait: ended, otherwise: ended };
   }
   const reason = 'context_exhausted';
   const stopped: Branch = {
@@ -264,7 +258,7 @@ export function exhaustedPlan(
     error,
     events: [{ type: 'run:incomplete', data: { runId, reason, error } }],
   };
-  return { ifCancelled: cancelledBranch(runId, stillRan), ifMessagesWait: stopped, otherwise: stopped };
+  return { ifCancelled: cancelledBranch(runId), ifMessagesWait: stopped, otherwise: stopped };
 }
 
 function retryBranch(

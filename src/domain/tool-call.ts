@@ -15,7 +15,7 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
  *   pending --> running: committed before the side effect
  *   pending --> completed: a read-only tool, or done by the provider
  *   pending --> error: refused, cancelled or invalid before it started
- *   running --> pending: shut down before it started
+ *   running --> pending: shut down or cancelled before it started
  *   running --> completed
  *   running --> error
  *   running --> unknown: its worker died

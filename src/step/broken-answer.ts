@@ -66,7 +66,7 @@ async function endFailedAnswer(
       maintenanceAtEnd: 'prune' as const,
       contextState: withPending(scope.contextState, 'threshold', false),
     }),
-    outcome: { finishReason: 'error', toolCalls: 0, stillRan: [], error, ...retry },
+    outcome: { finishReason: 'error', toolCalls: 0, error, ...retry },
   });
 }
 

@@ -51,7 +51,6 @@ export async function endWholeAnswer(
       outcome: {
         finishReason: response.finishReason,
         toolCalls,
-        stillRan: runner.stillRan(),
         ...asksOf(scope, answering.messageId, asked),
         ...(after.before !== undefined && { before: after.before }),
         ...(after.isUnfinished === true && { isUnfinished: true }),
@@ -139,7 +138,6 @@ async function dropAnswer(answering: Answering, response: ModelResponse, after: 
     outcome: {
       finishReason: 'other',
       toolCalls: 0,
-      stillRan: [],
       ...(after.exhausted === undefined ? { detour: 'compaction' } : { exhausted: after.exhausted }),
     },
   });

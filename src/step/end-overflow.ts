@@ -41,7 +41,7 @@ export async function endOverflow(
   if (failure.overflow !== null) await learnLimits(deps, context, learnedFromOverflow(failure.overflow));
   const { code } = failure.error;
   deps.log('warn', { event: 'step_failed', ...logFields(scope), code, error: toSafeError(failure.error.cause) });
-  const outcome = { finishReason: 'error', toolCalls: 0, stillRan: [] } as const;
+  const outcome = { finishReason: 'error', toolCalls: 0 } as const;
   const events: NewEvent[] = [
     { type: 'llm:error', data: { error, recoverable: plan.kind === 'detour' } },
     resetEvent(scope, messageId),
@@ -74,7 +74,7 @@ export async function endStoppedAnswer(answering: Answering, streamed: readonly 
   const contextState = withPending({ ...scope.contextState, streamStop: { runId, stepNo } }, 'stream');
   const error = { code: 'input_overflow', message: 'The window was nearly full: the answer was stopped.' } as const;
   const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: true } }];
-  const outcome = { finishReason: 'length', toolCalls: 0, stillRan: [] } as const;
+  const outcome = { finishReason: 'length', toolCalls: 0 } as const;
   deps.log('warn', {
     event: 'step_failed',
     ...logFields(scope),

@@ -17,14 +17,14 @@ export async function endAtLimit(
   messageId: string,
   limit: NonNullable<StepOutcome['limit']>,
 ): Promise<void> {
-  const outcome = { finishReason: 'aborted', toolCalls: 0, stillRan: [], limit } as const;
+  const outcome = { finishReason: 'aborted', toolCalls: 0, limit } as const;
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
 }
 
 /** The provider told another session to wait: the step begins again when that is over, and no attempt is counted. */
 export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: string, leftMs: number): Promise<void> {
   const postponed = postponementOf(deps, scope, leftMs);
-  const outcome = { finishReason: 'other', toolCalls: 0, stillRan: [], postponed } as const;
+  const outcome = { finishReason: 'other', toolCalls: 0, postponed } as const;
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
 }
 
@@ -57,7 +57,7 @@ export async function endUnasked(
   decision: Exclude<ContextDecision, { kind: 'proceed' }>,
 ): Promise<void> {
   const unasked = unaskedEnding(scope, messageId);
-  const outcome = { finishReason: 'other', toolCalls: 0, stillRan: [] } as const;
+  const outcome = { finishReason: 'other', toolCalls: 0 } as const;
   if (decision.kind === 'exhausted') {
     await endStep(deps, scope, { ...unasked, outcome: { ...outcome, exhausted: decision.error } });
     return;

@@ -48,6 +48,6 @@ function toBegun(messageId: string, { view, messageSeq }: Pick<ClaimedRun, 'view
 }
 
 async function endCancelled(deps: StepDeps, scope: JobScope): Promise<void> {
-  const outcome = { finishReason: 'aborted', toolCalls: 0, stillRan: [] } as const;
+  const outcome = { finishReason: 'aborted', toolCalls: 0 } as const;
   await endStep(deps, scope, { messageId: null, usage: NO_USAGE, steps: 0, events: [], outcome });
 }

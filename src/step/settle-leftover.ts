@@ -70,7 +70,6 @@ export async function settleLeftover(
     outcome: {
       finishReason,
       toolCalls,
-      stillRan: runner.stillRan(),
       ...(stopped === null && asksOf(scope, messageId, plan.ask)),
       ...refusalOf(finishReason),
     },

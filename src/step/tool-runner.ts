@@ -48,8 +48,6 @@ export type ToolRunner = Readonly<{
   hasSettled: (index: number) => boolean;
   /** The outcome of the call, as the view shows it. */
   outcomeOf: (index: number) => CallOutcome | undefined;
-  /** Tools that were still running when the step was told to stop. */
-  stillRan: () => readonly string[];
 }>;
 
 /** Past the lease nobody knows whose run it is: a tool starts when a heartbeat has brought the answer. */
@@ -76,7 +74,6 @@ export function createToolRunner(
   const running = new Set<Promise<unknown>>();
   const outcomes = new Map<number, CallOutcome>();
   const failures: unknown[] = [];
-  const stillRan: string[] = [];
   let last: CallMove | null = null;
 
   const moveOf = createWriteGroup((moves: readonly CallMove[], failure) =>
@@ -101,13 +98,13 @@ export function createToolRunner(
     call: PlacedCall,
     from: ToolCallState,
     outcome: CallOutcome,
-    mayWait = false,
+    ran: Readonly<{ ranMs?: number }> | null = null,
   ): Promise<ToolOutput> => {
     const { index, part } = call;
     const events = [callResultEvent(messageId, call, outcome)];
     const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
-    const move: CallMove = { messageId, index, from: [from], to: outcome.state, ...shown, events };
-    if (mayWait && running.size === 1) last = move;
+    const move: CallMove = { messageId, index, from: [from], to: outcome.state, ...shown, ...ran, events };
+    if (ran !== null && running.size === 1) last = move;
     else await commit(move);
     outcomes.set(index, { state: outcome.state, output: shown.output });
     return shown.output;
@@ -125,8 +122,8 @@ export function createToolRunner(
     }
     const allowed = await mayStart(scope);
     if (allowed === 'yes') return 'begun';
-    if (allowed === 'cancelled') return cancel(call, 'running');
     if (scope.held.stopped() !== 'lost') await commit({ messageId, index, from: ['running'], to: open, events: [] });
+    if (allowed === 'cancelled') return cancel(call, open);
     throw new BatonError('fenced', 'the step was stopped before the call');
   };
   const runCall = async (call: PlacedCall): Promise<ToolOutput> => {
@@ -140,6 +137,7 @@ export function createToolRunner(
     if (begun !== 'begun') return begun;
     const { toolCallId, input } = call.part;
     const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
+    const startedAtMs = performance.now();
     const outcome = await inToolSpan(traced, async (fail) => {
       const done = await execute(deps, scope, messageId, call, tool, limiter);
       if (done.state === 'error') fail();
@@ -150,8 +148,10 @@ export function createToolRunner(
       // It failed because this worker stops, which is none of the model's business: the next worker settles the call.
       throw new BatonError('fenced', 'the step was stopped while the call ran');
     }
-    if (stopped !== null) stillRan.push(tool.name);
-    return finish(call, tool.readOnly === true ? open : 'running', await keepFiles(outcome), true);
+    const kept = await keepFiles(outcome);
+    return tool.readOnly === true
+      ? finish(call, open, kept, { ranMs: performance.now() - startedAtMs })
+      : finish(call, 'running', kept, {});
   };
   const allDone = async (): Promise<void> => {
     while (running.size > 0) await Promise.all(running);
@@ -194,7 +194,6 @@ export function createToolRunner(
     keepLast: commitLast,
     hasSettled: (index) => outcomes.has(index),
     outcomeOf: (index) => outcomes.get(index),
-    stillRan: () => stillRan,
   };
 }
 

@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run.ts';
@@ -66,9 +65,7 @@ export async function requestSessionCancel(
     const ended = runId === null ? null : await cancelLocked(tx, sessionId, before, runId);
     // What was sent after an earlier cancel that is still under way is meant by this one.
     if (ended?.status === 'cancelling') {
-      await sql`
-        update runs set cancel_requested_at = clock_timestamp(), cancel_inbox_seq = ${session.inbox_seq}
-        where id = ${runId}`.execute(tx);
+      await sql`update runs set cancel_inbox_seq = ${session.inbox_seq} where id = ${runId}`.execute(tx);
     }
     const dropped = clearsQueue ? await dropWaiting(tx, session, null) : null;
     const outcome = ended === null ? null : await withRequested(tx, ended);
@@ -118,10 +115,7 @@ export async function cancelLocked(
     const notify = run.status === 'cancelling';
     return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify, hasEnded: false, job: null };
   }
-  if (run.status === 'requires_action') {
-    const closed = await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START);
-    return cancelNow(tx, sessionId, runId, closed);
-  }
+  if (run.status === 'requires_action') return cancelNow(tx, sessionId, runId, true);
   if (run.claim_id === null && !(await hasLeftovers(tx, runId, run.pending_no))) {
     return cancelNow(tx, sessionId, runId);
   }
@@ -142,13 +136,8 @@ export async function cancelLocked(
   return { runId, status: 'cancelling', sessionId, eventSeq, notify: true, hasEnded: false, job: null };
 }
 
-/** @param before events of what the end of the run brings with it */
-async function cancelNow(
-  tx: Tx,
-  sessionId: string,
-  runId: string,
-  before: readonly NewEvent[] = [],
-): Promise<CancelOutcome> {
+/** @param hasOpenCalls the run waits for answers: its calls are closed */
+async function cancelNow(tx: Tx, sessionId: string, runId: string, hasOpenCalls = false): Promise<CancelOutcome> {
   await tx
     .updateTable('runs')
     .set((eb) => ({
@@ -168,12 +157,18 @@ async function cancelNow(
     .where('id', '=', sessionId)
     .execute();
   const error = { code: 'conflict', message: 'The run was cancelled.' } as const;
+  const closed = hasOpenCalls ? await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START) : [];
   const eventSeq = await appendEvents(tx, sessionId, runId, [
-    ...before,
+    ...closed,
     ...(await closeOpenCompaction(tx, sessionId, error)),
-    { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
+    { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: await readStillRan(tx, runId) } },
   ]);
   return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, hasEnded: true, job: null };
+}
+
+async function readStillRan(tx: Tx, runId: string): Promise<string[]> {
+  const { rows } = await sql<{ names: string[] }>`select baton_still_ran(${runId}) as names`.execute(tx);
+  return rows[0]?.names ?? [];
 }
 
 async function hasLeftovers(tx: Tx, runId: string, stepNo: number): Promise<boolean> {

@@ -92,6 +92,8 @@ export type CallMove = Readonly<{
   output?: ToolOutput;
   /** What was cut out of the output: its size before, and the whole of it where that is kept. */
   cut?: Readonly<{ originalTokens: number; blob?: NewBlob }>;
+  /** Set where the call was not marked as running before: a tool that only reads ran for so long. */
+  ranMs?: number;
   /** What was said about the call was said before it was started again. */
   forgetsAnswer?: true;
   events: readonly NewEvent[];

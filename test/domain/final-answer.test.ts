@@ -19,7 +19,6 @@ const outcome = (more: Partial<StepOutcome> = {}): StepOutcome => ({
   maxSteps: 100,
   finishReason: 'tool-calls',
   toolCalls: 1,
-  stillRan: [],
   givesFinalAnswer: true,
   ...more,
 });
@@ -99,7 +98,7 @@ describe('a final answer', () => {
   });
 
   it('that no compaction makes fit ends the run for its limit as well', () => {
-    const plan = exhaustedPlan(formatId('run', RUN), EXHAUSTED, [], 'max_steps');
+    const plan = exhaustedPlan(formatId('run', RUN), EXHAUSTED, 'max_steps');
     expect(plan).toMatchObject({ otherwise: ended, ifMessagesWait: ended, ifCancelled: { status: 'cancelled' } });
   });
 
@@ -122,7 +121,6 @@ describe('a final answer', () => {
       maxSteps: fc.integer({ min: 1, max: 100 }),
       finishReason: fc.constantFrom(...FINISH_REASONS),
       toolCalls: fc.nat(3),
-      stillRan: fc.array(fc.string(), { maxLength: 2 }),
       givesFinalAnswer: fc.boolean(),
       finalAnswerFor: fc.constantFrom(...LIMIT_REASONS),
       limit: fc.constantFrom('budget', 'deadline', 'doom_loop'),
@@ -134,16 +132,7 @@ describe('a final answer', () => {
       isUnfinished: fc.boolean(),
     },
     {
-      requiredKeys: [
-        'runId',
-        'stepNo',
-        'stepsBefore',
-        'maxSteps',
-        'finishReason',
-        'toolCalls',
-        'stillRan',
-        'finalAnswerFor',
-      ],
+      requiredKeys: ['runId', 'stepNo', 'stepsBefore', 'maxSteps', 'finishReason', 'toolCalls', 'finalAnswerFor'],
     },
   );
 

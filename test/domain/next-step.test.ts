@@ -16,7 +16,6 @@ const outcome = (more: Partial<StepOutcome> = {}): StepOutcome => ({
   maxSteps: 100,
   finishReason: 'stop',
   toolCalls: 0,
-  stillRan: [],
   ...more,
 });
 
@@ -56,8 +55,8 @@ describe('what follows a step', () => {
   });
 
   it('names the tools that a cancel could not stop', () => {
-    expect(planNext(outcome({ toolCalls: 1, stillRan: ['bash'] })).ifCancelled.events).toEqual([
-      { type: 'run:cancelled', data: { runId: formatId('run', RUN), stillRan: ['bash'] } },
+    expect(planNext(outcome({ toolCalls: 1 })).ifCancelled.events).toEqual([
+      { type: 'run:cancelled', data: { runId: formatId('run', RUN), stillRan: [] } },
     ]);
   });
 
@@ -102,7 +101,6 @@ const anyOutcome: fc.Arbitrary<StepOutcome> = fc.record({
   maxSteps: fc.integer({ min: 1, max: 100 }),
   finishReason: fc.constantFrom(...FINISH_REASONS),
   toolCalls: fc.nat(3),
-  stillRan: fc.array(fc.string(), { maxLength: 2 }),
   nextRunId: fc.uuid(),
 });
 

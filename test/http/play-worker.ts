@@ -81,7 +81,6 @@ async function endStep(
     maxSteps: claimed.run.maxSteps ?? 100,
     finishReason: response.finishReason ?? 'other',
     toolCalls: asks?.calls.length ?? 0,
-    stillRan: [],
     ...(asks !== undefined && { asks }),
     ...(error === undefined ? {} : { error }),
   });

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { type JobPayload, jobPayloadSchema } from '../../src/domain/job.ts';
-import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
+import { createClaimKeeper, type HeldClaim } from '../../src/jobs/claim-keeper.ts';
 import { createViewCache } from '../../src/jobs/view-cache.ts';
 import type { StepDeps } from '../../src/step/deps.ts';
 import { runStep } from '../../src/step/run-step.ts';
@@ -11,12 +11,15 @@ import { requeueRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
+import { writeResponse } from '../../src/store/step-writes.ts';
+import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { claimJob } from '../http/play-worker.ts';
 import { behindLock, untilWaiting } from '../store/race.ts';
-import { appendOne } from '../store/write-one.ts';
+import { appendOne, moveOne } from '../store/write-one.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-const startService = () => startTestService({ backend: 'postgres' });
+const startService = (...tools: readonly Tool[]) => startTestService({ backend: 'postgres', tools });
 
 async function accept({ deps }: TestService, sessionId: string): Promise<JobPayload> {
   const content = [{ type: 'text', text: 'Go' }] as const;
@@ -135,5 +138,115 @@ describe('what was streamed of an answer', () => {
       afterClaim(() => requestCancel(service.deps.db, 'default', job.runId)),
     );
     expect(await outcomeOf(service, session)).toEqual(KEPT);
+  });
+});
+
+const tool = (name: string, execute: ServerTool['execute'], traits: Partial<ServerTool> = {}): Tool => ({
+  name,
+  description: name,
+  inputSchema: { type: 'object' },
+  execute,
+  ...traits,
+});
+
+async function stillRan({ deps: { db } }: TestService, session: string): Promise<unknown> {
+  const events = await readEvents(db, 'default', session, 0, 100);
+  return events.find(({ type }) => type === 'run:cancelled')?.data['stillRan'];
+}
+
+describe('what still ran after a cancel', () => {
+  it.each([
+    ['that is marked as running', {}],
+    ['that only reads', { readOnly: true }],
+  ])('is a tool %s and ended before the notice came, and nothing that ended or never began', async (_, traits) => {
+    const state: { service?: TestService; runId: string } = { runId: '' };
+    const slow = async () => {
+      const { db } = state.service?.deps ?? {};
+      if (db === undefined) throw new Error('there is no service');
+      const before = db.selectFrom('parts').select('state').where('tool_name', '=', 'before');
+      await eventually(async () => (await before.executeTakeFirst())?.state === 'completed', 'its outcome is there');
+      await requestCancel(db, 'default', state.runId);
+    };
+    const nothing = async () => undefined;
+    const tools = [tool('before', nothing), tool('slow', slow, traits), tool('after', nothing)];
+    await using service = await startService(...tools);
+    const toolCalls = tools.map(({ name }) => ({ name, input: {} }));
+    service.simulator.script('test', [{ toolCalls }]);
+    const session = await service.createSession({ limits: { toolConcurrency: 1 } });
+    const job = await accept(service, session);
+    Object.assign(state, { service, runId: job.runId });
+    await takeStep(service, job, () => ({}));
+    expect(await stillRan(service, session)).toEqual(['slow']);
+  });
+
+  it('is no tool whose start was committed and that was stopped before it', async () => {
+    const begun: string[] = [];
+    const hooks: { lock: () => Promise<void>; held?: HeldClaim } = { lock: async () => undefined };
+    const needsApproval = async () => {
+      await hooks.lock();
+      return false;
+    };
+    await using service = await startService(tool('once', async () => void begun.push('once'), { needsApproval }));
+    const { db } = service.deps;
+    service.simulator.script('test', [{ toolCalls: [{ name: 'once', input: {} }] }]);
+    const session = await service.createSession();
+    const job = await accept(service, session);
+    hooks.lock = async () => {
+      const locked = Promise.withResolvers<void>();
+      void behindLock(db, { table: 'sessions', id: session }, async () => {
+        locked.resolve();
+        await untilWaiting(db, 1);
+        void requestCancel(db, 'default', job.runId);
+        await untilWaiting(db, 2);
+        hooks.held?.stop('cancelled');
+      });
+      await locked.promise;
+    };
+    await takeStep(service, job, ({ claims }) => ({
+      claims: {
+        ...claims,
+        hold: (...claim) => {
+          hooks.held = claims.hold(...claim);
+          return hooks.held;
+        },
+      },
+    }));
+    expect([begun, await stillRan(service, session)]).toEqual([[], []]);
+  });
+
+  const cancelled = ({ deps }: TestService, { runId }: JobPayload) => requestCancel(deps.db, 'default', runId);
+  it.each<[string, Partial<ServerTool>, (service: TestService, job: JobPayload) => Promise<unknown>]>([
+    [
+      'the model is told',
+      {},
+      async (service, job) => cancelled(service, job).then(() => takeStep(service, job, () => ({}))),
+    ],
+    [
+      'somebody was about to be asked',
+      { onUnknown: 'ask' },
+      (service, job) =>
+        takeStep(
+          service,
+          job,
+          afterClaim(() => cancelled(service, job)),
+        ),
+    ],
+    [
+      'somebody is asked',
+      { onUnknown: 'ask' },
+      (service, job) => takeStep(service, job, () => ({})).then(() => cancelled(service, job)),
+    ],
+  ])('is a call of a dead worker, of which nobody knows, where %s', async (_, traits, cancel) => {
+    await using service = await startService(tool('once', async () => undefined, traits));
+    const { db } = service.deps;
+    const session = await service.createSession();
+    const { fence, messageId } = await claimJob(db, await accept(service, session));
+    const call = { type: 'tool', toolCallId: 'call', toolName: 'once', input: {}, state: 'pending' } as const;
+    await writeResponse(db, fence, { messageId, parts: [call], finishReason: 'tool-calls' }, []);
+    await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
+    const job = await db.transaction().execute((tx) => requeueRun(tx, session, fence.runId));
+    if (job === null) throw new Error('the run had nothing to do');
+    await cancel(service, job);
+    expect(await stillRan(service, session)).toEqual(['once']);
   });
 });

@@ -248,7 +248,7 @@ describe('the calls of one response', () => {
       .execute();
     expect(rows.map((row) => [row.tool_name, states.get(row.call_key ?? ''), row.started_at !== null])).toEqual([
       ['writer', 'running', true],
-      ['reader', 'pending', false],
+      ['reader', 'pending', true],
     ]);
     expect(rows.map(({ state }) => state)).toEqual(['completed', 'completed']);
   });

@@ -31,7 +31,6 @@ async function end(race: Race, claimed: Claimed, more: Partial<StepOutcome>) {
     maxSteps: 1,
     finishReason: 'tool-calls',
     toolCalls: 1,
-    stillRan: [],
     givesFinalAnswer: true,
     ...more,
   });

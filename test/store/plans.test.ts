@@ -362,7 +362,6 @@ function finish(db: Db, fence: Fence, stepNo: number) {
     maxSteps: 50,
     finishReason: 'stop',
     toolCalls: 0,
-    stillRan: [],
   });
   return finishStep(db, fence, {
     moves: [],

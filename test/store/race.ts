@@ -138,7 +138,6 @@ export async function goOn(
     maxSteps: 100,
     finishReason: 'tool-calls',
     toolCalls: 1,
-    stillRan: [],
     ...(before === undefined ? {} : { before }),
   });
   const finished = await finishStep(db, fence, {

@@ -136,7 +136,7 @@ const callOf = ({ secret }: Base) =>
 /** Ends the step, and with it the run, as it is. */
 async function endRun(db: Db, { fence, job }: Claimed): Promise<void> {
   const { runId } = fence;
-  const plan = { runId, stepNo: job.no, stepsBefore: 0, maxSteps: 100, toolCalls: 0, stillRan: [] };
+  const plan = { runId, stepNo: job.no, stepsBefore: 0, maxSteps: 100, toolCalls: 0 };
   const next = planNext({ ...plan, finishReason: 'stop' });
   const rest = { moves: [], events: [], usage: NO_USAGE, costUsd: 0, steps: 1, nextRunId: newId() } as const;
   if ((await finishStep(db, fence, { ...rest, next })) === null) throw new Error('the step was fenced');
