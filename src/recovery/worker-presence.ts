@@ -41,7 +41,11 @@ export async function registerPresence(options: PresenceOptions): Promise<Worker
     connectionString,
     applicationName: PRESENCE_APPLICATION,
     pingIntervalMs: LIVENESS_PING_INTERVAL_MS,
-    prepare: (client) => registerWorker(client, worker),
+    // Nothing is lost with a setting but time: a host that is gone without a word is found later.
+    prepare: (client) =>
+      registerWorker(client, worker, {
+        onRefused: (error) => log('info', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
+      }),
     onDown: () => {
       lostAtMs = performance.now();
       log('warn', { event: 'worker_lock_lost', workerId });

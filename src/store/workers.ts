@@ -21,12 +21,23 @@ const SERVER_PATIENCE: Readonly<Record<string, string>> = {
 
 export type RegisteredWorker = Readonly<{ id: string; host: string; pid: number }>;
 
+export type RegistrationOptions = Readonly<{
+  /** Settings of the connection, by name. */
+  patience?: Readonly<Record<string, string>>;
+  /** Told of each setting that the server does not take. */
+  onRefused?: (error: unknown) => void;
+}>;
+
 /**
  * Takes a lock that lives as long as this connection does, and registers the worker under its key. The lock comes first:
  * a key that others can read is held.
  * @throws what Postgres throws
  */
-export async function registerWorker(client: pg.ClientBase, worker: RegisteredWorker): Promise<void> {
+export async function registerWorker(
+  client: pg.ClientBase,
+  worker: RegisteredWorker,
+  { patience = SERVER_PATIENCE, onRefused = () => undefined }: RegistrationOptions = {},
+): Promise<void> {
   const { rows } = await client.query<{ lockKey: number }>(
     `select key::integer as "lockKey", pg_advisory_lock($1, key::integer)
      from (select nextval('worker_lock_keys') as key offset 0) as next`,
@@ -37,8 +48,8 @@ export async function registerWorker(client: pg.ClientBase, worker: RegisteredWo
      on conflict (id) do update set lock_key = excluded.lock_key, seen_at = clock_timestamp()`,
     [worker.id, worker.host, worker.pid, rows[0]?.lockKey, ENGINE_VERSION],
   );
-  for (const [name, value] of Object.entries(SERVER_PATIENCE)) {
-    await client.query('select set_config($1, $2, false)', [name, value]).catch(() => undefined);
+  for (const [name, value] of Object.entries(patience)) {
+    await client.query('select set_config($1, $2, false)', [name, value]).catch(onRefused);
   }
 }
 

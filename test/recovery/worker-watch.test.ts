@@ -77,6 +77,38 @@ const lockIsFree = (watched: Awaited<ReturnType<typeof startWatched>>, id: strin
     `the lock of ${id} is free`,
   );
 
+describe('the connection of the lock', () => {
+  it('is given up by the server within seconds of a silent end, and a setting that it refuses is told', async () => {
+    await using service = await startTestService({ backend: 'postgres' });
+    const client = new pg.Client({ connectionString: service.deps.databaseUrl });
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => client.end());
+    await client.connect();
+    const refused: string[] = [];
+    const onRefused = (error: unknown) => refused.push(String(error));
+    const worker = { id: 'one', host: 'here', pid: 1 };
+    await registerWorker(client, worker, { onRefused });
+    const wanted = {
+      tcp_keepalives_idle: '5',
+      tcp_keepalives_interval: '2',
+      tcp_keepalives_count: '3',
+      tcp_user_timeout: '11000',
+      client_connection_check_interval: '1000',
+    };
+    const { rows } = await client.query<{ name: string; setting: string }>(
+      'select name, setting from pg_settings where name = any($1)',
+      [Object.keys(wanted)],
+    );
+    const settings = new Map(rows.map(({ name, setting }) => [name, setting]));
+    const otherwise = Object.entries(wanted).filter(([name, value]) => settings.get(name) !== value);
+    // Not every system can do all of them.
+    expect(otherwise.filter(([name]) => !refused.some((error) => error.includes(name)))).toEqual([]);
+    await registerWorker(client, worker, { patience: { tcp_of_no_server: '1', tcp_keepalives_idle: '6' }, onRefused });
+    expect(refused.at(-1)).toContain('tcp_of_no_server');
+    expect((await client.query('show tcp_keepalives_idle')).rows).toEqual([{ tcp_keepalives_idle: '6' }]);
+  });
+});
+
 describe('the watch over workers', () => {
   it('takes back what a dead worker had in hand at the second look, and forgets it', async () => {
     await using watched = await startWatched();
