@@ -3,6 +3,7 @@ import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { behindLock, untilWaiting } from '../store/race.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -122,11 +123,24 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
 
   it('calls a run completed whose final answer was there before the cancel, and says so', async () => {
     await using service = await startTestService({ backend });
-    service.simulator.script('test', [{ text: 'The whole answer.' }]);
+    const { db } = service.deps;
+    service.simulator.script('test', [{ text: 'The whole answer.', gates: { beforeFirstChunk: 'first' } }]);
     await service.startWorker();
     const session = await service.createSession();
     const { runId } = await service.send(session, 'Go');
-    await service.ended(runId);
+    await service.simulator.gate('first').reached;
+    // The cancel is committed right before the end of the step, which waits behind it.
+    const { cancelled } = await behindLock(db, { table: 'sessions', id: session }, async () => {
+      const late = requestCancel(db, 'default', runId);
+      await untilWaiting(db, 1);
+      service.simulator.gate('first').release();
+      await untilWaiting(db, 2);
+      return { cancelled: late };
+    });
+    expect(await cancelled).toMatchObject({ status: 'cancelling' });
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
+    const events = await readEvents(db, 'default', session, 0, 100);
+    expect(events.find(({ type }) => type === 'run:completed')?.data).toMatchObject({ lateCancel: true });
     expect(await cancel(service, runId)).toMatchObject({ status: 'completed', notify: false });
   });
 

@@ -5,17 +5,21 @@ import type { RequestedDelivery } from '../../src/domain/delivery.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { jobPayloadSchema } from '../../src/domain/job.ts';
 import { newId } from '../../src/runtime/new-id.ts';
+import { answerCall, expireWait, findExpiredWaits } from '../../src/store/call-answers.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { claimRun, handBackRun, renewLeases, requeueRun } from '../../src/store/claims.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { findExpiredLeases, findUnclaimed, lockExpiredLease, redispatch } from '../../src/store/lost-work.ts';
+import { readOpenCalls } from '../../src/store/open-calls.ts';
 import { resumeSession } from '../../src/store/resume.ts';
+import { retryFailedRun } from '../../src/store/retry-run.ts';
+import { failClaimedRun } from '../../src/store/run-failure.ts';
 import { deleteSession, insertSession } from '../../src/store/sessions.ts';
 import { writeResponse } from '../../src/store/step-writes.ts';
 import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/waiting.ts';
-import { answerStep, type Claimed, failStep } from '../http/play-worker.ts';
+import { answerStep, askStep, type Claimed, failStep } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { brokenInvariants } from './invariants.ts';
@@ -65,6 +69,14 @@ const asStepWorker = (act: (at: At, claimed: Claimed) => Promise<unknown>) =>
 
 const CALL = { type: 'tool', toolCallId: 'call', toolName: 'look', input: {}, state: 'pending' } as const;
 
+const openCallsOf = async (at: At) => {
+  const runs = at.db.selectFrom('runs').select('id').where('session_id', '=', at.sessionId);
+  return readOpenCalls(
+    at.db,
+    (await runs.execute()).map(({ id }) => id),
+  );
+};
+
 const ends = (end: (db: Db, claimed: Claimed) => Promise<unknown>) =>
   asWorker((at, claimed) => (claimed.job.kind === 'step' ? end(at.db, claimed) : finishCleanUp(at.db, claimed)));
 
@@ -88,6 +100,22 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
   'go on': ends((db, claimed) => goOn(db, claimed)),
   'go on after a compaction': ends((db, claimed) => goOn(db, claimed, 'compaction')),
   fail: ends((db, claimed) => failStep(db, claimed, { code: 'auth', message: 'no' })),
+  'fail claimed run': asWorker((at, { fence }) => failClaimedRun(at.db, fence, { code: 'internal', message: 'no' })),
+  'ask somebody': asStepWorker((at, claimed) => askStep(at.db, claimed, [{ kind: 'approval', toolName: 'deploy' }], 1)),
+  'answer call': async (at) => {
+    for (const call of await openCallsOf(at)) {
+      await answerCall(at.db, { tenantId: 'default', ...call }, { decision: 'approve' });
+    }
+  },
+  'expire wait': async (at) => {
+    for (const wait of await findExpiredWaits(at.db, 10)) {
+      await at.db.transaction().execute((tx) => expireWait(tx, wait));
+    }
+  },
+  'try a failed run again': async (at) => {
+    const runs = at.db.selectFrom('runs').select('id').where('session_id', '=', at.sessionId);
+    for (const { id } of await runs.where('status', '=', 'failed').execute()) await retryFailedRun(at.db, id);
+  },
   'hand back': asWorker((at, { fence }) => handBackRun(at.db, fence)),
   renew: (at) =>
     renewLeases(

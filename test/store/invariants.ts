@@ -9,7 +9,9 @@ const INVARIANTS: Readonly<Record<string, RawBuilder<{ id: string }>>> = {
   'the session knows its active run': sql`
     select s.id from sessions s left join runs r
       on r.session_id = s.id and r.status in ('queued', 'running', 'requires_action', 'cancelling')
-    where s.active_run_id is distinct from r.id or (s.status = 'busy') <> (r.id is not null)`,
+    where s.active_run_id is distinct from r.id
+      or (s.status = 'requires_action') <> (coalesce(r.status, '') = 'requires_action')
+      or (s.status in ('busy', 'requires_action')) <> (r.id is not null)`,
   'events are numbered without a gap': sql`
     select s.id from sessions s left join events e on e.session_id = s.id
     group by s.id having count(e.seq) <> s.event_seq or coalesce(max(e.seq), 0) <> s.event_seq`,

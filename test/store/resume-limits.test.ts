@@ -8,6 +8,7 @@ import { resumeSession } from '../../src/store/resume.ts';
 import { type RetriedRun, retryFailedRun } from '../../src/store/retry-run.ts';
 import { answerStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { brokenInvariants } from './invariants.ts';
 import { finishCleanUp, openRace } from './race.ts';
 
 let database: TestDatabase;
@@ -124,5 +125,38 @@ describe('a failed run whose job is tried again', () => {
     await finishCleanUp(session.db, claimed);
     await session.resume();
     expect(await retryFailedRun(session.db, runId)).toBe('moved_on');
+  });
+});
+
+describe('a failed run that is tried again', () => {
+  const AGAIN = { job: { kind: 'step' } };
+
+  it.each([true, false])(
+    'retry vs. message (the retry first: %s): two runs would be active, or the message lost',
+    async (isFirst) => {
+      const session = await openSession();
+      const runId = await session.failed({});
+      const retry = () => retryFailedRun(session.db, runId);
+      const [retried, sent] = await session.meet(isFirst, retry, () => session.send({}));
+      if (isFirst) {
+        expect([retried, sent]).toMatchObject([AGAIN, { job: null, runId }]);
+      } else {
+        expect([retried, sent]).toMatchObject(['moved_on', AGAIN]);
+      }
+      expect(await session.playOut()).toEqual([isFirst ? runId : sent.runId]);
+      expect(await session.userTexts()).toEqual(['x', 'x']);
+      expect(await brokenInvariants(session.db)).toEqual([]);
+    },
+  );
+
+  it.each([true, false])('retry vs. resume (the retry first: %s): two runs would go on', async (isFirst) => {
+    const session = await openSession();
+    const runId = await session.failed({});
+    const resume = () => session.resume().catch((error: unknown) => ({ runId: '', job: null, error }));
+    const [retried, resumed] = await session.meet(isFirst, () => retryFailedRun(session.db, runId), resume);
+    if (isFirst) expect([retried, resumed]).toMatchObject([AGAIN, { error: { code: 'session_busy' } }]);
+    else expect([retried, resumed]).toMatchObject(['moved_on', AGAIN]);
+    expect(await session.playOut()).toEqual([isFirst ? runId : resumed.runId]);
+    expect(await brokenInvariants(session.db)).toEqual([]);
   });
 });
