@@ -85,6 +85,7 @@ function observed(changes: Partial<Snapshot> = {}, others: Partial<Observed> = {
     requests: [{ text: 'Task message-0-1.', violations: [] }],
     read: new Map([[`ses_${SESSION.replaceAll('-', '')}`, log]]),
     needlessRecoveries: [],
+    ownEnds: [],
     ...others,
   };
 }
@@ -214,6 +215,7 @@ describe('the judge of the fault suite', () => {
       observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'failed', reason: null, error: null }] }),
     ],
     ['a recovery of nothing', 'needlessRecoveries', observed({}, { needlessRecoveries: ['job_lost'] })],
+    ['a process that ended by itself', 'crashes', observed({}, { ownEnds: ['worker 1 ended by itself: exit code 7'] })],
   ])('finds %s', (_what, kind, given) => {
     expect(broken(judge(given))).toContain(kind);
   });

@@ -83,6 +83,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     requests,
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     needlessRecoveries: needless(world.timeline.recoveries, fault, deaths),
+    ownEnds: [...world.fleet.ownEnds(), ...world.api.ownEnds()],
     ...(fault.maxSteps !== undefined && { limit: { maxSteps: fault.maxSteps, final: FINAL } }),
   });
   return {

@@ -13,6 +13,8 @@ export type Observed = Readonly<{
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
   /** Recoveries where there was nothing to recover. */
   needlessRecoveries: readonly string[];
+  /** How processes ended that nobody had killed or told to end. */
+  ownEnds: readonly string[];
   /** Set where runs may take so many steps and give a final answer then, which has these words in it. */
   limit?: Readonly<{ maxSteps: number; final: string }>;
 }>;
@@ -47,11 +49,13 @@ export type Findings = Readonly<{
   /** Runs that ended as failed or incomplete, or otherwise than their limit says: no fault is meant to cost a run. */
   failedRuns: readonly string[];
   needlessRecoveries: readonly string[];
+  /** Processes that ended by themselves: no fault is meant to bring one down. */
+  crashes: readonly string[];
 }>;
 
 const ENDED = ['completed', 'cancelled', 'failed', 'incomplete'];
 /** Judges by the database, the ledger, the provider's log and what readers got: by nothing that the product says of itself. */
-export function judge({ snapshot, accepted, requests, read, needlessRecoveries, limit }: Observed): Findings {
+export function judge({ snapshot, accepted, requests, read, needlessRecoveries, ownEnds, limit }: Observed): Findings {
   const messages = checkMessages(snapshot, accepted, requests, limit?.maxSteps ?? Number.POSITIVE_INFINITY);
   const failed = limit === undefined ? ['failed', 'incomplete'] : ['failed'];
   const tools = checkTools(snapshot);
@@ -78,6 +82,7 @@ export function judge({ snapshot, accepted, requests, read, needlessRecoveries, 
       ...(limit === undefined ? [] : checkLimits(snapshot, limit.maxSteps, limit.final)),
     ],
     needlessRecoveries,
+    crashes: ownEnds,
   };
 }
 

@@ -28,8 +28,10 @@ export const PEOPLE: readonly Fault[] = [
   },
   {
     name: 'rolling-restart',
-    about: 'SIGTERM to every process in turn, under load',
+    about:
+      'SIGTERM to every process in turn, under load; half of the workers have no time to finish what they have in hand',
     isHarmless: true,
+    environmentOf: (random) => (random.chance(0.5) ? { BATON_SHUTDOWN_GRACE_MS: '0' } : {}),
     async strike(world, random, signal) {
       let turn = 0;
       await repeatedly({ random, signal, pauseMs: [300, 900] }, async () => {

@@ -13,6 +13,8 @@ export type Child = Readonly<{
   kill: (signal: NodeJS.Signals) => void;
   /** Resolves with the signal that ended it, if one did. */
   ended: Promise<NodeJS.Signals | null>;
+  /** Once it has ended: how, and the last of what it said of errors. Null: it was sent a signal to that end. */
+  ownEnd: () => string | null;
 }>;
 
 export type ChildOptions = Readonly<{
@@ -23,6 +25,8 @@ export type ChildOptions = Readonly<{
 }>;
 
 const STDERR_CHARS = 4_000;
+
+const ENDING: readonly NodeJS.Signals[] = ['SIGKILL', 'SIGTERM', 'SIGINT'];
 
 /** Starts a process of the product and waits until it says that it has started. @throws when it ends before */
 export async function startChild({ file, environment, onLine }: ChildOptions): Promise<Child> {
@@ -43,12 +47,16 @@ export async function startChild({ file, environment, onLine }: ChildOptions): P
     if (line['event'] === 'process_failed') reject(new Error(`${file} failed: ${text}`));
   });
   void ended.then(() => reject(new Error(`${file} ended before it had started: ${stderr}`)));
+  let isToldToEnd = false;
   return {
     pid: child.pid ?? 0,
     started: await started,
     kill(signal) {
-      if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      isToldToEnd ||= ENDING.includes(signal);
+      child.kill(signal);
     },
     ended,
+    ownEnd: () => (isToldToEnd ? null : `${child.signalCode ?? `exit code ${child.exitCode}`}: ${stderr.trim()}`),
   };
 }

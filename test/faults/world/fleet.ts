@@ -44,6 +44,8 @@ export type Fleet = AsyncDisposable &
     /** Undefined while nobody lives. */
     anyone: (random: Random) => Member | undefined;
     deaths: () => number;
+    /** How those ended who ended of their own accord: nobody had killed them or told them to. */
+    ownEnds: () => readonly string[];
   }>;
 
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
@@ -53,6 +55,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   let stopping = false;
   let count = 0;
   let deaths = 0;
+  const ownEnds: string[] = [];
 
   const startMember = async (): Promise<void> => {
     const no = count++;
@@ -94,6 +97,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         void rememberOrphans(options, workerId, undefined, performance.now());
       }
       deaths += 1;
+      const ownEnd = child.ownEnd();
+      if (ownEnd !== null) ownEnds.push(`worker ${workerId} ended by itself: ${ownEnd}`);
       for (const tap of Object.values(opened)) {
         taps.delete(tap);
         await tap[Symbol.asyncDispose]();
@@ -117,6 +122,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     members: () => [...members],
     anyone: (random) => (members.size === 0 ? undefined : random.pick([...members])),
     deaths: () => deaths,
+    ownEnds: () => ownEnds,
     async [Symbol.asyncDispose]() {
       stopping = true;
       await Promise.allSettled(starting);

@@ -42,7 +42,8 @@ export type World = Readonly<{
 }>;
 
 /** The API under a supervisor: whenever its process ends there is a new one, at another address. */
-type ApiProcess = AsyncDisposable & Readonly<{ url: () => string; child: () => Child; restarts: () => number }>;
+type ApiProcess = AsyncDisposable &
+  Readonly<{ url: () => string; child: () => Child; ownEnds: () => readonly string[] }>;
 
 export type WorldOptions = Readonly<{
   backend: Backend;
@@ -193,13 +194,15 @@ function openPool(connectionString: string): pg.Pool {
 async function startApiProcess(environment: () => Readonly<Record<string, string>>): Promise<ApiProcess> {
   const start = (): Promise<Child> =>
     startChild({ file: API_FILE, environment: environment(), onLine: () => undefined });
-  const state = { child: await start(), restarts: 0, stopping: false };
+  const state = { child: await start(), stopping: false };
+  const ownEnds: string[] = [];
   const supervise = (): void => {
     void state.child.ended.then(async () => {
+      const ownEnd = state.child.ownEnd();
+      if (ownEnd !== null) ownEnds.push(`the API ended by itself: ${ownEnd}`);
       while (!state.stopping) {
         try {
           state.child = await start();
-          state.restarts += 1;
           return supervise();
         } catch {
           // What it needs may be away: it is started until it stays.
@@ -211,7 +214,7 @@ async function startApiProcess(environment: () => Readonly<Record<string, string
   return {
     url: () => String(state.child.started['url']),
     child: () => state.child,
-    restarts: () => state.restarts,
+    ownEnds: () => ownEnds,
     async [Symbol.asyncDispose]() {
       state.stopping = true;
       state.child.kill('SIGKILL');
