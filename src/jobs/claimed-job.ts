@@ -16,7 +16,7 @@ import { type JobScope, logFields } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
 import { enqueue } from './pass-on.ts';
 import type { ViewCache } from './view-cache.ts';
-import { whileAway } from './while-away.ts';
+import { whileAway, whileEnding } from './while-away.ts';
 
 /** A run that needs a newer worker goes back for this long: newer ones have it by then. */
 const ENGINE_RETRY_MS = 5_000;
@@ -90,7 +90,7 @@ async function workOn(
   } catch (error) {
     await fail(deps, scope, error);
   }
-  if (held.stopped() === 'shutdown') await handBack(deps, scope);
+  if (held.stopped() === 'shutdown') await whileEnding(() => handBack(deps, scope));
   if ((deps.tenantConcurrency ?? 0) > 0) await admitNext(deps, claim.session.tenantId);
   const { failure: code } = scope.ended;
   return code === null ? { outcome: 'done' } : { outcome: 'run-failed', code };

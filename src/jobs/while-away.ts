@@ -10,16 +10,34 @@ import type { HeldClaim } from './claim-keeper.ts';
  * that an earlier try has failed.
  * @throws what `write` throws for other reasons, and at once when the claim is lost or the process ends
  */
-export async function whileAway<T>(
-  held: Pick<HeldClaim, 'stopped'>,
+export function whileAway<T>(held: Pick<HeldClaim, 'stopped'>, write: (isRepeated: boolean) => Promise<T>): Promise<T> {
+  return tryAgain(write, () => held.stopped() === 'lost' || held.stopped() === 'shutdown', { ref: false });
+}
+
+/** How long the end of a process waits for Postgres to take a run back. */
+const HAND_BACK_WITHIN_MS = 5_000;
+
+/**
+ * The same for what a process writes that ends: a run that is not handed back counts as one whose worker has died.
+ * @throws what `write` throws for other reasons, and where Postgres is away for longer than the end of a process may take
+ */
+export function whileEnding<T>(write: () => Promise<T>): Promise<T> {
+  const endsAtMs = performance.now() + HAND_BACK_WITHIN_MS;
+  return tryAgain(write, () => performance.now() >= endsAtMs, { ref: true });
+}
+
+/** @param pause whether a pause keeps the process alive */
+async function tryAgain<T>(
   write: (isRepeated: boolean) => Promise<T>,
+  isOver: () => boolean,
+  pause: Readonly<{ ref: boolean }>,
 ): Promise<T> {
   for (let failures = 0; ; failures += 1) {
     try {
       return await write(failures > 0);
     } catch (error) {
-      if (!isStoreAway(error) || held.stopped() === 'lost' || held.stopped() === 'shutdown') throw error;
-      await delay(Math.min(STORE_RETRY_FIRST_MS * 2 ** failures, STORE_RETRY_CAP_MS), undefined, { ref: false });
+      if (!isStoreAway(error) || isOver()) throw error;
+      await delay(Math.min(STORE_RETRY_FIRST_MS * 2 ** failures, STORE_RETRY_CAP_MS), undefined, pause);
     }
   }
 }

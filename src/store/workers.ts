@@ -58,9 +58,12 @@ export async function markWorkerSeen(db: Db, id: string): Promise<void> {
   await sql`update workers set seen_at = clock_timestamp() where id = ${id}`.execute(db);
 }
 
-/** The worker has ended as it should. */
+const hasNothingInHand = (id: string): RawBuilder<boolean> => sql<boolean>`not exists (
+  select 1 from runs where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${id})`;
+
+/** The worker has ended. One that has left a run behind stays: the others find it dead, and the run with it. */
 export async function removeWorker(db: Db, id: string): Promise<void> {
-  await sql`delete from workers where id = ${id}`.execute(db);
+  await sql`delete from workers where id = ${id} and ${hasNothingInHand(id)}`.execute(db);
 }
 
 const lockFree = sql<boolean>`
@@ -87,9 +90,7 @@ export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
 export async function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
   const { numAffectedRows } = await sql`
     delete from workers where id = ${worker.id} and lock_key = ${worker.lockKey} and ${stillDead(worker)}
-      and not exists (
-        select 1 from runs
-        where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${worker.id})`.execute(db);
+      and ${hasNothingInHand(worker.id)}`.execute(db);
   return numAffectedRows === 1n;
 }
 

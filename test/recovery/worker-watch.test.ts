@@ -122,6 +122,18 @@ describe('the watch over workers', () => {
     expect(watched.service.logged).toContainEqual({ event: 'worker_dead', deadWorkerId: 'gone', runs: 1 });
   });
 
+  it('is left a worker that ended without having handed its run back, to be found dead, and none that had', async () => {
+    await using watched = await startWatched();
+    const tidy = await registerPresence({ ...watched.presence, workerId: 'tidy' });
+    const hasty = await registerPresence({ ...watched.presence, workerId: 'hasty' });
+    const runId = await claimFor(watched.service, 'hasty');
+    await tidy[Symbol.asyncDispose]();
+    await hasty[Symbol.asyncDispose]();
+    expect(await watched.workers()).toEqual(['gone', 'hasty', 'watcher']);
+    await lockIsFree(watched, 'hasty');
+    expect(await findRunsOfWorker(watched.db, 'hasty', 10)).toMatchObject([{ id: runId }]);
+  });
+
   it('leaves a worker alone that gives signs of life without a lock', async () => {
     await using watched = await startWatched();
     await lockIsFree(watched, 'gone');

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
@@ -87,6 +88,40 @@ describe.each(availableBackends())('a tool on %s', (backend) => {
       content: { output: { value: 'the second time' } },
     });
     expect(service.simulator.requests.length).toBe(2);
+  });
+
+  it('under a shutdown that Postgres does not hear of at once is handed back with its run all the same', async () => {
+    let began = 0;
+    const tool: Tool = {
+      name: 'slow',
+      description: '',
+      inputSchema,
+      execute: (_input, { signal }) => {
+        began++;
+        return untilAborted(signal);
+      },
+    };
+    await using service = await startTestService({
+      backend,
+      tools: [tool],
+      environment: { BATON_SHUTDOWN_GRACE_MS: '0' },
+    });
+    service.simulator.script('test', [{ toolCalls: [{ name: 'slow', input: {} }] }]);
+    const { db } = service.deps;
+    await sql`create sequence refusals`.execute(db);
+    await sql`create function refuse_twice() returns trigger language plpgsql as $$ begin
+      if nextval('refusals') <= 2 then raise 'terminating connection' using errcode = '57P01'; end if;
+      return new;
+    end $$`.execute(db);
+    await sql`create trigger refuse_hand_back before update on runs for each row
+      when (old.claim_id is not null and new.status = 'queued') execute function refuse_twice()`.execute(db);
+    const runId = await shutDownUnder(service, () => began === 1);
+    const run = await db
+      .selectFrom('runs')
+      .select(['status', 'claim_id', 'resume_count'])
+      .where('id', '=', runId)
+      .executeTakeFirst();
+    expect(run).toEqual({ status: 'queued', claim_id: null, resume_count: 0 });
   });
 
   // Field bug: opencode#44254 ended the loop without a word over an interrupted tool.
