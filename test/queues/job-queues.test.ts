@@ -115,10 +115,11 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     const queues = fixture.open();
     const [soon, far, now] = [newJob(), newJob(), newJob()];
     const { handler, delivered, reached } = recorder();
-    await queues.add([soon], { delayMs: 500 });
-    await queues.add([far], { delayMs: HOUR_MS });
-    await queues.add([now]);
     await queues.consume('step', handler, { concurrency: 1 });
+    await queues.add([far], { delayMs: HOUR_MS });
+    // Longer than the next job takes to be added and taken, however busy the machine is.
+    await queues.add([soon], { delayMs: 2_000 });
+    await queues.add([now]);
     await reached(2);
     expect(delivered).toEqual([now, soon]);
     expect(await queues.stateOf(far)).toBe('waiting');
