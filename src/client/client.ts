@@ -256,8 +256,8 @@ function sessionMethods(transport: Transport): BatonClient['sessions'] {
       change({ method: 'POST', path: pathOf`/v1/sessions/${id}/cancel`, body: { queue }, signal }, false),
     resume: (id, { limits, signal, idempotencyKey } = {}) =>
       keyed(transport, pathOf`/v1/sessions/${id}/resume`, { limits }, { signal, idempotencyKey }),
-    switchAgent: (id, { agent, model }, { signal, idempotencyKey } = {}) =>
-      keyed(transport, pathOf`/v1/sessions/${id}/agent`, { agent, model }, { signal, idempotencyKey }),
+    switchAgent: (id, to, { signal, idempotencyKey } = {}) =>
+      keyed(transport, pathOf`/v1/sessions/${id}/agent`, to, { signal, idempotencyKey }),
     repin: (id, { signal, idempotencyKey } = {}) =>
       keyed(transport, pathOf`/v1/sessions/${id}/repin`, {}, { signal, idempotencyKey }),
     fork: (id, { signal, idempotencyKey, ...fields } = {}) =>

@@ -26,14 +26,22 @@ const CALLS: {
   messages: (client) => client.messages(SESSION, { after: 1, limit: 2 }),
   sessions: {
     create: (client) =>
-      client.sessions.create({ agent: 'a', id: SESSION, title: 't', metadata: { k: 'v' }, expiresAt: null }),
+      client.sessions.create({
+        agent: 'a',
+        id: SESSION,
+        title: 't',
+        metadata: { k: 'v' },
+        expiresAt: null,
+        overrides: { model: 'b/c' },
+      }),
     list: (client) => client.sessions.list({ cursor: 'c', limit: 2, status: 'idle', metadata: { k: 'v' } }),
     get: (client) => client.sessions.get(SESSION),
-    update: (client) => client.sessions.update(SESSION, { title: null }),
+    update: (client) => client.sessions.update(SESSION, { title: null, metadata: { k: 'v' } }),
     delete: (client) => client.sessions.delete(SESSION),
     cancel: (client) => client.sessions.cancel(SESSION, { queue: 'clear' }),
     resume: (client) => client.sessions.resume(SESSION, { limits: {} }),
-    switchAgent: (client) => client.sessions.switchAgent(SESSION, { agent: 'a', model: 'b/c' }),
+    switchAgent: (client) =>
+      client.sessions.switchAgent(SESSION, { agent: 'a', model: 'b/c', overrides: { instructions: 'i' } }),
     repin: (client) => client.sessions.repin(SESSION),
     fork: (client) => client.sessions.fork(SESSION, { atMessage: MESSAGE, title: 't', metadata: { k: 'v' } }),
     context: (client) => client.sessions.context(SESSION),
@@ -62,20 +70,50 @@ const CALLS: {
   audit: (client) => client.audit({ before: 3, limit: 2 }),
 };
 
-type Asked = Readonly<{ method: string; path: string; query: readonly string[]; hasBody: boolean; isKeyed: boolean }>;
+type Asked = Readonly<{
+  method: string;
+  path: string;
+  query: readonly string[];
+  hasBody: boolean;
+  /** Where it is JSON; else without fields. */
+  body: Readonly<Record<string, unknown>>;
+  isKeyed: boolean;
+  /** The arguments of the method that asks for it. */
+  given: readonly unknown[];
+}>;
+
+/** Has every method tell what it is called with. */
+function spyOnAll(methods: object, tell: (given: readonly unknown[]) => void): void {
+  for (const [name, entry] of Object.entries(methods)) {
+    if (typeof entry === 'object') spyOnAll(entry, tell);
+    else {
+      const told = (...given: unknown[]): unknown => {
+        tell(given);
+        return entry(...given);
+      };
+      Object.assign(methods, { [name]: told });
+    }
+  }
+}
 
 /** What the methods ask for; each gets an answer that ends it. */
 async function askAll(): Promise<Asked[]> {
   const asked: Asked[] = [];
+  let given: readonly unknown[] = [];
   const answer = async (url: string, init: RequestInit): Promise<Response> => {
     const { pathname, searchParams } = new URL(url);
     const isKeyed = new Headers(init.headers).has('idempotency-key');
     const hasBody = init.body !== undefined;
-    asked.push({ method: init.method ?? 'GET', path: pathname, query: [...searchParams.keys()], hasBody, isKeyed });
+    const body = typeof init.body === 'string' ? JSON.parse(init.body) : {};
+    const query = [...searchParams.keys()];
+    asked.push({ method: init.method ?? 'GET', path: pathname, query, hasBody, body, isKeyed, given });
     if (new Headers(init.headers).get('accept') === 'text/event-stream') return new Response(null, { status: 418 });
     return Response.json({ status: 'completed', sessionId: SESSION });
   };
   const client = createClient({ baseUrl: 'http://service/', fetch: answer, retries: 0 });
+  spyOnAll(client, (args) => {
+    given = args;
+  });
   for (const entry of Object.values(CALLS)) {
     for (const call of typeof entry === 'function' ? [entry] : Object.values(entry)) {
       await Promise.allSettled([call(client)]);
@@ -108,6 +146,16 @@ test('it sends only parameters, bodies and keys that the document knows', async 
     expect(named('query'), `${request.method} ${request.path}`).toEqual(expect.arrayContaining(query));
     expect(request.isKeyed, request.path).toBe(named('header')?.includes('idempotency-key'));
     if (request.hasBody) expect(route?.hasBody, request.path).toBe(true);
+  }
+});
+
+test('it drops nothing that it is given', async () => {
+  for (const { method, path: asked, query, body, given } of (await askAll()).filter(({ hasBody }) => hasBody)) {
+    for (const fields of given) {
+      if (typeof fields !== 'object' || fields === null || fields instanceof Blob) continue;
+      const inBody = Object.entries(fields).filter(([name]) => !query.includes(name.replace(/Ms$/, '')));
+      expect(body, `${method} ${asked}`).toMatchObject(Object.fromEntries(inBody));
+    }
   }
 });
 
