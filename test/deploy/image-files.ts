@@ -15,7 +15,10 @@ export async function readFinalStage(root: string): Promise<Instruction[]> {
   return instructions.slice(instructions.findLastIndex(({ name }) => name === 'FROM'));
 }
 
-/** The files that .dockerignore lets into the build, relative to the root. The last pattern that matches decides. */
+/**
+ * The files that .dockerignore lets into the build, relative to the root. The last pattern that matches decides; one that
+ * matches no file is an error, since what it was for has another name now.
+ */
 async function listContext(root: string): Promise<string[]> {
   const lines = (await readFile(path.join(root, '.dockerignore'), 'utf8')).split('\n');
   const patterns = lines.filter((line) => line !== '' && !line.startsWith('#'));
@@ -39,7 +42,12 @@ async function listContext(root: string): Promise<string[]> {
         .map((file) => path.relative(root, path.join(file.parentPath, file.name)));
     }),
   );
-  return found.flat().filter(isIn);
+  const files = found.flat();
+  for (const pattern of patterns) {
+    const isOfUse = files.some((file) => covers(pattern.replace(/^!/, ''), file));
+    if (!isOfUse) throw new Error(`.dockerignore: ${pattern} matches no file`);
+  }
+  return files.filter(isIn);
 }
 
 const lockSchema = z.object({
