@@ -40,13 +40,16 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
 type Given = Readonly<{ reason?: string; output?: string; error?: boolean }>;
 
 function readAnswer(rest: readonly string[], { reason, output, error }: Given): ToolCallAnswer {
+  if (output === undefined && error === true) throw new UsageError('--error belongs to an --output.');
   if (output !== undefined) {
     takeArguments(rest);
+    if (reason !== undefined) throw new UsageError('--reason belongs to a denial.');
     return { output: readJson(output), ...(error === true && { isError: true }) };
   }
   const decision = oneOf('the decision', ['approve', 'deny'], takeArguments(rest, 'decision').decision);
-  if (decision === 'approve') return { decision };
-  return { decision, ...(reason !== undefined && { reason }) };
+  if (decision === 'deny') return { decision, ...(reason !== undefined && { reason }) };
+  if (reason !== undefined) throw new UsageError('--reason belongs to a denial.');
+  return { decision };
 }
 
 function readJson(text: string): Json {

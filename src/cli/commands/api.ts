@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import { startApi } from '../../runtime/api-server.ts';
 import { runProcess } from '../../runtime/run-process.ts';
 
@@ -5,7 +6,9 @@ export const usage = `baton api
 
 The HTTP API, as workers/api.ts runs it: settings come from the environment.`;
 
-export async function run(): Promise<number> {
-  await runProcess('api', async (deps, stack) => stack.use(await startApi(deps)).url, { migrate: false, jobKinds: 0 });
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  parseArgs({ args: [...args] });
+  const options = { migrate: false, jobKinds: 0, environment };
+  await runProcess('api', async (deps, stack) => stack.use(await startApi(deps)).url, options);
   return 0;
 }

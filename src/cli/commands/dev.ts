@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import { startApi } from '../../runtime/api-server.ts';
 import { startJobWorker } from '../../runtime/job-worker.ts';
 import { runProcess } from '../../runtime/run-process.ts';
@@ -9,7 +10,8 @@ export const usage = `baton dev   (npm start)
 API and workers in one process, on an embedded Postgres and a simulated model where nothing else is set: settings come
 from the environment.`;
 
-export async function run(_args: readonly string[], given: NodeJS.ProcessEnv): Promise<number> {
+export async function run(args: readonly string[], given: NodeJS.ProcessEnv): Promise<number> {
+  parseArgs({ args: [...args] });
   await using stack = new AsyncDisposableStack();
   const environment = await simulateWithoutModel(given, stack);
   if (environment !== given) console.error(`A simulated model answers; for a real one set ${WAYS_TO_A_MODEL}.`);

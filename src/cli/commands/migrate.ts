@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import { startEmbeddedPostgres } from '../../embedded/launcher.ts';
 import { migrateQueueTables } from '../../queues/migrate.ts';
 import { loadConfig } from '../../runtime/config.ts';
@@ -8,7 +9,8 @@ export const usage = `baton migrate   (npm run migrate)
 
 Brings the database of DATABASE_URL, else the embedded one, up to date.`;
 
-export async function run(_args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  parseArgs({ args: [...args] });
   const config = loadConfig(environment);
   await using stack = new AsyncDisposableStack();
   const databaseUrl =

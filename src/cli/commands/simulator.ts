@@ -1,6 +1,8 @@
 import { parseArgs } from 'node:util';
 import { startSimulator } from '../../simulator/server.ts';
 import { workspaceScript } from '../../simulator/workspace-script.ts';
+import { UsageError } from '../exit-codes.ts';
+import { wholeNumber } from '../remote.ts';
 
 export const usage = `baton simulator [--port 4401] [--window TOKENS]   (npm run simulator -- …)
 
@@ -11,10 +13,9 @@ export async function run(args: readonly string[]): Promise<number> {
     args: [...args],
     options: { port: { type: 'string', default: '4401' }, window: { type: 'string' } },
   });
-  await using simulator = await startSimulator({
-    port: Number(values.port),
-    ...(values.window === undefined ? {} : { contextWindow: Number(values.window) }),
-  });
+  const port = readPort(values.port);
+  const contextWindow = wholeNumber('--window', values.window);
+  await using simulator = await startSimulator({ port, ...(contextWindow !== undefined && { contextWindow }) });
   simulator.script('*', workspaceScript);
   console.log(`The simulated provider answers at ${simulator.url}/v1 (set BATON_SIMULATOR_URL=${simulator.url}).`);
   await new Promise((resolve) => {
@@ -22,4 +23,10 @@ export async function run(args: readonly string[]): Promise<number> {
     process.once('SIGTERM', resolve);
   });
   return 0;
+}
+
+/** 0: any that is free. */
+function readPort(given: string): number {
+  if (/^\d{1,5}$/.test(given) && Number(given) <= 65_535) return Number(given);
+  throw new UsageError(`--port takes a whole number from 0 to 65535, not ${given}.`);
 }

@@ -15,11 +15,11 @@ const KINDS = {
 
 const isName = (name: string): name is keyof typeof KINDS => Object.hasOwn(KINDS, name);
 
-export async function run([name = 'all', ...more]: readonly string[]): Promise<number> {
+export async function run([name = 'all', ...more]: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   if (!isName(name) || more.length > 0) throw new UsageError(`not a kind of worker: ${[name, ...more].join(' ')}`);
   const kinds = KINDS[name];
   const role = name === 'all' ? 'worker' : name;
-  const options = { migrate: false, jobKinds: kinds.length };
+  const options = { migrate: false, jobKinds: kinds.length, environment };
   await runProcess(role, async (deps, stack) => void stack.use(await startJobWorker(deps, [...kinds])), options);
   return 0;
 }
