@@ -95,6 +95,13 @@ it('docs/providers.md: models are asked at the providers of the file, as what is
   expect(tiny.sent?.request?.tools).toEqual([]);
 });
 
+it('docs/agents.md: the session has the overrides of the pasted command', async () => {
+  const [, , command] = await takeBlocks('docs/agents.md', ['yaml', 'yaml', 'sh']);
+  await using service = await startPasted();
+  const { overrides } = JSON.parse(/-d '([\s\S]*)'/.exec(command)?.[1] ?? '');
+  expect(JSON.parse(await service.run(command))).toMatchObject({ agent: 'workspace', status: 'idle', overrides });
+});
+
 it('docs/tools.md: its module is called where the page says that modules are, and its example starts', async () => {
   const [, program, start] = await takeBlocks('docs/tools.md', ['yaml', 'ts', 'sh', 'yaml']);
   await using simulator = await startSimulator();
