@@ -8,7 +8,7 @@ import { BatonError, createClient } from 'baton/client';
 import { build } from 'esbuild';
 
 // A page with `useChat`, and the backend that it needs: it keeps the API key and passes the chat protocol on. Run it beside
-// a service: node examples/chat/server.ts, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
+// a service: npm run example:chat, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
 
 /** The others are of the connection, or of the service's own pages. A file must not become a page of this origin. */
 const PASSED_HEADERS = [

@@ -6,7 +6,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, ProgressNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 
-// Serves an MCP server that only speaks stdio over streamable HTTP: node examples/mcp/gateway.ts PORT COMMAND ARGS…
+// Serves an MCP server that only speaks stdio over streamable HTTP: npm run example:gateway -- PORT COMMAND ARGS…
 // Each client gets a process of its own, since a server on stdio has one client. It listens on loopback and asks for no
 // key: what others are to reach belongs behind a proxy that does.
 

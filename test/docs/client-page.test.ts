@@ -48,7 +48,7 @@ it('the examples that docs/client.md names start as it says, and do what they ar
   simulator.script('*', () => ({ text: 'Well written.' }));
   const environment = { BATON_SIMULATOR_URL: simulator.url, BATON_MODEL: 'simulated/docs' };
   await using service = await startPasted({ command: await commandOf('npm start'), environment });
-  await using backend = await service.startBeside(await commandOf('node --conditions=baton-source examples/backend'));
+  await using backend = await service.startBeside(await commandOf('npm run example:backend'));
   const asked = review.replace('localhost:4411', new URL(backend.url).host);
   expect(JSON.parse(await service.run(asked))).toEqual({ status: 'completed', answer: 'Well written.' });
   await using page = await service.startBeside(await commandOf('npm run example:chat'));
