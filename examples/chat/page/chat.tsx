@@ -1,6 +1,6 @@
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
-import { useEffect, useRef, useState } from 'react';
+import { type RefObject, useEffect, useRef, useState } from 'react';
 import type { Attachment } from './attachments.ts';
 import { type ChatMessage, isAsking, type Meter, meterIn, queuedIn, readJson } from './chat-message.ts';
 import { Composer } from './composer.tsx';
@@ -24,11 +24,13 @@ export function Chat({ id, messages: known, meter }: Props) {
     },
   });
   const { messages, status, error } = chat;
-  useResume(id, known, chat);
+  const isUsed = useRef(false);
+  useResume(id, isUsed, chat);
   const isBusy = status === 'submitted' || status === 'streaming' || isAsking(messages);
   const queued = queuedIn(messages);
 
   const send = (text: string, files: Attachment[]): void => {
+    isUsed.current = true;
     const metadata = isBusy ? { queue: { position: queued.length + 1 } } : undefined;
     void chat.sendMessage({
       ...(text.trim() === '' ? { files } : { text, files }),
@@ -36,8 +38,10 @@ export function Chat({ id, messages: known, meter }: Props) {
     });
   };
   const stop = (): void => void fetch(`/api/chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
-  const answer = (approvalId: string, approved: boolean): void =>
+  const answer = (approvalId: string, approved: boolean): void => {
+    isUsed.current = true;
     void chat.addToolApprovalResponse({ id: approvalId, approved });
+  };
 
   return (
     <main>
@@ -60,7 +64,7 @@ export function Chat({ id, messages: known, meter }: Props) {
  */
 function useResume(
   id: string,
-  known: ChatMessage[],
+  isUsed: Readonly<RefObject<boolean>>,
   { resumeStream, setMessages }: ReturnType<typeof useChat<ChatMessage>>,
 ) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the page is opened.
@@ -68,8 +72,8 @@ function useResume(
     const resume = async (): Promise<void> => {
       await resumeStream();
       const { messages } = await readJson<{ messages: ChatMessage[] }>(`/api/chat/${encodeURIComponent(id)}/messages`);
-      // Whoever has said something by then is being answered.
-      setMessages((shown) => (shown.length === known.length ? messages : shown));
+      // What somebody has said or allowed by then would be taken back.
+      if (!isUsed.current) setMessages(messages);
     };
     resume().catch(() => undefined);
   }, []);
