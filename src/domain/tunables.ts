@@ -109,6 +109,9 @@ export const BLOB_COLLECTION_INTERVAL_MS = 3_600_000;
 /** Characters of one user message. */
 export const MAX_MESSAGE_CHARS = 500_000;
 
+/** Characters of the reason for a denial, which the model reads. */
+export const MAX_DENIAL_REASON_CHARS = 2_000;
+
 /** Texts and files that one user message, or one output of a client, may be made of. */
 export const MAX_MESSAGE_PARTS = 256;
 

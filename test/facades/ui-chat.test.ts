@@ -233,6 +233,17 @@ describe('useChat', () => {
     const before = ran.length;
     await chat.addToolApprovalResponse({ id: String(asked['toolCallId']), approved: true });
     const pay = String(partOf(chat.lastMessage, 'tool-pay')['toolCallId']);
+    const tooLong = { id: pay, approved: false, reason: 'x'.repeat(2_001) };
+    const decided = { type: 'tool-pay', toolCallId: pay, state: 'approval-responded', approval: tooLong };
+    const refused = await fetch(`${started.url}/api/chat`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ id, messages: [{ role: 'assistant', parts: [decided] }] }),
+    });
+    expect([refused.status, await refused.json()]).toEqual([
+      400,
+      expect.objectContaining({ detail: 'The reason of a denial has at most 2000 characters' }),
+    ]);
     await chat.addToolApprovalResponse({ id: pay, approved: false, reason: 'Too much.' });
     await eventually(async () => textOf(chat.lastMessage) === 'One of the two.', 'the run goes on');
     await settled(chat);

@@ -66,7 +66,7 @@ function withoutLongTexts(value: Json): Json {
 
 function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {
   const { output } = part;
-  if (output === undefined || output.type === 'execution-denied') return part;
+  if (output === undefined) return part;
   const shown = shortened(textBeside(output), maxChars, shortenedOutput(ref));
   return shown === null ? part : { ...part, output: withText(output, shown) };
 }

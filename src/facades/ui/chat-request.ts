@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import { BatonError } from '../../domain/errors.ts';
 import type { Json } from '../../domain/message.ts';
 import type { ActionKind, CallAnswer, RequiredAction } from '../../domain/required-action.ts';
+import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import type { Approvals } from './approvals.ts';
 
 const MAX_ID_CHARS = 256;
@@ -60,6 +62,7 @@ const respondedSchema = deniedSchema.extend({ approved: z.boolean(), reason: z.s
  * What the client says about a call that a run waits for; null: nothing that would answer what is asked. An answer to an
  * earlier question about the same call, which stays in the client's history, is none to a later one.
  * @param approvals what the client was asked
+ * @throws BatonError `invalid_request` for a reason that is too long: passed over, the call would go on waiting unseen
  */
 export function answerIn(
   conversation: readonly IncomingMessage[],
@@ -91,5 +94,8 @@ function toDecision(part: UiPart, kind: ActionKind, approvalId: string | undefin
   if (responded === undefined) return null;
   const { approved, reason } = responded;
   if (approved) return { decision: 'approve' };
+  if (reason !== undefined && reason.length > MAX_DENIAL_REASON_CHARS) {
+    throw new BatonError('invalid_request', `The reason of a denial has at most ${MAX_DENIAL_REASON_CHARS} characters`);
+  }
   return { decision: 'deny', ...(reason !== undefined && { reason }) };
 }

@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { ACTION_KINDS, type CallAnswer } from '../../domain/required-action.ts';
+import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
 import { auditRequest } from '../audit-trail.ts';
 import { callIdField, idField, noQuery, textField } from '../fields.ts';
@@ -10,7 +11,6 @@ import { outputField } from '../output-field.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 import { tellChanged } from '../tell-changed.ts';
 
-const MAX_REASON_CHARS = 2_000;
 const OUTPUT =
   'What the call came to: a string or any JSON value, as a tool would return it; with files `{"type": "content", "value": […]}`, ' +
   'in which a file is named as in a message, or in the AI SDK’s words.';
@@ -18,7 +18,7 @@ const OUTPUT =
 export const answerBody = z
   .strictObject({
     decision: z.enum(['approve', 'deny']).optional(),
-    reason: textField(MAX_REASON_CHARS).optional().openapi({ description: 'Of a denial; the model reads it.' }),
+    reason: textField(MAX_DENIAL_REASON_CHARS).optional().openapi({ description: 'Of a denial; the model reads it.' }),
     output: outputField.optional().openapi({ description: OUTPUT }),
     isError: z.boolean().optional().openapi({ description: 'The output says why the call failed.' }),
   })

@@ -88,6 +88,14 @@ describe('an output with a limit', () => {
     expect(shownCall(failed, { viewLimitChars: 400 }).output).toMatchObject({ type: 'error-text' });
   });
 
+  it('holds for the reason of a denial, which stays one', () => {
+    const denied = callOf({}, '', { state: 'denied', output: { type: 'execution-denied', reason: long } });
+    const { output } = shownCall(denied, { viewLimitChars: 400 });
+    if (output?.type !== 'execution-denied') throw new Error('not a denial');
+    expect(output.reason).toMatch(/^x+\n… \[\d+ of 3000 characters cut out: .*out_12_2\] …\nx+$/);
+    expect(output.reason?.length).toBeLessThanOrEqual(400);
+  });
+
   it('is whole where it fits, and where the notice would be longer than what it replaces', () => {
     expect(shownCall(callOf({}, 'x'.repeat(400)), { viewLimitChars: 400 }).output).toEqual({
       type: 'text',
