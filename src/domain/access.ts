@@ -24,14 +24,22 @@ export const isOpenPath = (path: string): boolean => OPEN_PATHS.has(path);
 /** What watches the service asks for: health and numbers, nobody's data. */
 export const isMonitoringPath = (path: string): boolean => isOpenPath(path) || path === METRICS_PATH;
 
-/** Pages that a person opens in a browser, which can be asked for a key but cannot be told to send one. */
-export const isBrowserPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
+const isAdminPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
+
+/** What else a person opens to read. */
+const READ_IN_BROWSER: ReadonlySet<string> = new Set(['/', '/docs', '/openapi.json', METRICS_PATH]);
+
+const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD';
+
+/** Whether a person opens it in a browser, which can be asked for a key but cannot be told to send one. */
+export const isForBrowser = (method: string, path: string): boolean =>
+  isAdminPath(path) || (isReading(method) && READ_IN_BROWSER.has(path));
 
 /** The scope that a request needs. A path that nobody knows needs one like any other. */
 export function requiredScope(method: string, path: string): Scope {
-  if (isBrowserPath(path) || path === METRICS_PATH) return 'operator';
+  if (isAdminPath(path) || path === METRICS_PATH) return 'operator';
   if (path === '/v1/audit') return 'admin';
-  return method === 'GET' || method === 'HEAD' ? 'read' : 'write';
+  return isReading(method) ? 'read' : 'write';
 }
 
 /** How a key begins, wherever it turns up: scanners for leaked secrets find it by this. */
@@ -48,12 +56,12 @@ export type Credentials = Readonly<{ secret: string; byBrowser: boolean }>;
  * `Authorization: Basic`. Null: there is none.
  */
 export function readCredentials(
-  request: Readonly<{ path: string; authorization: string | undefined; apiKey: string | undefined }>,
+  request: Readonly<{ method: string; path: string; authorization: string | undefined; apiKey: string | undefined }>,
 ): Credentials | null {
   const { authorization = '', apiKey } = request;
   const bearer = BEARER.exec(authorization)?.[1];
   if (bearer !== undefined) return { secret: bearer, byBrowser: false };
-  const basic = isBrowserPath(request.path) ? BASIC.exec(authorization)?.[1] : undefined;
+  const basic = isForBrowser(request.method, request.path) ? BASIC.exec(authorization)?.[1] : undefined;
   if (basic !== undefined) {
     const [, secret] = /^[^:]*:(.*)$/s.exec(decodeBase64(basic)) ?? [];
     if (secret !== undefined) return { secret, byBrowser: true };

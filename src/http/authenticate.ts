@@ -1,5 +1,5 @@
 import type { Context, MiddlewareHandler } from 'hono';
-import { ANYBODY, type Caller, isBrowserPath, isOpenPath, readCredentials, requiredScope } from '../domain/access.ts';
+import { ANYBODY, type Caller, isForBrowser, isOpenPath, readCredentials, requiredScope } from '../domain/access.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { findCaller, hasApiKeys } from '../store/api-keys.ts';
 import { refuseOtherHosts } from './host-guard.ts';
@@ -24,10 +24,10 @@ export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>):
   const identify = async (c: Context<HttpEnv>): Promise<Caller> => {
     const { path, method } = c.req;
     const authorization = c.req.header('authorization');
-    const credentials = readCredentials({ path, authorization, apiKey: c.req.header('x-api-key') });
-    if (credentials === null) throw unauthenticated(path, 'This needs an API key: Authorization: Bearer baton_…');
+    const credentials = readCredentials({ method, path, authorization, apiKey: c.req.header('x-api-key') });
+    if (credentials === null) throw unauthenticated(c, 'This needs an API key: Authorization: Bearer baton_…');
     const caller = await findCaller(db, credentials.secret);
-    if (caller === null) throw unauthenticated(path, 'The API key is unknown or was revoked');
+    if (caller === null) throw unauthenticated(c, 'The API key is unknown or was revoked');
     const scope = requiredScope(method, path);
     if (!caller.scopes.includes(scope)) throw new ProblemError('forbidden', `The API key lacks the scope ${scope}`);
     if (credentials.byBrowser && isFromElsewhere(c)) {
@@ -55,8 +55,10 @@ export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>):
   };
 }
 
-function unauthenticated(path: string, detail: string): ProblemError {
-  const challenge = isBrowserPath(path) ? 'Basic realm="baton", charset="UTF-8"' : 'Bearer realm="baton"';
+function unauthenticated({ req }: Context<HttpEnv>, detail: string): ProblemError {
+  const challenge = isForBrowser(req.method, req.path)
+    ? 'Basic realm="baton", charset="UTF-8"'
+    : 'Bearer realm="baton"';
   return new ProblemError('unauthenticated', detail, { headers: { 'www-authenticate': challenge } });
 }
 

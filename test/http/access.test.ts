@@ -18,6 +18,8 @@ const basic = (secret: string) => `Basic ${Buffer.from(`anybody:${secret}`).toSt
 
 /** Paths that no document lists: façades, pages and numbers, there or not, and what nobody has heard of. */
 const UNLISTED = ['/metrics', '/admin', '/admin/queues', '/v1/chat/completions', '/api/chat', '/nowhere', '/livez/x'];
+/** What a person opens in a browser, besides `/admin`. */
+const PAGES = ['/', '/docs', '/openapi.json', '/metrics'];
 
 async function routesOf(api: TestApi, headers: Record<string, string>): Promise<DocumentedRoute[]> {
   const { status, body } = await api.call('GET', '/openapi.json', undefined, headers);
@@ -83,7 +85,8 @@ describe('as soon as there is a key', () => {
       expect(status, name).toBe(401);
       expect(body, name).toMatchObject({ code: 'unauthenticated', status: 401 });
       expect(headers.get('content-type'), name).toBe('application/problem+json');
-      expect(headers.get('www-authenticate'), name).toMatch(path.startsWith('/admin') ? /^Basic / : /^Bearer /);
+      const isPage = path.startsWith('/admin') || (method === 'GET' && PAGES.includes(path));
+      expect(headers.get('www-authenticate'), name).toMatch(isPage ? /^Basic / : /^Bearer /);
     }
     expect(listed.filter(({ isOpen }) => isOpen).map(({ path }) => path)).toEqual(['/livez', '/readyz']);
   });
@@ -124,6 +127,19 @@ describe('as soon as there is a key', () => {
       expect(await lacking(reader, 'GET', path)).toBe('The API key lacks the scope operator');
       expect(await lacking(operator, 'GET', path)).not.toBe(401);
     }
+  });
+
+  test('what is read in a browser takes the key as a password, and needs no other scope for that', async () => {
+    await using api = await startTestApi();
+    const reader = await createTestKey(api.db, 'default', ['read']);
+    const operator = await createTestKey(api.db, 'default', ['operator']);
+    const statuses = ({ secret }: typeof reader, method = 'GET') =>
+      Promise.all(
+        PAGES.map(async (path) => (await api.call(method, path, undefined, { authorization: basic(secret) })).status),
+      );
+    expect(await statuses(reader)).toEqual([200, 200, 200, 403]);
+    expect(await statuses(operator)).toEqual([403, 403, 403, 200]);
+    expect(await statuses(reader, 'POST')).toEqual([401, 401, 401, 401]);
   });
 
   test('the port for health and metrics asks a scraper, too', async () => {
