@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { startServerProcess } from '../../src/tools/mcp/supervised-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { createMcpFixture, createServerFiles } from './mcp-fixture.ts';
 import { isRunning } from './workspace-fixture.ts';
@@ -185,6 +186,20 @@ describe('the process of a server', () => {
     expect(files.pids().map(isRunning)).toEqual([true]);
     await fixture[Symbol.asyncDispose]();
     expect(files.pids().map(isRunning)).toEqual([false]);
+  });
+
+  it('is heard on stderr line by line, of a line without an end the beginning', async () => {
+    const lines: string[] = [];
+    const say = `process.stderr.write('one\\r\\n\\ntwo\\n' + 'é'.repeat(200_000) + '\\nthree\\n' + 'y'.repeat(200_000))`;
+    const { ended } = await startServerProcess({
+      command: process.execPath,
+      args: ['-e', say],
+      cwd: undefined,
+      environment: process.env,
+      onLine: (line) => lines.push(line),
+    });
+    expect(await ended).toBe(0);
+    expect(lines).toEqual(['one', 'two', 'é'.repeat(16_384), 'three', 'y'.repeat(16_384)]);
   });
 
   it('dies with its worker, however that dies and whatever it is doing', async () => {

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
-import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { BatonError } from '../../domain/errors.ts';
+import { cutLines } from './cut-lines.ts';
 
-/** A server process. What it says on stderr goes to `onLine`. */
+/** A server process. What it says on stderr goes to `onLine`, of a long line the beginning. */
 export type ServerCommand = Readonly<{
   command: string;
   args: readonly string[];
@@ -25,6 +25,8 @@ export type ServerProcess = Readonly<{
 const KILL_GRACE_SECONDS = 2;
 /** Time to end by itself once its input has. */
 const END_GRACE_MS = 1_000;
+/** A server that says something for ever without ending its line fills neither the memory nor the log. */
+const MAX_LINE_CHARS = 16_384;
 const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
 
 /**
@@ -66,7 +68,8 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
     throw new BatonError('internal', `${command} was started without its pipes`);
   }
   const { stdin, stdout, stderr } = child;
-  createInterface({ input: stderr }).on('line', onLine);
+  const said = cutLines(MAX_LINE_CHARS, onLine);
+  stderr.setEncoding('utf8').on('data', said.push).on('end', said.end);
   let exitCode: number | null = null;
   lifeline.on('error', () => undefined);
   lifeline.setEncoding('latin1').on('data', (text) => {
