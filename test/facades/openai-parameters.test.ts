@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
 import type { ChatCompletionCreateParams, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { completionRequestSchema } from '../../src/facades/openai/completion-request.ts';
+import { agentFor, completionRequestSchema } from '../../src/facades/openai/completion-request.ts';
 import { type ChatService, startChatService } from './ui-chat-fixture.ts';
 
 type Row = Readonly<{ taken: readonly unknown[]; refused: readonly unknown[] }>;
@@ -82,6 +82,18 @@ describe('the parameters of chat completions', () => {
     }
     expect(refused).not.toEqual([]);
     expect(await runs()).toEqual([]);
+  });
+
+  test('tool_choice "none" leaves out the tools of the request, and not those of the agent', () => {
+    const tools = [{ type: 'function', function: { name: 'weather' } }];
+    const offered = (fields: object) =>
+      agentFor(completionRequestSchema.parse({ model: 'own', messages, tools, ...fields }), {
+        name: 'own',
+        model: 'simulated/own',
+        tools: ['deploy'],
+      }).tools;
+    expect(offered({ tool_choice: 'none' })).toEqual(['deploy']);
+    expect(offered({})).toMatchObject(['deploy', { client: { name: 'weather' } }]);
   });
 
   test('an answer comes with all of them at null, and with all of them at what they may be', async () => {
