@@ -1,4 +1,5 @@
-import { type Json, jsonSchema, type OutputItem, type UserPart } from './message.ts';
+import { isWithinJsonDepth } from './json-depth.ts';
+import type { Json, OutputItem, UserPart } from './message.ts';
 
 /** A message of a conversation as clients of chat protocols send it again with every request. */
 export type ConversationMessage = Readonly<
@@ -99,14 +100,25 @@ export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
  * two. White space around a text and the layout of arguments do not count: clients trim and parse them.
  */
 export function canonicalConversation(messages: readonly ConversationMessage[]): string {
-  return JSON.stringify(
-    messages.map((message) => {
-      const text = message.text.trim();
-      if (message.role === 'user') return ['user', text, ...(message.parts ?? []).map(canonicalPart)];
-      if (message.role === 'tool') return ['tool', message.callId, text, ...(message.parts ?? []).map(canonicalPart)];
-      return ['assistant', text, message.calls.map(({ id, name, args }) => [id, name, canonicalArgs(args)])];
-    }),
-  );
+  return `[${messages.map(canonicalMessage).join(',')}]`;
+}
+
+/** One request asks for the same messages once for each point from which it may go on. */
+const canonicalTexts = new WeakMap<ConversationMessage, string>();
+
+function canonicalMessage(message: ConversationMessage): string {
+  const known = canonicalTexts.get(message);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(canonicalForm(message));
+  canonicalTexts.set(message, text);
+  return text;
+}
+
+function canonicalForm(message: ConversationMessage): Json {
+  const text = message.text.trim();
+  if (message.role === 'user') return ['user', text, ...(message.parts ?? []).map(canonicalPart)];
+  if (message.role === 'tool') return ['tool', message.callId, text, ...(message.parts ?? []).map(canonicalPart)];
+  return ['assistant', text, message.calls.map(({ id, name, args }) => [id, name, canonicalArgs(args)])];
 }
 
 const canonicalPart = (part: UserPart | OutputItem): Json =>
@@ -117,10 +129,11 @@ function canonicalArgs(args: string): Json {
   return value === undefined ? args : ['json', sortKeys(value)];
 }
 
-/** Arguments as a value; undefined: they are no JSON. */
+/** Arguments as a value; undefined: they are no JSON, or deeper than what is taken anywhere. */
 export function parseArgs(args: string): Json | undefined {
   try {
-    return jsonSchema.parse(JSON.parse(args));
+    const value: Json = JSON.parse(args);
+    return isWithinJsonDepth(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -33,11 +33,11 @@ export type ImportedMessages = Readonly<{
 export function fromModelMessages(messages: readonly unknown[]): ImportedMessages {
   const imported: NewMessage[] = [];
   const dropped: Dropped = { results: 0, parts: 0 };
-  let batch: ToolPart[] = [];
+  let batch: OpenCalls = new Map();
   for (const [index, message] of messages.entries()) {
     const parsed = parseMessage(message, index);
     if (parsed.role !== 'tool') {
-      batch = [];
+      batch = new Map();
       imported.push({ role: parsed.role, parts: [] });
     }
     const parts = imported.at(-1)?.parts ?? [];
@@ -49,13 +49,22 @@ export function fromModelMessages(messages: readonly unknown[]): ImportedMessage
       const own = partOf(part);
       if (own === null) dropped.parts++;
       else parts.push(own);
-      if (own?.type === 'tool') batch.push(own);
+      if (own?.type === 'tool') addTo(batch, own);
     }
   }
   return { messages: imported.map(closeCalls), droppedResults: dropped.results, droppedParts: dropped.parts };
 }
 
 type Dropped = { results: number; parts: number };
+
+/** The calls of a batch that have no result yet, in their order, by their ids. */
+type OpenCalls = Map<string, ToolPart[]>;
+
+function addTo(batch: OpenCalls, call: ToolPart): void {
+  const calls = batch.get(call.toolCallId);
+  if (calls === undefined) batch.set(call.toolCallId, [call]);
+  else calls.push(call);
+}
 
 function parseMessage(message: unknown, index: number) {
   const parsed = importedMessageSchema.safeParse(message);
@@ -117,8 +126,8 @@ function fileOf(
 const metadataFrom = (options: ImportedOptions) => (options === undefined ? {} : { providerMetadata: options });
 
 /** Gives the result to the first call of its id that has none. */
-function answer(batch: readonly ToolPart[], result: ImportedResult, dropped: Dropped): void {
-  const call = batch.find((each) => each.toolCallId === result.toolCallId && each.output === undefined);
+function answer(batch: OpenCalls, result: ImportedResult, dropped: Dropped): void {
+  const call = batch.get(result.toolCallId)?.shift();
   if (call === undefined) {
     dropped.results++;
     return;

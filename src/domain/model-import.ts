@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isWithinJsonDepth, MAX_JSON_DEPTH } from './json-depth.ts';
 import { type Json, jsonSchema, type ProviderMetadata } from './message.ts';
 
 /**
@@ -7,7 +8,10 @@ import { type Json, jsonSchema, type ProviderMetadata } from './message.ts';
  */
 const asJsonSchema = z.unknown().transform((value, context): Json => {
   try {
-    return jsonSchema.parse(JSON.parse(JSON.stringify(value) ?? 'null'));
+    const json: Json = JSON.parse(JSON.stringify(value) ?? 'null');
+    if (isWithinJsonDepth(json)) return json;
+    context.addIssue({ code: 'custom', message: `at most ${MAX_JSON_DEPTH} levels deep` });
+    return z.NEVER;
   } catch (cause) {
     context.addIssue({ code: 'custom', message: `not JSON: ${cause instanceof Error ? cause.message : 'unknown'}` });
     return z.NEVER;

@@ -118,6 +118,10 @@ export const MAX_MESSAGE_PARTS = 256;
 /** Files among them. */
 export const MAX_MESSAGE_FILES = 32;
 
+/** Messages of a conversation that a client of OpenAI's API sends, and calls in one of them: each is work for the process that reads it. */
+export const MAX_CONVERSATION_MESSAGES = 10_000;
+export const MAX_CALLS_PER_MESSAGE = 1_000;
+
 /** What a worker keeps of views, so that the next step of a session need not read all of it: some 64 MB in memory. */
 export const VIEW_CACHE_MAX_CHARS = 33_554_432;
 

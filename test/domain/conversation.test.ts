@@ -113,3 +113,15 @@ function reversedKeys(value: unknown): unknown {
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? 1 : -1));
   return ['object', ...entries.map(([key, inner]) => [key, reversedKeys(inner)])];
 }
+
+test.each([
+  ['{"a":[1,null]}', { a: [1, null] }],
+  ['0', 0],
+  ['', undefined],
+  ['{"a":', undefined],
+  ['['.repeat(100) + ']'.repeat(100), expect.any(Array)],
+  ['['.repeat(102) + ']'.repeat(102), undefined],
+  ['['.repeat(100_000) + ']'.repeat(100_000), undefined],
+])('arguments are a value where they are JSON that is not too deep: %#', (args, value) => {
+  expect(parseArgs(args)).toEqual(value);
+});

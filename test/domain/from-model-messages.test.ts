@@ -98,6 +98,35 @@ describe('an imported conversation', () => {
     );
   });
 
+  it.each([
+    ['by their ids', ['a', 'b'], ['b', 'a'], ['to a: 1', 'to b: 0'], 0],
+    ['by their order where ids repeat', ['a', 'b', 'a'], ['a', 'b', 'a'], ['to a: 0', 'to b: 1', 'to a: 2'], 0],
+    ['no more often than there are calls', ['a'], ['a', 'a', 'x'], ['to a: 0'], 2],
+    ['and leaves a call without one closed', ['a', 'b'], ['b'], [NOT_RUN, 'to b: 0'], 0],
+  ])('gives results to calls %s', (_name, called, answered, outputs, droppedResults) => {
+    const imported = fromModelMessages([
+      {
+        role: 'assistant',
+        content: called.map((id) => ({ type: 'tool-call', toolCallId: id, toolName: 'f', input: {} })),
+      },
+      ...answered.map((id, at) => ({
+        role: 'tool',
+        content: [
+          { type: 'tool-result', toolCallId: id, toolName: 'f', output: { type: 'text', value: `to ${id}: ${at}` } },
+        ],
+      })),
+      // An earlier batch is closed.
+      { role: 'user', content: 'hi' },
+      {
+        role: 'tool',
+        content: [{ type: 'tool-result', toolCallId: 'a', toolName: 'f', output: { type: 'text', value: 'late' } }],
+      },
+    ]);
+    const [calls] = imported.messages;
+    expect(calls?.parts).toMatchObject(outputs.map((value) => ({ output: { value } })));
+    expect(imported.droppedResults).toBe(droppedResults + 1);
+  });
+
   it('takes text in the place of parts', () => {
     expect(
       fromModelMessages([

@@ -84,6 +84,26 @@ describe('the parameters of chat completions', () => {
     expect(await runs()).toEqual([]);
   });
 
+  const called = (times: number): ChatCompletionMessageParam => ({
+    role: 'assistant',
+    tool_calls: Array.from({ length: times }, (_, at) => ({
+      id: `c${at}`,
+      type: 'function',
+      function: { name: 'f', arguments: '{}' },
+    })),
+  });
+  const times = (count: number) => Array.from({ length: count }, () => messages).flat();
+
+  test.each([
+    ['messages', times(10_000), times(10_001)],
+    ['messages.0.tool_calls', [called(1_000)], [called(1_001)]],
+  ])('%s are as many as may be', async (param, most, tooMany) => {
+    expect(completionRequestSchema.safeParse({ model: 'plain', messages: most }).success).toBe(true);
+    const error: unknown = await ask({ messages: tooMany }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(OpenAI.BadRequestError);
+    expect(error).toMatchObject({ type: 'invalid_request_error', param });
+  });
+
   test('tool_choice "none" leaves out the tools of the request, and not those of the agent', () => {
     const tools = [{ type: 'function', function: { name: 'weather' } }];
     const offered = (fields: object) =>

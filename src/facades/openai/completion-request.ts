@@ -5,7 +5,12 @@ import { BatonError } from '../../domain/errors.ts';
 import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
 import type { OutputItem, UserPart } from '../../domain/message.ts';
 import { type ModelSettings, modelSettingsSchema } from '../../domain/model-settings.ts';
-import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../../domain/tunables.ts';
+import {
+  MAX_CALLS_PER_MESSAGE,
+  MAX_CONVERSATION_MESSAGES,
+  MAX_MESSAGE_FILES,
+  MAX_MESSAGE_PARTS,
+} from '../../domain/tunables.ts';
 import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS, textFormat } from './neutral-parameters.ts';
 
 /** Of a provider's cache, which the agent's own requests mark themselves. */
@@ -60,13 +65,15 @@ const withFiles = (minParts: number) =>
   );
 const name = z.string().nullish();
 
-const calls = z.array(
-  z.looseObject({
-    id: z.string(),
-    type: z.literal('function'),
-    function: z.looseObject({ name: z.string(), arguments: z.string() }),
-  }),
-);
+const calls = z
+  .array(
+    z.looseObject({
+      id: z.string(),
+      type: z.literal('function'),
+      function: z.looseObject({ name: z.string(), arguments: z.string() }),
+    }),
+  )
+  .max(MAX_CALLS_PER_MESSAGE);
 
 const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.enum(['system', 'developer']), content, name }),
@@ -97,7 +104,7 @@ const stopSequence = z.string().min(1).max(200);
 /** https://platform.openai.com/docs/api-reference/chat/create */
 export const completionRequestSchema = z.strictObject({
   model: z.string().min(1),
-  messages: z.array(message).min(1),
+  messages: z.array(message).min(1).max(MAX_CONVERSATION_MESSAGES),
   stream: z.boolean().nullish(),
   stream_options: z
     .strictObject({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() })
