@@ -55,7 +55,7 @@ export const BREAKAGES: readonly Breakage[] = [
         find: `      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
-      if p_finish ? 'response'`,
+      -- What was streamed is dropped`,
         replace: `      v_early text := set_config('baton.waiting', (exists (select 1 from inbox
         where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null
           and run_id is not distinct from p_run))::text, true);
@@ -66,7 +66,7 @@ export const BREAKAGES: readonly Breakage[] = [
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
       if v_session is null then return null; end if;
-      if p_finish ? 'response'`,
+      -- What was streamed is dropped`,
       },
       {
         file: STEP_FUNCTIONS,
@@ -89,7 +89,7 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/step/tool-runner.ts',
-        find: 'if (mayWait && running.size === 1) last = move;\n    else await commit(move);',
+        find: 'if (ran !== null && running.size === 1) last = move;\n    else await commit(move);',
         replace: 'setTimeout(() => void commit(move).catch(() => undefined), 20);',
       },
     ],
