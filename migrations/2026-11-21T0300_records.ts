@@ -96,9 +96,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       host text not null,
       pid integer not null,
       lock_key bigint not null unique,
+      locked_at timestamptz not null default clock_timestamp(),
       engine integer not null,
       started_at timestamptz not null default clock_timestamp(),
       seen_at timestamptz not null default clock_timestamp()
+    )`.execute(db);
+
+  // Workers that are gone: a claim that one of them sent may still wait for a lock, and nobody would watch over its run.
+  await sql`
+    create table buried_workers (
+      id text primary key,
+      buried_at timestamptz not null default clock_timestamp()
     )`.execute(db);
 
   await sql`
@@ -126,6 +134,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const table of [
     'provider_pauses',
     'model_limits',
+    'buried_workers',
     'workers',
     'deleted_usage',
     'audit_log',

@@ -189,6 +189,22 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           where provider = v_provider and until_at > clock_timestamp()), '[]'));
     end $$`.execute(db);
 
+  // A worker's claims and its burial keep apart by a lock of its id, which claims share: a claim commits before the burial
+  // looks at what the worker has in hand, or sees that it is buried. Comes after every other lock of a claim; who buries
+  // holds no other one.
+  await sql`
+    create function baton_lock_burial(p_worker text) returns void language plpgsql as $$
+    begin
+      perform pg_advisory_xact_lock(1652651120, hashtext(p_worker));
+    end $$`.execute(db);
+
+  await sql`
+    create function baton_is_buried(p_worker text) returns boolean language plpgsql as $$
+    begin
+      perform pg_advisory_xact_lock_shared(1652651120, hashtext(p_worker));
+      return exists (select 1 from buried_workers where id = p_worker);
+    end $$`.execute(db);
+
   await sql`
     create function baton_claim_run(
       p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer,
@@ -221,6 +237,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
         end if;
         if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
+        if baton_is_buried(p_worker) then return json_build_object('outcome', 'buried'); end if;
         -- One that is only to be settled after a cancel waits for nobody.
         v_needs_slot := p_tenant_limit > 0 and v_run.cancel_requested_at is null;
         if v_needs_slot and not baton_take_slot(v_run, p_claim, p_tenant_limit) then
@@ -312,6 +329,8 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const name of [
     'baton_restart_step',
     'baton_claim_run',
+    'baton_is_buried',
+    'baton_lock_burial',
     'baton_model_memory',
     'baton_admit',
     'baton_take_slot',

@@ -50,6 +50,12 @@ create table blobs (
   constraint blobs_check CHECK (((bytes IS NULL) <> (url IS NULL)))
 );
 
+create table buried_workers (
+  id text not null,
+  buried_at timestamp with time zone default clock_timestamp() not null,
+  constraint buried_workers_pkey PRIMARY KEY (id)
+);
+
 create table compactions (
   id uuid not null,
   tenant_id text default 'default'::text not null,
@@ -310,6 +316,7 @@ create table workers (
   host text not null,
   pid integer not null,
   lock_key bigint not null,
+  locked_at timestamp with time zone default clock_timestamp() not null,
   engine integer not null,
   started_at timestamp with time zone default clock_timestamp() not null,
   seen_at timestamp with time zone default clock_timestamp() not null,
@@ -537,6 +544,7 @@ AS $function$
             'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
         end if;
         if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
+        if baton_is_buried(p_worker) then return json_build_object('outcome', 'buried'); end if;
         -- One that is only to be settled after a cancel waits for nobody.
         v_needs_slot := p_tenant_limit > 0 and v_run.cancel_requested_at is null;
         if v_needs_slot and not baton_take_slot(v_run, p_claim, p_tenant_limit) then
@@ -728,6 +736,15 @@ AS $function$
         from jsonb_array_elements(p_events) with ordinality as e (event, ord);
     end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_is_buried(p_worker text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      perform pg_advisory_xact_lock_shared(1652651120, hashtext(p_worker));
+      return exists (select 1 from buried_workers where id = p_worker);
+    end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -775,6 +792,14 @@ AS $function$
         budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
         deadline_at = clock_timestamp() + make_interval(secs => (v_limits ->> 'deadlineMs')::bigint / 1000.0)
         where id = p_run;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_lock_burial(p_worker text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      perform pg_advisory_xact_lock(1652651120, hashtext(p_worker));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid)

@@ -3,6 +3,8 @@ const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]
 
 /** Says nothing of what something is. */
 const ANY_BYTES = 'application/octet-stream';
+/** What curl sends with a file unless it is told otherwise: says nothing either. */
+const ANY_UPLOAD = 'application/x-www-form-urlencoded';
 
 type Magic = Readonly<{ mediaType: string; at: number; bytes: string; also?: Readonly<{ at: number; bytes: string }> }>;
 
@@ -50,6 +52,22 @@ export function judgeMediaType(declared: string | undefined, bytes: Uint8Array):
   if (SNIFFED_MEDIA_TYPES.has(named)) return { refused: `is not ${named}, whatever it says` };
   if (named !== ANY_BYTES) return { mediaType: named };
   return { mediaType: isText(bytes) ? 'text/plain' : ANY_BYTES };
+}
+
+/** The media type that an upload names; undefined where it names none, or only what a client says by default. */
+export function namedMediaType(contentType: string | undefined): string | undefined {
+  const bare = contentType === undefined ? undefined : bareMediaType(contentType);
+  return bare === ANY_BYTES || bare === ANY_UPLOAD ? undefined : contentType;
+}
+
+/**
+ * The media type that kept bytes have for somebody who names one: that, unless their beginning tells what they are.
+ * @param named empty where nobody names any
+ * @param kept the type that they are kept under
+ */
+export function renameMediaType(named: string, kept: string): MediaTypeVerdict {
+  if (named === '' || named === ANY_BYTES || SNIFFED_MEDIA_TYPES.has(kept)) return { mediaType: kept };
+  return SNIFFED_MEDIA_TYPES.has(named) ? { refused: `is not ${named}, whatever it says` } : { mediaType: named };
 }
 
 function isText(bytes: Uint8Array): boolean {

@@ -47,12 +47,25 @@ export function keepValidReasoning(content: readonly ModelAssistantPart[]): Mode
   const signedItems = new Set(
     followed.map((part) => (part.type === 'reasoning' && isSigned(part) ? itemOf(part) : null)),
   );
-  const valid = followed.filter((part) => {
-    if (part.type !== 'reasoning' || isSigned(part)) return true;
+  const valid = followed.flatMap((part) => {
+    if (part.type !== 'reasoning' || isSigned(part)) return [part];
     const item = itemOf(part);
-    return item !== null && signedItems.has(item);
+    return item !== null && signedItems.has(item) ? [withoutBlankSignature(part)] : [];
   });
   return startsRight(valid) ? valid : [...valid.filter(isThinking), ...valid.filter((part) => !isThinking(part))];
+}
+
+/** The SDK makes one item of all its summaries, and a blank of one would take the place of the signature of another. */
+function withoutBlankSignature(part: ModelReasoningPart): ModelReasoningPart {
+  const providerOptions = Object.fromEntries(
+    namespacesOf(part.providerOptions).map(([namespace, values]) => [
+      namespace,
+      Object.fromEntries(
+        Object.entries(values).filter(([key, value]) => value !== '' || !SIGNATURE_KEYS.some((name) => name === key)),
+      ),
+    ]),
+  );
+  return { ...part, providerOptions };
 }
 
 const isThinking = (part: ModelAssistantPart): boolean => part.type === 'reasoning' && !isReasoningItem(part);

@@ -31,14 +31,17 @@ export const STORE_ANSWER_WITHIN_MS = 5_000;
 export const STORE_RETRY_FIRST_MS = 50;
 export const STORE_RETRY_CAP_MS = 1_000;
 
+/** How long the end of a process waits for Postgres to take a run back. Then it counts as one whose worker has died. */
+export const HAND_BACK_WITHIN_MS = 5_000;
+
 /** How often one sweeper looks for lost work. */
 export const SWEEP_INTERVAL_MS = 1_000;
 
 /**
- * How often every worker process looks for workers whose lock is free: together they look ten times a second, until they
- * are so many that each of them does once a second.
+ * How often every worker process looks for workers whose lock is free: together they look some fifteen times a second,
+ * until they are so many that each of them does once a second.
  */
-export const LIVENESS_CHECK_INTERVAL_MS = { perWorker: 100, min: 200, max: 1_000 };
+export const LIVENESS_CHECK_INTERVAL_MS = { perWorker: 65, min: 150, max: 1_000 };
 
 /**
  * A worker is dead when its lock stays free for this long without a sign of life. Longer than a living one needs to notice

@@ -7,7 +7,9 @@ export type WorkerSight = Readonly<{
   lockKey: number;
   /** Nobody holds the lock: the worker is dead, or only its connection is. */
   lockFree: boolean;
-  /** When it last gave a sign of life, by the database's clock: compared, never reckoned with. */
+  /** When it took that lock, in seconds by the database's clock: compared, never reckoned with. */
+  lockedAt: string;
+  /** When it last gave a sign of life, by the same clock. */
   seenAt: string;
 }>;
 
@@ -66,17 +68,15 @@ export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): Livene
 }
 
 /**
- * The free locks that one event may have freed, as a newcomer sees them. Keys rise, so that whoever lost his in an outage
- * and is back, and whoever has started since, holds a newer one: only where an older lock is still held, a free one was lost
- * alone. The lock of a worker that has nobody beside it is believed: its successor is not to wait.
+ * The free locks that one event may have freed, as a newcomer sees them. A lock that is still held has outlived whatever
+ * happened since it was taken: whoever gave a sign of life after that has lost his alone, or has had the time to come
+ * back and gives more. The lock of a worker that has nobody beside it is believed: its successor is not to wait.
  */
 function perhapsFreedTogether({ ownId, workers }: LivenessCheck): ReadonlySet<number> {
   if (workers.filter(({ id }) => id !== ownId).length === 1) return new Set();
-  const [free, held] = [true, false].map((lockFree) =>
-    workers.filter((worker) => worker.lockFree === lockFree).map(({ lockKey }) => lockKey),
-  );
-  const oldestHeld = Math.min(...(held ?? []));
-  return new Set(free?.filter((lockKey) => lockKey < oldestHeld));
+  const oldestHeld = Math.min(...workers.filter(({ lockFree }) => !lockFree).map(({ lockedAt }) => Number(lockedAt)));
+  const doubtful = workers.filter(({ lockFree, seenAt }) => lockFree && Number(seenAt) <= oldestHeld);
+  return new Set(doubtful.map(({ lockKey }) => lockKey));
 }
 
 function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {

@@ -21,6 +21,9 @@ import { whileAway, whileEnding } from './while-away.ts';
 /** A run that needs a newer worker goes back for this long: newer ones have it by then. */
 const ENGINE_RETRY_MS = 5_000;
 
+/** A worker that the others took for dead claims nothing until it is registered again: it is at that as soon as it knows. */
+const BURIED_RETRY_MS = 1_000;
+
 /** What a job does with its claim. `messageId` is the id for the message that it may write. */
 export type ClaimedWork = (scope: JobScope, claim: ClaimedRun, messageId: string) => Promise<void>;
 
@@ -156,6 +159,7 @@ async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
 function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {
   if (claim.outcome === 'early') return { outcome: 'later', delayMs: claim.waitMs };
   if (claim.outcome === 'engine') return { outcome: 'later', delayMs: ENGINE_RETRY_MS };
+  if (claim.outcome === 'buried') return { outcome: 'later', delayMs: BURIED_RETRY_MS };
   if (claim.outcome === 'gone') deps.views.forget(job.runId);
   deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });
   return { outcome: 'done' };
@@ -163,6 +167,7 @@ function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, Clai
 
 function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Agent): JobScope {
   return {
+    tenantId: claim.session.tenantId,
     sessionId: claim.session.id,
     runId: job.runId,
     runKind: claim.run.kind,

@@ -8,6 +8,7 @@ import type { HeldClaim } from './claim-keeper.ts';
 
 /** The one job that is being worked on: what each of its parts needs to know of the others. */
 export type JobScope = Readonly<{
+  tenantId: string;
   sessionId: string;
   runId: string;
   runKind: RunKind;

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { STORE_RETRY_CAP_MS, STORE_RETRY_FIRST_MS } from '../domain/tunables.ts';
+import { HAND_BACK_WITHIN_MS, STORE_RETRY_CAP_MS, STORE_RETRY_FIRST_MS } from '../domain/tunables.ts';
 import { isStoreAway } from '../store/store-away.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
@@ -13,9 +13,6 @@ import type { HeldClaim } from './claim-keeper.ts';
 export function whileAway<T>(held: Pick<HeldClaim, 'stopped'>, write: (isRepeated: boolean) => Promise<T>): Promise<T> {
   return tryAgain(write, () => held.stopped() === 'lost' || held.stopped() === 'shutdown', { ref: false });
 }
-
-/** How long the end of a process waits for Postgres to take a run back. */
-const HAND_BACK_WITHIN_MS = 5_000;
 
 /**
  * The same for what a process writes that ends: a run that is not handed back counts as one whose worker has died.

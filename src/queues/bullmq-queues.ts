@@ -128,13 +128,13 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
   };
   return {
     backend: transport.backend,
-    async add(jobs, addOptions) {
-      const delay = addOptions?.delayMs === undefined ? {} : { delay: addOptions.delayMs };
+    async add(jobs, { delayMs, isFirst = false } = {}) {
+      const place = { ...(delayMs !== undefined && { delay: delayMs }), ...(isFirst && { lifo: true }) };
       for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
         const entries = ofKind.map((job) => ({
           name: kind,
           data: job,
-          opts: { ...JOB_OPTIONS, ...delay, jobId: jobIdOf(job) },
+          opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) },
         }));
         const sending = inSendSpan(kind, () => answered(queueOf(kind).addBulk(entries)));
         adding.add(sending);

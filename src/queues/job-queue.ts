@@ -35,12 +35,15 @@ export type JobConsumer = AsyncDisposable &
     isTaking: () => boolean;
   }>;
 
+/** `delayMs`: not before that. `isFirst`: before all that waits. */
+export type AddOptions = Readonly<{ delayMs?: number; isFirst?: boolean }>;
+
 /** Delivery of jobs. It owns no truth: what it loses is added again from the run rows. */
 export type JobQueues = AsyncDisposable &
   Readonly<{
     backend: 'redis' | 'postgres';
     /** Adds jobs; one whose id the queue holds already is left as it is. Rejects when the queue cannot be reached. */
-    add: (jobs: readonly JobPayload[], options?: Readonly<{ delayMs?: number }>) => Promise<void>;
+    add: (jobs: readonly JobPayload[], options?: AddOptions) => Promise<void>;
     /** Where the queue has this job. */
     stateOf: (job: JobPayload) => Promise<JobState>;
     /** Who has taken a job that is active; null where nobody has, or the consumer did not say its name. */

@@ -19,14 +19,15 @@ const KEEP_ALIVE_AFTER_MS = 10_000;
  * Here such a connection is not handed out: BullMQ would keep it for its notifications, and never hear of its end.
  */
 export function openQueuePool(options: QueuePoolOptions): PgPool & AsyncDisposable {
+  const given = takeOptions(options.connectionString);
   const pool = new pg.Pool({
-    connectionString: options.connectionString,
+    connectionString: given.connectionString,
     max: options.maxConnections,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     connectionTimeoutMillis: options.answerWithinMs,
     query_timeout: options.answerWithinMs,
-    options: `-c search_path="${options.schema}"`,
+    options: `${given.options} -c search_path="${options.schema}"`.trimStart(),
   });
   const died = new WeakMap<pg.PoolClient, Error>();
   // Told before anybody has the connection, and in the same turn in which it became ready.
@@ -56,4 +57,14 @@ export function openQueuePool(options: QueuePoolOptions): PgPool & AsyncDisposab
     [Symbol.asyncDispose]: end,
   };
   return shared as PgPool & AsyncDisposable;
+}
+
+/** `pg` takes the options of the connection string in place of those beside it, and BullMQ's tables would not be found. */
+function takeOptions(connectionString: string): { connectionString: string; options: string } {
+  if (!URL.canParse(connectionString)) return { connectionString, options: '' };
+  const url = new URL(connectionString);
+  const options = url.searchParams.get('options');
+  if (options === null) return { connectionString, options: '' };
+  url.searchParams.delete('options');
+  return { connectionString: url.href, options };
 }

@@ -153,6 +153,9 @@ async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
   if (added === SWEEP_LIMIT) await recoverUnclaimed(deps);
 }
 
+/** Beside the jobs that the queue names, which are as many as a worker has in hand at most. */
+const MISSING_AT_ONCE = 3;
+
 /**
  * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, which the queue
  * knows, or ended a step without having added its next job. Nobody knows of which, so that all work is looked for that
@@ -163,13 +166,17 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
     const again = await redispatch(deps.db, job);
     if (again !== null) await addLost(deps, again);
   };
-  const [taken, unclaimed] = await Promise.all([
-    deps.jobs.takenBy(workerId),
-    findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT),
-  ]);
-  // What is in both is given once: whoever is first raises the dispatch counter that the other one looks at.
-  const lost = [...taken.map((job) => () => giveAgain(job)), ...unclaimed.map((run) => () => redeliver(deps, run))];
-  await eachByItself(deps, lost, (recover) => recover(), RECOVERED_AT_ONCE);
+  // The queue's answer takes its time, and nothing else waits for it. What is in both is given once: whoever is first raises
+  // the dispatch counter that the other one looks at.
+  const giveTaken = async (): Promise<void> =>
+    eachByItself(deps, await deps.jobs.takenBy(workerId), giveAgain, RECOVERED_AT_ONCE);
+  const giveMissing = async (): Promise<void> => {
+    const unclaimed = await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT);
+    await eachByItself(deps, unclaimed, (run) => redeliver(deps, run), MISSING_AT_ONCE);
+  };
+  for (const given of await Promise.allSettled([giveTaken(), giveMissing()])) {
+    if (given.status === 'rejected') throw given.reason;
+  }
 }
 
 /**

@@ -35,11 +35,7 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
   const { db, jobs, log } = deps;
   const before = await timeBefore(db, olderThanMs);
   const isOver = (): boolean => deps.signal?.aborted === true;
-  const sessions = await eachSession(
-    isOver,
-    (after) => findStaleSessions(db, before, after, SESSION_BATCH),
-    async (id) => Number(await deleteIfStale(db, id, before)),
-  );
+  const sessions = await deleteSessions(db, before, isOver);
   const events = await eachSession(
     isOver,
     (after) => findOldLogs(db, before, after, SESSION_BATCH),
@@ -52,6 +48,22 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
   log('info', { event: 'retention_applied', before: before.toISOString(), ...removed });
   return removed;
 }
+
+/** Removes idle and closed sessions that have expired, and nothing else. Logged where there were any. Returns how many. */
+export async function removeExpired({ db, log, signal }: Omit<RetentionDeps, 'jobs'>): Promise<number> {
+  const sessions = await deleteSessions(db, null, () => signal?.aborted === true);
+  const others = { events: 0, blobs: 0, auditEntries: 0, failedJobs: 0 };
+  if (sessions > 0) log('info', { event: 'retention_applied', before: null, sessions, ...others });
+  return sessions;
+}
+
+/** @param before null: only those that have expired */
+const deleteSessions = (db: Db, before: Date | null, isOver: () => boolean): Promise<number> =>
+  eachSession(
+    isOver,
+    (after) => findStaleSessions(db, before, after, SESSION_BATCH),
+    async (id) => Number(await deleteIfStale(db, id, before)),
+  );
 
 /** What `applyRetention` would remove now. */
 export async function previewRetention(
@@ -83,13 +95,17 @@ async function inBatches(isOver: () => boolean, remove: () => Promise<number>): 
   return removed;
 }
 
-/** Applies retention now and then every hour, until it is disposed; what it is at then ends with its next transaction. */
+/**
+ * Applies retention now and then every hour, until it is disposed; what it is at then ends with its next transaction.
+ * @param retentionDays 0: only sessions that have expired are removed
+ */
 export function startRetention(deps: Omit<RetentionDeps, 'signal'>, retentionDays: number): AsyncDisposable {
   const stop = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const work = async (): Promise<void> => {
     try {
-      await applyRetention({ ...deps, signal: stop.signal }, retentionDays * DAY_MS);
+      const stoppable = { ...deps, signal: stop.signal };
+      await (retentionDays > 0 ? applyRetention(stoppable, retentionDays * DAY_MS) : removeExpired(stoppable));
     } catch (error) {
       deps.log('warn', { event: 'retention_failed', error: toSafeError(error) });
     }

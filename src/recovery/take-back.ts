@@ -6,7 +6,7 @@ import type { JobQueues } from '../queues/job-queue.ts';
 import { type Log, type RecoveryReason, toSafeError } from '../runtime/log.ts';
 import { requeueRun } from '../store/claims.ts';
 import type { Db, Tx } from '../store/database.ts';
-import { countResume, type LeasedRun } from '../store/lost-work.ts';
+import type { LeasedRun } from '../store/lost-work.ts';
 import { type FailedRun, failRun } from '../store/run-failure.ts';
 import { isStoreAway } from '../store/store-away.ts';
 
@@ -89,6 +89,5 @@ async function requeueLost(tx: Tx, lockLost: LockLost): Promise<TakenBack | null
     const failed = await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message });
     return { kind: 'given-up', run, ...failed };
   }
-  await countResume(tx, run.id);
-  return { kind: 'requeued', run, job: await requeueRun(tx, run.sessionId, run.id) };
+  return { kind: 'requeued', run, job: await requeueRun(tx, run.sessionId, run.id, true) };
 }

@@ -64,7 +64,7 @@ export async function startJobWorker(
     traceContent: config.traceContent,
   };
   stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs }));
-  if (config.retentionDays > 0) stack.use(startRetention({ db, jobs, log }, config.retentionDays));
+  stack.use(startRetention({ db, jobs, log }, config.retentionDays));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const consumers = kinds.map((kind) => {
     const { run, concurrency } = WORK[kind];

@@ -96,6 +96,8 @@ export type LogEvent =
   /** It cannot be reached, or its connection broke: the next use waits for that long and then tries again. */
   | Readonly<{ event: 'mcp_server_failed'; server: string; retryInMs: number; error: SafeError }>
   | Readonly<{ event: 'mcp_server_output'; server: string; line: string }>
+  /** It has said more than is logged within a minute. */
+  | Readonly<{ event: 'mcp_server_output_left_out'; server: string; lines: number }>
   /** It offers other tools than before: new sessions get them. */
   | Readonly<{ event: 'mcp_tools_changed'; server: string; tools: number }>
   | Readonly<{ event: 'mcp_server_unused'; server: string }>
@@ -123,7 +125,8 @@ export type LogEvent =
   | Readonly<{ event: 'sweep_failed'; error: SafeError }>
   | Readonly<{
       event: 'retention_applied';
-      before: string;
+      /** Null: only sessions that have expired were removed. */
+      before: string | null;
       sessions: number;
       events: number;
       blobs: number;

@@ -12,7 +12,7 @@ import type { CallMove } from '../store/step-writes.ts';
 import { type Answering, asksOf, refusalOf, responseEvents, toWrite } from './answering.ts';
 import type { ModelResponse } from './call-model.ts';
 import { endStep } from './finish.ts';
-import { isOpenCall, resetEvent } from './partial-answer.ts';
+import { isOpenCall, keptIfCancelled, resetEvent } from './partial-answer.ts';
 import { isPrunable, learnLimits } from './step-context.ts';
 
 /**
@@ -119,7 +119,7 @@ async function settleOpenCalls(
   }
 }
 
-/** The model did not see the request whole: its answer does not count, but it was billed. */
+/** The model did not see the request whole: its answer does not count, but it was billed. A cancel keeps it. */
 async function dropAnswer(answering: Answering, response: ModelResponse, after: AfterAnswer): Promise<void> {
   const { deps, scope, messageId, context } = answering;
   const error = { code: 'silent_truncation', message: 'The provider did not take the whole request.' } as const;
@@ -130,6 +130,7 @@ async function dropAnswer(answering: Answering, response: ModelResponse, after: 
   await endStep(deps, scope, {
     messageId,
     response: { ...toWrite(answering, response), superseded: true, parts: [] },
+    ...keptIfCancelled(answering, response.parts, response.usage),
     usage: response.usage,
     costUsd: costOf(response.usage, context.ruler.entry),
     steps: 0,

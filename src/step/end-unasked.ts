@@ -1,5 +1,6 @@
 import type { ContextDecision } from '../domain/context/decide.ts';
 import { withPending } from '../domain/context/overflow-plan.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
 import type { Postponement, StepOutcome } from '../domain/next-step.ts';
 import { PROVIDER_ERROR_MESSAGES } from '../domain/provider-errors.ts';
 import { afterPauseMs } from '../domain/retry-policy.ts';
@@ -30,8 +31,13 @@ export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: s
 
 /** What a job does whose provider is paused for so long. */
 export function postponementOf({ random }: Pick<StepDeps, 'random'>, scope: JobScope, leftMs: number): Postponement {
-  const delayMs = beforeDeadline(scope, afterPauseMs(leftMs, random()));
   const error = { code: 'rate_limited', message: PROVIDER_ERROR_MESSAGES.rate_limited } as const;
+  return postponementIn(scope, afterPauseMs(leftMs, random()), error);
+}
+
+/** A job that begins again after so long, but not after the run's deadline, and what readers are told of it. */
+export function postponementIn(scope: JobScope, waitMs: number, error: ErrorRecord): Postponement {
+  const delayMs = beforeDeadline(scope, waitMs);
   const nextAttemptAt = new Date(Date.now() + delayMs).toISOString();
   return { delayMs, attempt: scope.attempt, nextAttemptAt, error };
 }

@@ -5,7 +5,7 @@ import type { FinishReason, Part } from '../domain/message.ts';
 import { partEvents } from '../domain/part-events.ts';
 import type { PlacedCall } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START } from '../domain/settlement.ts';
-import { NO_USAGE } from '../domain/usage.ts';
+import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import type { ResponseWrite } from '../store/step-writes.ts';
 import type { StepDeps } from './deps.ts';
@@ -32,10 +32,16 @@ function cancelledEnding(answered: OpenStep, parts: readonly Part[]): ReturnType
 /**
  * What takes the place of an answer that is dropped for another attempt, where a cancel turns out to be there before that:
  * what was streamed is kept, as `endCancelledAnswer` does that knew of the cancel.
+ * @param usage set where the answer was billed
  */
-export function keptIfCancelled(answered: OpenStep, parts: readonly Part[]): Pick<StepEnding, 'keptIfCancelled'> {
+export function keptIfCancelled(
+  answered: OpenStep,
+  parts: readonly Part[],
+  usage?: Usage,
+): Pick<StepEnding, 'keptIfCancelled'> {
   const { response } = cancelledEnding(answered, parts);
-  return { keptIfCancelled: { response, events: partEvents(answered.messageId, parts) } };
+  const billed = usage === undefined ? response : { ...response, usage };
+  return { keptIfCancelled: { response: billed, events: partEvents(answered.messageId, parts) } };
 }
 
 /** The event that tells readers to forget what they saw of a message. */

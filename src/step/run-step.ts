@@ -38,7 +38,9 @@ async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, message
   if (restarted === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, restarted.eventSeq);
   if (restarted.view === null) {
-    await (broken === null ? endCancelled(deps, scope) : endBrokenLeftover({ ...broken, deps, scope }));
+    // It was begun by a try whose reply was lost: what it opened is in the place of the other one.
+    const openId = restarted.messageSeq === null ? broken?.messageId : messageId;
+    await (openId === undefined ? endCancelled(deps, scope) : endBrokenLeftover({ deps, scope, messageId: openId }));
   }
   return toBegun(messageId, restarted);
 }

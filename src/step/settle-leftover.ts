@@ -2,6 +2,7 @@ import { rulerOf } from '../context/ruler-of.ts';
 import { costOf } from '../domain/context/cost.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
+import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/doom-loop.ts';
 import type { FinishReason } from '../domain/message.ts';
 import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/settlement.ts';
@@ -9,8 +10,9 @@ import { callKeyOf } from '../domain/tool-call.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
+import { whileAway } from '../jobs/while-away.ts';
 import { readStreamedParts } from '../store/chunks.ts';
-import type { BrokenAnswer } from '../store/claims.ts';
+import { type BrokenAnswer, readNewestOfView } from '../store/claims.ts';
 import { readLeftover } from '../store/messages.ts';
 import { asksOf, refusalOf } from './answering.ts';
 import { callsToApprove, traitsOf } from './asked-calls.ts';
@@ -71,10 +73,18 @@ export async function settleLeftover(
       finishReason,
       toolCalls,
       ...(stopped === null && asksOf(scope, messageId, plan.ask)),
+      ...(stopped === null &&
+        plan.ask.length === 0 &&
+        (await hasLooped(deps, scope)) && { limit: 'doom_loop' as const }),
       ...refusalOf(finishReason),
     },
   });
   return 'step-ended';
+}
+
+/** What a step got is known when nobody is asked about it any more: only then it can be the same as those before it. */
+async function hasLooped({ db }: StepDeps, { sessionId, held }: JobScope): Promise<boolean> {
+  return isDoomLoop(await whileAway(held, () => readNewestOfView(db, sessionId, DOOM_LOOP_STEPS)));
 }
 
 /** Nothing is begun in place of an answer that broke off: what was streamed of it is kept. */

@@ -250,6 +250,7 @@ async function execute(
       signal,
       callKey,
       toolCallId: call.part.toolCallId,
+      tenantId: scope.tenantId,
       sessionId: formatId('session', scope.sessionId),
       runId: formatId('run', scope.runId),
       isShownWhole: (text) => limiter.isShownWhole(text, tool),

@@ -31,13 +31,15 @@ const INFO = sql`id, media_type as "mediaType", size_bytes as "sizeBytes", creat
 /**
  * Keeps bytes for a tenant, or finds them where it has them. Nothing refers to them by this; what nobody refers to is
  * collected later, counted from the last time that it was kept.
+ * @param isNamed whether somebody says what the bytes are, which counts more than what was said or guessed before
  */
-export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob): Promise<BlobInfo> {
+export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob, isNamed = false): Promise<BlobInfo> {
   const { id, sha256, mediaType, bytes } = blob;
+  const asNamed = isNamed ? sql`${mediaType}` : sql`blobs.media_type`;
   // Bytes that are there need not come again. The update locks a blob that is there: no collection can take it before this
   // is committed.
   const { rows: known } = await sql<BlobInfo>`
-    update blobs set created_at = clock_timestamp() where tenant_id = ${tenantId} and sha256 = ${sha256}
+    update blobs set created_at = clock_timestamp(), media_type = ${asNamed} where tenant_id = ${tenantId} and sha256 = ${sha256}
       returning ${INFO}`.execute(db);
   const { rows } =
     known.length > 0
@@ -45,7 +47,7 @@ export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob): Pro
       : await sql<BlobInfo>`
     insert into blobs (id, tenant_id, sha256, media_type, size_bytes, bytes)
       values (${id}, ${tenantId}, ${sha256}, ${mediaType}, ${bytes.length}, ${bytes})
-      on conflict (tenant_id, sha256) do update set created_at = clock_timestamp()
+      on conflict (tenant_id, sha256) do update set created_at = clock_timestamp(), media_type = ${asNamed}
       returning ${INFO}`.execute(db);
   const [row] = rows;
   if (row === undefined) throw new Error('the blob was not returned');

@@ -11,7 +11,7 @@ import { appendEvents } from './events.ts';
 import { closeOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
-import { startRequested } from './start-run.ts';
+import { readJob, startRequested } from './start-run.ts';
 
 export type CancelOutcome = Readonly<{
   runId: string;
@@ -23,7 +23,10 @@ export type CancelOutcome = Readonly<{
   notify: boolean;
   /** This request ended the run: nobody had it. */
   hasEnded: boolean;
-  /** Of what was asked for while the run was active, and is done now that it has ended. */
+  /**
+   * Of what was asked for while the run was active, and is done now that it has ended. Where it has not: of the run
+   * itself, which nobody has and somebody must settle first.
+   */
   job: JobPayload | null;
 }>;
 
@@ -119,9 +122,9 @@ export async function cancelLocked(
   if (run.claim_id === null && !(await hasLeftovers(tx, runId, run.pending_no))) {
     return cancelNow(tx, sessionId, runId);
   }
+  const isOwned = run.claim_id !== null;
   await tx
     .updateTable('runs')
-    // One that was held back has no job: the reconciler adds it, and its claim needs no slot any more.
     .set({
       status: 'cancelling',
       cancel_requested_at: sql`clock_timestamp()`,
@@ -133,7 +136,19 @@ export async function cancelLocked(
   const eventSeq = await appendEvents(tx, sessionId, runId, [
     { type: 'run:cancelling', data: { runId: formatId('run', runId) } },
   ]);
-  return { runId, status: 'cancelling', sessionId, eventSeq, notify: true, hasEnded: false, job: null };
+  const job = isOwned ? null : await jobToSettle(tx, runId);
+  return { runId, status: 'cancelling', sessionId, eventSeq, notify: isOwned, hasEnded: false, job };
+}
+
+/**
+ * A job of its own for a run that is only to be settled: the one that it has may stand behind all others, and one that was
+ * held back has none.
+ */
+async function jobToSettle(tx: Tx, runId: string): Promise<JobPayload> {
+  await sql`
+    update runs set pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(), next_check_at = null
+    where id = ${runId}`.execute(tx);
+  return readJob(tx, runId);
 }
 
 /** @param hasOpenCalls the run waits for answers: its calls are closed */

@@ -98,6 +98,8 @@ const claimSchema = z.discriminatedUnion('outcome', [
   z.object({ outcome: z.literal('early'), waitMs: z.number() }),
   /** The run needs a newer worker: the job goes back. */
   z.object({ outcome: z.literal('engine') }),
+  /** The worker was taken for dead, or has ended: nobody would watch over its run. The job goes back. */
+  z.object({ outcome: z.literal('buried') }),
   /** Its tenant has as many runs at work as it may: acknowledged, the end of another one brings a new job. */
   z.object({ outcome: z.literal('busy') }),
 ]);
@@ -137,6 +139,15 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   const { viewAfterSeq, ...claimed } = claim;
   if (viewAfterSeq === 0 || claim.view === null) return claimed;
   return { ...claimed, view: [...(known?.messages ?? []), ...claim.view] };
+}
+
+/** The newest messages of a session's view, in its order: so many, or fewer where it has no more. */
+export async function readNewestOfView(db: Db, sessionId: string, count: number): Promise<readonly ViewMessage[]> {
+  const { rows } = await sql<{ view: unknown }>`
+    select baton_view(${sessionId}, coalesce((select seq from messages
+      where session_id = ${sessionId} and not superseded and not is_summary and (role = 'user' or finish_reason is not null)
+      order by seq desc offset ${count} limit 1), 0)) as view`.execute(db);
+  return viewSchema.parse(rows[0]?.view);
 }
 
 /** Notes which span works on the claimed run, for the next attempt to link to. Nothing is noted when the run is lost. */
@@ -214,8 +225,16 @@ export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | nu
   });
 }
 
-/** Takes the run from whoever had it and makes it pending again. The caller holds both locks. */
-export async function requeueRun(tx: Db, sessionId: string, runId: string): Promise<JobPayload | null> {
+/**
+ * Takes the run from whoever had it and makes it pending again. The caller holds both locks.
+ * @param isRecovery the run has cost a worker: one more recovery of its step
+ */
+export async function requeueRun(
+  tx: Db,
+  sessionId: string,
+  runId: string,
+  isRecovery = false,
+): Promise<JobPayload | null> {
   const { rows } = await sql<JobPayload>`
     with raised as (update sessions set epoch = epoch + 1 where id = ${sessionId} returning epoch)
     update runs set
@@ -226,7 +245,8 @@ export async function requeueRun(tx: Db, sessionId: string, runId: string): Prom
       lease_expires_at = null,
       pending_dispatch = pending_dispatch + 1,
       pending_at = clock_timestamp(),
-      next_check_at = null
+      next_check_at = null,
+      resume_count = resume_count + ${isRecovery ? 1 : 0}
     from raised
     where id = ${runId} and pending_kind is not null
     returning id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch`.execute(tx);

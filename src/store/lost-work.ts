@@ -66,11 +66,14 @@ export function lockRunOfDeadWorker(tx: Tx, run: LeasedRun, worker: WorkerSight)
 }
 
 async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): Promise<LeasedRun | null> {
-  const { rows: sessions } = await sql`
-    select 1 from sessions where id = ${run.sessionId} for no key update skip locked`.execute(tx);
-  if (sessions.length === 0) return null;
+  // Both locks in one round trip, the session's first: a run is not locked before its conditions hold.
+  const { rows: locks } = await sql`
+    with session as materialized (
+      select 1 from sessions where id = ${run.sessionId} for no key update skip locked
+    )
+    select 1 from runs where id = ${run.id} and exists (select 1 from session) for no key update of runs`.execute(tx);
+  if (locks.length === 0) return null;
   // Read in a statement of its own: one that waits for the row judges the worker by what was there before its wait.
-  await sql`select 1 from runs where id = ${run.id} for no key update`.execute(tx);
   const { rows } = await sql<LeasedRun & { lost: boolean }>`
     select id, session_id as "sessionId", resume_count as "resumeCount",
       claim_id is not null and status in ('running', 'cancelling') and ${lost} as lost
@@ -78,11 +81,6 @@ async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): 
   const [locked] = rows;
   if (locked?.lost !== true) return null;
   return { id: locked.id, sessionId: locked.sessionId, resumeCount: locked.resumeCount };
-}
-
-/** Counts one more recovery of the run's current step. */
-export async function countResume(tx: Tx, runId: string): Promise<void> {
-  await sql`update runs set resume_count = resume_count + 1 where id = ${runId}`.execute(tx);
 }
 
 /** Pending work, as a job and the session that it is of. */

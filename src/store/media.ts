@@ -1,7 +1,7 @@
 import { blobUrlsOf } from '../domain/context/shown-media.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
-import { judgeMediaType } from '../domain/media-type.ts';
+import { judgeMediaType, renameMediaType } from '../domain/media-type.ts';
 import type { FilePart, OutputItem, Part, ToolOutput, UserPart, ViewMessage } from '../domain/message.ts';
 import type { MediaContents } from '../domain/model-files.ts';
 import type { CallAnswer } from '../domain/required-action.ts';
@@ -132,7 +132,9 @@ async function locate(tx: Tx, tenantId: string, part: Named, name: string): Prom
   };
   if (part.url.startsWith(BLOB_SCHEME)) {
     const id = parseBlobUrl(part.url);
-    return (id === null ? null : await findBlobHash(tx, tenantId, id)) ?? refuse('there is no such blob');
+    const known = (id === null ? null : await findBlobHash(tx, tenantId, id)) ?? refuse('there is no such blob');
+    const verdict = renameMediaType(part.mediaType, known.mediaType);
+    return 'refused' in verdict ? refuse(verdict.refused) : { ...known, ...verdict };
   }
   if (/^https?:/i.test(part.url)) return URL.canParse(part.url) ? null : refuse('is not a URL');
   const read = readDataUrl(part);

@@ -5,7 +5,11 @@ import { deleteButUsage } from './quota.ts';
 /** A session that nobody works on, by the conditions of its row. */
 const IDLE = sql<boolean>`active_run_id is null and status in ('idle', 'closed')`;
 
-const isStale = (before: Date) => sql<boolean>`(updated_at < ${before} or expires_at < clock_timestamp())`;
+const HAS_EXPIRED = sql<boolean>`expires_at < clock_timestamp()`;
+
+/** @param before null: however old it is */
+const isStale = (before: Date | null) =>
+  before === null ? HAS_EXPIRED : sql<boolean>`(updated_at < ${before} or ${HAS_EXPIRED})`;
 
 /** The moment so many milliseconds ago, by the clock that wrote the rows. */
 export async function timeBefore(db: Db, ageMs: number): Promise<Date> {
@@ -15,8 +19,16 @@ export async function timeBefore(db: Db, ageMs: number): Promise<Date> {
   return rows[0].before;
 }
 
-/** Idle and closed sessions that have expired or of which nothing was heard since, after this id in the order of ids. */
-export async function findStaleSessions(db: Db, before: Date, afterId: string, limit: number): Promise<string[]> {
+/**
+ * Idle and closed sessions that have expired or of which nothing was heard since, after this id in the order of ids.
+ * @param before null: only those that have expired
+ */
+export async function findStaleSessions(
+  db: Db,
+  before: Date | null,
+  afterId: string,
+  limit: number,
+): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from sessions where id > ${afterId} and ${IDLE} and ${isStale(before)} order by id limit ${limit}`.execute(
     db,
@@ -25,7 +37,7 @@ export async function findStaleSessions(db: Db, before: Date, afterId: string, l
 }
 
 /** Deletes a session with everything in it, unless it has come to life or somebody has its lock. */
-export async function deleteIfStale(db: Db, sessionId: string, before: Date): Promise<boolean> {
+export async function deleteIfStale(db: Db, sessionId: string, before: Date | null): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     if (!(await lockIdle(tx, sessionId))) return false;
     return deleteButUsage(tx, sessionId, async () => {

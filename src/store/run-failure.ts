@@ -5,6 +5,7 @@ import { formatId } from '../domain/ids.ts';
 import type { LimitReason } from '../domain/run.ts';
 import { NOT_RUN } from '../domain/settlement.ts';
 import { newId } from '../runtime/new-id.ts';
+import { readStreamedParts } from './chunks.ts';
 import type { Fence } from './claims.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
@@ -18,11 +19,13 @@ export type FailedRun = Readonly<{ eventSeq: number; limit: LimitReason | null }
 
 /**
  * Ends a run as failed, whatever state its step is in: open calls get an outcome that the next run can show the model,
- * an unfinished message is superseded. What waits stays parked, unless it was never meant for this run. One of which only
+ * an unfinished message is superseded, unless the run was being cancelled: that keeps what was streamed. What waits stays parked, unless it was never meant for this run. One of which only
  * the final answer was left ends for its limit, and what waits gets a run. The caller holds both locks.
  */
 export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<FailedRun> {
-  const events = [...(await closeOpenCalls(tx, runId, NOT_RUN)), ...(await dropUnfinished(tx, runId))];
+  const closed = await closeOpenCalls(tx, runId, NOT_RUN);
+  await keepIfCancelled(tx, sessionId, runId);
+  const events = [...closed, ...(await dropUnfinished(tx, runId))];
   const { rows } = await sql<{ limit: LimitReason | null }>`
     update runs set status = case when final_answer_for is null or status = 'cancelling' then 'failed' else 'incomplete' end,
       status_reason = case when status <> 'cancelling' then final_answer_for end,
@@ -76,6 +79,21 @@ export async function failClaimedRun(db: Db, fence: Fence, error: ErrorRecord): 
     const sessionId = rows[0]?.session ?? null;
     return sessionId === null ? null : failRun(tx, sessionId, fence.runId, error);
   });
+}
+
+/** Finishes the message that a run was streaming which was being cancelled, with what there is of it. */
+async function keepIfCancelled(tx: Tx, sessionId: string, runId: string): Promise<void> {
+  const { rows } = await sql<{ messageId: string; model: string }>`
+    select messages.id as "messageId", sessions.agent_snapshot ->> 'model' as model
+    from messages join runs on runs.id = messages.run_id join sessions on sessions.id = messages.session_id
+    where messages.run_id = ${runId} and messages.session_id = ${sessionId} and role = 'assistant'
+      and finish_reason is null and not superseded and runs.cancel_requested_at is not null`.execute(tx);
+  for (const { messageId, model } of rows) {
+    const streamed = await readStreamedParts(tx, messageId);
+    if (streamed.length === 0) continue;
+    const kept = { messageId, parts: [{ type: 'step-start' }, ...streamed], finishReason: 'aborted', model };
+    await sql`select baton_apply_response(${sessionId}, ${toJson(kept)}::jsonb)`.execute(tx);
+  }
 }
 
 async function dropUnfinished(tx: Tx, runId: string): Promise<NewEvent[]> {

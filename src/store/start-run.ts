@@ -31,8 +31,13 @@ export async function startRun(
   const { rows } = await sql<{ seq: number }>`
     select baton_start_run(${sessionId}, ${runId}, ${kind}, ${currentTraceparent()}, ${pendingKind},
       ${toJson(limits)}::jsonb, ${resumes}) as seq`.execute(tx);
-  const job = await sql<{ job: unknown }>`select baton_job_of(${runId}) as job`.execute(tx);
-  return { job: jobPayloadSchema.parse(job.rows[0]?.job), eventSeq: rows[0]?.seq ?? 0 };
+  return { job: await readJob(tx, runId), eventSeq: rows[0]?.seq ?? 0 };
+}
+
+/** The job of what a run has pending. */
+export async function readJob(tx: Tx, runId: string): Promise<JobPayload> {
+  const { rows } = await sql<{ job: unknown }>`select baton_job_of(${runId}) as job`.execute(tx);
+  return jobPayloadSchema.parse(rows[0]?.job);
 }
 
 /**

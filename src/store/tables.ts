@@ -266,6 +266,7 @@ type WorkersTable = {
   host: string;
   pid: number;
   lock_key: number;
+  locked_at: DefaultTime;
   engine: number;
   started_at: DefaultTime;
   seen_at: DefaultTime;

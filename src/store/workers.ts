@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import type pg from 'pg';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { WorkerSight } from '../domain/worker-liveness.ts';
-import type { Db } from './database.ts';
+import { type Db, inTransaction } from './database.ts';
 
 /** Keeps the workers' lock keys apart from whatever else takes advisory locks in this database. Arbitrary, only ours. */
 const WORKER_LOCK_CLASS = 1_652_651_119;
@@ -30,7 +30,7 @@ export type RegistrationOptions = Readonly<{
 
 /**
  * Takes a lock that lives as long as this connection does, and registers the worker under its key. The lock comes first:
- * a key that others can read is held.
+ * a key that others can read is held. One that was taken for dead may claim again.
  * @throws what Postgres throws
  */
 export async function registerWorker(
@@ -45,9 +45,11 @@ export async function registerWorker(
   );
   await client.query(
     `insert into workers (id, host, pid, lock_key, engine) values ($1, $2, $3, $4, $5)
-     on conflict (id) do update set lock_key = excluded.lock_key, seen_at = clock_timestamp()`,
+     on conflict (id) do update set lock_key = excluded.lock_key, locked_at = excluded.locked_at, seen_at = clock_timestamp()`,
     [worker.id, worker.host, worker.pid, rows[0]?.lockKey, ENGINE_VERSION],
   );
+  // Afterwards: a burial that the statement before has waited for is seen by this one alone.
+  await client.query('delete from buried_workers where id = $1', [worker.id]);
   for (const [name, value] of Object.entries(patience)) {
     await client.query('select set_config($1, $2, false)', [name, value]).catch(onRefused);
   }
@@ -63,7 +65,7 @@ const hasNothingInHand = (id: string): RawBuilder<boolean> => sql<boolean>`not e
 
 /** The worker has ended. One that has left a run behind stays: the others find it dead, and the run with it. */
 export async function removeWorker(db: Db, id: string): Promise<void> {
-  await sql`delete from workers where id = ${id} and ${hasNothingInHand(id)}`.execute(db);
+  await bury(db, id, sql<boolean>`true`);
 }
 
 const lockFree = sql<boolean>`
@@ -71,11 +73,13 @@ const lockFree = sql<boolean>`
 
 /** To the microsecond, and the same whatever the connection's time zone is. */
 const seenAt = sql<string>`extract(epoch from seen_at)::text`;
+const lockedAt = sql<string>`extract(epoch from locked_at)::text`;
 
 /** All workers, each with whether anybody holds its lock. Probes share a lock, so that they do not see each other. */
 export async function sightWorkers(db: Db): Promise<WorkerSight[]> {
   const { rows } = await sql<WorkerSight>`
-    select id, lock_key as "lockKey", ${lockFree} as "lockFree", ${seenAt} as "seenAt" from workers`.execute(db);
+    select id, lock_key as "lockKey", ${lockFree} as "lockFree", ${lockedAt} as "lockedAt", ${seenAt} as "seenAt"
+    from workers`.execute(db);
   return rows;
 }
 
@@ -87,11 +91,25 @@ export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
 }
 
 /** Removes a dead worker that has nothing in hand any more. False: it still has, it lives, or somebody else has removed it. */
-export async function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
-  const { numAffectedRows } = await sql`
-    delete from workers where id = ${worker.id} and lock_key = ${worker.lockKey} and ${stillDead(worker)}
-      and ${hasNothingInHand(worker.id)}`.execute(db);
-  return numAffectedRows === 1n;
+export function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
+  return bury(db, worker.id, sql<boolean>`lock_key = ${worker.lockKey} and ${stillDead(worker)}`);
+}
+
+/** Removes a worker that has nothing in hand, and remembers it for longer than a claim that it has sent may wait. */
+function bury(db: Db, id: string, isGone: RawBuilder<boolean>): Promise<boolean> {
+  return inTransaction(db, async (tx) => {
+    await sql`select baton_lock_burial(${id})`.execute(tx);
+    // In a statement of its own: it sees the claims that the lock was waited for.
+    const { numAffectedRows } = await sql`
+      with gone as (
+        delete from workers where id = ${id} and ${isGone} and ${hasNothingInHand(id)} returning id
+      ), forgotten as (
+        delete from buried_workers where buried_at < clock_timestamp() - interval '1 day'
+      )
+      insert into buried_workers (id) select id from gone
+      on conflict (id) do update set buried_at = excluded.buried_at`.execute(tx);
+    return numAffectedRows === 1n;
+  });
 }
 
 /** Whether a worker counts as alive: it has registered, and nobody has buried it since. */

@@ -338,33 +338,39 @@ describe('reasoning and metadata', () => {
     ]);
   });
 
-  it('reaches the wire as one item with all its summaries, although only the last carries the encrypted content', async () => {
-    const view = [
-      user(text('go')),
-      assistant(
-        reasoning('first', { openai: { itemId: 'rs_1' } }),
-        reasoning('second', encrypted('rs_1', 'gA')),
-        text('so', { openai: { itemId: 'msg_1' } }),
-        call('a', { providerMetadata: { openai: { itemId: 'fc_1' } } }),
-      ),
-    ];
-    const body = await wireBody('responses', shown(...view));
-    expect(body.input).toEqual([
-      { role: 'user', content: [{ type: 'input_text', text: 'go' }] },
-      {
-        type: 'reasoning',
-        id: 'rs_1',
-        encrypted_content: 'gA',
-        summary: [
-          { type: 'summary_text', text: 'first' },
-          { type: 'summary_text', text: 'second' },
-        ],
-      },
-      { role: 'assistant', content: 'so' },
-      { type: 'function_call', call_id: 'a', name: 'read', arguments: '{"path":"a"}' },
-      { type: 'function_call_output', call_id: 'a', output: 'result of a' },
-    ]);
-  });
+  it.each([
+    ['last', { openai: { itemId: 'rs_1' } }, encrypted('rs_1', 'gA')],
+    ['first', encrypted('rs_1', 'gA'), encrypted('rs_1', '')],
+  ])(
+    'reaches the wire as one item with all its summaries, although only the %s carries the encrypted content',
+    async (_which, first, second) => {
+      const view = [
+        user(text('go')),
+        assistant(
+          reasoning('first', first),
+          reasoning('second', second),
+          text('so', { openai: { itemId: 'msg_1' } }),
+          call('a', { providerMetadata: { openai: { itemId: 'fc_1' } } }),
+        ),
+      ];
+      const body = await wireBody('responses', shown(...view));
+      expect(body.input).toEqual([
+        { role: 'user', content: [{ type: 'input_text', text: 'go' }] },
+        {
+          type: 'reasoning',
+          id: 'rs_1',
+          encrypted_content: 'gA',
+          summary: [
+            { type: 'summary_text', text: 'first' },
+            { type: 'summary_text', text: 'second' },
+          ],
+        },
+        { role: 'assistant', content: 'so' },
+        { type: 'function_call', call_id: 'a', name: 'read', arguments: '{"path":"a"}' },
+        { type: 'function_call_output', call_id: 'a', output: 'result of a' },
+      ]);
+    },
+  );
 
   it('moves with the item it belongs to and goes when that item is not sent', () => {
     const one = reasoning('for the call', encrypted('rs_1', 'gA'));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
+import { DEATH_CONFIRMED_AFTER_MS, LIVENESS_PING_INTERVAL_MS } from '../../src/domain/tunables.ts';
 import {
   checkIntervalMs,
   judgeWorkers,
@@ -11,8 +11,8 @@ import {
 } from '../../src/domain/worker-liveness.ts';
 
 const LEASE_DURATION_MS = 30_000;
-const SELF: WorkerSight = { id: 'self', lockKey: 1, lockFree: false, seenAt: '100' };
-const OTHER: WorkerSight = { id: 'other', lockKey: 2, lockFree: true, seenAt: '100' };
+const SELF: WorkerSight = { id: 'self', lockKey: 1, lockFree: false, lockedAt: '1', seenAt: '100' };
+const OTHER: WorkerSight = { id: 'other', lockKey: 2, lockFree: true, lockedAt: '2', seenAt: '100' };
 
 type Look = Readonly<{ nowMs: number; workers: readonly WorkerSight[] }>;
 
@@ -71,7 +71,7 @@ describe('a worker is dead', () => {
   it('and is looked at again as soon as its death can be confirmed', () => {
     const first = look(NEW_WATCH, { nowMs: 0, workers: [SELF, OTHER] });
     const second = look(first.watch, { nowMs: 500, workers: [SELF, OTHER] });
-    expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([200, DEATH_CONFIRMED_AFTER_MS - 500]);
+    expect([first.nextCheckInMs, second.nextCheckInMs]).toEqual([150, DEATH_CONFIRMED_AFTER_MS - 500]);
   });
 
   it('not when the answers to two looks may have been given at nearly the same moment', () => {
@@ -92,7 +92,7 @@ describe('a worker is dead', () => {
   });
 
   it('and is looked for the less often by each, the more there are who look', () => {
-    expect([0, 2, 3, 10, 100].map(checkIntervalMs)).toEqual([200, 200, 300, 1_000, 1_000]);
+    expect([0, 2, 3, 10, 100].map(checkIntervalMs)).toEqual([150, 150, 195, 650, 1_000]);
   });
 });
 
@@ -123,6 +123,7 @@ describe('whoever lost the own lock takes nobody for dead for a whole lease', ()
         id: fc.constantFrom('self', 'other', 'third'),
         lockKey: fc.integer({ min: 1, max: 3 }),
         lockFree: fc.boolean(),
+        lockedAt: fc.constantFrom('1', '100', '102'),
         seenAt: fc.constantFrom('100', '101'),
       }),
       { maxLength: 3 },
@@ -151,15 +152,14 @@ describe('whoever lost the own lock takes nobody for dead for a whole lease', ()
 });
 
 describe('whoever has just started', () => {
-  const worker = (id: string, lockKey: number, lockFree: boolean): WorkerSight => ({
-    id,
-    lockKey,
-    lockFree,
-    seenAt: '100',
-  });
-  const newcomer = { ...SELF, lockKey: 9 };
-  const free = (id: string, lockKey: number) => worker(id, lockKey, true);
-  const held = (id: string, lockKey: number) => worker(id, lockKey, false);
+  // A lock is taken at the time that is its key: keys rise.
+  const newcomer: WorkerSight = { ...SELF, lockKey: 9, lockedAt: '9' };
+  const free = (id: string, lockKey: number, seenAt = lockKey + 0.5): WorkerSight => {
+    return { id, lockKey, lockFree: true, lockedAt: `${lockKey}`, seenAt: `${seenAt}` };
+  };
+  const held = (id: string, lockKey: number): WorkerSight => {
+    return { id, lockKey, lockFree: false, lockedAt: `${lockKey}`, seenAt: '100' };
+  };
   const LATER_MS = [0, 1_000, 5_000, LEASE_DURATION_MS - 1, LEASE_DURATION_MS, LEASE_DURATION_MS + 1_000];
 
   it.each<[string, readonly WorkerSight[], readonly string[], readonly string[]]>([
@@ -167,6 +167,8 @@ describe('whoever has just started', () => {
     ['an older lock is held', [held('a', 1), free('b', 2), free('c', 3)], ['b', 'c'], ['b', 'c']],
     ['all others are free', [free('a', 1), free('b', 2)], [], ['a', 'b']],
     ['one of two is back with another lock', [held('a', 8), free('b', 2)], [], ['b']],
+    ['a lock is held that was taken before he was last heard of', [held('a', 3), free('b', 1, 4)], ['b'], ['b']],
+    ['one was heard of since the newcomer came', [free('a', 1, 9.5), free('b', 2)], ['a'], ['a', 'b']],
     ['another one has started as well', [free('a', 1), free('b', 2), held('new', 10)], [], ['a', 'b']],
     ['one was lost before an older one, one after it', [free('a', 1), held('b', 2), free('c', 3)], ['c'], ['a', 'c']],
   ])('judges as it should where %s', (_name, others, atOnce, afterALease) => {
@@ -191,28 +193,37 @@ describe('whoever has just started', () => {
   });
 
   it('takes nobody who lives within a lease after an outage, however the others come back and whoever is dead', () => {
+    const back = fc.nat(LEASE_DURATION_MS);
     const workers = fc.uniqueArray(
-      fc.record({ key: fc.integer({ min: 1, max: 100 }), isBackAtMs: fc.nat(LEASE_DURATION_MS), isDead: fc.boolean() }),
+      fc.record({ key: fc.integer({ min: 1, max: 100 }), isBackAtMs: back, saysSoAtMs: back, isDead: fc.boolean() }),
       { minLength: 2, maxLength: 6, selector: ({ key }) => key },
     );
     const pauses = fc.array(fc.integer({ min: 1, max: 3_000 }), { maxLength: 30 });
     fc.assert(
-      fc.property(workers, fc.nat(LEASE_DURATION_MS), pauses, (others, startedAtMs, pausesMs) => {
-        // Keys are given in the order in which locks are taken; the newcomer's is of the moment of its start.
+      fc.property(workers, back, pauses, (others, startedAtMs, pausesMs) => {
+        // Keys are given in the order in which locks are taken, before the outage and after it; the outage ends at 0.
         const keyAt = (nowMs: number, key: number): number => 1_000 + nowMs * 1_000 + key;
+        const lastSaid = (nowMs: number, sinceMs: number): number =>
+          nowMs < sinceMs ? -1 : nowMs - ((nowMs - sinceMs) % LIVENESS_PING_INTERVAL_MS);
         let watch = NEW_WATCH;
         let nowMs = startedAtMs;
         for (const pauseMs of [0, ...pausesMs]) {
           nowMs += pauseMs;
           if (nowMs >= LEASE_DURATION_MS) return;
-          const seen = others.map(({ key, isBackAtMs, isDead }) =>
-            isDead || nowMs < isBackAtMs ? free(`${key}`, key) : held(`${key}`, keyAt(isBackAtMs, key)),
-          );
-          const judged = look(watch, { nowMs, workers: [{ ...SELF, lockKey: keyAt(startedAtMs, 0) }, ...seen] });
+          const seen = others.map(({ key, isBackAtMs, saysSoAtMs, isDead }) => {
+            const isFree = isDead || nowMs < isBackAtMs;
+            const lockKey = isFree ? key : keyAt(isBackAtMs, key);
+            const seenAt = isDead ? -1 : lastSaid(nowMs, saysSoAtMs);
+            const lockedAt = isFree ? -1_000 + key : isBackAtMs;
+            return { id: `${key}`, lockKey, lockFree: isFree, lockedAt: `${lockedAt}`, seenAt: `${seenAt}` };
+          });
+          const self = { ...SELF, lockKey: keyAt(startedAtMs, 0), lockedAt: `${startedAtMs}` };
+          const judged = look(watch, { nowMs, workers: [self, ...seen] });
           expect(judged.dead).toEqual([]);
           watch = judged.watch;
         }
       }),
+      { numRuns: 500 },
     );
   });
 });

@@ -1,9 +1,15 @@
 import { describe, expect, it } from 'vitest';
+import { formatId } from '../../src/domain/ids.ts';
+import { startApi } from '../../src/runtime/api-server.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
+import { handBackRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { claimJob } from '../http/play-worker.ts';
 import { behindLock, untilWaiting } from '../store/race.ts';
+import { appendOne } from '../store/write-one.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -85,6 +91,36 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const next = await service.send(session, 'Again');
     expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
     expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
+  });
+
+  it('settles a run that a worker left in mid-step before all that waits: it stands behind nobody', async () => {
+    const environment = { BATON_PORT: '0', BATON_STEP_CONCURRENCY: '1' };
+    await using service = await startTestService({ backend, environment });
+    const { db, jobs, newId } = service.deps;
+    await using api = await startApi(service.deps);
+    service.simulator.script('test', () => {
+      const gate = service.simulator.requests.length <= 1 ? 'at work' : 'behind it';
+      return { text: 'An answer.', gates: { afterChunks: { count: 1, gate } } };
+    });
+    await service.startWorker();
+    await service.send(await service.createSession(), 'Go');
+    await service.simulator.gate('at work').reached;
+    for (let n = 0; n < 3; n++) await service.send(await service.createSession(), 'Go');
+    const sessionId = await service.createSession();
+    const ids = { tenantId: 'default', sessionId, messageId: newId(), runId: newId() };
+    const { job: first, runId } = await acceptMessage(db, { ...ids, content: [{ type: 'text', text: 'Go' }] });
+    const { fence, messageId } = await claimJob(db, first ?? undefined);
+    await appendOne(db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Half of it' }]);
+    const job = await handBackRun(db, fence);
+    if (job === null) throw new Error('the run had nothing to do');
+    await jobs.add([job]);
+    const cancelled = await fetch(`${api.url}/v1/runs/${formatId('run', runId)}/cancel`, { method: 'POST' });
+    expect(await cancelled.json()).toMatchObject({ status: 'cancelling' });
+    service.simulator.gate('at work').release();
+    expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
+    const [, partial] = await listMessages(db, 'default', sessionId, 0, 10);
+    expect(partial).toMatchObject({ finishReason: 'aborted', parts: [{}, { type: 'text', text: 'Half of it' }] });
+    service.simulator.gate('behind it').release();
   });
 
   it('stops a running tool, keeps its late result, starts no further one, and says what still ran', async () => {

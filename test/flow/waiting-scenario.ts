@@ -59,7 +59,7 @@ export async function send(
   return accepted;
 }
 
-async function readActions(db: Db, runId: string): Promise<readonly RequiredAction[]> {
+export async function readActions(db: Db, runId: string): Promise<readonly RequiredAction[]> {
   return (await readRequiredActions(db, [await findRun(db, 'default', runId)])).get(runId) ?? [];
 }
 

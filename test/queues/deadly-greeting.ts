@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 /** A way to a Postgres that ends connections with the very packet that says that they are ready. */
 export type DeadlyGreeting = AsyncDisposable &
@@ -24,47 +23,24 @@ function fatal(): Buffer {
 }
 
 export async function startDeadlyGreeting(target: string): Promise<DeadlyGreeting> {
-  const { hostname, port } = new URL(target);
-  const sockets = new Set<Socket>();
   let left = 0;
-  const track = (socket: Socket): Socket => {
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-    return socket.on('error', () => undefined);
-  };
-  const server = createServer((accepted) => {
-    const client = track(accepted);
-    const upstream = track(connect(Number(port), hostname));
+  const proxy = await startTcpProxy(target, (client) => {
     let isReady = false;
-    client.on('data', (bytes) => upstream.write(bytes));
-    upstream.on('data', (bytes: Buffer) => {
+    return (bytes) => {
       const isGreeting = !isReady && bytes.subarray(-READY.length).equals(READY);
       isReady ||= isGreeting;
       if (!isGreeting || left === 0) return void client.write(bytes);
       left -= 1;
       client.end(Buffer.concat([bytes, fatal()]));
-    });
-    client.once('close', () => upstream.destroy());
-    upstream.once('close', () => client.destroy());
+    };
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const url = new URL(target);
-  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const cut = (): void => {
-    for (const socket of sockets) socket.destroy();
-  };
   return {
-    connectionString: url.href,
+    connectionString: proxy.via(target),
     endNext(count) {
       left = count;
-      cut();
+      proxy.cut();
     },
     left: () => left,
-    async [Symbol.asyncDispose]() {
-      server.close();
-      cut();
-      await once(server, 'close');
-    },
+    [Symbol.asyncDispose]: proxy[Symbol.asyncDispose],
   };
 }

@@ -66,6 +66,18 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     expect(ids.toSorted()).toEqual(jobs.map(jobIdOf).toSorted());
   });
 
+  it('deliver first what is to be first, whatever waits', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const queues = fixture.open();
+    const [before, after, first] = [newJob(), newJob(), newJob()];
+    await queues.add([before, after]);
+    await queues.add([first], { isFirst: true });
+    const { handler, delivered, reached } = recorder();
+    await queues.consume('step', handler, { concurrency: 1 });
+    await reached(3);
+    expect(delivered).toEqual([first, before, after]);
+  });
+
   it('take what is being added while they are closed', async () => {
     await using fixture = await createQueueFixture(backend);
     const closing = fixture.open();

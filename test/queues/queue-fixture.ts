@@ -54,10 +54,13 @@ async function redisFixture(redisUrl: string): Promise<QueueFixture> {
 async function postgresFixture(): Promise<QueueFixture> {
   await using stack = new AsyncDisposableStack();
   const { db, connectionString } = stack.use(await createTestDatabase());
+  // BullMQ's own way to connect finds its tables by the same kind of option, and does not know of others.
+  const plain = new URL(connectionString);
+  plain.search = '';
   const raw = stack.adopt(
     new Queue(
       QUEUE_NAMES.step,
-      { connection: { connectionString, schema: QUEUE_SCHEMA } as never },
+      { connection: { connectionString: plain.href, schema: QUEUE_SCHEMA } as never },
       createPostgresBackend as BackendFactory<IQueueBackend, never>,
     ),
     (it) => it.close(),

@@ -1,5 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobPayload } from '../../src/domain/job.ts';
+import type { WorkerSight } from '../../src/domain/worker-liveness.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import { type LockLost, takeBack } from '../../src/recovery/take-back.ts';
@@ -16,7 +18,13 @@ import {
   redispatch,
 } from '../../src/store/lost-work.ts';
 import { findRun } from '../../src/store/runs.ts';
-import { markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
+import {
+  forgetDeadWorker,
+  markWorkerSeen,
+  registerWorker,
+  removeWorker,
+  sightWorkers,
+} from '../../src/store/workers.ts';
 import { answerStep, type Claimed } from '../http/play-worker.ts';
 import { behindLock, claimOf, openRace, type Race, untilWaiting } from '../store/race.ts';
 import { appendOne } from '../store/write-one.ts';
@@ -68,10 +76,7 @@ async function loseWorker(race: Race): Promise<Lost & Readonly<{ workerId: strin
   const claimed = await begin(race, workerId, LEASE_DURATION_MS);
   const client = await hold(workerId);
   await client.end();
-  const sight = await eventually(
-    async () => (await sightWorkers(race.db)).find(({ id, lockFree }) => id === workerId && lockFree) ?? null,
-    'the lock is free',
-  );
+  const sight = await sightOf(race.db, workerId);
   const [found] = await findRunsOfWorker(race.db, workerId, 10);
   if (found === undefined) throw new Error('the worker has no run');
   return { claimed, workerId, takeBack: () => recover((tx) => lockRunOfDeadWorker(tx, found, sight)) };
@@ -83,6 +88,13 @@ async function hold(workerId: string): Promise<pg.Client> {
   await registerWorker(client, { id: workerId, host: 'here', pid: 1 });
   return client;
 }
+
+/** What the watch sees of a worker whose lock is free. */
+const sightOf = (db: Db, workerId: string): Promise<WorkerSight> =>
+  eventually(
+    async () => (await sightWorkers(db)).find(({ id, lockFree }) => id === workerId && lockFree) ?? null,
+    'the lock is free',
+  );
 
 const renew = (race: Race, { fence }: Claimed) => renewLeases(race.db, [fence], LEASE_DURATION_MS);
 
@@ -142,6 +154,74 @@ describe('a reconciler and a worker that is merely slow', () => {
     const outcome = await taken.taking;
     await taken.client.end();
     expect(outcome).toBe(false);
+  });
+});
+
+describe('a claim that waits for its locks', () => {
+  const input = (job: JobPayload, workerId: string) =>
+    ({ job, claimId: newId(), workerId, leaseDurationMs: LEASE_DURATION_MS, messageId: newId() }) as const;
+
+  /** A worker that has died with nothing in hand, and a job that it had begun to claim. */
+  async function loseClaim(race: Race) {
+    const { job } = await race.send('Go');
+    if (job === null) throw new Error('there is no job');
+    const workerId = newId();
+    const client = await hold(workerId);
+    await client.end();
+    return { job, workerId, sight: await sightOf(race.db, workerId) };
+  }
+
+  it.each([
+    ['its burial', (db: Db, sight: WorkerSight): Promise<unknown> => forgetDeadWorker(db, sight)],
+    ['its own end', (db: Db, { id }: WorkerSight): Promise<unknown> => removeWorker(db, id)],
+  ])('%s during a claim: the run would be of nobody until its lease is over', async (_, remove) => {
+    const race = await openRace(database.db);
+    const { job, workerId, sight } = await loseClaim(race);
+    const late = () => claimRun(race.db, input(job, workerId));
+    const [claim] = await race.during(job.runId, late, () => remove(race.db, sight));
+    expect((await sightWorkers(race.db)).map(({ id }) => id)).not.toContain(workerId);
+    expect(claim).toEqual({ outcome: 'buried' });
+    expect(await claimOf(race.db, job)).toMatchObject({ outcome: 'claimed', epoch: 1 });
+  });
+
+  it('claim vs. burial: a worker would be forgotten that has a run in hand', async () => {
+    const race = await openRace(database.db);
+    const { db } = race;
+    const { job, workerId, sight } = await loseClaim(race);
+    const { burying } = await db.transaction().execute(async (tx) => {
+      expect(await claimRun(tx, input(job, workerId))).toMatchObject({ outcome: 'claimed' });
+      const waiting = forgetDeadWorker(db, sight);
+      await untilWaiting(db, 1);
+      return { burying: waiting };
+    });
+    expect(await burying).toBe(false);
+    expect(await findRunsOfWorker(db, workerId, 10)).toMatchObject([{ id: job.runId }]);
+  });
+
+  it('of a living worker that was taken for dead is refused until that is registered again', async () => {
+    const race = await openRace(database.db);
+    const { job, workerId, sight } = await loseClaim(race);
+    expect(await forgetDeadWorker(race.db, sight)).toBe(true);
+    expect(await claimRun(race.db, input(job, workerId))).toEqual({ outcome: 'buried' });
+    const client = await hold(workerId);
+    const claim = await claimRun(race.db, input(job, workerId));
+    await client.end();
+    expect(claim).toMatchObject({ outcome: 'claimed' });
+  });
+
+  it('burial vs. registration: a worker that is back would be refused for ever', async () => {
+    const race = await openRace(database.db);
+    const { job, workerId, sight } = await loseClaim(race);
+    const { registering } = await race.db.transaction().execute(async (tx) => {
+      expect(await forgetDeadWorker(tx, sight)).toBe(true);
+      const waiting = hold(workerId);
+      await untilWaiting(race.db, 1);
+      return { registering: waiting };
+    });
+    const client = await registering;
+    const claim = await claimRun(race.db, input(job, workerId));
+    await client.end();
+    expect(claim).toMatchObject({ outcome: 'claimed' });
   });
 });
 

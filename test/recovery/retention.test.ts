@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
 import { openQueues } from '../../src/queues/open-queues.ts';
-import { applyRetention, previewRetention, startRetention } from '../../src/recovery/retention.ts';
+import { applyRetention, previewRetention, removeExpired, startRetention } from '../../src/recovery/retention.ts';
 import type { LogEvent } from '../../src/runtime/log.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import { appendAudit, listAudit } from '../../src/store/audit.ts';
@@ -16,6 +16,7 @@ import { insertSession } from '../../src/store/sessions.ts';
 import { startTestApi } from '../http/test-api.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { startTestService } from '../support/service.ts';
 
 const DAY_MS = 86_400_000;
 const MONTH_MS = 30 * DAY_MS;
@@ -98,6 +99,31 @@ describe('retention', () => {
     expect(await previewRetention({ db: api.db, jobs }, MONTH_MS)).toMatchObject({ sessions: 1 });
     expect(await applyRetention({ db: api.db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 1 });
     expect((await idsOf(api.db, 'sessions')).map((id) => formatId('session', id))).toEqual([kept]);
+  });
+
+  it('removes by default what has expired, and nothing else however old it is', async () => {
+    await using service = await startTestService({ backend: 'postgres' });
+    const { db } = service.deps;
+    const [expired, old] = [await createSession(db), await createSession(db)];
+    await addEvents(db, old, 3, 1_000);
+    await addBlob(db, 'orphaned', 1, null);
+    await age(db, old, 1_000);
+    await appendAudit(db, { tenantId, keyId: null, action: 'session:cancel', target: 'old' });
+    await sql`update audit_log set created_at = ${DAYS_AGO(1_000)}`.execute(db);
+    await sql`update sessions set expires_at = ${DAYS_AGO(1)} where id = ${expired}`.execute(db);
+    await service.startWorker();
+    await eventually(async () => (await idsOf(db, 'sessions')).length === 1, 'the worker has removed it');
+    expect(await idsOf(db, 'sessions')).toEqual([old]);
+    const logged: LogEvent[] = [];
+    const log = (_level: unknown, event: LogEvent) => void logged.push(event);
+    expect(await removeExpired({ db, log })).toBe(0);
+    expect(logged).toEqual([]);
+    await sql`update sessions set expires_at = ${DAYS_AGO(1)}`.execute(db);
+    expect(await readEvents(db, tenantId, old, 0, 9)).toHaveLength(3);
+    expect(await removeExpired({ db, log })).toBe(1);
+    expect(logged).toMatchObject([{ event: 'retention_applied', before: null, sessions: 1 }]);
+    expect(await idsOf(db, 'blobs')).toHaveLength(1);
+    expect(await listAudit(db, { tenantId, limit: 9 })).toHaveLength(1);
   });
 
   it('leaves alone what is at work, however old, expired and full of old events and blobs it is', async () => {

@@ -8,9 +8,12 @@ import { runStep } from '../../src/step/run-step.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { requeueRun } from '../../src/store/claims.ts';
+import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
+import { failClaimedRun } from '../../src/store/run-failure.ts';
+import { findRun } from '../../src/store/runs.ts';
 import { writeResponse } from '../../src/store/step-writes.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { claimJob } from '../http/play-worker.ts';
@@ -52,6 +55,46 @@ const afterClaim =
     };
   };
 
+/**
+ * A gate at the session's row, where the step's next write and a cancel by another process wait for each other. `close`
+ * resolves when the step may come; whoever is first goes through first, once both stand there.
+ */
+function meetAtSession({ deps: { db } }: TestService, session: string, job: JobPayload, isCancelFirst: boolean) {
+  let both: Promise<unknown> = Promise.resolve();
+  const close = async () => {
+    const closed = Promise.withResolvers<void>();
+    both = behindLock(db, { table: 'sessions', id: session }, async () => {
+      if (!isCancelFirst) closed.resolve();
+      if (!isCancelFirst) await untilWaiting(db, 1);
+      const cancelled = requestCancel(db, 'default', job.runId);
+      await untilWaiting(db, isCancelFirst ? 1 : 2);
+      closed.resolve();
+      await untilWaiting(db, 2);
+      return { cancelled };
+    }).then(({ cancelled }) => cancelled);
+    await closed.promise;
+  };
+  return { close, cancelled: () => both };
+}
+
+/** The connection breaks when the first statement that names `what` is committed: something is done before anybody knows. */
+function losingReply(db: Db, what: string, meanwhile: () => Promise<void>): Db {
+  const asked: unknown[] = [];
+  let isLost = false;
+  return db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      if (node.kind === 'RawNode' && node.sqlFragments.some((text) => text.includes(what))) asked.push(queryId);
+      return node;
+    },
+    transformResult: async ({ result, queryId }) => {
+      if (isLost || !asked.includes(queryId)) return result;
+      isLost = true;
+      await meanwhile();
+      throw new Error('Connection terminated unexpectedly');
+    },
+  });
+}
+
 /** A worker died after it had streamed half an answer: the job of the next one. */
 async function withHalfAnAnswer(service: TestService): Promise<Readonly<{ session: string; job: JobPayload }>> {
   const { db } = service.deps;
@@ -68,7 +111,7 @@ async function outcomeOf({ deps: { db } }: TestService, session: string) {
   const types = (await readEvents(db, 'default', session, 0, 100)).map(({ type }) => type);
   const answers = (await listMessages(db, 'default', session, 0, 10)).filter(({ role }) => role === 'assistant');
   const texts = answers.map(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join(''));
-  const told = types.filter((type) => /^(run:(cancel|complete)|step:reset)/.test(type));
+  const told = types.filter((type) => /^(run:(cancel|complete|fail)|step:reset)/.test(type));
   return { told, texts, finishReasons: answers.map(({ finishReason }) => finishReason) };
 }
 
@@ -82,33 +125,38 @@ describe('what was streamed of an answer', () => {
     'cancel vs. the step begun anew in its place (the cancel first: %s): it would be dropped for nothing',
     async (isFirst, expected) => {
       await using service = await startService();
-      const { db } = service.deps;
       service.simulator.script('test', [{ text: 'Next.' }]);
       const { session, job } = await withHalfAnAnswer(service);
-      let both: Promise<unknown> = Promise.resolve();
-      const meet = async () => {
-        const closed = Promise.withResolvers<void>();
-        both = behindLock(db, { table: 'sessions', id: session }, async () => {
-          if (!isFirst) closed.resolve();
-          if (!isFirst) await untilWaiting(db, 1);
-          const cancelled = requestCancel(db, 'default', job.runId);
-          await untilWaiting(db, isFirst ? 1 : 2);
-          closed.resolve();
-          await untilWaiting(db, 2);
-          return { cancelled };
-        }).then(({ cancelled }) => cancelled);
-        await closed.promise;
-      };
-      await takeStep(service, job, afterClaim(meet));
-      expect(await both).toMatchObject({ status: 'cancelling' });
+      const gate = meetAtSession(service, session, job, isFirst);
+      await takeStep(service, job, afterClaim(gate.close));
+      expect(await gate.cancelled()).toMatchObject({ status: 'cancelling' });
       expect(await outcomeOf(service, session)).toEqual(expected);
     },
   );
 
-  it('is kept where the process began to end while a run was claimed that was cancelled', async () => {
+  it('leaves no answer open in its place: the reply of the beginning was lost, and a cancel came before it was repeated', async () => {
     await using service = await startService();
     const { session, job } = await withHalfAnAnswer(service);
-    await requestCancel(service.deps.db, 'default', job.runId);
+    const cancelled = Promise.withResolvers<unknown>();
+    const losing = losingReply(service.deps.db, 'baton_restart_step', async () =>
+      cancelled.resolve(await requestCancel(service.deps.db, 'default', job.runId)),
+    );
+    await takeStep(service, job, () => ({ db: losing }));
+    expect(await cancelled.promise).toMatchObject({ status: 'cancelling' });
+    expect(await outcomeOf(service, session)).toEqual({
+      told: ['step:reset', 'run:cancelling', 'run:cancelled'],
+      texts: [],
+      finishReasons: [],
+    });
+    const unended = service.deps.db.selectFrom('messages').select('seq').where('session_id', '=', session);
+    expect(await unended.where('finished_at', 'is', null).execute()).toEqual([]);
+  });
+
+  it('is kept where the process began to end while a run was claimed that was cancelled', async () => {
+    await using service = await startService();
+    const { session, job: late } = await withHalfAnAnswer(service);
+    const { job } = await requestCancel(service.deps.db, 'default', late.runId);
+    if (job === null) throw new Error('nobody would settle the run');
     await takeStep(service, job, ({ claims, views }) => ({
       views: {
         ...views,
@@ -138,6 +186,66 @@ describe('what was streamed of an answer', () => {
       afterClaim(() => requestCancel(service.deps.db, 'default', job.runId)),
     );
     expect(await outcomeOf(service, session)).toEqual(KEPT);
+  });
+});
+
+describe('another attempt at a step that was decided on', () => {
+  it.each([
+    [true, { status: 'cancelling' }, KEPT],
+    // The attempt before was taken back, and readers were told so, when somebody cancelled.
+    [false, { status: 'cancelled' }, { told: ['step:reset', 'run:cancelled'], texts: [], finishReasons: [] }],
+  ])(
+    'cancel vs. the commit of the retry (the cancel first: %s): the model would be asked again for nobody',
+    async (isFirst, cancelled, expected) => {
+      await using service = await startService();
+      const { db } = service.deps;
+      const { simulator } = service;
+      const fault = { kind: 'error-in-stream', afterChunks: 2, code: 'server_error', message: 'overloaded' } as const;
+      simulator.fault('test', { ...fault, event: 'error' });
+      simulator.script('test', [{ text: 'Half of it, and the rest', chunkChars: 5 }, { text: 'Next.' }]);
+      const session = await service.createSession();
+      const job = await accept(service, session);
+      const gate = meetAtSession(service, session, job, isFirst);
+      await takeStep(service, job, afterClaim(gate.close));
+      expect(await gate.cancelled()).toMatchObject(cancelled);
+      expect(await findRun(db, 'default', job.runId)).toMatchObject({ status: 'cancelled' });
+      // Its job is in the queue where it was committed, and finds nothing to do.
+      await takeStep(service, { ...job, dispatch: job.dispatch + 1 }, () => ({}));
+      expect(await outcomeOf(service, session)).toEqual(expected);
+      expect(simulator.requests).toHaveLength(1);
+    },
+  );
+});
+
+describe('what was streamed of an answer whose run fails', () => {
+  const error = { code: 'internal', message: 'It fails.' } as const;
+
+  it('is kept where the run was being cancelled: nothing comes in its place', async () => {
+    await using service = await startService();
+    const { db } = service.deps;
+    const session = await service.createSession();
+    const { fence, messageId } = await claimJob(db, await accept(service, session));
+    await appendOne(db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Half of it' }]);
+    await requestCancel(db, 'default', fence.runId);
+    expect(await failClaimedRun(db, fence, error)).toMatchObject({ limit: null });
+    expect(await outcomeOf(service, session)).toEqual({ ...KEPT, told: ['run:cancelling', 'run:failed'] });
+  });
+
+  it('is dropped where nobody has cancelled it, or nothing was streamed', async () => {
+    await using service = await startService();
+    const { db } = service.deps;
+    const dropped = { texts: [], finishReasons: [] };
+    const streaming = await service.createSession();
+    const { fence, messageId } = await claimJob(db, await accept(service, streaming));
+    await appendOne(db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Half of it' }]);
+    await failClaimedRun(db, fence, error);
+    expect(await outcomeOf(service, streaming)).toEqual({ ...dropped, told: ['step:reset', 'run:failed'] });
+    const silent = await service.createSession();
+    const claimed = await claimJob(db, await accept(service, silent));
+    await requestCancel(db, 'default', claimed.fence.runId);
+    await failClaimedRun(db, claimed.fence, error);
+    const told = ['run:cancelling', 'step:reset', 'run:failed'];
+    expect(await outcomeOf(service, silent)).toEqual({ ...dropped, told });
   });
 });
 
@@ -219,7 +327,7 @@ describe('what still ran after a cancel', () => {
     [
       'the model is told',
       {},
-      async (service, job) => cancelled(service, job).then(() => takeStep(service, job, () => ({}))),
+      (service, job) => cancelled(service, job).then((outcome) => takeStep(service, outcome.job ?? job, () => ({}))),
     ],
     [
       'somebody was about to be asked',

@@ -3,9 +3,11 @@ import { describe, expect, it } from 'vitest';
 import type { Agent } from '../../src/agents/agent.ts';
 import { CANCELLED_BEFORE_START } from '../../src/domain/settlement.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
+import { newId } from '../../src/runtime/new-id.ts';
 import type { ScriptedToolCall } from '../../src/simulator/reply.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { eventually } from '../support/eventually.ts';
@@ -137,6 +139,22 @@ describe('the calls of one response', () => {
       [1, 2, 3].map((n) => [{ n }, { type: 'json', value: { n } }]),
     );
     expect(new Set(keys).size).toBe(3);
+  });
+
+  it('are told whose session they are of', async () => {
+    const tenants: string[] = [];
+    const tell = tool('tell', async (_input, { tenantId }) => void tenants.push(tenantId));
+    await using service = await serviceWith(tell);
+    await ran(service, [{ name: 'tell', input: {} }]);
+    const { db } = service.deps;
+    const session = await service.createSession();
+    await db.updateTable('sessions').set({ tenant_id: 'acme' }).where('id', '=', session).execute();
+    service.simulator.script('test', [{ toolCalls: [{ name: 'tell', input: {} }] }, { text: 'Done.' }]);
+    const [messageId, runId] = [newId(), newId()];
+    const message = { tenantId: 'acme', sessionId: session, messageId, runId };
+    await acceptMessage(db, { ...message, content: [{ type: 'text', text: 'Go' }] });
+    await eventually(async () => tenants.length === 2, 'the tool of the other tenant runs');
+    expect(tenants).toEqual(['default', 'acme']);
   });
 
   it('commit the outcome that comes last with the end of the step, and no other later than it is known', async () => {

@@ -158,9 +158,11 @@ describe('the limit of a tenant', () => {
       select ${newId()}, tenant_id, session_id, 99, 'assistant', id, pending_no from runs where id = ${third.runId}`.execute(
       db,
     );
-    expect(await requestCancel(db, 'a', third.runId)).toMatchObject({ status: 'cancelling' });
+    const job = { ...third, dispatch: third.dispatch + 1 };
+    expect(await requestCancel(db, 'a', third.runId)).toMatchObject({ status: 'cancelling', notify: false, job });
     expect((await findUnclaimed(db, -60_000, 10)).map(({ runId }) => runId)).toEqual([third.runId]);
-    expect((await claim(db, third, 1)).outcome).toBe('claimed');
+    expect((await claim(db, third, 1)).outcome).toBe('stale');
+    expect((await claim(db, job, 1)).outcome).toBe('claimed');
     expect(await findHeldBackTenants(db)).toEqual([]);
   });
 });

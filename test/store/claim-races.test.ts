@@ -13,7 +13,7 @@ import { findExpiredLeases } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { appendChunks, type StreamedPieces, writeResponse } from '../../src/store/step-writes.ts';
-import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
+import { answerStep, type Claimed, claimJob, retryStep } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { behindLock, claimOf, goOn, openRace, type Race, untilWaiting } from './race.ts';
@@ -47,6 +47,30 @@ describe('two workers and a job', () => {
     );
     expect(claims.map(({ outcome }) => outcome)).toEqual(['claimed', 'held']);
     expect(await roles(race)).toEqual(['user', 'assistant']);
+  });
+
+  it('claim vs. the pause before another attempt: a job that comes early finds nothing to do yet, and changes nothing', async () => {
+    const race = await openRace(database.db);
+    const { db } = race;
+    const sent = await race.send('Go');
+    const error = { code: 'overloaded', message: 'The model is overloaded.' } as const;
+    const { jobs } = await retryStep(db, await claimJob(db, sent.job ?? undefined), error, 60_000);
+    const [job] = jobs;
+    if (job === undefined) throw new Error('there is no job');
+    const stored = async () => [
+      await db.selectFrom('runs').selectAll().where('id', '=', job.runId).execute(),
+      await db.selectFrom('sessions').selectAll().where('id', '=', race.sessionId).execute(),
+      await roles(race),
+    ];
+    const before = await stored();
+    const claim = await claimOf(db, job);
+    expect(claim).toEqual({ outcome: 'early', waitMs: expect.any(Number) });
+    const waitMs = claim.outcome === 'early' ? claim.waitMs : 0;
+    expect(waitMs).toBeGreaterThan(0);
+    expect(waitMs).toBeLessThanOrEqual(60_000);
+    expect(await stored()).toEqual(before);
+    await sql`update runs set pending_at = clock_timestamp() where id = ${job.runId}`.execute(db);
+    expect(await claimOf(db, job)).toMatchObject({ outcome: 'claimed' });
   });
 
   it('claim vs. its own repetition: a lost reply would cost an epoch and a message, if it were not the same claim', async () => {
@@ -318,8 +342,8 @@ describe('the end of a step and a cancel', () => {
         () => requestCancel(race.db, 'default', runId),
       );
       // The step has begun: whoever takes it next ends it as cancelled, with what was streamed.
-      expect(cancelled.status).toBe('cancelling');
-      const next = await claimJob(race.db, job ?? undefined);
+      expect(cancelled).toMatchObject({ status: 'cancelling', notify: !isFirst });
+      const next = await claimJob(race.db, cancelled.job ?? job ?? undefined);
       await goOn(race.db, { ...next, messageId: claimed.messageId });
       expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'cancelled' });
     },

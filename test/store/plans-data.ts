@@ -34,6 +34,7 @@ export async function fillDatabase(db: Db): Promise<void> {
     await insertInbox(tx);
     await insertEvents(tx);
     await insertEndpoints(tx);
+    await insertBuriedWorkers(tx);
   });
   await sql`vacuum analyze`.execute(db);
 }
@@ -138,4 +139,9 @@ async function insertEndpoints(db: Db): Promise<void> {
   await sql`
     insert into provider_pauses (provider, endpoint, until_at)
     select 'provider' || n % 50, 'https://' || n || '.example', now() from generate_series(1, 2000) n`.execute(db);
+}
+
+/** Workers that are gone: a claim looks for its own among them. */
+async function insertBuriedWorkers(db: Db): Promise<void> {
+  await sql`insert into buried_workers (id) select 'gone-' || n from generate_series(1, 2000) n`.execute(db);
 }

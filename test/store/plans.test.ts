@@ -185,7 +185,7 @@ describe('the search for lost work never looks at runs that have ended', () => {
       expect(locked.result).toEqual(run);
       expect(locked.access.scannedTables.filter((table) => table !== 'workers')).toEqual([]);
       const forgotten = await watched.watch((db) => forgetDeadWorker(db, worker));
-      expect(forgotten.access.scannedTables.filter((table) => table !== 'workers')).toEqual([]);
+      expect(forgotten.access.scannedTables.filter((table) => !table.endsWith('workers'))).toEqual([]);
       expect(await sight(watched.db)).toEqual(worker);
     });
   });
@@ -239,7 +239,7 @@ describe('a cancel', () => {
   it('looks for leftovers of the step by the run', async () => {
     const { access, result } = await watched.watch((db) => requestCancel(db, tenantId, runId(DUE.from)));
     expect(result.status).toBe('cancelling');
-    expectAccess(access, ['runs_pkey', 'messages_of_step'], 12);
+    expectAccess(access, ['runs_pkey', 'messages_of_step'], 16);
   });
 });
 

@@ -17,8 +17,16 @@ export type TcpProxy = AsyncDisposable &
     restore: () => Promise<void>;
   }>;
 
-/** Starts a proxy on loopback in front of the server of this URL. */
-export async function startTcpProxy(target: string): Promise<TcpProxy> {
+/** What becomes of what the server says on one connection. */
+type Answering = (client: Socket) => (bytes: Buffer) => void;
+
+const asItIs: Answering = (client) => (bytes) => void client.write(bytes);
+
+/**
+ * Starts a proxy on loopback in front of the server of this URL.
+ * @param answering called once for each connection; by default the client is told everything
+ */
+export async function startTcpProxy(target: string, answering = asItIs): Promise<TcpProxy> {
   const { hostname, port: targetPort } = new URL(target);
   const sockets = new Set<Socket>();
   let isSwallowing = false;
@@ -32,7 +40,8 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
     if (isSwallowing) return void client.resume();
     const upstream = track(connect(Number(targetPort), hostname));
     client.on('data', (bytes) => isSwallowing || upstream.write(bytes));
-    upstream.on('data', (bytes) => isSwallowing || client.write(bytes));
+    const answer = answering(client);
+    upstream.on('data', (bytes: Buffer) => isSwallowing || answer(bytes));
     client.once('close', () => isSwallowing || upstream.destroy());
     upstream.once('close', () => client.destroy());
   });

@@ -1,3 +1,5 @@
+import type { ProviderErrorClass } from '../provider-error-rules.ts';
+import { afterPauseMs, planRetry, type RetryPlan } from '../retry-policy.ts';
 import type { Ruler } from './ruler.ts';
 import type { CompactionReason, ContextState } from './state.ts';
 
@@ -53,6 +55,37 @@ export function planAfterFailure({ reason, tokens, usableTokens, isLastRung }: F
   // Somebody asked for a summary: without one the history stays.
   if (fits || reason === 'manual') return 'proceed';
   return isLastRung ? 'exhausted' : 'remove_middle';
+}
+
+/** A call to the summarizer that failed, and when its provider asked to be tried again. */
+export type FailedCall = Readonly<{ class: ProviderErrorClass; retryAfterMs: number | null }>;
+
+export type SummaryRetryInput = Readonly<{
+  /** What the failure leads to where the summary is not tried again. */
+  after: AfterFailure;
+  /** The call that the summary failed with; undefined where the summarizer answered, or there was no time left to ask. */
+  failedCall: FailedCall | undefined;
+  /** Rounds of this compaction that failed for what passes by itself, before this one. */
+  failures: number;
+  /** The summarizer's provider may not be asked for so long; 0: it may. */
+  pausedMs: number;
+  /** A random number in [0, 1). */
+  jitter: number;
+}>;
+
+/**
+ * Whether a failed summary is worth waiting for, as a failed step is and for as long: only where something is lost without
+ * it, and the provider may answer by itself later.
+ */
+export function planSummaryRetry({ after, failedCall, failures, pausedMs, jitter }: SummaryRetryInput): RetryPlan {
+  if (after === 'proceed' || failedCall === undefined) return { retry: false };
+  const plan = planRetry(failedCall.class, failures + 1, failedCall.retryAfterMs, jitter);
+  return plan.retry ? { ...plan, delayMs: Math.max(plan.delayMs, afterPauseMs(pausedMs, jitter)) } : plan;
+}
+
+/** The state of a compaction that is tried again: still pending. It is no compaction in vain, so the breaker does not count it. */
+export function afterPassingFailure(state: ContextState, pending: NonNullable<ContextState['pending']>): ContextState {
+  return { ...state, pending: { ...pending, failures: (pending.failures ?? 0) + 1 } };
 }
 
 /** The state once a compaction is written. What the provider billed before says nothing of the new view. */

@@ -31,6 +31,8 @@ export const contextStateSchema = z.strictObject({
       force: z.boolean(),
       /** Take images and files out of the view: the request was refused for its bytes. */
       stripMedia: z.boolean().default(false),
+      /** Its rounds that failed for what passes by itself; absent: none. */
+      failures: count.optional(),
     })
     .nullable()
     .default(null),

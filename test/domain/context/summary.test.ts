@@ -1,9 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { judgeSizes, planAfterFailure } from '../../../src/domain/context/compaction-outcome.ts';
+import {
+  afterPassingFailure,
+  judgeSizes,
+  planAfterFailure,
+  planSummaryRetry,
+} from '../../../src/domain/context/compaction-outcome.ts';
 import { costOf } from '../../../src/domain/context/cost.ts';
 import { removalBody } from '../../../src/domain/context/middle-removal.ts';
 import { parsePrunedConversation, prunedBody } from '../../../src/domain/context/pruned-conversation.ts';
+import { contextStateSchema } from '../../../src/domain/context/state.ts';
 import { composeSummary, type FirstUser, readSummary } from '../../../src/domain/context/summary-document.ts';
 import {
   NARROW_CUTS,
@@ -14,9 +20,12 @@ import {
 import { SUMMARY_SECTIONS } from '../../../src/domain/context/summary-marks.ts';
 import { type SummaryAnswer, validateSummary } from '../../../src/domain/context/summary-validation.ts';
 import type { Part } from '../../../src/domain/message.ts';
+import type { ProviderErrorClass } from '../../../src/domain/provider-error-rules.ts';
+import { REMEDIES } from '../../../src/domain/retry-policy.ts';
 import { countText } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
+import { stateOf } from './small-ruler.ts';
 
 const BOUNDS = { entries: 40, chars: 6_000 };
 
@@ -127,6 +136,58 @@ describe('a compaction without a summary', () => {
     ['manual', 101, true, 'proceed'],
   ] as const)('for %s at %i %% (last rung: %s) leads to %s', (reason, tokens, isLastRung, after) => {
     expect(planAfterFailure({ reason, tokens, usableTokens: 100, isLastRung })).toBe(after);
+  });
+});
+
+describe('a summary that something is lost without', () => {
+  const CLASSES = Object.keys(REMEDIES) as ProviderErrorClass[];
+  const retryOf = (rest: Partial<Parameters<typeof planSummaryRetry>[0]> = {}) =>
+    planSummaryRetry({
+      after: 'remove_middle',
+      failedCall: { class: 'rate_limited', retryAfterMs: null },
+      failures: 0,
+      pausedMs: 0,
+      jitter: 0,
+      ...rest,
+    });
+
+  it.each(CLASSES)(
+    'is tried again after a call that failed with %s where the same request may succeed later',
+    (name) => {
+      const failedCall = { class: name, retryAfterMs: null };
+      const passes = ['rate_limited', 'overloaded', 'transport', 'timeout'].includes(name);
+      for (const after of ['remove_middle', 'exhausted'] as const) {
+        expect(retryOf({ after, failedCall })).toEqual(passes ? { retry: true, delayMs: 500 } : { retry: false });
+      }
+      expect(retryOf({ after: 'proceed', failedCall })).toEqual({ retry: false });
+    },
+  );
+
+  it('is not where the summarizer answered, or its time was up', () => {
+    expect(retryOf({ failedCall: undefined })).toEqual({ retry: false });
+  });
+
+  it('waits for as long as a step would, each time for longer, and six rounds are all', () => {
+    const delays = Array.from({ length: 7 }, (_, failures) => retryOf({ failures })).map((plan) =>
+      plan.retry ? plan.delayMs : null,
+    );
+    expect(delays).toEqual([500, 1_000, 2_000, 4_000, 8_000, null, null]);
+  });
+
+  it('waits for what the provider asked for, and until its pause is over', () => {
+    expect(retryOf({ failedCall: { class: 'overloaded', retryAfterMs: 7_000 } })).toEqual({
+      retry: true,
+      delayMs: 7_000,
+    });
+    expect(retryOf({ pausedMs: 9_000 })).toEqual({ retry: true, delayMs: 9_000 });
+  });
+
+  it('stays pending, and is no compaction in vain', () => {
+    const pending = { reason: 'overflow', force: true, stripMedia: true } as const;
+    const once = afterPassingFailure(stateOf({ compactionsSinceStep: 1 }), pending);
+    expect(once).toEqual(stateOf({ compactionsSinceStep: 1, pending: { ...pending, failures: 1 } }));
+    expect(contextStateSchema.parse(once)).toEqual(once);
+    expect(afterPassingFailure(once, once.pending ?? pending).pending?.failures).toBe(2);
   });
 });
 

@@ -2,7 +2,14 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Db } from '../../../src/store/database.ts';
 
 /** Tables whose rows are of no tenant, and those whose rows are of the tenant of another row. */
-const SHARED_TABLES = ['kysely_migration', 'kysely_migration_lock', 'model_limits', 'provider_pauses', 'workers'];
+const SHARED_TABLES = [
+  'buried_workers',
+  'kysely_migration',
+  'kysely_migration_lock',
+  'model_limits',
+  'provider_pauses',
+  'workers',
+];
 const OWNED_BY: Readonly<Record<string, RawBuilder<unknown>>> = {
   part_chunks: sql`(select tenant_id from messages where messages.id = row.message_id)`,
 };
