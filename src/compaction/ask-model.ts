@@ -78,9 +78,9 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
 }
 
 /** One session is told, all of them wait. */
-async function pauseIfAsked({ deps, scope }: CompactionWork, resolved: ResolvedModel, answer: ModelAnswer) {
+async function pauseIfAsked({ deps, failures }: CompactionWork, resolved: ResolvedModel, answer: ModelAnswer) {
   if (answer.kind !== 'failed' || answer.failure.class !== 'rate_limited') return;
-  const retry = planRetry('rate_limited', scope.attempt, answer.failure.retryAfterMs, deps.random());
+  const retry = planRetry('rate_limited', failures + 1, answer.failure.retryAfterMs, deps.random());
   if (retry.retry) await pauseProvider(deps.db, resolved, retry.delayMs);
 }
 

@@ -8,23 +8,24 @@ import type { ErrorRecord } from '../domain/errors.ts';
 import { REMEDIES } from '../domain/retry-policy.ts';
 import type { ModelFailure } from '../step/model-error.ts';
 import { askModel, type ModelAnswer, type ModelRequest } from './ask-model.ts';
+import type { Unanswered } from './strategy.ts';
 import { type CompactionWork, countReal } from './work.ts';
 
 /** What came of asking in one way. */
 export type Asked = Readonly<
   | { kind: 'valid'; text: string }
   /** No answer that can be used: another way of asking may bring one. */
-  | { kind: 'faulty'; error: ErrorRecord }
+  | ({ kind: 'faulty' } & Unanswered)
   /** The request was too large: a smaller one may do. */
   | { kind: 'too_large'; error: ErrorRecord }
   /** No other request would be answered now. */
-  | { kind: 'over'; error: ErrorRecord }
+  | ({ kind: 'over' } & Unanswered)
 >;
 
 /**
  * Asks, and asks again: with a reminder of what was wrong, or as it was where the connection broke. A rate limit ends it:
- * waiting would hold the claim, and the next step decides what it can do without a summary. It pauses the provider for all,
- * and no compaction begins meanwhile.
+ * waiting would hold the claim. It pauses the provider for all, and no compaction begins meanwhile; the run goes on without
+ * a summary, or waits as a delayed job where it can not.
  * @param requestOf null: this way of asking is not open
  * @param attempts at most
  */
@@ -40,12 +41,13 @@ export async function askUntilValid(
     if (request === null) return null;
     const judged = judge(work, await askModel(work, request), validate);
     if (!('again' in judged)) return judged;
-    if (left <= 1) return { kind: 'faulty', error: judged.again.error };
-    reminder = judged.again.reminder;
+    const { reminder: next, ...unanswered } = judged.again;
+    if (left <= 1) return { kind: 'faulty', ...unanswered };
+    reminder = next;
   }
 }
 
-type Again = Readonly<{ again: { reminder: SummaryFault | null; error: ErrorRecord } }>;
+type Again = Readonly<{ again: { reminder: SummaryFault | null } & Unanswered }>;
 
 function judge(
   work: CompactionWork,
@@ -68,8 +70,9 @@ function judgeFailure(failure: ModelFailure): Asked | Again {
   const remedy = REMEDIES[failure.class];
   if (remedy === 'compact' || remedy === 'strip_media' || remedy === 'shrink_output')
     return { kind: 'too_large', error };
+  const failedCall = { class: failure.class, retryAfterMs: failure.retryAfterMs };
   const mayPass = failure.class === 'transport' || failure.class === 'overloaded';
-  return mayPass ? { again: { reminder: null, error } } : { kind: 'over', error };
+  return mayPass ? { again: { reminder: null, error, failedCall } } : { kind: 'over', error, failedCall };
 }
 
 const STOPPED: Readonly<Record<'stopped' | 'time_up' | 'calls_used_up', ErrorRecord>> = {

@@ -7,7 +7,7 @@ import type { NewEvent } from '../domain/events.ts';
 import type { Part } from '../domain/message.ts';
 import type { NewMark } from '../store/maintenance.ts';
 import { endCompaction } from './end-compaction.ts';
-import type { Strategy } from './strategy.ts';
+import type { Strategy, Unanswered } from './strategy.ts';
 import type { CompactionWork } from './work.ts';
 
 /** What came of a strategy's plan. */
@@ -15,13 +15,16 @@ export type Result = Readonly<
   | { kind: 'accepted'; plan: CompactPlan; parts: readonly Part[]; model: string | null; tokensAfter: number }
   /** There was a text, but the view with it is no better. */
   | { kind: 'rejected'; error: ErrorRecord; tokensAfter: number }
-  | { kind: 'failed'; error: ErrorRecord }
+  | ({ kind: 'failed' } & Unanswered)
 >;
 
 /** Has the strategy write, puts the new view together, and judges it by the ruler that asked for the compaction. */
 export async function resultOf(work: CompactionWork, strategy: Strategy, planned: CompactPlan): Promise<Result> {
   const draft = await strategy.execute(work, planned);
-  if (!draft.ok) return { kind: 'failed', error: draft.error };
+  if (!draft.ok) {
+    const { ok: _, ...unanswered } = draft;
+    return { kind: 'failed', ...unanswered };
+  }
   const plan = draft.plan ?? planned;
   const { ruler, scope, round } = work;
   const { parts, view } = compactedView(plan, { round, body: draft.body, thresholds: ruler.thresholds });

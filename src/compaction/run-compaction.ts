@@ -1,5 +1,11 @@
 import { offeredTools, rulerOf } from '../context/ruler-of.ts';
-import { afterFailedCompaction, planAfterFailure } from '../domain/context/compaction-outcome.ts';
+import {
+  type AfterFailure,
+  afterFailedCompaction,
+  afterPassingFailure,
+  planAfterFailure,
+  planSummaryRetry,
+} from '../domain/context/compaction-outcome.ts';
 import type { CompactionPlan, CompactPlan, TooLarge } from '../domain/context/compaction-plan.ts';
 import { exhausted, MAX_COMPACTIONS_WITHOUT_STEP } from '../domain/context/decide.ts';
 import type { Measurement } from '../domain/context/measure.ts';
@@ -8,15 +14,16 @@ import type { ContextState } from '../domain/context/state.ts';
 import { BatonError, type ErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { ViewMessage } from '../domain/message.ts';
+import type { RetryPlan } from '../domain/retry-policy.ts';
 import { runClaimed } from '../jobs/claimed-job.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { abortAfter } from '../runtime/abort-after.ts';
 import { inSpan } from '../runtime/tracing.ts';
-import { postponementOf } from '../step/end-unasked.ts';
+import { postponementIn, postponementOf } from '../step/end-unasked.ts';
 import { beginCompaction } from '../store/maintenance.ts';
 import { pauseLeftMs } from '../store/provider-pauses.ts';
-import { endCompaction, failedRound } from './end-compaction.ts';
+import { type CompactionEnding, endCompaction, failedRound } from './end-compaction.ts';
 import { summarizerOf } from './requests.ts';
 import { type Result, resultOf, writeResult } from './result.ts';
 import { middleRemoval } from './strategies/middle-removal.ts';
@@ -61,7 +68,17 @@ async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly V
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
   const measurement = ruler.measure(view, scope.contextState);
   const base = planInputOf(ruler, scope.contextState, view, pending);
-  const work = { deps, scope, view, base, resolved, tools, ruler, spent: nothingSpent() };
+  const work = {
+    deps,
+    scope,
+    view,
+    base,
+    resolved,
+    tools,
+    ruler,
+    failures: pending.failures ?? 0,
+    spent: nothingSpent(),
+  };
   return { deps, scope, view, pending, work, measurement };
 }
 
@@ -117,35 +134,65 @@ function mayNotWrite({ held }: JobScope): boolean {
   return held.stopped() === 'lost' || held.stopped() === 'shutdown';
 }
 
+type Failed = Exclude<Result, { kind: 'accepted' }>;
+
 async function afterFailure(
   setting: Setting,
   work: CompactionWork,
   strategy: Strategy,
   id: string,
-  failed: Exclude<Result, { kind: 'accepted' }>,
+  failed: Failed,
 ): Promise<void> {
   const { scope, pending } = setting;
   const isCancelled = scope.held.stopped() === 'cancelled';
   const removal: CompactionPlan = middleRemoval.plan(work.base);
   const isLastRung = strategy.name === 'middle-removal' || removal.kind !== 'compact';
   const after = isCancelled ? 'proceed' : planAfterFailure({ ...failureOf(setting), isLastRung });
+  const ending = failedEnding(setting, work, strategy, id, failed);
+  const retry = await retryOf(work, after, failed);
+  if (retry.retry) return endForRetry(setting, ending, retry.delayMs, failed.error);
   if (after === 'remove_middle' && removal.kind === 'compact') {
     const result = await resultOf(work, middleRemoval, removal);
     if (mayNotWrite(scope)) return;
     const written = { id, reason: pending.reason, strategy: middleRemoval };
     if (result.kind === 'accepted') return writeResult(work, { ...written, result });
   }
+  if (after === 'proceed') return endCompaction(setting.deps, scope, ending);
+  const record = exhaustedRecord(
+    setting,
+    `${failed.error.message.replace(/\.$/, '')}. Without a compaction it is larger`,
+  );
+  return endCompaction(setting.deps, scope, { ...ending, exhausted: record });
+}
+
+async function retryOf(work: CompactionWork, after: AfterFailure, failed: Failed): Promise<RetryPlan> {
+  const failedCall = failed.kind === 'failed' ? failed.failedCall : undefined;
+  const pausedMs = after === 'proceed' ? 0 : await summarizerPausedMs(work);
+  return planSummaryRetry({ after, failedCall, failures: work.failures, pausedMs, jitter: work.deps.random() });
+}
+
+/** The round failed; the view is as it was. */
+function failedEnding(
+  setting: Setting,
+  { spent }: CompactionWork,
+  strategy: Strategy,
+  id: string,
+  failed: Failed,
+): CompactionEnding {
   const state = failed.kind === 'rejected' ? 'rejected' : 'failed';
   const tokensAfter = failed.kind === 'rejected' ? failed.tokensAfter : undefined;
   const { error } = failed;
-  const ending = {
+  return {
     contextState: failedState(setting),
-    events: [{ type: 'compaction:failed', data: { error, attempts: work.spent.calls } }],
-    compaction: failedRound(id, state, work.spent, error, strategy.name, tokensAfter),
-  } as const;
-  if (after === 'proceed') return endCompaction(setting.deps, scope, ending);
-  const record = exhaustedRecord(setting, `${error.message.replace(/\.$/, '')}. Without a compaction it is larger`);
-  return endCompaction(setting.deps, scope, { ...ending, exhausted: record });
+    events: [{ type: 'compaction:failed', data: { error, attempts: spent.calls } }],
+    compaction: failedRound(id, state, spent, error, strategy.name, tokensAfter),
+  };
+}
+
+/** The same compaction in a round of its own, once the provider may answer again: nothing is taken out meanwhile. */
+function endForRetry({ deps, scope, pending }: Setting, ending: CompactionEnding, delayMs: number, error: ErrorRecord) {
+  const contextState = afterPassingFailure(scope.contextState, pending);
+  return endCompaction(deps, scope, { ...ending, contextState, postponed: postponementIn(scope, delayMs, error) });
 }
 
 /** For so long the summarizer's provider may not be asked. One that is not to be had is for the strategy to find out. */

@@ -1,8 +1,12 @@
+import type { FailedCall } from '../domain/context/compaction-outcome.ts';
 import type { CompactionPlan, CompactPlan, PlanInput } from '../domain/context/compaction-plan.ts';
 import type { StrategyName } from '../domain/context/policy.ts';
 import type { SummaryAnswer, SummaryFault } from '../domain/context/summary-validation.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { CompactionWork } from './work.ts';
+
+/** Why there is no text, and the call to the model that it came of. */
+export type Unanswered = Readonly<{ error: ErrorRecord; failedCall?: FailedCall }>;
 
 /** The text that stands for the head of a plan, or why there is none. */
 export type Draft = Readonly<
@@ -14,8 +18,13 @@ export type Draft = Readonly<
       /** Set where the text stands for another head than was planned. */
       plan?: CompactPlan;
     }
-  | { ok: false; error: ErrorRecord }
+  | ({ ok: false } & Unanswered)
 >;
+
+/** No text, for what the model was last asked in vain. */
+export function noDraft({ error, failedCall }: Unanswered): Draft {
+  return { ok: false, error, ...(failedCall !== undefined && { failedCall }) };
+}
 
 /** What a plan needs beside what its strategy decides. */
 export type PlanBase = Omit<PlanInput, 'bodyTokens'>;

@@ -14,7 +14,7 @@ import {
   summaryTokensOf,
   transcriptRoom,
 } from './requests.ts';
-import type { Draft, Strategy } from './strategy.ts';
+import { type Draft, noDraft, type Strategy } from './strategy.ts';
 import { type CompactionWork, countReal } from './work.ts';
 
 /** Pieces of a long head: more requests than this are not worth their while. */
@@ -32,7 +32,7 @@ export async function summarizeHead(
 ): Promise<Draft> {
   const asked = await askWithPrefix(work, plan, validate);
   if (asked?.kind === 'valid') return { ok: true, body: asked.text, model: work.ruler.model };
-  if (asked?.kind === 'over') return { ok: false, error: asked.error };
+  if (asked?.kind === 'over') return noDraft(asked);
   return summarizeAsData(work, plan, validate);
 }
 
@@ -76,7 +76,7 @@ export async function summarizeAsData(
       ? await inPieces(work, plan, summarizer, validate, smallerPiecesOf(work, plan, summarizer, pieces))
       : first;
   if (asked.kind === 'valid') return { ok: true, body: asked.text, model: summarizer.ruler.model };
-  return { ok: false, error: asked.error };
+  return noDraft(asked);
 }
 
 async function inPieces(

@@ -41,6 +41,8 @@ export type CompactionWork = Readonly<{
   /** What the plan was made of. */
   base: PlanBase;
   round: number;
+  /** Rounds of this compaction that failed before, for what passes by itself. */
+  failures: number;
   spent: Spent;
   /** Aborted when the job is stopped or its time is up. */
   signal: AbortSignal;

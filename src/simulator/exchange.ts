@@ -100,6 +100,9 @@ type Asked = Readonly<{
 
 function summaryFault(answer: SummaryAnswer): Fault | undefined {
   if (answer === '429') return { kind: 'rate-limit' };
+  if (typeof answer === 'object' && answer.mode !== 'ok') {
+    return { kind: answer.mode === '429' ? 'rate-limit' : 'overloaded', retryAfterMs: answer.retryAfterMs };
+  }
   return answer === 'overflow' ? { kind: 'context-overflow' } : undefined;
 }
 

@@ -14,7 +14,7 @@ export const faultSchema = z.union([
   }),
   z.strictObject({ kind: z.literal('rate-limit'), retryAfterMs: count.optional() }),
   z.strictObject({ kind: z.literal('server-error') }),
-  z.strictObject({ kind: z.literal('overloaded') }),
+  z.strictObject({ kind: z.literal('overloaded'), retryAfterMs: count.optional() }),
   z.strictObject({ kind: z.literal('delay'), delayMs: count }),
   z.strictObject({ kind: z.literal('stall'), afterChunks: count }),
   z.strictObject({ kind: z.literal('cut'), afterChunks: count }),
@@ -64,7 +64,7 @@ export function refusalOf(fault: Fault): Refusal | undefined {
     case 'overloaded':
       return {
         status: 503,
-        headers: {},
+        headers: retryHeaders(fault.retryAfterMs),
         body: errorBody('The engine is currently overloaded, please try again later', 'service_unavailable'),
       };
     default:

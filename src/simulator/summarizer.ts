@@ -10,7 +10,7 @@ const MODES = ['ok', 'empty', 'cut', 'longer', 'garbage', 'tool_call', '429', 'h
  * How one summary request is answered. `ok`: a valid answer, of about that many tokens where a number is given; `cut`:
  * half of it, with finish reason `length`; `longer`: more than the request itself, whatever its output limit; `garbage`:
  * no sections, or broken JSON; `tool_call`: a call of the first tool, where one is sent; `429` and `overflow`: refused;
- * `hang`: nothing until the client leaves. A `gate` holds the answer until it is released.
+ * as is `503`, and both may say when to come back; `hang`: nothing until the client leaves. A `gate` holds the answer until it is released.
  */
 export const summaryAnswerSchema = z.union([
   z.enum(MODES),
@@ -19,6 +19,7 @@ export const summaryAnswerSchema = z.union([
     tokens: z.number().int().positive().optional(),
     gate: z.string().optional(),
   }),
+  z.strictObject({ mode: z.enum(['429', '503']), retryAfterMs: z.number().int().min(0) }),
 ]);
 export type SummaryAnswer = z.infer<typeof summaryAnswerSchema>;
 
@@ -50,7 +51,8 @@ export function summaryReply(
 ): Reply {
   const source = sourceOf(request);
   const mode = typeof answer === 'string' ? answer : answer.mode;
-  const { tokens = DEFAULT_TOKENS[kind], gate = undefined } = typeof answer === 'string' ? {} : answer;
+  const { tokens = DEFAULT_TOKENS[kind], gate = undefined } =
+    typeof answer === 'string' || answer.mode !== 'ok' ? {} : answer;
   if (mode === 'empty') return { text: '' };
   const [tool] = request.tools;
   if (mode === 'tool_call' && tool !== undefined) return { toolCalls: [{ name: tool.name, input: {} }] };

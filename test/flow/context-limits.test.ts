@@ -14,7 +14,7 @@ describe('between 80 and 100 % of what can be used', () => {
   it('the run goes on without a summarizer, and no answer is stopped for a compaction that has just failed', async () => {
     await using scenario = await startScenario({ window: WINDOW, context: NEARLY_ALL, models });
     const { simulator } = scenario.service;
-    simulator.summaries([], '429');
+    simulator.summaries([], 'empty');
     const talking = Array.from({ length: 8 }, (_, at) => ({
       text: `Part ${at}. ${prose(at + 5, 350)}`,
       chunkChars: 500,

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
+import { requestCancel } from '../../src/store/cancels.ts';
 import { eventsOf, readingReplies, requestsOf } from '../compaction/compaction-support.ts';
 import { startScenario } from './context-scenario.ts';
 
@@ -132,6 +134,21 @@ describe('a provider that cuts the request without a word (ollama#17427)', () =>
     // No later request is shown what was dropped (prime-agent#900).
     const [summary] = requestsOf(scenario.service).summaries;
     expect(summary?.rawBody).not.toContain('An answer to half of it.');
+  });
+
+  it('keeps such an answer of a run that somebody has cancelled: nothing comes in its place', async () => {
+    await using scenario = await startScenario({ window: SILENT, context: { prune: { enabled: false } } });
+    const { simulator, deps } = scenario.service;
+    simulator.script('test', [...reading, { text: 'An answer to half of it.', gates: { beforeEnd: 'said' } }]);
+    const { runId } = await scenario.send(TASK);
+    await simulator.gate('said').reached;
+    // Its notice is late.
+    await requestCancel(deps.db, 'default', parseId('run', runId) ?? '');
+    simulator.gate('said').release();
+    expect(await scenario.ended(runId)).toMatchObject({ status: 'cancelled' });
+    expect((await scenario.messages()).at(-1)?.parts.at(-1)?.text).toBe('An answer to half of it.');
+    expect(await eventsOf(scenario.service, scenario.sessionId, 'step:reset')).toEqual([]);
+    expect(scenario.calls()).toEqual({ model: 10, refused: 0, summarizer: 0 });
   });
 
   it('keeps an answer with calls, which have happened, and is compacted before the next step', async () => {

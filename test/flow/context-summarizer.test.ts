@@ -1,5 +1,9 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
+import { requestCancel } from '../../src/store/cancels.ts';
 import { eventsOf, prose, readingReplies, requestsOf, sessionOf } from '../compaction/compaction-support.ts';
+import { eventually } from '../support/eventually.ts';
 import { type Scenario, startScenario } from './context-scenario.ts';
 
 const WINDOW = 16_000;
@@ -54,8 +58,11 @@ describe('between 80 and 100 % of the window a run goes on without a summary', (
   });
 });
 
+/** What passes by itself is waited for there, and has its own tests. */
+const LASTING = FAILURES.filter(({ answer }) => answer !== '429');
+
 describe('above 100 % of the window the middle goes without a summary', () => {
-  it.each([...FAILURES, SILENCE])('when the summarizer only ever answers: $answer', async ({ answer, asked }) => {
+  it.each([...LASTING, SILENCE])('when the summarizer only ever answers: $answer', async ({ answer, asked }) => {
     const timeout = answer === SILENCE.answer ? { compactionTimeoutMs: 800 } : {};
     await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, ...timeout });
     const { simulator } = scenario.service;
@@ -76,6 +83,93 @@ describe('above 100 % of the window the middle goes without a summary', () => {
       compacting_since: null,
     });
   });
+});
+
+describe('above 100 % of the window a summarizer that may answer later is waited for', () => {
+  const NOTE = `Note this: ${prose(3, 7_000)}`;
+  const BUSY = { mode: '429', retryAfterMs: 1_000 } as const;
+  const OVERLOADED = { mode: '503', retryAfterMs: 100 } as const;
+
+  /** A session below all thresholds: with the note it is above what can be used, so that the summarizer is asked next. */
+  async function nearlyFull(compaction: object = {}) {
+    const scenario = await startScenario({ window: WINDOW, context: { ...COMPACTING, compaction } });
+    expect(await readFiles(scenario, 7)).toMatchObject({ ...COMPLETED, steps: 8 });
+    expect(scenario.calls()).toMatchObject({ model: 8, summarizer: 0 });
+    scenario.service.simulator.script('test', [{ text: 'Understood.' }]);
+    return scenario;
+  }
+
+  /** The course of the compactions, as readers are told. */
+  async function toldOf({ service, sessionId }: Scenario): Promise<string[]> {
+    const told = (await eventsOf(service, sessionId)).map(({ type }) => type);
+    return told.filter((type) => type.startsWith('compaction:') || type === 'step:retrying');
+  }
+
+  it.each([
+    { strategy: 'reactive-overflow', code: 'rate_limited', answers: [BUSY] },
+    // Each request is sent once more at once: with the prefix, and as data.
+    { strategy: 'reactive-overflow', code: 'overloaded', answers: [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED] },
+    { strategy: 'pruning-agent', code: 'overloaded', answers: [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED] },
+  ])('$strategy, $code: nothing is taken out without a summary', async ({ strategy, code, answers }) => {
+    await using scenario = await nearlyFull({ strategy });
+    scenario.service.simulator.summaries(answers);
+    expect(await scenario.ask(NOTE)).toMatchObject({ ...COMPLETED, steps: 1 });
+    expect(scenario.calls()).toEqual({ model: 9, refused: 0, summarizer: answers.length + 1 });
+    expect(await scenario.rounds()).toMatchObject([
+      { strategy, state: 'failed', attempts: answers.length, error: { code } },
+      { strategy, state: 'completed', attempts: 1 },
+    ]);
+    expect(await toldOf(scenario)).toEqual([
+      'compaction:start',
+      'compaction:failed',
+      'step:retrying',
+      'compaction:start',
+      'compaction:complete',
+    ]);
+    const [retrying] = await eventsOf(scenario.service, scenario.sessionId, 'step:retrying');
+    expect(retrying?.data).toMatchObject({ error: { code } });
+    expect(requestsOf(scenario.service).steps.at(-1)?.request?.messages[0]?.text).toContain('Summary no. 2');
+  });
+
+  it('for as long as its provider asks for, and can be cancelled meanwhile', async () => {
+    await using scenario = await nearlyFull();
+    const { simulator, deps } = scenario.service;
+    simulator.summaries([], { mode: '503', retryAfterMs: 600_000 });
+    const { runId } = await scenario.send(NOTE);
+    await eventually(async () => (await toldOf(scenario)).includes('step:retrying'), 'the run waits');
+    const [retrying] = await eventsOf(scenario.service, scenario.sessionId, 'step:retrying');
+    expect(Date.parse(String(retrying?.data['nextAttemptAt'])) - Date.now()).toBeGreaterThan(500_000);
+    expect(await sessionOf(scenario.service, scenario.sessionId)).toMatchObject({ compacting_since: null });
+    await requestCancel(deps.db, 'default', parseId('run', runId) ?? '');
+    expect(await scenario.ended(runId)).toMatchObject({ status: 'cancelled' });
+    expect(await scenario.rounds()).toMatchObject([{ state: 'failed', tokensAfter: null }]);
+    expect(scenario.calls()).toMatchObject({ model: 8, summarizer: 4 });
+  });
+
+  it('but not for ever: then the middle goes without a summary', async () => {
+    await using scenario = await nearlyFull();
+    scenario.service.simulator.summaries([], '429');
+    const { runId } = await scenario.send(NOTE);
+    // As if it had been waited for nearly as often as it may be: the pauses grow.
+    await eventually(() => failedBefore(scenario, 5), 'the run waits');
+    expect(await scenario.ended(runId)).toMatchObject({ ...COMPLETED, steps: 1 });
+    const rounds = await scenario.rounds();
+    expect(rounds.at(-1)).toMatchObject({ state: 'completed', strategy: 'middle-removal', attempts: 1 });
+    expect(rounds.slice(0, -1).map(({ state, error }) => [state, error?.code])).toEqual(
+      rounds.slice(1).map(() => ['failed', 'rate_limited']),
+    );
+    expect(scenario.calls()).toEqual({ model: 9, refused: 0, summarizer: rounds.length });
+    expect((await toldOf(scenario)).filter((type) => type === 'step:retrying')).toHaveLength(rounds.length - 1);
+  });
+
+  /** Sets how many rounds have failed, where nobody works on the compaction; false: somebody does. */
+  async function failedBefore({ service, sessionId }: Scenario, failures: number): Promise<boolean> {
+    const { numAffectedRows } = await sql`
+      update sessions s set context_state = jsonb_set(context_state, '{pending,failures}', ${failures}::text::jsonb)
+      from runs r where s.id = ${sessionId} and r.id = s.active_run_id and r.pending_kind = 'compaction'
+        and r.claim_id is null and context_state #> '{pending,failures}' is not null`.execute(service.deps.db);
+    return numAffectedRows === 1n;
+  }
 });
 
 describe('a pruning agent', () => {

@@ -31,6 +31,7 @@ function setUp() {
     tool?.execute(input, {
       callKey,
       toolCallId,
+      tenantId: 'default',
       sessionId: 's',
       runId: 'r',
       signal: new AbortController().signal,

@@ -14,7 +14,7 @@ import {
   summaryTokensOf,
   transcriptRoom,
 } from '../requests.ts';
-import type { Draft, PlanBase, Strategy } from '../strategy.ts';
+import { type Draft, noDraft, type PlanBase, type Strategy } from '../strategy.ts';
 import { summarizeAsData } from '../summarize.ts';
 import { type CompactionWork, countReal } from '../work.ts';
 import { middleRemoval } from './middle-removal.ts';
@@ -56,7 +56,8 @@ export const pruningAgent: Strategy = {
     );
     // What does not fit into one request can not be pruned as one conversation: it is summarized piece by piece.
     if (asked === null || asked.kind === 'too_large') return summarizeAsData(work, plan, reactiveOverflow.validate);
-    if (asked.kind === 'over') return { ok: false, error: asked.error };
+    // Nobody has answered: that may pass, and what an answer would have kept is not given up for it.
+    if (asked.kind === 'over' || (asked.kind === 'faulty' && asked.failedCall !== undefined)) return noDraft(asked);
     const pruned = asked.kind === 'valid' ? parsePrunedConversation(asked.text) : null;
     if (pruned !== null) return { ok: true, body: prunedBody(pruned), model: summarizer.ruler.model };
     return fallback(work);
