@@ -9,6 +9,8 @@ export type ToolContext = Readonly<{
   callKey: string;
   /** The provider's id of the call. Providers reuse ids: never a key on its own. */
   toolCallId: string;
+  /** Whose session it is: the tenant of its key, `default` where the service has no keys. */
+  tenantId: string;
   sessionId: string;
   runId: string;
   /** Whether the model will be shown a result of this text whole: what is larger loses its middle. */

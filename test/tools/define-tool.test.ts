@@ -7,6 +7,7 @@ const context: ToolContext = {
   signal: new AbortController().signal,
   callKey: 'message:1',
   toolCallId: 'call_1',
+  tenantId: 'default',
   sessionId: 'ses_1',
   runId: 'run_1',
 };

@@ -70,7 +70,7 @@ describe('an HTTP tool', () => {
     });
     expect(result).toEqual({ hits: [1] });
     const [{ request, body } = { request: undefined, body: null }] = received;
-    const ids = { callKey: 'msg_1:0', sessionId: 'ses_1', runId: 'run_1', toolCallId: 'call_1' };
+    const ids = { callKey: 'msg_1:0', tenantId: 'acme', sessionId: 'ses_1', runId: 'run_1', toolCallId: 'call_1' };
     expect(body).toEqual({ input: { q: 'ä' }, ...ids });
     expect(request).toMatchObject({ method: 'POST', url: '/search?kind=all' });
     expect(request?.headers).toMatchObject({

@@ -10,7 +10,7 @@ appendFileSync(ledger, `start ${process.pid}\n`);
 const server = new Server({ name: 'fixture', version: '1' }, { capabilities: { tools: { listChanged: true } } });
 server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: JSON.parse(readFileSync(file, 'utf8')) }));
 server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
-  appendFileSync(ledger, `${params.name} ${params._meta?.['baton/callKey']}\n`);
+  appendFileSync(ledger, `${params.name} ${params._meta?.['baton/callKey']} of ${params._meta?.['baton/tenantId']}\n`);
   if (params.name.startsWith('hang')) await new Promise(() => undefined);
   if (params.name === 'announce') await server.sendToolListChanged();
   return { content: [{ type: 'text', text: `${params.name} ${JSON.stringify(params.arguments)}` }] };

@@ -114,7 +114,7 @@ describe('a server that ends in mid-call', () => {
     await failed;
     expect(await fixture.call(agent, 'own__find')).toBe('find {}');
     expect(files.pids().length).toBe(2);
-    expect(files.ledger()).toEqual(['hang msg_1:0', 'find msg_1:0']);
+    expect(files.ledger()).toEqual(['hang msg_1:0 of acme', 'find msg_1:0 of acme']);
     expect(fixture.logged).toContainEqual(expect.objectContaining({ event: 'mcp_server_failed', retryInMs: 250 }));
   });
 
@@ -129,7 +129,7 @@ describe('a server that ends in mid-call', () => {
     await isCalled(files, 2);
     process.kill(files.pids()[1] ?? 0, 'SIGKILL');
     await failed;
-    expect(files.ledger()).toEqual(['hang msg_1:0', 'hang msg_1:0']);
+    expect(files.ledger()).toEqual(['hang msg_1:0 of acme', 'hang msg_1:0 of acme']);
   });
 });
 
@@ -144,7 +144,7 @@ describe('a call', () => {
     stop.abort(new Error('cancelled'));
     await stopped;
     await isCalled(files, 2);
-    expect(files.ledger()).toEqual(['hang msg_1:0', 'cancelled']);
+    expect(files.ledger()).toEqual(['hang msg_1:0 of acme', 'cancelled']);
   });
 
   it('that is done is not cancelled when its signal comes late', async () => {
@@ -156,7 +156,7 @@ describe('a call', () => {
     late.abort();
     await fixture.call(agent, 'own__find');
     await fixture[Symbol.asyncDispose]();
-    expect(files.ledger()).toEqual(['find msg_1:0', 'find msg_1:0']);
+    expect(files.ledger()).toEqual(['find msg_1:0 of acme', 'find msg_1:0 of acme']);
   });
 });
 
@@ -200,6 +200,29 @@ describe('the process of a server', () => {
     });
     expect(await ended).toBe(0);
     expect(lines).toEqual(['one', 'two', 'é'.repeat(16_384), 'three', 'y'.repeat(16_384)]);
+  });
+
+  it('is logged no more than a bounded number of lines, however often it starts, and then how many were left out', async () => {
+    using files = createServerFiles({ name: 'find' });
+    const { command, args } = files.config;
+    const flood = 'i=0; while [ $i -lt 700 ]; do i=$((i+1)); echo "line $i" >&2; done; exec "$@"';
+    const own = { command: '/bin/sh', args: ['-c', flood, 'sh', command, ...args] };
+    const fixture = createMcpFixture({ own });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    process.kill(files.pids()[0] ?? 0, 'SIGKILL');
+    await eventually(async () => fixture.logged.some(({ event }) => event === 'mcp_server_failed'), 'it has ended');
+    expect(await fixture.call(agent, 'own__find')).toBe('find {}');
+    await fixture[Symbol.asyncDispose]();
+    const said = fixture.logged.filter(({ event }) => event.startsWith('mcp_server_output'));
+    expect(said).toEqual([
+      ...Array.from({ length: 500 }, (_, at) => ({
+        event: 'mcp_server_output',
+        server: 'own',
+        line: `line ${at + 1}`,
+      })),
+      // The shell around it may say that it was killed.
+      { event: 'mcp_server_output_left_out', server: 'own', lines: expect.toSatisfy((lines) => lines >= 900) },
+    ]);
   });
 
   it('dies with its worker, however that dies and whatever it is doing', async () => {

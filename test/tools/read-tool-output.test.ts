@@ -59,6 +59,7 @@ async function use(name: string, session: string, input: unknown, context: Parti
       signal: new AbortController().signal,
       callKey: 'key',
       toolCallId: 'call',
+      tenantId: 'default',
       sessionId: formatId('session', session),
       runId: formatId('run', newId()),
       ...context,

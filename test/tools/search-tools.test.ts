@@ -10,7 +10,14 @@ const namesFor = (query: string, limit = 5) => findTools(tools, query, limit).ma
 
 const call = (input: unknown) => {
   const signal = new AbortController().signal;
-  return createSearchTools(tools).execute(input, { signal, callKey: 'k', toolCallId: 'c', sessionId: 's', runId: 'r' });
+  return createSearchTools(tools).execute(input, {
+    signal,
+    callKey: 'k',
+    toolCallId: 'c',
+    tenantId: 't',
+    sessionId: 's',
+    runId: 'r',
+  });
 };
 
 describe('search_tools', () => {

@@ -41,7 +41,7 @@ export async function createFixture(limits: Partial<WorkspaceLimits> = {}): Prom
 }
 
 export function contextOf(signal: AbortSignal): ToolContext {
-  return { signal, callKey: 'msg_1:0', toolCallId: 'call_1', sessionId: 'ses_1', runId: 'run_1' };
+  return { signal, callKey: 'msg_1:0', toolCallId: 'call_1', tenantId: 'acme', sessionId: 'ses_1', runId: 'run_1' };
 }
 
 /** Whether a process still runs. A zombie does not: it only waits for its parent to look. */

@@ -66,8 +66,8 @@ const FIXED_HEADERS = {
   'user-agent': 'baton',
 };
 
-function idsOf({ callKey, sessionId, runId, toolCallId }: ToolContext) {
-  return { callKey, sessionId, runId, toolCallId };
+function idsOf({ callKey, tenantId, sessionId, runId, toolCallId }: ToolContext) {
+  return { callKey, tenantId, sessionId, runId, toolCallId };
 }
 
 function toResult(response: GuardedResponse): unknown {

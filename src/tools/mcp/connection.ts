@@ -9,6 +9,7 @@ import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { failureOf } from './failure.ts';
 import { createHttpTransport, type HttpTransport } from './http-transport.ts';
+import { createLineBudget, type LineBudget } from './line-budget.ts';
 import { ANSWER_TIMEOUT_MS, callTool, listTools, type McpCall, withOwnSignal } from './requests.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 
@@ -22,6 +23,8 @@ const SETTLED_AFTER_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 1_000;
 /** A drift is noticed this late at most by calls, and a server is asked no more often. */
 const MAX_LIST_AGE_MS = 60_000;
+/** What is logged of what a server says on stderr, however often it is started. */
+const LOGGED_LINES = { maxLines: 500, perMs: 60_000 };
 
 /** A connection that stands, as far as is known. */
 type McpLink = Readonly<{
@@ -66,6 +69,11 @@ export type ConnectionOptions = Readonly<{
 export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const { server, config, log, maxListAgeMs = MAX_LIST_AGE_MS } = options;
   const closing = new AbortController();
+  const said = createLineBudget({
+    ...LOGGED_LINES,
+    onLine: (line) => log('debug', { event: 'mcp_server_output', server, line }),
+    onLeftOut: (lines) => log('debug', { event: 'mcp_server_output_left_out', server, lines }),
+  });
   let live: Promise<Live> | null = null;
   let callsUnderWay = 0;
   let usedAtMs = performance.now();
@@ -81,7 +89,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const connect = async (): Promise<Live> => {
     const waitMs = retryAtMs - performance.now();
     if (waitMs > 0) await pause(waitMs, undefined, { signal: closing.signal });
-    const { transport, terminate } = openTransport(options);
+    const { transport, terminate } = openTransport(options, said);
     const client = new Client({ name: 'baton', version: '1' });
     const startedAtMs = performance.now();
     // What the transport says of its end is more than that it has ended.
@@ -196,6 +204,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     async [Symbol.asyncDispose]() {
       closing.abort(new BatonError('tools_unavailable', 'the process is ending'));
       await (await live?.catch(() => null))?.drop();
+      said[Symbol.dispose]();
     },
   };
 }
@@ -207,14 +216,13 @@ async function closeClient(client: Client, terminate: () => Promise<void>): Prom
 }
 
 /** How the server is reached, and what it is told at the end. */
-function openTransport({ server, config, environment, log }: ConnectionOptions): HttpTransport {
+function openTransport({ server, config, environment }: ConnectionOptions, said: LineBudget): HttpTransport {
   if (config.url !== undefined) {
     const headers = headersFrom(environment, config.headersFromEnv ?? {}, `mcpServers.${server}.headersFromEnv`);
     return createHttpTransport(new URL(config.url), headers, MAX_MESSAGE_BYTES);
   }
   const { command = '', args = [], env = [], cwd } = config;
-  const onLine = (line: string): void => log('debug', { event: 'mcp_server_output', server, line });
-  const given = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine };
+  const given = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine: said.push };
   return { transport: createStdioTransport(given, MAX_MESSAGE_BYTES), terminate: async () => undefined };
 }
 

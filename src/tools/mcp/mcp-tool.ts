@@ -58,11 +58,12 @@ async function callOnce(
   { server, connection }: McpToolOptions,
   { name }: PinnedTool,
   input: unknown,
-  { signal, callKey }: ToolContext,
+  { signal, callKey, tenantId }: ToolContext,
   mayRepeat: boolean,
 ): Promise<CallToolResult> {
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
-  const call = { tool: name, input: isObject ? { ...input } : {}, meta: { 'baton/callKey': callKey }, signal };
+  const meta = { 'baton/callKey': callKey, 'baton/tenantId': tenantId };
+  const call = { tool: name, input: isObject ? { ...input } : {}, meta, signal };
   const link = await connection.open(signal);
   try {
     return await link.call(call);
