@@ -22,6 +22,8 @@ export type MessageProgress = Readonly<{
   /** Begins anew from a snapshot, which holds `sent` characters of the message in flight. */
   restart: (inFlight: OpenMessage | null) => void;
   accept: (event: LiveEvent) => LiveEvent[];
+  /** Whether it goes on where the open message is, and nothing waits: what comes of it can go before anything is looked up. */
+  goesOn: (event: LiveEvent) => boolean;
   /** The `step:started` of a message was sent. */
   begin: (messageId: string, runId: string) => LiveEvent[];
   /** Persisted text of the open message, without a hole. */
@@ -118,6 +120,8 @@ export function createMessageProgress(): MessageProgress {
       eventsWanted = false;
     },
     accept,
+    goesOn: ({ type, data }) =>
+      open?.messageId === data.messageId && held.length === 0 && (type !== 'llm:chunk' || data.offset <= open.sent),
     begin(messageId, runId) {
       if (open?.messageId === messageId) return [];
       // A replay passes the start of the message whose text the snapshot had: it goes on from there.

@@ -13,12 +13,18 @@ type News = Readonly<{
   previews: readonly LiveEvent[];
 }>;
 
+/** Where something may go at once that does not have to wait for its turn. */
+export type Direct<Item> = Readonly<{ hasRoom: () => boolean; send: (item: Item) => void }>;
+
 export type StreamMailbox = Disposable &
   Readonly<{
     listener: SessionListener;
     take: () => News;
-    /** Resolves when there is news, after `timeoutMs`, or when the mailbox is closed. */
-    wait: (timeoutMs: number) => Promise<void>;
+    /**
+     * Resolves when there is news, after `timeoutMs`, or when the mailbox is closed.
+     * @param takes asked for each preview while nothing else is new; true: it was taken, and nobody has to be woken
+     */
+    wait: (timeoutMs: number, takes?: (preview: LiveEvent) => boolean) => Promise<void>;
     isClosed: () => boolean;
     closed: Promise<void>;
   }>;
@@ -32,6 +38,7 @@ export function createStreamMailbox(): StreamMailbox {
   const closing = Promise.withResolvers<void>();
   let closed = false;
   let wake: (() => void) | null = null;
+  let takesAtOnce: (preview: LiveEvent) => boolean = () => false;
 
   const hasNews = (): boolean => committedSeq > 0 || reread || previews.length > 0;
 
@@ -50,6 +57,7 @@ export function createStreamMailbox(): StreamMailbox {
       wake?.();
     },
     onPreview(event) {
+      if (wake !== null && !closed && !hasNews() && takesAtOnce(event)) return;
       addPreview(event);
       wake?.();
     },
@@ -69,14 +77,19 @@ export function createStreamMailbox(): StreamMailbox {
       reread = false;
       return news;
     },
-    async wait(timeoutMs) {
+    async wait(timeoutMs, takes = () => false) {
       if (closed || hasNews() || timeoutMs <= 0) return;
       const { promise, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, timeoutMs);
-      wake = resolve;
+      // Whoever waits is on its way from then on: a preview that comes in between must not overtake it.
+      const goOn = (): void => {
+        wake = null;
+        resolve();
+      };
+      const timer = setTimeout(goOn, timeoutMs);
+      takesAtOnce = takes;
+      wake = goOn;
       await promise;
       clearTimeout(timer);
-      wake = null;
     },
     isClosed: () => closed,
     closed: closing.promise,

@@ -1,3 +1,4 @@
+import type { LiveEvent } from '../domain/events.ts';
 import { SSE_HEARTBEAT_INTERVAL_MS } from '../domain/tunables.ts';
 import type { Db } from '../store/database.ts';
 import { readEventSeq } from '../store/live-snapshot.ts';
@@ -5,7 +6,7 @@ import type { LiveBus } from './live-bus.ts';
 import { createMessageProgress } from './message-progress.ts';
 import { deliverCommitted, fillFromStore, joinSession, type Reader, type StreamRequest } from './stream-delivery.ts';
 import type { StreamItem } from './stream-item.ts';
-import { createStreamMailbox, type StreamMailbox } from './stream-mailbox.ts';
+import { createStreamMailbox, type Direct, type StreamMailbox } from './stream-mailbox.ts';
 import { createStreamSchedule, type StreamSchedule, type StreamTiming } from './stream-schedule.ts';
 
 const TIMING: StreamTiming = {
@@ -22,6 +23,8 @@ export type StreamDeps = Readonly<{
   bus: LiveBus;
   /** Told of failed reads that are tried again. */
   onError?: (error: unknown) => void;
+  /** Takes previews in the moment in which they come, where nothing else of the stream is on its way to the consumer. */
+  direct?: Direct<StreamItem>;
   timing?: Partial<StreamTiming>;
 }>;
 
@@ -103,8 +106,15 @@ async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamD
       deps.onError?.(error);
     }
     if (schedule.takeHeartbeat()) yield { kind: 'heartbeat', seq: reader.last };
-    await mailbox.wait(schedule.nextInMs());
+    await mailbox.wait(schedule.nextInMs(), (event) => sendAtOnce(reader, event, deps.direct));
   }
+}
+
+/** A delta that just goes on: with many readers, each turn of the loop between its coming and its going counts. */
+function sendAtOnce({ progress }: Reader, event: LiveEvent, direct: Direct<StreamItem> | undefined): boolean {
+  if (direct === undefined || !progress.goesOn(event) || !direct.hasRoom()) return false;
+  for (const accepted of progress.accept(event)) direct.send({ kind: 'live', event: accepted });
+  return true;
 }
 
 /** One look at what is new. */

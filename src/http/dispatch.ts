@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { JobPayload } from '../domain/job.ts';
+import type { AddOptions } from '../queues/job-queue.ts';
 import { toSafeError } from '../runtime/log.ts';
 import type { HttpDeps } from './http-deps.ts';
 
@@ -10,9 +11,9 @@ const QUEUE_PATIENCE_MS = 1_000;
  * Hands a committed job to the queue. Never rejects: a job that is lost here is added again from the run's row, so the
  * caller's request has succeeded whatever the queue says.
  */
-export async function dispatchJob({ jobs, log }: HttpDeps, job: JobPayload): Promise<void> {
+export async function dispatchJob({ jobs, log }: HttpDeps, job: JobPayload, options?: AddOptions): Promise<void> {
   const adding = jobs
-    .add([job])
+    .add([job], options)
     .catch((error: unknown) =>
       log('warn', { event: 'jobs_not_enqueued', runIds: [job.runId], error: toSafeError(error) }),
     );

@@ -1,10 +1,13 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { BatonError } from '../domain/errors.ts';
+import { frameSourceOf } from '../events/sse.ts';
 import { isLoopback } from './host-guard.ts';
 import type { BatonApp, ServerBindings } from './http-deps.ts';
 import { ProblemError, problemResponse } from './problem.ts';
+import { sendFrames } from './send-frames.ts';
 
 export type HttpServer = AsyncDisposable & Readonly<{ url: string }>;
 
@@ -49,10 +52,14 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   const shutdown = new AbortController();
   const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
   const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
-  const answer: FetchCallback = (request, { outgoing }) => {
+  const answer: FetchCallback = async (request, { outgoing }) => {
     const closed = new AbortController();
     outgoing.once('close', () => closed.abort());
-    return app.fetch(request, { ...bindings, closed: closed.signal });
+    const response = await app.fetch(request, { ...bindings, closed: closed.signal });
+    const frames = frameSourceOf(response);
+    if (frames === null || !(outgoing instanceof ServerResponse)) return response;
+    sendFrames(response, frames, outgoing);
+    return RESPONSE_ALREADY_SENT;
   };
   const listener = getRequestListener(answer, {
     overrideGlobalObjects: false,

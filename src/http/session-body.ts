@@ -21,7 +21,9 @@ export const sessionBody = z
     compactingSince: timeBody.nullable().openapi({ description: 'Messages are accepted as always meanwhile.' }),
     usage: usageBody,
     costUsd: z.number(),
-    expiresAt: timeBody.nullable().openapi({ description: 'From then on retention deletes it, however young it is.' }),
+    expiresAt: timeBody
+      .nullable()
+      .openapi({ description: 'From then on it is deleted, within about an hour, however young it is.' }),
     createdAt: timeBody,
     updatedAt: timeBody,
   })

@@ -9,5 +9,6 @@ export async function tellCancelled(deps: HttpDeps, outcome: CancelOutcome): Pro
   bus.announce(sessionId, outcome.eventSeq);
   if (outcome.notify) bus.requestCancel(runId);
   if (outcome.hasEnded) log('info', { event: 'run_ended', runId, sessionId, status });
-  if (outcome.job !== null) await dispatchJob(deps, outcome.job);
+  // What is only to be settled is a moment's work: it does not wait behind whole steps.
+  if (outcome.job !== null) await dispatchJob(deps, outcome.job, { isFirst: !outcome.hasEnded });
 }

@@ -4,24 +4,17 @@ import { expect, it, vi } from 'vitest';
 import { EXIT } from '../../src/cli/exit-codes.ts';
 import { createClient } from '../../src/client/client.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
-import { ROOT, readPage, startPasted, takeBlocks } from '../support/pasted.ts';
+import { commandOf, ROOT, readPage, startPasted, takeBlocks } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
 
 // Each starts whole services, as somebody would who reads the page.
 vi.setConfig({ testTimeout: 180_000 });
 
+const PAGE = 'docs/client.md';
 const LANGUAGES = ['ts', 'ts', 'ts', 'sh', ''] as const;
 
-/** What stands in backticks and begins so. */
-async function commandOf(beginning: string): Promise<string> {
-  const page = await readPage('docs/client.md');
-  const found = [...page.matchAll(/`([^`\n]+)`/g)].find(([, text = '']) => text.startsWith(beginning));
-  if (found?.[1] === undefined) throw new Error(`docs/client.md has no command ${beginning}`);
-  return found[1];
-}
-
 it('the client of docs/client.md follows a session, is refused by a code, and goes on from what it remembered', async () => {
-  const [create, follow, refused] = await takeBlocks('docs/client.md', LANGUAGES);
+  const [create, follow, refused] = await takeBlocks(PAGE, LANGUAGES);
   await using simulator = await startSimulator();
   simulator.script('*', [{ text: 'One after the other.', chunkChars: 4, gates: { beforeEnd: 'docs' } }]);
   await using service = await startPasted({
@@ -30,9 +23,7 @@ it('the client of docs/client.md follows a session, is refused by a code, and go
   const { id } = await createClient({ baseUrl: service.url }).sessions.create({ agent: 'workspace' });
   const release = `await fetch('${simulator.url}/__simulator/release', { method: 'POST', body: '{"gate":"docs"}' });`;
   const program = clientProgram(create, follow, refused, `const sessionId = '${id}';`, release);
-  const shown = await service.run(
-    `node --conditions=baton-source --input-type=module-typescript <<'EOF'\n${program}EOF\n`,
-  );
+  const shown = await service.runProgram(PAGE, program);
   expect(JSON.parse(shown)).toEqual({
     answered: 'later',
     text: 'One after the other.',
@@ -43,15 +34,15 @@ it('the client of docs/client.md follows a session, is refused by a code, and go
 });
 
 it('the examples that docs/client.md names start as it says, and do what they are for', async () => {
-  const [, , , review] = await takeBlocks('docs/client.md', LANGUAGES);
+  const [, , , review] = await takeBlocks(PAGE, LANGUAGES);
   await using simulator = await startSimulator();
   simulator.script('*', () => ({ text: 'Well written.' }));
   const environment = { BATON_SIMULATOR_URL: simulator.url, BATON_MODEL: 'simulated/docs' };
-  await using service = await startPasted({ command: await commandOf('npm start'), environment });
-  await using backend = await service.startBeside(await commandOf('npm run example:backend'));
+  await using service = await startPasted({ command: await commandOf(PAGE, 'npm start'), environment });
+  await using backend = await service.startBeside(await commandOf(PAGE, 'npm run example:backend'));
   const asked = review.replace('localhost:4411', new URL(backend.url).host);
   expect(JSON.parse(await service.run(asked))).toEqual({ status: 'completed', answer: 'Well written.' });
-  await using page = await service.startBeside(await commandOf('npm run example:chat'));
+  await using page = await service.startBeside(await commandOf(PAGE, 'npm run example:chat'));
   const chat = await fetch(page.url);
   expect([chat.status, chat.url]).toEqual([200, expect.stringMatching(/\?chat=ses_[0-9a-f]{32}$/)]);
 });
@@ -63,13 +54,13 @@ it('the MCP example of docs/client.md uses its tool when its two commands are pa
     { text: 'That makes 42.' },
   ]);
   const environment = { BATON_SIMULATOR_URL: simulator.url, BATON_MODEL: 'simulated/docs' };
-  await using service = await startPasted({ command: await commandOf('BATON_AGENTS_DIR='), environment });
-  const told = await service.run(await commandOf('npm run -s baton -- submit --follow --agent toolbox'));
+  await using service = await startPasted({ command: await commandOf(PAGE, 'BATON_AGENTS_DIR='), environment });
+  const told = await service.run(await commandOf(PAGE, 'npm run -s baton -- submit --follow --agent toolbox'));
   expect(told).toMatch(/everything__get-sum[\s\S]*That makes 42\.[\s\S]*completed after 2 steps/);
 });
 
 it('docs/client.md names every command of baton, options that they have, and how they end', async () => {
-  const [, , , , synopsis] = await takeBlocks('docs/client.md', LANGUAGES);
+  const [, , , , synopsis] = await takeBlocks(PAGE, LANGUAGES);
   const lines = synopsis.trim().split('\n');
   const last = lines.pop() ?? '';
   const alone = last.replace(/\[[^\]]*\]/g, '').matchAll(/[a-z]+/g);
@@ -81,6 +72,6 @@ it('docs/client.md names every command of baton, options that they have, and how
     const words = line.match(/--[a-z-]+|\b(?:edit|remove|clear|approve|deny|steer|followup|interrupt|reject)\b/g);
     for (const word of words ?? []) expect(usage, line).toContain(word);
   }
-  const codes = [...(await readPage('docs/client.md')).matchAll(/^\| (\d+) \| /gm)].map(([, code]) => Number(code));
+  const codes = [...(await readPage(PAGE)).matchAll(/^\| (\d+) \| /gm)].map(([, code]) => Number(code));
   expect(codes).toEqual([...Object.values(EXIT), 130]);
 });

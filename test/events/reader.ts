@@ -13,19 +13,27 @@ export type CollectingReader = AsyncDisposable &
     abort: () => void;
   }>;
 
-/** Reads a session's stream as fast as it comes and keeps everything. */
-export function startReader(deps: StreamDeps, sessionId: string, afterSeq: number | null): CollectingReader {
+/** Reads a session's stream as fast as it comes and keeps everything; every other delta it has no room for at once. */
+export function startReader(
+  deps: StreamDeps,
+  sessionId: string,
+  afterSeq: number | null,
+  hasRoom = everyOther(),
+): CollectingReader {
   const items: StreamItem[] = [];
   const abort = new AbortController();
   const changed = new EventTarget();
   let over = false;
-  const stream = openEventStream(deps, { tenantId: TENANT, sessionId, afterSeq, signal: abort.signal });
+  const keep = (item: StreamItem): void => {
+    items.push(item);
+    changed.dispatchEvent(new Event('item'));
+  };
+  const direct = { hasRoom, send: keep };
+  const request = { tenantId: TENANT, sessionId, afterSeq, signal: abort.signal };
+  const stream = openEventStream({ ...deps, direct }, request);
   const ended = (async () => {
     try {
-      for await (const item of stream) {
-        items.push(item);
-        changed.dispatchEvent(new Event('item'));
-      }
+      for await (const item of stream) keep(item);
     } finally {
       over = true;
       changed.dispatchEvent(new Event('item'));
@@ -55,6 +63,11 @@ export function startReader(deps: StreamDeps, sessionId: string, afterSeq: numbe
       await ended.catch(() => undefined);
     },
   };
+}
+
+function everyOther(): () => boolean {
+  let asked = 0;
+  return () => ++asked % 2 === 1;
 }
 
 export const isEvent =

@@ -1,5 +1,6 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { sseResponse, toSseFrame } from '../../src/events/sse.ts';
+import { frameSourceOf, sseResponse, toSseFrame } from '../../src/events/sse.ts';
 import type { StreamItem } from '../../src/events/stream-item.ts';
 import { openEventStream } from '../../src/events/subscribe.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -52,7 +53,7 @@ test('a run that an event does not have is left out of its envelope', () => {
 });
 
 test('the response is an event stream that no proxy keeps back', () => {
-  const response = sseResponse(itemsOf([]).stream, { signal: new AbortController().signal });
+  const response = sseResponse(() => itemsOf([]).stream, { signal: new AbortController().signal });
   expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
   expect(response.headers.get('cache-control')).toContain('no-cache');
   expect(response.headers.get('x-accel-buffering')).toBe('no');
@@ -60,14 +61,14 @@ test('the response is an event stream that no proxy keeps back', () => {
 
 test('a reader that keeps up gets everything, however much that is, and then the end', async () => {
   const source = itemsOf(Array.from({ length: 300 }, (_, index) => event(index + 1, 'x'.repeat(5_000))));
-  const response = sseResponse(source.stream, { signal: new AbortController().signal, maxBufferedBytes: 10_000 });
+  const response = sseResponse(() => source.stream, { signal: new AbortController().signal, maxBufferedBytes: 10_000 });
   expect(idsOf(await response.text())).toEqual(Array.from({ length: 300 }, (_, index) => index + 1));
   await vi.waitFor(() => expect(source.returned).toBe(true));
 });
 
 test('a frame larger than the buffer gets through', async () => {
   const source = itemsOf([event(1, 'x'.repeat(50_000)), event(2)]);
-  const response = sseResponse(source.stream, {
+  const response = sseResponse(() => source.stream, {
     signal: new AbortController().signal,
     maxBufferedBytes: 100,
     stallLimitMs: 60_000,
@@ -81,10 +82,14 @@ test('a reader that takes nothing is dropped with little in memory, while a fast
   const abort = new AbortController();
   const open = (stallLimitMs: number): Response => {
     const request = { tenantId: TENANT, sessionId: writer.sessionId, afterSeq: 0, signal: abort.signal };
-    const stream = openEventStream({ db: database.db, bus }, request);
-    return sseResponse(stream, { signal: abort.signal, maxBufferedBytes: 20_000, stallLimitMs });
+    return sseResponse((direct) => openEventStream({ db: database.db, bus, direct }, request), {
+      signal: abort.signal,
+      maxBufferedBytes: 20_000,
+      stallLimitMs,
+    });
   };
-  const slow = open(20);
+  const slow = open(20).body?.getReader();
+  await slow?.read();
   const fast = open(60_000);
   const reading = readUntil(fast, 201);
   await vi.waitFor(() => expect(bus.listenerCount()).toBe(2));
@@ -97,14 +102,14 @@ test('a reader that takes nothing is dropped with little in memory, while a fast
   }
   expect(idsOf(await reading)).toEqual(Array.from({ length: 201 }, (_, index) => index + 1));
   await vi.waitFor(() => expect(bus.listenerCount()).toBe(1));
-  await expect(slow.text()).rejects.toMatchObject({ code: 'limit_exceeded' });
+  await expect(slow?.read()).rejects.toMatchObject({ code: 'limit_exceeded' });
   abort.abort();
   await vi.waitFor(() => expect(bus.listenerCount()).toBe(0));
 });
 
 test('a slow reader that goes on reading is waited for', async () => {
   const source = itemsOf(Array.from({ length: 50 }, (_, index) => event(index + 1, 'x'.repeat(500))));
-  const response = sseResponse(source.stream, {
+  const response = sseResponse(() => source.stream, {
     signal: new AbortController().signal,
     maxBufferedBytes: 1_000,
     stallLimitMs: 60_000,
@@ -124,22 +129,48 @@ test('a slow reader that goes on reading is waited for', async () => {
 
 test('a reader that leaves, and an abort, close the stream at once', async () => {
   const left = itemsOf([event(1)], 'goes on');
-  const response = sseResponse(left.stream, { signal: new AbortController().signal });
-  await response.body?.cancel();
+  const reader = sseResponse(() => left.stream, { signal: new AbortController().signal }).body?.getReader();
+  await reader?.read();
+  await reader?.cancel();
   await vi.waitFor(() => expect(left.returned).toBe(true));
 
   const abort = new AbortController();
   const aborted = itemsOf([event(1)], 'goes on');
-  const body = sseResponse(aborted.stream, { signal: abort.signal }).text();
+  const body = sseResponse(() => aborted.stream, { signal: abort.signal }).text();
+  await vi.waitFor(() => expect(aborted.taken).toBe(1));
   abort.abort();
   await body;
   await vi.waitFor(() => expect(aborted.returned).toBe(true));
 });
 
+test('a response that nobody reads asks for nothing, and is told of its end', async () => {
+  const source = itemsOf([event(1)]);
+  const onEnd = vi.fn<() => void>();
+  const response = sseResponse(() => source.stream, { signal: new AbortController().signal, onEnd });
+  await response.body?.cancel();
+  expect(source.taken).toBe(0);
+  expect(onEnd).toHaveBeenCalledOnce();
+});
+
+test('a stream belongs to what opened it, whoever reads it', async () => {
+  const request = new AsyncLocalStorage<string>();
+  const seen: unknown[] = [];
+  async function* items(): AsyncGenerator<StreamItem> {
+    seen.push(request.getStore());
+    yield event(1);
+  }
+  const { signal } = new AbortController();
+  const onEnd = (): void => void seen.push(request.getStore());
+  const response = request.run('mine', () => sseResponse(() => items(), { signal, onEnd }));
+  const sink = { write: () => undefined, bufferedBytes: () => 0, end: () => undefined, fail: () => undefined };
+  request.run('of another', () => frameSourceOf(response)?.flowTo(sink));
+  await vi.waitFor(() => expect(seen).toEqual(['mine', 'mine']));
+});
+
 test('a stream that fails fails the body', async () => {
   const failure = new Error('no database');
   const stream: AsyncIterable<StreamItem> = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(failure) }) };
-  await expect(sseResponse(stream, { signal: new AbortController().signal }).text()).rejects.toBe(failure);
+  await expect(sseResponse(() => stream, { signal: new AbortController().signal }).text()).rejects.toBe(failure);
 });
 
 type Source = { stream: AsyncIterable<StreamItem>; taken: number; returned: boolean };

@@ -38,18 +38,45 @@ describe('following', () => {
     });
   });
 
+  test('a delta that goes on is there as soon as it comes, unless its reader has no room', async () => {
+    const bus = createUnreliableBus(() => 'now');
+    const writer = await createSessionWriter(database.db);
+    const { message } = await writer.startMessage();
+    let room = true;
+    const deps = { db: database.db, bus, timing: NEVER };
+    await using reader = startReader(deps, writer.sessionId, 0, () => room);
+    const seen = (): string => textOf(toldOf(reader.items, message.publicId).pieces);
+    await reader.until(isEvent('step:started'));
+    publish(bus, writer, message, text('first'));
+    await reader.until(() => seen() === 'first');
+    // The reader waits for news again.
+    await new Promise((resolve) => setImmediate(resolve));
+    publish(bus, writer, message, text(', at once'));
+    expect(seen()).toBe('first, at once');
+    room = false;
+    publish(bus, writer, message, text(', no room'));
+    room = true;
+    publish(bus, writer, message, text(', behind it'));
+    expect(seen()).toBe('first, at once');
+    await reader.until(() => seen() === 'first, at once, no room, behind it');
+    expect(toldOf(reader.items, message.publicId).problems).toEqual([]);
+  });
+
   test('a delta ahead of its predecessor waits for the persisted text', async () => {
     const bus = createUnreliableBus(() => 'now');
     const writer = await createSessionWriter(database.db);
     const timing = { ...NEVER, fillRetryMs: 5 };
     const { message } = await writer.startMessage();
-    await using reader = startReader({ db: database.db, bus, timing }, writer.sessionId, 0);
+    await using reader = startReader({ db: database.db, bus, timing }, writer.sessionId, 0, () => true);
     await reader.until(isEvent('step:started'));
+    publish(bus, writer, message, text('both '));
+    await reader.until(() => textOf(toldOf(reader.items, message.publicId).pieces) === 'both ');
+    await new Promise((resolve) => setImmediate(resolve));
     writer.stream(message, text('lost '));
     publish(bus, writer, message, text('found'));
     publish(bus, writer, message, text('!'));
     await writer.persist(message);
-    await reader.until(() => textOf(toldOf(reader.items, message.publicId).pieces) === 'lost found!');
+    await reader.until(() => textOf(toldOf(reader.items, message.publicId).pieces) === 'both lost found!');
     expect(toldOf(reader.items, message.publicId).problems).toEqual([]);
   });
 

@@ -29,11 +29,13 @@ export class PlainChat extends AbstractChat<UIMessage> {
   }
 }
 
+type TransportOptions = Readonly<{ body?: object; headers?: Record<string, string> }>;
+
 export type ChatService = AsyncDisposable &
   Readonly<{
     service: TestService;
     url: string;
-    chat: (id: string, init?: ChatInit<UIMessage> & Readonly<{ body?: object }>) => PlainChat;
+    chat: (id: string, init?: ChatInit<UIMessage> & TransportOptions) => PlainChat;
   }>;
 
 /** Service, worker and API, with one agent whose model is scripted by its own name. */
@@ -51,8 +53,9 @@ export async function startChatService(
   return {
     service,
     url,
-    chat(id, { body, ...init } = {}) {
-      const transport = new DefaultChatTransport<UIMessage>({ api: `${url}/api/chat`, ...(body && { body }) });
+    chat(id, { body, headers, ...init } = {}) {
+      const sent = { ...(body && { body }), ...(headers && { headers }) };
+      const transport = new DefaultChatTransport<UIMessage>({ api: `${url}/api/chat`, ...sent });
       return new PlainChat({ id, transport, ...init });
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

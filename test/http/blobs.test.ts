@@ -62,6 +62,20 @@ describe('a blob', () => {
     expect(second.body.id).toBe(first.body.id);
   });
 
+  it('that nobody names is text, also as curl sends it, until somebody does', async () => {
+    const said = (mediaType: string) => ({ status: 201, body: { mediaType } });
+    expect(await upload('# one', 'application/x-www-form-urlencoded')).toMatchObject(said('text/plain'));
+    expect(await upload('# one', 'text/markdown')).toMatchObject(said('text/markdown'));
+    const again = await upload('# one', 'application/x-www-form-urlencoded');
+    expect(again).toMatchObject(said('text/markdown'));
+    expect(await upload('# one', 'text/csv')).toMatchObject(said('text/csv'));
+    const response = await download(again.body.id);
+    expect(response.headers.get('content-type')).toBe('text/csv');
+    await response.body?.cancel();
+    expect(await upload(PNG, 'application/x-www-form-urlencoded')).toMatchObject(said('image/png'));
+    expect(await upload(PNG, 'text/csv')).toMatchObject(said('image/png'));
+  });
+
   it.each([
     ['<script>alert(1)</script>', 'text/html'],
     ['<svg xmlns="http://www.w3.org/2000/svg"/>', 'image/svg+xml'],

@@ -41,6 +41,23 @@ describe('a file in a message', () => {
     }
   });
 
+  it('is a blob of the type that the part names, unless its bytes tell', async () => {
+    const response = await fetch(`${api.url}/v1/blobs`, { method: 'POST', body: '# Notes' });
+    const { id, mediaType } = (await response.json()) as { id: string; mediaType: string };
+    expect(mediaType).toBe('text/plain');
+    const typeOf = async (part: object) =>
+      ((await stored({ type: 'file', ...part })) as { mediaType: string }).mediaType;
+    expect(await typeOf({ blobId: id, mediaType: 'text/markdown' })).toBe('text/markdown');
+    expect(await typeOf({ url: `/v1/blobs/${id}`, mediaType: 'Text/CSV; header=present' })).toBe('text/csv');
+    expect(await typeOf({ blobId: id })).toBe('text/plain');
+    expect(await typeOf({ blobId: id, mediaType: 'application/octet-stream' })).toBe('text/plain');
+    expect(await typeOf({ blobId, mediaType: 'text/markdown' })).toBe('image/png');
+    const session = await api.createSession();
+    const content = [{ type: 'file', blobId: id, mediaType: 'image/png' }];
+    const refused = await api.call('POST', `/v1/sessions/${session}/messages`, { content });
+    expect(refused).toMatchObject({ status: 400, body: { detail: 'content.0: is not image/png, whatever it says' } });
+  });
+
   it('is in a chat what a browser can load, and the chat can send it again', async () => {
     const kept = { type: 'file' as const, mediaType: 'image/png', url: `@blob:${blobId}`, sizeBytes: PNG.length };
     const message = { id: '0199c0ff-ee00-7000-8000-00000000000a', role: 'user' as const, runId: null, parts: [kept] };

@@ -41,9 +41,17 @@ export function answerStep(db: Db, claimed: Claimed, text: string): Promise<Fini
   });
 }
 
+/** Ends the step with an error of the model that may pass: it is tried again after a pause. */
+export function retryStep(db: Db, claimed: Claimed, error: ErrorRecord, delayMs: number): Promise<FinishedWork> {
+  const retry = { delayMs, attempt: claimed.run.attempt, nextAttemptAt: new Date(Date.now() + delayMs).toISOString() };
+  const { messageId } = claimed;
+  const dropped = { messageId, parts: [], finishReason: 'error', error, superseded: true } as const;
+  return endStep(db, claimed, dropped, { error, retry });
+}
+
 /** Ends the run with an error of the model. */
 export function failStep(db: Db, claimed: Claimed, error: ErrorRecord): Promise<FinishedWork> {
-  return endStep(db, claimed, { messageId: claimed.messageId, parts: [], finishReason: 'error', error }, error);
+  return endStep(db, claimed, { messageId: claimed.messageId, parts: [], finishReason: 'error', error }, { error });
 }
 
 /** Ends the step with calls that somebody is asked about; nobody has the run afterwards. */
@@ -63,7 +71,7 @@ export async function askStep(
     return part === undefined ? [] : [{ kind, index, part }];
   });
   const response = { messageId, parts, finishReason: 'tool-calls', model: 'simulated/coder', usage: USAGE } as const;
-  await endStep(db, claimed, response, undefined, { messageId, calls, waitMs });
+  await endStep(db, claimed, response, { asks: { messageId, calls, waitMs } });
   return calls.map((call) => toRequiredAction(messageId, call));
 }
 
@@ -71,8 +79,7 @@ async function endStep(
   db: Db,
   claimed: Claimed,
   response: ResponseWrite,
-  error?: ErrorRecord,
-  asks?: StepOutcome['asks'],
+  outcome: Pick<StepOutcome, 'error' | 'asks' | 'retry'> = {},
 ): Promise<FinishedWork> {
   const next = planNext({
     runId: claimed.fence.runId,
@@ -80,9 +87,8 @@ async function endStep(
     stepsBefore: claimed.run.stepCount,
     maxSteps: claimed.run.maxSteps ?? 100,
     finishReason: response.finishReason ?? 'other',
-    toolCalls: asks?.calls.length ?? 0,
-    ...(asks !== undefined && { asks }),
-    ...(error === undefined ? {} : { error }),
+    toolCalls: outcome.asks?.calls.length ?? 0,
+    ...outcome,
   });
   const finished = await finishStep(db, claimed.fence, {
     response,

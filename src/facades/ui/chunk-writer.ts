@@ -190,7 +190,8 @@ function endChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[
   }
 }
 
-const errorChunk = ({ code, message }: Readonly<{ code: string; message: string }>): UiFrame => ({
+/** The end of a message that is not whole, and why. */
+export const errorChunk = ({ code, message }: Readonly<{ code: string; message: string }>): UiFrame => ({
   type: 'error',
   errorText: `${message} (${code})`,
 });

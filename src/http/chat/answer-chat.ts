@@ -11,7 +11,6 @@ import {
   type IncomingMessage,
   newMessageOf,
 } from '../../facades/ui/chat-request.ts';
-import type { UiFrame } from '../../facades/ui/chunk-writer.ts';
 import type { Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
@@ -26,10 +25,9 @@ import type { chatBody } from '../routes/chat.ts';
 import { tellAccepted } from '../tell-accepted.ts';
 import { tellChanged } from '../tell-changed.ts';
 import { refuseInvalid } from '../validation.ts';
-import { queuedFrames, runFrames } from './chat-frames.ts';
+import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
 
 type ChatBody = z.infer<typeof chatBody>;
-type Frames = AsyncIterable<UiFrame | string>;
 
 /**
  * What a request of `useChat` is answered with: the answers in it go to the run that waits for them, its new message to the

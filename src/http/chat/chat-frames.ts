@@ -7,6 +7,7 @@ import {
   type ChunkWriterOptions,
   createChunkWriter,
   DONE_FRAME,
+  errorChunk,
   startChunk,
   type UiFrame,
 } from '../../facades/ui/chunk-writer.ts';
@@ -15,8 +16,9 @@ import { findTaskAfter } from '../../store/runs.ts';
 import { readAgentSnapshot } from '../../store/sessions.ts';
 import { followDeps } from '../follow-deps.ts';
 import type { HttpDeps } from '../http-deps.ts';
+import type { EarlyEnd } from '../request-signal.ts';
 
-type Frames = AsyncGenerator<UiFrame | string>;
+export type Frames = AsyncGenerator<UiFrame>;
 
 /** The rest of a run's message. */
 type Continuation = Readonly<{
@@ -26,17 +28,6 @@ type Continuation = Readonly<{
   approvals: Approvals;
 }>;
 
-/** The stream of one run: its whole message, or what comes after an answer. */
-export async function* runFrames(
-  deps: HttpDeps,
-  ref: RunRef,
-  signal: AbortSignal,
-  continuation?: Continuation,
-): Frames {
-  yield* messageFrames(deps, ref, signal, continuation);
-  if (!signal.aborted) yield DONE_FRAME;
-}
-
 /** The stream of a message that waits its turn first. */
 export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: AbortSignal): Frames {
   const { tenantId, sessionId } = ref;
@@ -45,8 +36,7 @@ export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: Abo
   const turn = waitForTurn(followDeps(deps), ref, signal);
   let next = await turn.next();
   for (; next.done !== true; next = await turn.next()) yield* write(next.value);
-  if (next.value !== null) yield* messageFrames(deps, { tenantId, sessionId, runId: next.value }, signal);
-  if (!signal.aborted) yield DONE_FRAME;
+  if (next.value !== null) yield* runFrames(deps, { tenantId, sessionId, runId: next.value }, signal);
 }
 
 /**
@@ -57,18 +47,40 @@ export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSi
   let runId: string | null = ref.runId;
   while (runId !== null && !signal.aborted) {
     const followed: string = runId;
-    yield* messageFrames(deps, { ...ref, runId: followed }, signal);
+    yield* runFrames(deps, { ...ref, runId: followed }, signal);
     runId = await findTaskAfter(deps.db, { ...ref, runId: followed });
   }
-  if (!signal.aborted) yield DONE_FRAME;
 }
 
-async function* messageFrames(
+/** Chunks after which a client takes no more for the message. */
+const ENDS: ReadonlySet<string> = new Set(['finish', 'abort', 'error']);
+
+/**
+ * Frames to their last one. Where they end in the middle of a message the client is told why: to `useChat` an answer that
+ * merely breaks off is a whole one.
+ * @param whyEnded null: nobody is there to be told
+ */
+export async function* toTheirEnd(
+  frames: AsyncIterable<UiFrame>,
+  whyEnded: () => EarlyEnd | null,
+): AsyncGenerator<UiFrame | string> {
+  let hasEnded = false;
+  for await (const frame of frames) {
+    if ('type' in frame) hasEnded = ENDS.has(frame.type);
+    yield frame;
+  }
+  const early = hasEnded ? null : whyEnded();
+  if (early !== null) yield errorChunk(early);
+  if (hasEnded || early !== null) yield DONE_FRAME;
+}
+
+/** The stream of one run: its whole message, or what comes after an answer. */
+export async function* runFrames(
   deps: HttpDeps,
   ref: RunRef,
   signal: AbortSignal,
   continuation?: Continuation,
-): AsyncGenerator<UiFrame> {
+): Frames {
   const options = await writerOptions(deps, ref, continuation?.approvals);
   const write = createChunkWriter(options);
   yield startChunk(options);

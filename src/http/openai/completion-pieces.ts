@@ -19,6 +19,7 @@ import { lockSession, readAgentSnapshot } from '../../store/sessions.ts';
 import { auditCancel } from '../audit-trail.ts';
 import { followDeps } from '../follow-deps.ts';
 import type { HttpDeps } from '../http-deps.ts';
+import type { EarlyEnd } from '../request-signal.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
 import { hashOf } from './known-conversation.ts';
 import type { StartedCompletion } from './start-completion.ts';
@@ -31,7 +32,7 @@ export type PiecesOptions = Readonly<{
   /** Where nobody reads any more: whether it is the client that has gone away, and not the server. */
   isGone: () => boolean;
   /** Why nothing more is told to a client that is still there; null: it has gone away itself. */
-  whyEnded: () => ErrorRecord | Readonly<{ code: 'unauthenticated'; message: string }> | null;
+  whyEnded: () => EarlyEnd | null;
   /** The error of a reader that failed, as the client is told of it. */
   toError: (error: unknown) => ErrorRecord;
   /** Only a stream tells what happens meanwhile. */

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
-import { bareMediaType, isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
+import { bareMediaType, isSafeInline, judgeMediaType, namedMediaType } from '../../domain/media-type.ts';
 import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
 import { bytesBlob, putBlob, readBlob } from '../../store/blobs.ts';
 import { idParams, noQuery } from '../fields.ts';
@@ -26,7 +26,7 @@ const upload = createRoute({
   path: '/v1/blobs',
   tags,
   summary: 'Upload a file for messages to refer to',
-  description: `The bytes as they are under their own content type, or a form with one file. At most ${MAX_BLOB_BYTES} bytes. The same bytes are the same blob. One that no session refers to is removed after a day.`,
+  description: `The bytes as they are under their own content type, or a form with one file. At most ${MAX_BLOB_BYTES} bytes. The same bytes are the same blob, under the type that was named last. One that no session refers to is removed after a day.`,
   request: {
     query: noQuery,
     body: {
@@ -64,7 +64,7 @@ export function registerBlobRoutes(app: BatonApp, { db, newId }: HttpDeps): void
     }
     const verdict = judgeMediaType(declared, bytes);
     if ('refused' in verdict) throw new ProblemError('invalid_request', `Invalid body: it ${verdict.refused}`);
-    const blob = await putBlob(db, tenantOf(c), bytesBlob(newId(), verdict.mediaType, bytes));
+    const blob = await putBlob(db, tenantOf(c), bytesBlob(newId(), verdict.mediaType, bytes), declared !== undefined);
     const { mediaType, sizeBytes, createdAt } = blob;
     const id = formatId('blob', blob.id);
     const body = { id, mediaType, sizeBytes, createdAt: createdAt.toISOString() };
@@ -87,6 +87,7 @@ export function registerBlobRoutes(app: BatonApp, { db, newId }: HttpDeps): void
   });
 }
 
+/** `declared`: what it says that it is; undefined where it says nothing. */
 type Upload = Readonly<{ declared: string | undefined; bytes: Buffer }>;
 
 /** @throws ProblemError `invalid_request` for a form that is none, or has not exactly one file */
@@ -94,7 +95,7 @@ async function readUpload(c: Context<HttpEnv>): Promise<Upload> {
   const contentType = c.req.header('content-type');
   const bytes = Buffer.from(await c.req.arrayBuffer());
   if (contentType === undefined || bareMediaType(contentType) !== 'multipart/form-data') {
-    return { declared: contentType, bytes };
+    return { declared: namedMediaType(contentType), bytes };
   }
   const form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData().catch((cause) => {
     throw new ProblemError('invalid_request', 'The body is not a valid form', { cause });
@@ -103,6 +104,6 @@ async function readUpload(c: Context<HttpEnv>): Promise<Upload> {
   if (!(file instanceof File) || others.length > 0) {
     throw new ProblemError('invalid_request', 'The form must have one file and nothing else');
   }
-  const declared = file.type === '' ? undefined : file.type;
+  const declared = file.type === '' ? undefined : namedMediaType(file.type);
   return { declared, bytes: Buffer.from(await file.arrayBuffer()) };
 }

@@ -7,7 +7,7 @@ import { framesResponse } from '../../events/sse.ts';
 import { findChatSession } from '../../facades/chat-session.ts';
 import { approvalsOf } from '../../facades/ui/approvals.ts';
 import { chatRequestShape } from '../../facades/ui/chat-request.ts';
-import { toUiFrame, UI_STREAM_HEADERS, type UiFrame } from '../../facades/ui/chunk-writer.ts';
+import { toUiFrame, UI_STREAM_HEADERS } from '../../facades/ui/chunk-writer.ts';
 import { toUiMessages } from '../../facades/ui/transcript.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
 import { listMessages } from '../../store/messages.ts';
@@ -16,12 +16,12 @@ import { listWaiting } from '../../store/waiting.ts';
 import { readQuestion } from '../answer-calls.ts';
 import { auditStop } from '../audit-trail.ts';
 import { answerChat } from '../chat/answer-chat.ts';
-import { followActive } from '../chat/chat-frames.ts';
+import { type Frames, followActive, toTheirEnd } from '../chat/chat-frames.ts';
 import { noQuery, textField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
 import { limitsBody } from '../limits-body.ts';
 import { ProblemError } from '../problem.ts';
-import { untilGone } from '../request-signal.ts';
+import { untilGone, whyEnded } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
 
@@ -189,10 +189,12 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-function respond(c: Context<HttpEnv>, { metrics }: HttpDeps, frames: AsyncIterable<UiFrame | string>): Response {
+function respond(c: Context<HttpEnv>, { metrics }: HttpDeps, frames: Frames): Response {
   const reader = metrics.http.readerJoined();
-  const response = framesResponse(frames, (frame) => (typeof frame === 'string' ? frame : toUiFrame(frame)), {
-    signal: untilGone(c),
+  const told = toTheirEnd(frames, () => whyEnded(c));
+  const response = framesResponse(told, (frame) => (typeof frame === 'string' ? frame : toUiFrame(frame)), {
+    // A server that stops, or a key that is revoked, ends the frames: with an error, for which the response stays open.
+    signal: c.req.raw.signal,
     headers: UI_STREAM_HEADERS,
     onEnd: () => reader[Symbol.dispose](),
   });

@@ -12,10 +12,10 @@ import { noQuery, textField } from '../fields.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from '../http-deps.ts';
 import { idempotencyHeader } from '../idempotency.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailure } from '../openai/completion-bodies.ts';
-import { type CompletionPieces, completionPieces, type PiecesOptions } from '../openai/completion-pieces.ts';
+import { type CompletionPieces, completionPieces } from '../openai/completion-pieces.ts';
 import { startCompletion } from '../openai/start-completion.ts';
 import { ProblemError } from '../problem.ts';
-import { untilGone } from '../request-signal.ts';
+import { isGone, untilGone, whyEnded } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 
 const tags = ['OpenAI'];
@@ -188,19 +188,6 @@ function streamed(
 async function* withBegin(pieces: AsyncIterable<CompletionPiece>): AsyncGenerator<CompletionPiece | 'begin'> {
   yield 'begin';
   yield* pieces;
-}
-
-/** Why a client that is still there is told nothing more; null: it has gone away. */
-function whyEnded(c: Context<HttpEnv>): ReturnType<PiecesOptions['whyEnded']> {
-  if (c.req.raw.signal.aborted) return null;
-  if (c.get('revoked')?.aborted === true) return { code: 'unauthenticated', message: 'the API key was revoked' };
-  if (!isGone(c)) return { code: 'store_unavailable', message: 'the server stops; what was begun goes on' };
-  return { code: 'not_found', message: 'the session is gone' };
-}
-
-/** Where nobody reads any more: the client itself, and not the server or its key. */
-function isGone(c: Context<HttpEnv>): boolean {
-  return c.env?.shutdown?.aborted !== true && c.get('revoked')?.aborted !== true;
 }
 
 function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {

@@ -78,9 +78,12 @@ function stream(
   const signal = untilGone(c);
   const onError = (error: unknown): void =>
     log('warn', { event: 'database_connection_lost', error: toSafeError(error) });
-  const items = openEventStream({ db, bus, onError }, { tenantId: tenantOf(c), sessionId, afterSeq, signal });
+  const request = { tenantId: tenantOf(c), sessionId, afterSeq, signal };
   const reader = metrics.http.readerJoined();
-  const response = sseResponse(items, { signal, onEnd: () => reader[Symbol.dispose]() });
+  const response = sseResponse((direct) => openEventStream({ db, bus, onError, direct }, request), {
+    signal,
+    onEnd: () => reader[Symbol.dispose](),
+  });
   if (c.req.method !== 'HEAD') return response;
   // Nobody reads the body of an answer to HEAD, so nobody would ever end the stream.
   void response.body?.cancel();

@@ -1,0 +1,108 @@
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { FrameSourceOptions } from '../../src/events/frame-source.ts';
+import { frameSourceOf, framesResponse } from '../../src/events/sse.ts';
+import { sendFrames } from '../../src/http/send-frames.ts';
+
+type Stream = AsyncIterable<string> & { returned: boolean; taken: number };
+
+/** What the next connection is answered. */
+let stream: Stream;
+let options: Omit<FrameSourceOptions, 'signal'> = {};
+const ended = vi.fn<() => void>();
+const shutdown = new AbortController();
+const server = createServer((_request, outgoing) => {
+  const response = framesResponse(stream, String, { signal: shutdown.signal, onEnd: ended, ...options });
+  const source = frameSourceOf(new Response(response.body, response));
+  if (source === null) throw new Error('the response has no frames');
+  sendFrames(response, source, outgoing);
+});
+
+beforeAll(() => new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve)));
+afterAll(() => new Promise<void>((resolve) => void server.close(() => resolve())));
+
+test('all frames get through, however many there are, and then the end', async () => {
+  stream = streamOf(2_000, 'x'.repeat(1_000));
+  options = { maxBufferedBytes: 20_000 };
+  const { port } = server.address() as AddressInfo;
+  const response = await fetch(`http://127.0.0.1:${port}/`);
+  expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+  expect(await response.text()).toHaveLength(2_000_000);
+  await vi.waitFor(() => expect(stream.returned).toBe(true));
+});
+
+test('a reader that takes nothing is dropped, with no more in memory than it may have', async () => {
+  stream = streamOf(100_000, 'x'.repeat(1_000));
+  options = { maxBufferedBytes: 20_000, stallLimitMs: 20 };
+  const closed = vi.fn<() => void>();
+  const reader = ask().pause().once('close', closed);
+  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  const { taken } = stream;
+  // What the kernel holds for both ends is some megabytes.
+  expect(taken).toBeLessThan(50_000);
+  reader.resume();
+  await vi.waitFor(() => expect(closed).toHaveBeenCalled());
+  expect(stream.taken).toBe(taken);
+});
+
+test('a reader that leaves closes its stream', async () => {
+  stream = streamOf(1, 'frame', 'goes on');
+  options = {};
+  ended.mockClear();
+  const reader = ask();
+  await new Promise((resolve) => reader.once('data', resolve));
+  expect(stream.returned).toBe(false);
+  reader.destroy();
+  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  expect(ended).toHaveBeenCalledOnce();
+});
+
+test('a stream that fails ends the connection without the end of a response', async () => {
+  stream = Object.assign(failing(), { returned: false, taken: 0 });
+  let received = '';
+  const reader = ask().setEncoding('latin1');
+  reader.on('data', (text: string) => {
+    received += text;
+  });
+  await new Promise((resolve) => reader.once('close', resolve));
+  expect(received).toMatch(/\r\nbegun\r\n$/);
+  expect(received).not.toContain('\r\n0\r\n');
+});
+
+function ask(): Socket {
+  const { port } = server.address() as AddressInfo;
+  const socket = connect({ host: '127.0.0.1', port });
+  socket.on('error', () => undefined).write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  return socket;
+}
+
+async function* failing(): AsyncGenerator<string> {
+  yield 'begun';
+  await new Promise((resolve) => setImmediate(resolve));
+  throw new Error('no database');
+}
+
+function streamOf(count: number, frame: string, then: 'ends' | 'goes on' = 'ends'): Stream {
+  const over = Promise.withResolvers<IteratorResult<string>>();
+  const end: IteratorResult<string> = { done: true, value: undefined };
+  const made: Stream = {
+    taken: 0,
+    returned: false,
+    [Symbol.asyncIterator]: () => ({
+      async next() {
+        if (made.taken < count) {
+          made.taken += 1;
+          return { done: false, value: frame };
+        }
+        return then === 'ends' ? end : over.promise;
+      },
+      async return() {
+        made.returned = true;
+        over.resolve(end);
+        return end;
+      },
+    }),
+  };
+  return made;
+}
