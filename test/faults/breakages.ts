@@ -14,6 +14,7 @@ type Breakage = Readonly<{
   faults: readonly string[];
 }>;
 
+const CLAIM_FUNCTIONS = 'migrations/2026-11-21T0500_claim_functions.ts';
 const LOCKING = 'migrations/2026-11-21T0400_locking_functions.ts';
 const STEP_FUNCTIONS = 'migrations/2026-11-21T0600_step_functions.ts';
 
@@ -94,6 +95,49 @@ export const BREAKAGES: readonly Breakage[] = [
       },
     ],
     faults: ['none'],
+  },
+  {
+    name: 'stale-view',
+    about: 'a step whose worker knows a part of its view reads the rest before it takes up what waits',
+    changes: [
+      {
+        file: CLAIM_FUNCTIONS,
+        find: '          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);',
+        replace: `          v_known := case when v_after > 0 then baton_view(v_session.id, v_after) end;
+          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);
+          v_view := coalesce(v_known, v_view);`,
+      },
+      {
+        file: CLAIM_FUNCTIONS,
+        find: '      v_after bigint;\n      v_needs_slot',
+        replace: '      v_after bigint;\n      v_known json;\n      v_needs_slot',
+      },
+    ],
+    faults: ['cancels-and-steers'],
+  },
+  {
+    name: 'late-edit',
+    about: 'a message is changed or taken back although a run has taken it up',
+    changes: [
+      {
+        file: 'src/store/waiting.ts',
+        find: '  if (item.consumed_message_seq !== null) throw new BatonError(',
+        replace: '  if (item.consumed_message_seq === -1) throw new BatonError(',
+      },
+    ],
+    faults: ['cancels-and-steers'],
+  },
+  {
+    name: 'open-compaction',
+    about: 'a round of compaction whose worker died is left open by the one that begins the next',
+    changes: [
+      {
+        file: 'migrations/2026-11-21T0700_context_functions.ts',
+        find: "where session_id = v_session and state = 'running';\n      if found",
+        replace: "where session_id = v_session and state = 'failed';\n      if false",
+      },
+    ],
+    faults: ['kill-compaction'],
   },
 ];
 

@@ -1,11 +1,23 @@
 import type { Fault } from './fault.ts';
+import { ANSWERS } from './strikes/answers.ts';
 import { HANGS } from './strikes/hangs.ts';
 import { JOBS } from './strikes/jobs.ts';
 import { KILLS } from './strikes/kills.ts';
 import { LIMITS } from './strikes/limits.ts';
+import { MAINTENANCE } from './strikes/maintenance.ts';
 import { PEOPLE } from './strikes/people.ts';
 import { PROVIDER } from './strikes/provider.ts';
 import { STORES } from './strikes/stores.ts';
 
 /** Every kind of harm that the product must survive. */
-export const FAULTS: readonly Fault[] = [...PEOPLE, ...KILLS, ...LIMITS, ...HANGS, ...STORES, ...JOBS, ...PROVIDER];
+export const FAULTS: readonly Fault[] = [
+  ...PEOPLE,
+  ...KILLS,
+  ...LIMITS,
+  ...MAINTENANCE,
+  ...ANSWERS,
+  ...HANGS,
+  ...STORES,
+  ...JOBS,
+  ...PROVIDER,
+];

@@ -1,7 +1,8 @@
 import type { Random } from '../support/random.ts';
+import type { AgentTraits } from './world/agent.ts';
 import type { Line, Member } from './world/fleet.ts';
 import type { ModelManners } from './world/model.ts';
-import type { TrafficOptions } from './world/traffic.ts';
+import type { Traffic, TrafficOptions } from './world/traffic.ts';
 import type { World } from './world/world.ts';
 
 export type Backend = 'redis' | 'postgres';
@@ -22,6 +23,8 @@ export type Fault = Readonly<{
   versions?: (world: Pick<World, 'folder'>) => Promise<readonly string[]>;
   /** Steps that the agent's runs may take; a run that has taken them gives a final answer and ends. Default: any number. */
   maxSteps?: number;
+  /** What the agent has and does beside the suite's tools. */
+  agent?: AgentTraits;
   traffic?: Partial<TrafficOptions>;
   manners?: Partial<ModelManners>;
   /**
@@ -40,4 +43,6 @@ export type Fault = Readonly<{
   onMember?: (member: Member, random: Random) => void;
   /** Does harm until the signal aborts, and puts everything in order before it resolves. */
   strike?: (world: World, random: Random, signal: AbortSignal) => Promise<void>;
+  /** How often it struck where it was to strike, by the name of the place: a row that has missed one says nothing. */
+  hits?: (world: World, traffic: Pick<Traffic, 'waits' | 'messages' | 'edits'>) => Readonly<Record<string, number>>;
 }>;

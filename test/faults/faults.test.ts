@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createRandom } from '../support/random.ts';
 import { FAULTS } from './catalogue.ts';
-import type { Backend } from './fault.ts';
-import { runFault } from './run-fault.ts';
+import type { Backend, Fault } from './fault.ts';
+import { toRow } from './report.ts';
+import { type FaultResult, runFault } from './run-fault.ts';
 import { hasRedisServer, type OwnPostgres, type OwnRedis, startOwnPostgres, startOwnRedis } from './world/services.ts';
 
 // The short form of `npm run faults`: a few kinds of harm, each on one backend, always with the same seed.
@@ -12,6 +13,8 @@ const SHORT: readonly (readonly [fault: string, backend: Backend])[] = [
   ['kill-after-commit', 'redis'],
   ['lost-replies', 'postgres'],
   ['redis-flush', 'redis'],
+  ['kill-compaction', 'postgres'],
+  ['kill-in-approval', 'redis'],
 ];
 const SEED = 7;
 const WITHIN_MS = 180_000;
@@ -29,24 +32,51 @@ beforeAll(async () => {
 });
 afterAll(() => services.disposeAsync());
 
+/** Runs a fault with the seed of these tests. */
+function run(fault: Fault, backend: Backend, runs: number): Promise<FaultResult> {
+  return runFault({
+    fault,
+    backend,
+    runs,
+    sessions: Math.ceil(runs / 2),
+    random: createRandom(SEED),
+    postgres,
+    redis,
+    signal: new AbortController().signal,
+    logFile: undefined,
+  });
+}
+
 it.each(SHORT.filter(([, backend]) => backend === 'postgres' || isRedisHere))(
   '%s on %s costs nothing',
   async (name, backend) => {
     const fault = FAULTS.find((each) => each.name === name);
     if (fault === undefined) throw new Error(`there is no fault ${name}`);
-    const result = await runFault({
-      fault,
-      backend,
-      runs: 16,
-      sessions: 8,
-      random: createRandom(SEED),
-      postgres,
-      redis,
-      signal: new AbortController().signal,
-      logFile: undefined,
-    });
-    const { unknownTools: _allowed, ...findings } = result.findings;
+    const { unknownTools: _allowed, ...findings } = (await run(fault, backend, 16)).findings;
     expect(findings).toEqual(Object.fromEntries(Object.keys(findings).map((kind) => [kind, []])));
+  },
+  WITHIN_MS,
+);
+
+it(
+  'a worker that ends by itself is a crash, and nothing else is lost with it',
+  async () => {
+    let started = 0;
+    const result = await run(
+      {
+        name: 'exit',
+        about: 'the first worker ends by itself in the middle of a call',
+        workers: 1,
+        environmentOf: () => (started++ === 0 ? { BATON_TEST_EXIT_AFTER_EFFECTS: '1' } : {}),
+      },
+      'postgres',
+      3,
+    );
+    expect(result.findings.crashes).toEqual([
+      expect.stringMatching(/^worker .+ ended by itself: exit code 1: [\s\S]*nothing works any more$/),
+    ]);
+    expect(toRow(result)).toMatchObject({ crashes: 1, deaths: 1, ok: false });
+    expect(result.broken).toEqual(['crashes']);
   },
   WITHIN_MS,
 );

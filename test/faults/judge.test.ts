@@ -1,108 +1,37 @@
 import { describe, expect, it } from 'vitest';
 import { FAULTS } from './catalogue.ts';
-import type { AcceptedMessage } from './check/messages.ts';
-import type { Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
+import type { Snapshot, StoredMessage } from './check/snapshot.ts';
 import { broken, judge, needless, type Observed } from './check/verdict.ts';
-
-const SESSION = '00000000-0000-0000-0000-00000000000a';
-const RUN = '00000000-0000-0000-0000-00000000000b';
-const id = (no: number): string => `00000000-0000-0000-0000-${String(no).padStart(12, '0')}`;
-const messageId = (no: number): string => `msg_${id(no).replaceAll('-', '')}`;
-
-const user = (seq: number, text: string): StoredMessage => message(seq, 'user', null, [{ type: 'text', text }]);
-const answer = (seq: number, no: number, ...calls: Part[]): StoredMessage =>
-  message(seq, 'assistant', calls.length === 0 ? 'stop' : 'tool-calls', [
-    { type: 'text', text: `<answer ${no}> words </answer ${no}>` },
-    ...calls,
-  ]);
-
-type Part = StoredPart & { state?: string };
-
-function message(seq: number, role: StoredMessage['role'], finishReason: string | null, parts: Part[]): StoredMessage {
-  return {
-    id: id(100 + seq),
-    sessionId: SESSION,
-    seq,
-    role,
-    runId: RUN,
-    stepNo: 1,
-    finishReason,
-    superseded: false,
-    parts: parts.map(({ state = null, ...content }) => ({ content, state })),
-  };
-}
-
-const call = (token: string, state: string, value: string, toolName = 'append'): Part => ({
-  type: 'tool',
-  toolName,
-  input: { token },
-  output: { type: 'text', value },
-  state,
-});
-
-const effect = (token: string, callKey = 'key', tool = 'append') => ({ tool, token, callKey });
-
-const accepted = (no: number, delivery: AcceptedMessage['delivery'] = 'steer'): AcceptedMessage => ({
-  sessionId: `ses_${SESSION.replaceAll('-', '')}`,
-  messageId: messageId(no),
-  runId: `run_${RUN.replaceAll('-', '')}`,
-  token: `message-0-${no}`,
-  delivery,
-});
-
-const EVENT_TYPES = [
-  'message:queued',
-  'message:dequeued',
-  'run:started',
-  'step:started',
-  'llm:response',
-  'run:completed',
-];
-const events = (types: readonly string[] = EVENT_TYPES): Snapshot['events'] =>
-  types.map((type, index) => ({
-    sessionId: SESSION,
-    seq: index + 1,
-    runId: RUN,
-    type,
-    data: { id: messageId(1), ids: [messageId(1)], step: 1 },
-  }));
-
-/** What a session leaves in which all went well, changed by what a test says. */
-function observed(changes: Partial<Snapshot> = {}, others: Partial<Observed> = {}): Observed {
-  const messages = changes.messages ?? [user(1, 'Task message-0-1.'), answer(2, 1)];
-  const log = changes.events ?? events();
-  return {
-    snapshot: {
-      sessions: [{ id: SESSION, status: 'idle', eventSeq: log.length, messageSeq: messages.length }],
-      runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'completed', reason: null, error: null }],
-      messages,
-      events: log,
-      waiting: new Set(),
-      effects: [],
-      ...changes,
-    },
-    accepted: [accepted(1)],
-    requests: [{ text: 'Task message-0-1.', violations: [] }],
-    read: new Map([[`ses_${SESSION.replaceAll('-', '')}`, log]]),
-    needlessRecoveries: [],
-    ownEnds: [],
-    ...others,
-  };
-}
-
-const withCall = (part: Part, ...effects: ReturnType<typeof effect>[]): Observed =>
-  observed({ messages: [user(1, 'Task message-0-1.'), answer(2, 1, part), answer(3, 2)], effects });
-
-const read = (seqs: readonly number[]): Partial<Observed> => ({
-  read: new Map([
-    [`ses_${SESSION.replaceAll('-', '')}`, seqs.map((seq) => ({ seq, type: EVENT_TYPES[seq - 1] ?? '' }))],
-  ]),
-});
+import {
+  accepted,
+  answer,
+  asked,
+  call,
+  compacted,
+  effect,
+  events,
+  id,
+  message,
+  messageId,
+  observed,
+  type Part,
+  RUN,
+  read,
+  resumed,
+  SESSION,
+  user,
+  withCall,
+} from './observed.ts';
 
 describe('the judge of the fault suite', () => {
   it('finds nothing where all went well', () => {
     expect(broken(judge(observed()))).toEqual([]);
     expect(broken(judge(withCall(call('call-1', 'completed', 'done call-1'), effect('call-1'))))).toEqual([]);
+    const answered = asked('approve', call('call-1', 'completed', 'done call-1'), effect('call-1'));
+    expect(broken(judge({ ...answered, ...resumed, hits: { kills: 1 } }))).toEqual([]);
+    expect(broken(judge(asked('deny', call('call-1', 'denied', 'No.'))))).toEqual([]);
+    const failed = compacted(['compaction:start', 'compaction:failed'], 'failed');
+    expect(broken(judge({ ...failed, read: new Map() }))).toEqual([]);
   });
 
   it('has nothing against a message that another run took up after a cancel that came as its own was answered', () => {
@@ -111,6 +40,20 @@ describe('the judge of the fault suite', () => {
       event.type === 'run:completed' ? { ...event, data: { ...event.data, lateCancel: true } } : event,
     );
     expect(judge(observed({ ...elsewhere, events: late })).lateSteers).toEqual([]);
+  });
+
+  it('has nothing against a request without what its summary stands for, but against one without what came after', () => {
+    const summary = message(2, 'user', null, [{ type: 'compaction', text: 'All before.' }]);
+    const answered = (text: string): string[] => {
+      const messages = [user(1, 'Task message-0-1.'), summary, user(3, 'Task message-0-2.'), answer(4, 2)];
+      const requests = [
+        { text: 'message-0-1', violations: [] },
+        { text, violations: [], answer: 2 },
+      ];
+      return judge(observed({ messages }, { requests })).lateSteers.slice();
+    };
+    expect(answered('All before. Task message-0-2.')).toEqual([]);
+    expect(answered('All before.')).toEqual(['answer 2 was asked for without message-0-2']);
   });
 
   it.each<[string, keyof ReturnType<typeof judge>, Observed]>([
@@ -146,6 +89,19 @@ describe('the judge of the fault suite', () => {
       'a message that another run took up than its sender was told',
       'lateSteers',
       observed({ messages: [{ ...user(1, 'Task message-0-1.'), runId: id(99) }, answer(2, 1)] }),
+    ],
+    [
+      'a request without what stands before its answer, whoever else was shown it',
+      'lateSteers',
+      observed(
+        {},
+        {
+          requests: [
+            { text: 'Task message-0-2.', violations: [], answer: 1 },
+            { text: 'Task message-0-1.', violations: [], answer: 2 },
+          ],
+        },
+      ),
     ],
     [
       'an effect that happened twice',
@@ -200,6 +156,11 @@ describe('the judge of the fault suite', () => {
       }),
     ],
     [
+      'a message of an ended run that has no end',
+      'invalidTranscripts',
+      observed({ messages: [user(1, 'message-0-1'), answer(2, 1), message(3, 'assistant', null, [])] }),
+    ],
+    [
       'an answer that is there twice',
       'invalidTranscripts',
       observed({ messages: [user(1, 'message-0-1'), answer(2, 1), answer(3, 1)] }),
@@ -215,6 +176,104 @@ describe('the judge of the fault suite', () => {
       observed({ runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'failed', reason: null, error: null }] }),
     ],
     ['a recovery of nothing', 'needlessRecoveries', observed({}, { needlessRecoveries: ['job_lost'] })],
+    [
+      'a message that was taken back and is in the transcript',
+      'ghostMessages',
+      observed({}, { accepted: [{ ...accepted(1), isRemoved: true }] }),
+    ],
+    [
+      'a message that was taken back and still waits',
+      'ghostMessages',
+      observed(
+        { messages: [user(1, 'Task.'), answer(2, 1)], waiting: new Set([id(1)]) },
+        { accepted: [{ ...accepted(1), isRemoved: true }], requests: [] },
+      ),
+    ],
+    [
+      'what a message said before it was changed',
+      'ghostMessages',
+      observed({}, { accepted: [{ ...accepted(2), formerTokens: ['message-0-1'] }] }),
+    ],
+    [
+      'a message that is not as it was changed',
+      'lostMessages',
+      observed({}, { accepted: [{ ...accepted(2), formerTokens: ['message-0-1'] }] }),
+    ],
+    [
+      'a refused message that a summarizer was shown',
+      'ghostMessages',
+      observed(
+        {},
+        {
+          refused: ['message-0-9'],
+          requests: [
+            { text: 'Task message-0-1.', violations: [] },
+            { text: 'message-0-9', violations: [], isSummary: true },
+          ],
+        },
+      ),
+    ],
+    [
+      'a message that only a summarizer has seen',
+      'lostMessages',
+      observed({}, { requests: [{ text: 'Task message-0-1.', violations: [], isSummary: true }] }),
+    ],
+    [
+      'a message that the run left behind which was to go on with it',
+      'lostMessages',
+      observed({ messages: [{ ...user(1, 'Task message-0-1.'), runId: id(99) }, answer(2, 1)] }, resumed),
+    ],
+    ['a repetition with another answer', 'doubledMessages', observed({}, { wrongReplays: ['message-0-1'] })],
+    [
+      'a step that began without a message that was made a steer',
+      'lateSteers',
+      observed(
+        {
+          events: [
+            ...events(['run:started', 'message:queued']),
+            {
+              sessionId: SESSION,
+              seq: 3,
+              runId: RUN,
+              type: 'message:changed',
+              data: { id: messageId(1), delivery: 'steer' },
+            },
+            { sessionId: SESSION, seq: 4, runId: RUN, type: 'step:started', data: { step: 1 } },
+          ],
+        },
+        { ...read([]), accepted: [{ ...accepted(1, 'followup'), isMoved: true }] },
+      ),
+    ],
+    ['a compaction that nobody closed', 'stuck', compacted(['compaction:start'], 'running')],
+    [
+      'a session that says it compacts',
+      'stuck',
+      observed({ sessions: [{ id: SESSION, status: 'idle', eventSeq: 6, messageSeq: 2, isCompacting: true }] }),
+    ],
+    [
+      'a step in the middle of a compaction',
+      'outOfOrder',
+      compacted(['compaction:start', 'step:started', 'compaction:failed'], 'failed'),
+    ],
+    ['a compaction that nobody was told of', 'invalidTranscripts', compacted([], 'failed')],
+    [
+      'a compaction without its summary',
+      'invalidTranscripts',
+      compacted(['compaction:start', 'compaction:complete'], 'completed'),
+    ],
+    ['an approved call that did not run', 'ignoredAnswers', asked('approve', call('call-1', 'denied', 'No.'))],
+    [
+      'a denied call that ran',
+      'ignoredAnswers',
+      asked('deny', call('call-1', 'completed', 'done call-1'), effect('call-1')),
+    ],
+    [
+      'a call that ran before anybody was asked',
+      'ignoredAnswers',
+      asked(null, call('call-1', 'completed', 'done call-1'), effect('call-1')),
+    ],
+    ['a row that has not struck', 'missed', observed({}, { hits: { kills: 0 } })],
+    ['traffic that broke off', 'missed', observed({}, { missed: ['the traffic broke off'] })],
     ['a process that ended by itself', 'crashes', observed({}, { ownEnds: ['worker 1 ended by itself: exit code 7'] })],
   ])('finds %s', (_what, kind, given) => {
     expect(broken(judge(given))).toContain(kind);

@@ -16,6 +16,10 @@ export const STANDS_STILL = 'test_stands_still';
 
 /** After so many effects the process stands still, before the result of the last one is told: whoever listens kills it. */
 const stopAfterEffects = Number(process.env['BATON_TEST_STOP_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
+/** What a result has beside what it says: what fills a context. */
+const padding = ' and the yard was wet with rain'.repeat(Number(process.env['BATON_TEST_OUTPUT_CHARS'] ?? 0) / 31);
+/** After so many effects the process ends by itself. */
+const exitAfterEffects = Number(process.env['BATON_TEST_EXIT_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
 const ledgerFile = process.env['BATON_TEST_LEDGER'] ?? '';
 
 /** Blocks the whole process until it is killed, or the file is there that says that it was spared. */
@@ -36,6 +40,10 @@ export default function createLedgerTools(): Tool[] {
   const leaveTrace = (name: string, token: string, callKey: string): void => {
     appendFileSync(ledgerFile, `${JSON.stringify({ tool: name, token, callKey, pid: process.pid })}\n`);
     effects += 1;
+    if (effects >= exitAfterEffects) {
+      writeSync(process.stderr.fd, 'nothing works any more\n');
+      process.exit(1);
+    }
     if (effects < stopAfterEffects) return;
     effects = 0;
     standStill();
@@ -51,7 +59,7 @@ export default function createLedgerTools(): Tool[] {
       if (traits.readOnly !== true) leaveTrace(name, token, callKey);
       // What has happened has happened: it is told whatever the signal says.
       await delay(afterMs);
-      return `done ${token}`;
+      return padding === '' ? `done ${token}` : `done ${token}${padding} done ${token}`;
     },
   });
   return [toolNamed('append', {}), toolNamed('put', { idempotent: true }), toolNamed('peek', { readOnly: true })];

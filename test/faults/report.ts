@@ -21,6 +21,7 @@ export function toRow({
   runs,
   findings,
   deaths,
+  hits,
   recoveryMs,
   cancelMs,
   durationMs,
@@ -33,6 +34,7 @@ export function toRow({
     runs,
     ...(counts as Record<keyof typeof findings, number>),
     deaths,
+    ...(Object.keys(hits).length > 0 && { hits }),
     recoveryMs: percentiles(recoveryMs),
     cancelMs: percentiles(cancelMs),
     durationMs: Math.round(durationMs),
@@ -45,7 +47,10 @@ export function tell(result: FaultResult): string {
   const { fault, backend, runs, ok, deaths, recoveryMs, cancelMs, unknownTools, durationMs } = toRow(result);
   const times = (what: string, { n, p50, p99 }: typeof recoveryMs): string =>
     n === 0 ? '' : `, ${what} p50 ${p50} ms p99 ${p99} ms (${n})`;
-  const line = `${ok ? 'ok ' : 'BAD'} ${fault} on ${backend}: ${runs} runs in ${(durationMs / 1_000).toFixed(1)} s, ${deaths} deaths${times('recovery', recoveryMs)}${times('cancel', cancelMs)}, ${unknownTools} unknown`;
+  const struck = Object.entries(result.hits)
+    .map(([what, count]) => `, ${count} ${what}`)
+    .join('');
+  const line = `${ok ? 'ok ' : 'BAD'} ${fault} on ${backend}: ${runs} runs in ${(durationMs / 1_000).toFixed(1)} s, ${deaths} deaths${struck}${times('recovery', recoveryMs)}${times('cancel', cancelMs)}, ${unknownTools} unknown`;
   return [line, ...result.broken.flatMap((kind) => describe(kind, result))].join('\n');
 }
 

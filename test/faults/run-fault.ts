@@ -5,7 +5,7 @@ import { rawId, readSnapshot } from './check/snapshot.ts';
 import { broken, type Findings, judge, needless } from './check/verdict.ts';
 import type { Backend, Fault } from './fault.ts';
 import { createApi } from './world/api.ts';
-import { FINAL, type ModelManners } from './world/model.ts';
+import { answerTo, FINAL, type ModelManners, TOOLS } from './world/model.ts';
 import type { OwnPostgres, OwnRedis } from './world/services.ts';
 import { recoveryTimes } from './world/timeline.ts';
 import { QUIET_TRAFFIC, startTraffic, type Traffic } from './world/traffic.ts';
@@ -32,12 +32,14 @@ export type FaultResult = Readonly<{
   findings: Findings;
   broken: readonly string[];
   deaths: number;
+  /** How often it struck where it was to strike. */
+  hits: Readonly<Record<string, number>>;
   recoveryMs: readonly number[];
   cancelMs: readonly number[];
   durationMs: number;
 }>;
 
-const MANNERS: ModelManners = { maxRounds: 3, maxCalls: 3, toolMs: 15, chunkDelayMs: 3, maxChunks: 12 };
+const MANNERS: ModelManners = { maxRounds: 3, maxCalls: 3, toolMs: 15, chunkDelayMs: 3, maxChunks: 12, tools: TOOLS };
 
 /** Beyond this nothing more is waited for: what has not ended is stuck. */
 const STUCK_AFTER_MS = 60_000;
@@ -55,13 +57,14 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   const harming = fault.strike?.(world, random.fork('strike'), AbortSignal.any([harm.signal, signal]));
   const trafficOptions = { ...QUIET_TRAFFIC, sessions: options.sessions, ...fault.traffic };
   const traffic = startTraffic(
-    { api: createApi(url, signal), url, model: world.model },
+    { api: createApi(url, signal), url, model: world.model, people: world.people },
     options.runs,
     trafficOptions,
     random.fork('traffic'),
     signal,
   );
-  traffic.done.catch(() => undefined);
+  const brokenOff: string[] = [];
+  traffic.done.catch((error: unknown) => brokenOff.push(`the traffic broke off: ${error}`));
   // As long as there is progress there is harm; what is not over when that has long ended is stuck.
   await overOrStill(world, traffic);
   harm.abort();
@@ -69,21 +72,31 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   await overOrStill(world, traffic);
   await caughtUp(world, traffic);
   const requests = world.simulator.requests.map(
-    ({ request, violations }): ModelRequest => ({
+    ({ request, violations, summary }): ModelRequest => ({
       text: request?.messages.map(({ text }) => text).join('\n') ?? '',
       violations,
+      answer: answerTo(request),
+      isSummary: summary,
     }),
   );
   const snapshot = await readSnapshot(world.database, world.ledgerFile);
+  const missed = [...brokenOff];
   hangUp.abort();
   const deaths = world.fleet.deaths();
+  const hits = fault.hits?.(world, traffic) ?? {};
+  const { approvals = [], clientTool } = fault.agent ?? {};
+  const waitFor = [...approvals, ...(clientTool === undefined ? [] : [clientTool])];
   const findings = judge({
     snapshot,
     accepted: traffic.messages,
+    ...traffic.edits,
     requests,
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     needlessRecoveries: needless(world.timeline.recoveries, fault, deaths),
     ownEnds: [...world.fleet.ownEnds(), ...world.api.ownEnds()],
+    hits,
+    missed,
+    ...(waitFor.length > 0 && { asked: { tools: waitFor, answers: traffic.answers } }),
     ...(fault.maxSteps !== undefined && { limit: { maxSteps: fault.maxSteps, final: FINAL } }),
   });
   return {
@@ -93,6 +106,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     findings,
     broken: broken(findings),
     deaths,
+    hits,
     recoveryMs: recoveryTimes(world.timeline),
     cancelMs: cancelTimes(world, traffic),
     durationMs: performance.now() - startedAtMs,

@@ -7,10 +7,26 @@ export type AcceptedMessage = Readonly<{
   runId: string;
   token: string;
   delivery: 'steer' | 'followup' | 'interrupt';
+  /** What it said before it was changed. */
+  formerTokens?: readonly string[];
+  /** Its sender had it delivered in another way, as it waited. */
+  isMoved?: boolean;
+  /** Its sender has taken it back. */
+  isRemoved?: boolean;
+  /** It was sent beside others: nobody knows which of them came first. */
+  isUnordered?: boolean;
 }>;
 
-/** A request to the model, as the provider got it. */
-export type ModelRequest = Readonly<{ text: string; violations: readonly string[] }>;
+/**
+ * A request to the model, as the provider got it. `answer`: the number of what it was answered with. `isSummary`: it asks for a
+ * summary, and shows a model nothing.
+ */
+export type ModelRequest = Readonly<{
+  text: string;
+  violations: readonly string[];
+  answer?: number | undefined;
+  isSummary?: boolean;
+}>;
 
 export type MessageFindings = Readonly<{
   /**
@@ -36,7 +52,7 @@ export function checkMessages(
   requests: readonly ModelRequest[],
   maxSteps: number,
 ): MessageFindings {
-  const heard = new Set(requests.flatMap(({ text }) => tokensIn(text)));
+  const heard = new Set(requests.flatMap(({ text, isSummary }) => (isSummary === true ? [] : tokensIn(text))));
   const cameToEnd = new Set(runs.filter(({ status }) => AT_END.has(status)).map(({ id }) => id));
   const completed = new Set(runs.filter(({ status }) => status === 'completed').map(({ id }) => id));
   // Whose answer was whole when a cancel came: it is completed, and leaves what waits as a cancelled one does.
@@ -49,11 +65,10 @@ export function checkMessages(
   const places = placesOf(messages);
   const lost: string[] = [];
   const doubled: string[] = [];
-  const outOfOrder: string[] = [];
   const free = withStepsLeft(completed, messages, maxSteps);
   const late = [...lateSteers(events, accepted), ...brokenPromises(accepted, places, free.difference(stopped))];
-  const last = new Map<string, number>();
-  for (const { sessionId, messageId, token, delivery } of accepted) {
+  for (const { sessionId, messageId, token, isRemoved } of accepted) {
+    if (isRemoved === true) continue;
     const found = places.get(token) ?? [];
     const isWaiting = waiting.has(rawId(messageId));
     if (found.length + (isWaiting ? 1 : 0) > 1) doubled.push(token);
@@ -63,15 +78,25 @@ export function checkMessages(
       continue;
     }
     if (place.runId !== null && cameToEnd.has(place.runId) && !heard.has(token)) lost.push(token);
-    const lane = `${sessionId} ${delivery}`;
-    if (place.position < (last.get(lane) ?? -1)) outOfOrder.push(token);
-    last.set(lane, Math.max(place.position, last.get(lane) ?? -1));
   }
-  return { lost, doubled, outOfOrder, late };
+  return { lost, doubled, outOfOrder: misplaced(accepted, places), late };
+}
+
+/** What was taken up before something that its sender had sent earlier in the same way. */
+function misplaced(accepted: readonly AcceptedMessage[], places: ReadonlyMap<string, readonly Place[]>): string[] {
+  const last = new Map<string, number>();
+  return accepted.flatMap(({ sessionId, token, delivery, isRemoved, isMoved, isUnordered }) => {
+    const [place] = places.get(token) ?? [];
+    if (place === undefined || isRemoved === true || isMoved === true || isUnordered === true) return [];
+    const lane = `${sessionId} ${delivery}`;
+    const before = last.get(lane) ?? -1;
+    last.set(lane, Math.max(place.position, before));
+    return place.position < before ? [token] : [];
+  });
 }
 
 /** Of a run that ended by itself or at its limit. */
-const AT_END: ReadonlySet<string | undefined> = new Set(['completed', 'incomplete']);
+export const AT_END: ReadonlySet<string | undefined> = new Set(['completed', 'incomplete']);
 
 /** Those of the runs that might have gone on. */
 function withStepsLeft(runs: ReadonlySet<string>, messages: readonly StoredMessage[], maxSteps: number): Set<string> {
@@ -81,10 +106,10 @@ function withStepsLeft(runs: ReadonlySet<string>, messages: readonly StoredMessa
 }
 
 /** Where in the transcripts each message's token stands. */
-function placesOf(messages: readonly StoredMessage[]): ReadonlyMap<string, readonly Place[]> {
+export function placesOf(messages: readonly StoredMessage[]): ReadonlyMap<string, readonly Place[]> {
   const places = new Map<string, Place[]>();
   messages.forEach((message, index) => {
-    if (message.role !== 'user') return;
+    if (message.role !== 'user' || message.isSummary) return;
     tokensIn(textOf(message)).forEach((token, within) => {
       const found = places.get(token) ?? [];
       found.push({ position: index * 1_000 + within, runId: message.runId });
@@ -100,7 +125,8 @@ function brokenPromises(
   places: ReadonlyMap<string, readonly Place[]>,
   completed: ReadonlySet<string>,
 ): string[] {
-  return accepted.flatMap(({ token, runId, delivery }) => {
+  return accepted.flatMap(({ token, runId, delivery, isMoved, isRemoved }) => {
+    if (isMoved === true || isRemoved === true) return [];
     const [place] = places.get(token) ?? [];
     const isElsewhere = place !== undefined && completed.has(rawId(runId)) && place.runId !== rawId(runId);
     return isElsewhere ? [`${token}, a ${delivery}, was promised run ${rawId(runId)} and is of ${place.runId}`] : [];
@@ -114,25 +140,41 @@ type Place = Readonly<{ position: number; runId: string | null }>;
  * told to stop before it could, or the step is its final answer, which hears nothing more.
  */
 function lateSteers(events: Snapshot['events'], accepted: readonly AcceptedMessage[]): string[] {
-  const steers = new Map(accepted.flatMap((each) => (each.delivery === 'steer' ? [[each.messageId, each.token]] : [])));
+  const sent = new Map(accepted.map((each) => [each.messageId, each]));
   const late: string[] = [];
   const queued = new Map<string, Map<string, string | null>>();
   for (const event of events) {
-    const { sessionId, type, runId, data } = event;
+    const { sessionId, runId } = event;
     const waiting = queued.get(sessionId) ?? new Map<string, string | null>();
     queued.set(sessionId, waiting);
-    if (type === 'message:queued') waiting.set(String(data['id']), runId);
-    if (type === 'message:dequeued') for (const id of data['ids'] as string[]) waiting.delete(id);
-    // What was sent to a run that is being cancelled is for the one after it.
-    if (type === 'run:cancelling' || type === 'run:cancelled') waiting.clear();
+    changeSteers(waiting, event, (id) => sent.get(id)?.delivery === 'steer');
     if (!beginsStep(event)) continue;
-    for (const [id, ofRun] of waiting) {
-      const token = steers.get(id);
+    for (const [steer, ofRun] of waiting) {
+      const token = sent.get(steer)?.token;
       if (token !== undefined && ofRun === runId) late.push(token);
-      waiting.delete(id);
+      waiting.delete(steer);
     }
   }
   return late;
+}
+
+/** What an event makes of the steers that wait, each with its run. */
+function changeSteers(
+  waiting: Map<string, string | null>,
+  { type, runId, data }: Snapshot['events'][number],
+  isSteer: (id: string) => boolean,
+): void {
+  const id = String(data['id']);
+  if (type === 'message:queued' && isSteer(id)) waiting.set(id, runId);
+  if (type === 'message:changed') {
+    if (data['delivery'] === 'steer' && runId !== null) waiting.set(id, runId);
+    else waiting.delete(id);
+  }
+  if (type === 'message:dequeued' || type === 'message:removed') {
+    for (const gone of data['ids'] as string[]) waiting.delete(gone);
+  }
+  // What was sent to a run that is being cancelled is for the one after it.
+  if (type === 'run:cancelling' || type === 'run:cancelled') waiting.clear();
 }
 
 /** Of a step that takes up what waits: a final answer does not. */
@@ -141,6 +183,6 @@ const beginsStep = ({ type, data }: Snapshot['events'][number]): boolean =>
 
 const TOKEN = /message-\d+-\d+/g;
 
-const tokensIn = (text: string): string[] => text.match(TOKEN) ?? [];
+export const tokensIn = (text: string): string[] => text.match(TOKEN) ?? [];
 
-const textOf = ({ parts }: StoredMessage): string => parts.map(({ content }) => content.text ?? '').join('\n');
+export const textOf = ({ parts }: StoredMessage): string => parts.map(({ content }) => content.text ?? '').join('\n');

@@ -20,8 +20,13 @@ export type StoredMessage = Readonly<{
   stepNo: number | null;
   finishReason: string | null;
   superseded: boolean;
+  /** Stands for what came before it: no message of a user, although it has that role. */
+  isSummary: boolean;
   parts: readonly Readonly<{ content: StoredPart; state: string | null }>[];
 }>;
+
+/** Of a run that is over. */
+export const ENDED: readonly string[] = ['completed', 'cancelled', 'failed', 'incomplete'];
 
 /** In the order in which they ended. */
 type StoredRun = Readonly<{
@@ -41,7 +46,16 @@ type StoredEvent = Readonly<{
   data: Readonly<Record<string, unknown>>;
 }>;
 
-type StoredSession = Readonly<{ id: string; status: string; eventSeq: number; messageSeq: number }>;
+type StoredSession = Readonly<{
+  id: string;
+  status: string;
+  eventSeq: number;
+  messageSeq: number;
+  isCompacting: boolean;
+}>;
+
+/** A round of compaction. */
+type StoredCompaction = Readonly<{ id: string; sessionId: string; state: string }>;
 
 export type Effect = Readonly<{ tool: string; token: string; callKey: string }>;
 
@@ -54,6 +68,7 @@ export type Snapshot = Readonly<{
   /** Messages that were not taken up, by id. */
   waiting: ReadonlySet<string>;
   effects: readonly Effect[];
+  compactions: readonly StoredCompaction[];
 }>;
 
 /** Reads what is left. Ids are the database's own, without a prefix. */
@@ -61,14 +76,15 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
   const read = async <Row extends pg.QueryResultRow>(text: string): Promise<Row[]> =>
     (await database.query<Row>(text)).rows;
   const sessions = await read<StoredSession>(
-    `select id, status, event_seq::int as "eventSeq", message_seq::int as "messageSeq" from sessions`,
+    `select id, status, event_seq::int as "eventSeq", message_seq::int as "messageSeq",
+       compacting_since is not null as "isCompacting" from sessions`,
   );
   const runs = await read<StoredRun>(
     `select id, session_id as "sessionId", kind, status, status_reason as reason, error from runs order by finished_at, id`,
   );
   const messages = await read<StoredMessage>(
     `select m.id, m.session_id as "sessionId", m.seq::int, m.role, m.run_id as "runId", m.step_no as "stepNo",
-       m.finish_reason as "finishReason", m.superseded,
+       m.finish_reason as "finishReason", m.superseded, m.is_summary as "isSummary",
        coalesce((select jsonb_agg(jsonb_build_object('content', p.content, 'state', p.state) order by p.idx)
          from parts p where p.message_id = m.id), '[]') as parts
      from messages m order by m.session_id, m.seq`,
@@ -77,6 +93,7 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
     `select session_id as "sessionId", seq::int, run_id as "runId", type, data from events order by session_id, seq`,
   );
   const waiting = await read<{ id: string }>(`select id from inbox where consumed_message_seq is null`);
+  const compactions = await read<StoredCompaction>(`select id, session_id as "sessionId", state from compactions`);
   const lines = (await readFile(ledgerFile, 'utf8')).split('\n').filter((line) => line !== '');
   return {
     sessions,
@@ -85,6 +102,7 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
     events,
     waiting: new Set(waiting.map(({ id }) => id)),
     effects: lines.map((line) => JSON.parse(line) as Effect),
+    compactions,
   };
 }
 

@@ -9,6 +9,9 @@ export type ToolFindings = Readonly<{
   unknown: readonly string[];
 }>;
 
+/** One only looks, the other is run by people. */
+const EFFECTLESS: readonly string[] = ['peek', 'fill'];
+
 const OPEN = ['pending', 'running', 'awaiting_approval', 'unknown'];
 
 /** Compares what the transcript says of every call with the ledger of what has really happened. */
@@ -38,13 +41,17 @@ function judgeCall(call: Call, happened: boolean): Verdict {
   const value = String(content.output?.value ?? '');
   if (state === null || OPEN.includes(state)) return 'lost';
   if (state === 'completed') {
-    const isTrue = value === `done ${tokenOf(call)}` && (happened || content.toolName === 'peek');
+    const isTrue = isWhole(value, `done ${tokenOf(call)}`) && (happened || EFFECTLESS.includes(content.toolName ?? ''));
     return isTrue ? 'told' : 'lost';
   }
   if (/unknown/.test(value)) return 'unknown';
   // An error that is told as one although the effect was there: the model would do it again.
   return happened ? 'lost' : 'told';
 }
+
+/** A padded result says at both ends what it is. */
+const isWhole = (value: string, done: string): boolean =>
+  value === done || (value.startsWith(`${done} `) && value.endsWith(` ${done}`));
 
 function isRepeated(effects: readonly Effect[]): boolean {
   if (effects.length < 2) return false;

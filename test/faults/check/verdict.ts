@@ -1,14 +1,23 @@
 import type { Fault } from '../fault.ts';
+import { checkAnswers, type GivenAnswer } from './answers.ts';
+import { checkContext } from './context.ts';
+import { checkResumed, checkTakenBack, type Resumption } from './edits.ts';
 import { checkEvents } from './events.ts';
 import { checkLimits } from './limits.ts';
 import { type AcceptedMessage, checkMessages, type ModelRequest } from './messages.ts';
-import type { Snapshot } from './snapshot.ts';
+import { checkShown } from './shown.ts';
+import { ENDED, type Snapshot } from './snapshot.ts';
 import { checkTools } from './tools.ts';
 import { checkTranscripts } from './transcript.ts';
 
 export type Observed = Readonly<{
   snapshot: Snapshot;
   accepted: readonly AcceptedMessage[];
+  /** Tokens of messages and of changes that were refused. */
+  refused: readonly string[];
+  /** Repetitions under one key that were answered otherwise than what they repeat. */
+  wrongReplays: readonly string[];
+  resumptions: readonly Resumption[];
   requests: readonly ModelRequest[];
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
   /** Recoveries where there was nothing to recover. */
@@ -17,6 +26,12 @@ export type Observed = Readonly<{
   ownEnds: readonly string[];
   /** Set where runs may take so many steps and give a final answer then, which has these words in it. */
   limit?: Readonly<{ maxSteps: number; final: string }>;
+  /** Set where calls of these tools wait for somebody, with what was said about them. */
+  asked?: Readonly<{ tools: readonly string[]; answers: readonly GivenAnswer[] }>;
+  /** How often the harm was done where it was to be done, by the name of the place. */
+  hits: Readonly<Record<string, number>>;
+  /** What else the row was to do and has not. */
+  missed: readonly string[];
 }>;
 
 /**
@@ -37,6 +52,8 @@ export function needless(
 export type Findings = Readonly<{
   lostMessages: readonly string[];
   doubledMessages: readonly string[];
+  /** What was taken back, changed or refused, and is there or was shown to the model all the same. */
+  ghostMessages: readonly string[];
   lateSteers: readonly string[];
   repeatedTools: readonly string[];
   lostResults: readonly string[];
@@ -49,31 +66,38 @@ export type Findings = Readonly<{
   /** Runs that ended as failed or incomplete, or otherwise than their limit says: no fault is meant to cost a run. */
   failedRuns: readonly string[];
   needlessRecoveries: readonly string[];
+  /** Calls that came out otherwise than somebody said, or ran before anybody did. */
+  ignoredAnswers: readonly string[];
   /** Processes that ended by themselves: no fault is meant to bring one down. */
   crashes: readonly string[];
+  /** Where the harm was to be done and was not, or what people were to do: the row has proven nothing of it. */
+  missed: readonly string[];
 }>;
 
-const ENDED = ['completed', 'cancelled', 'failed', 'incomplete'];
 /** Judges by the database, the ledger, the provider's log and what readers got: by nothing that the product says of itself. */
-export function judge({ snapshot, accepted, requests, read, needlessRecoveries, ownEnds, limit }: Observed): Findings {
+export function judge(observed: Observed): Findings {
+  const { snapshot, accepted, requests, read, needlessRecoveries, ownEnds, limit, asked, hits } = observed;
   const messages = checkMessages(snapshot, accepted, requests, limit?.maxSteps ?? Number.POSITIVE_INFINITY);
   const failed = limit === undefined ? ['failed', 'incomplete'] : ['failed'];
   const tools = checkTools(snapshot);
   const events = checkEvents(snapshot, read);
+  const context = checkContext(snapshot);
   const { runs, sessions } = snapshot;
   return {
-    lostMessages: messages.lost,
-    doubledMessages: messages.doubled,
-    lateSteers: messages.late,
+    lostMessages: [...messages.lost, ...checkResumed(snapshot, accepted, observed.resumptions)],
+    doubledMessages: [...messages.doubled, ...observed.wrongReplays],
+    ghostMessages: checkTakenBack(snapshot, accepted, observed.refused, requests),
+    lateSteers: [...messages.late, ...checkShown(snapshot, requests)],
     repeatedTools: tools.repeated,
     lostResults: tools.lost,
     unknownTools: tools.unknown,
-    outOfOrder: [...messages.outOfOrder, ...events.outOfOrder],
+    outOfOrder: [...messages.outOfOrder, ...events.outOfOrder, ...context.outOfOrder],
     eventGaps: events.gaps,
-    invalidTranscripts: checkTranscripts(snapshot, requests),
+    invalidTranscripts: [...checkTranscripts(snapshot, requests), ...context.invalid],
     stuck: [
       ...runs.flatMap(({ id, status }) => (ENDED.includes(status) ? [] : [`run ${id} is ${status}`])),
       ...sessions.flatMap(({ id, status }) => (status === 'idle' ? [] : [`session ${id} is ${status}`])),
+      ...context.unsettled,
     ],
     failedRuns: [
       ...runs.flatMap(({ id, status, error }) =>
@@ -82,7 +106,9 @@ export function judge({ snapshot, accepted, requests, read, needlessRecoveries, 
       ...(limit === undefined ? [] : checkLimits(snapshot, limit.maxSteps, limit.final)),
     ],
     needlessRecoveries,
+    ignoredAnswers: asked === undefined ? [] : checkAnswers(snapshot, asked.answers, asked.tools),
     crashes: ownEnds,
+    missed: [...observed.missed, ...Object.entries(hits).flatMap(([what, count]) => (count === 0 ? [what] : []))],
   };
 }
 

@@ -34,11 +34,13 @@ export const HANGS: readonly Fault[] = [
     name: 'lost-replies',
     about: 'Postgres has committed, the connection breaks before the answer',
     tapped: ['postgres'],
+    traffic: { cancelChance: 0.2, interruptChance: 0.1 },
     onMember: loseReplies,
   },
 ];
 
-const COMMITS = /baton_(claim_run|restart_step|write_response|move_call|finish_step|finish_maintenance)|^Q....commit/i;
+const COMMITS =
+  /baton_(claim_run|restart_step|write_response|move_call|finish_step|begin_compaction|finish_maintenance)|^Q....commit/i;
 
 function loseReplies(member: Member, random: Random): void {
   member.taps.postgres?.arm({

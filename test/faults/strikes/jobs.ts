@@ -4,6 +4,7 @@ import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { World } from '../world/world.ts';
 import { copyProduct, WORKER, WORKER_FILE } from './product-copy.ts';
+import { createFailing } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 type Pending = Readonly<{ runId: string; kind: string; no: number; dispatch: number }>;
@@ -11,9 +12,13 @@ type Pending = Readonly<{ runId: string; kind: string; no: number; dispatch: num
 export const JOBS: readonly Fault[] = [
   {
     name: 'duplicate-jobs',
-    about: 'jobs twice, jobs of steps that are over, jobs of steps yet to come',
+    about: 'jobs twice, jobs of steps that are over, that are yet to come, or that wait to be tried again',
     isHarmless: true,
-    strike: (world, random, signal) => withQueue(world, (queue) => addStrayJobs(world, queue, random, signal)),
+    strike: (world, random, signal) =>
+      withQueue(world, async (queue) => {
+        const strays = addStrayJobs(world, queue, random.fork('strays'), signal);
+        await Promise.all([strays, holdUp(world, random.fork('provider'), signal)]);
+      }),
   },
   {
     name: 'mixed-versions',
@@ -37,6 +42,14 @@ export const JOBS: readonly Fault[] = [
 /** Of runs that are started from now on, as a newer version's migration would set it. */
 async function requireEngine({ database }: World, engine: number): Promise<void> {
   await database.query(`alter table runs alter column required_engine set default ${engine}`);
+}
+
+/** Some requests are refused: their steps are tried again a second later, and a job that comes before that is early. */
+function holdUp(world: World, random: Random, signal: AbortSignal): Promise<void> {
+  const fail = createFailing(world);
+  return repeatedly({ random, signal, pauseMs: [50, 400] }, () =>
+    fail(random.pick([{ kind: 'rate-limit', retryAfterMs: random.between(50, 400) }, { kind: 'overloaded' }])),
+  );
 }
 
 async function addStrayJobs({ database }: World, queue: Queue, random: Random, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,6 @@
 import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../../../src/domain/tunables.ts';
 import type { Fault } from '../fault.ts';
+import { changesOf } from '../world/edits.ts';
 import type { Line } from '../world/fleet.ts';
 import type { Trigger } from '../world/tap.ts';
 import { repeatedly } from './repeatedly.ts';
@@ -104,10 +105,16 @@ const RUN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
  * The leases that the product has by default. The dead are found by their locks: with the suite's short leases, nobody
  * would see whether they are.
  */
-const LONG_LEASES = {
+export const LONG_LEASES = {
   BATON_LEASE_DURATION_MS: String(LEASE_DURATION_MS),
   BATON_HEARTBEAT_INTERVAL_MS: String(HEARTBEAT_INTERVAL_MS),
 };
+
+/**
+ * What is measured is how soon others take over. Twenty sessions, whose model answers at once, keep both cores of a small
+ * machine busy by themselves: it would be the wait for a processor.
+ */
+export const SESSIONS_OF_KILLS = 10;
 
 /** Every worker dies at some occurrence of the moment, and so does each that takes its place. */
 function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
@@ -115,6 +122,7 @@ function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
     name: `kill-${name}`,
     about: `SIGKILL: ${about}`,
     environment: LONG_LEASES,
+    traffic: { sessions: SESSIONS_OF_KILLS },
     tapped: [...new Set([line('redis'), line('postgres')])],
     onMember(member, random) {
       const tap = member.taps[line('redis')] ?? member.taps[line('postgres')];
@@ -141,8 +149,17 @@ function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
 export const KILLS: readonly Fault[] = [
   {
     name: 'kill-random',
-    about: 'SIGKILL at random moments',
+    about: 'SIGKILL at random moments, while people also change and take back what waits',
     environment: LONG_LEASES,
+    traffic: {
+      sessions: SESSIONS_OF_KILLS,
+      editChance: 0.1,
+      moveChance: 0.05,
+      removeChance: 0.1,
+      rejectChance: 0.05,
+      repeatChance: 0.1,
+    },
+    hits: (_world, { messages, edits }) => ({ 'second thoughts': changesOf(messages, edits) }),
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [600, 3_000] }, () => {
         world.fleet.anyone(random)?.kill();
@@ -153,6 +170,7 @@ export const KILLS: readonly Fault[] = [
     name: 'kill-after-effect',
     about: 'SIGKILL: a tool has taken effect and has not told its result',
     environment: LONG_LEASES,
+    traffic: { sessions: SESSIONS_OF_KILLS },
     environmentOf: (random) => ({ BATON_TEST_STOP_AFTER_EFFECTS: String(random.between(...DIES_AT)) }),
   },
   {

@@ -3,6 +3,7 @@ import type { Fault } from '../fault.ts';
 import type { Member } from '../world/fleet.ts';
 import { NOTICE } from '../world/model.ts';
 import type { Tap, Trigger } from '../world/tap.ts';
+import { LONG_LEASES, SESSIONS_OF_KILLS } from './kills.ts';
 
 /** A moment around the final answer of a run, on a worker's way to Postgres or to the provider. */
 type Moment = Readonly<{ line: 'postgres' | 'provider'; marker: RegExp; on: Trigger['on']; laterMs?: number }>;
@@ -55,6 +56,8 @@ export const LIMITS: readonly Fault[] = [
   {
     name: 'kill-final-answer',
     about: 'SIGKILL and lost replies around the final answers of runs that have reached their limit',
+    environment: LONG_LEASES,
+    traffic: { sessions: SESSIONS_OF_KILLS },
     tapped: ['postgres', 'provider'],
     maxSteps: 2,
     manners: { maxRounds: 6 },

@@ -1,14 +1,35 @@
 import type { Fault } from '../fault.ts';
+import { changesOf, type EditOptions } from '../world/edits.ts';
 import { createFailing } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
+
+/** People think again about what they have said, and go on with what a cancel has left. */
+const SECOND_THOUGHTS: Partial<EditOptions> = {
+  editChance: 0.12,
+  moveChance: 0.08,
+  removeChance: 0.12,
+  clearChance: 0.05,
+  rejectChance: 0.1,
+  repeatChance: 0.1,
+  resumeChance: 0.7,
+};
 
 export const PEOPLE: readonly Fault[] = [
   { name: 'none', about: 'nothing at all', isHarmless: true },
   {
     name: 'cancels-and-steers',
-    about: 'people change their minds at random moments: cancel, steer, follow up, interrupt',
+    about:
+      'people change their minds at random moments: cancel, steer, follow up, interrupt, change and take back what waits',
     isHarmless: true,
-    traffic: { steerChance: 0.5, followupChance: 0.3, interruptChance: 0.2, cancelChance: 0.4, atEndChance: 0.3 },
+    traffic: {
+      ...SECOND_THOUGHTS,
+      steerChance: 0.5,
+      followupChance: 0.3,
+      interruptChance: 0.2,
+      cancelChance: 0.4,
+      atEndChance: 0.3,
+    },
+    hits: (_world, { messages, edits }) => ({ 'second thoughts': changesOf(messages, edits) }),
     manners: { chunkDelayMs: 12, maxChunks: 30 },
   },
   {

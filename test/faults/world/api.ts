@@ -2,22 +2,60 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 
 const acceptedSchema = z.object({ messageId: z.string(), runId: z.string(), queued: z.boolean() });
-const runSchema = z.object({ id: z.string(), status: z.string() });
+const actionSchema = z.object({
+  id: z.string(),
+  kind: z.enum(['approval', 'output', 'unknown_outcome']),
+  args: z.looseObject({ token: z.string() }),
+});
+const runSchema = z.object({ id: z.string(), status: z.string(), requiredActions: z.array(actionSchema) });
+const queueSchema = z.object({ messages: z.array(z.object({ id: z.string() })) });
+const clearedSchema = z.object({ removed: z.array(z.string()) });
+const resumedSchema = z.object({ runId: z.string() });
+const answeredSchema = z.object({ open: z.number() });
 const sessionSchema = z.object({ id: z.string(), status: z.string(), activeRunId: z.string().nullable() });
 
 export type Accepted = z.infer<typeof acceptedSchema>;
-type RunBody = z.infer<typeof runSchema>;
+export type RunBody = z.infer<typeof runSchema>;
+/** A call that a run waits for. */
+export type RequiredAction = z.infer<typeof actionSchema>;
+export type CallAnswer = Readonly<{ decision: 'approve' | 'deny' } | { output: string }>;
 export type Delivery = 'steer' | 'followup' | 'interrupt';
 
-/** The HTTP API as a patient client uses it: what fails on the way is sent again, under the same id. */
+type Call = Readonly<{ method?: string; body?: object; headers?: Readonly<Record<string, string>>; once?: boolean }>;
+
+/**
+ * The HTTP API as a patient client uses it: what fails on the way is sent again, under the same id. Not so what has no id
+ * and changes what waits: whoever does that must know what came of it.
+ */
 export type Api = Readonly<{
   createSession: () => Promise<string>;
   send: (
     sessionId: string,
-    message: Readonly<{ id: string; content: string; delivery: Delivery }>,
+    message: Readonly<{ id: string; content: string; delivery: Delivery | 'reject' }>,
   ) => Promise<Accepted>;
-  /** Waits until the run has ended. */
-  ended: (runId: string) => Promise<RunBody>;
+  /** Sends a message under a key that others may use for the same one. */
+  sendOnce: (
+    sessionId: string,
+    key: string,
+    message: Readonly<{ content: string; delivery: Delivery }>,
+  ) => Promise<Readonly<{ accepted: Accepted; isReplay: boolean }>>;
+  /** Ids of what waits. */
+  waiting: (sessionId: string) => Promise<string[]>;
+  /** Changes a message that waits, or takes it back. `late`: it waited no more. */
+  change: (
+    sessionId: string,
+    messageId: string,
+    change: Readonly<{ content: string } | { delivery: 'steer' | 'followup' }>,
+  ) => Promise<'done' | 'late'>;
+  remove: (sessionId: string, messageId: string) => Promise<'done' | 'late'>;
+  /** Takes all back that waits. @returns the ids */
+  clear: (sessionId: string) => Promise<string[]>;
+  /** @returns the run that goes on */
+  resume: (sessionId: string) => Promise<string>;
+  /** Waits until the run has ended. @param onWait told of the run whenever it is seen to wait for somebody */
+  ended: (runId: string, onWait?: (run: RunBody) => Promise<void>) => Promise<RunBody>;
+  /** @returns how many calls the run waits for then */
+  answer: (runId: string, callId: string, answer: CallAnswer) => Promise<number>;
   run: (runId: string) => Promise<RunBody>;
   cancel: (runId: string) => Promise<void>;
   session: (sessionId: string) => Promise<z.infer<typeof sessionSchema>>;
@@ -29,33 +67,45 @@ const WAIT_MS = 5_000;
 
 /** A client of the API whose address `url` tells. Every call rejects when the signal aborts. */
 export function createApi(url: () => string, signal: AbortSignal): Api {
-  const attempt = async (path: string, body: object | undefined): Promise<unknown> => {
+  const attempt = async (path: string, { body, method, headers }: Call): Promise<Answer> => {
     const response = await fetch(`${url()}${path}`, {
-      method: body === undefined ? 'GET' : 'POST',
-      headers: { 'content-type': 'application/json' },
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      headers: { 'content-type': 'application/json', ...headers },
       signal: AbortSignal.any([signal, AbortSignal.timeout(WAIT_MS + 10_000)]),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();
-    if (response.ok) return JSON.parse(text);
+    if (response.ok) return { body: text === '' ? null : JSON.parse(text), headers: response.headers };
     const message = `${path} answered ${response.status}: ${text}`;
-    throw response.status < 500 ? new Refused(message) : new Error(message);
+    throw response.status < 500 ? new Refused(message, response.status) : new Error(message);
   };
-  const request = async <T>(schema: z.ZodType<T>, path: string, body?: object): Promise<T> => {
+  const answered = async (path: string, call: Call): Promise<Answer> => {
     for (;;) {
       signal.throwIfAborted();
       try {
-        return schema.parse(await attempt(path, body));
+        return await attempt(path, call);
       } catch (error) {
-        if (error instanceof Refused || error instanceof z.ZodError) throw error;
+        if (error instanceof Refused || call.once === true) throw error;
       }
       await delay(RETRY_PAUSE_MS, undefined, { signal });
     }
   };
-  const ended = async (runId: string): Promise<RunBody> => {
+  const request = async <T>(schema: z.ZodType<T>, path: string, body?: object): Promise<T> =>
+    schema.parse((await answered(path, { ...(body !== undefined && { body }) })).body);
+  const changing = async (path: string, method: string, body?: object): Promise<'done' | 'late'> => {
+    try {
+      await answered(path, { method, once: true, ...(body !== undefined && { body }) });
+      return 'done';
+    } catch (error) {
+      if (error instanceof Refused && TOO_LATE.includes(error.status)) return 'late';
+      throw error;
+    }
+  };
+  const ended: Api['ended'] = async (runId, onWait) => {
     for (;;) {
       const run = await request(runSchema, `/v1/runs/${runId}/wait?timeoutMs=${WAIT_MS}`);
       if (TERMINAL.includes(run.status)) return run;
+      if (run.requiredActions.length > 0) await onWait?.(run);
     }
   };
   return {
@@ -65,10 +115,40 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
       return (await request(z.object({ id: z.string() }), '/v1/sessions', { agent: 'faulty', id })).id;
     },
     send: (sessionId, message) => request(acceptedSchema, `/v1/sessions/${sessionId}/messages`, message),
+    answer: async (runId, callId, answer) =>
+      (await request(answeredSchema, `/v1/runs/${runId}/tool-calls/${callId}`, answer)).open,
+    sendOnce: async (sessionId, key, message) => {
+      const headers = { 'idempotency-key': key };
+      const answer = await answered(`/v1/sessions/${sessionId}/messages`, { body: message, headers });
+      const isReplay = answer.headers.get('idempotency-replayed') === 'true';
+      return { accepted: acceptedSchema.parse(answer.body), isReplay };
+    },
+    waiting: async (sessionId) =>
+      (await request(queueSchema, `/v1/sessions/${sessionId}/queue`)).messages.map(({ id }) => id),
+    change: (sessionId, messageId, change) => changing(`/v1/sessions/${sessionId}/queue/${messageId}`, 'PATCH', change),
+    remove: (sessionId, messageId) => changing(`/v1/sessions/${sessionId}/queue/${messageId}`, 'DELETE'),
+    clear: async (sessionId) => {
+      const { body } = await answered(`/v1/sessions/${sessionId}/queue`, { method: 'DELETE', once: true });
+      return clearedSchema.parse(body).removed;
+    },
+    resume: async (sessionId) => (await request(resumedSchema, `/v1/sessions/${sessionId}/resume`, {})).runId,
     run: (runId) => request(runSchema, `/v1/runs/${runId}`),
     cancel: async (runId) => void (await request(z.unknown(), `/v1/runs/${runId}/cancel`, {})),
     session: (sessionId) => request(sessionSchema, `/v1/sessions/${sessionId}`),
   };
 }
 
-class Refused extends Error {}
+/** A message that was taken up is in the inbox no more, or its session is at work with it. */
+const TOO_LATE: readonly number[] = [404, 409];
+
+type Answer = Readonly<{ body: unknown; headers: Headers }>;
+
+/** What the API will not do, however often it is asked. */
+export class Refused extends Error {
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
+  }
+}

@@ -176,16 +176,12 @@ async function rememberOrphans(
   atMs: number,
 ): Promise<void> {
   try {
-    const { rows } = await database.query<{ id: string }>(
-      `select id from runs where claim_id is not null and status in ('running', 'cancelling') and starts_with(lease_owner, $1)
-       union select id from runs where id = $2 and claim_id is null and pending_kind is not null`,
+    const { rows } = await database.query<{ id: string; sessionId: string; jobKind: string }>(
+      `select id, session_id as "sessionId", pending_kind as "jobKind" from runs where claim_id is not null and status in ('running', 'cancelling') and starts_with(lease_owner, $1)
+       union select id, session_id, pending_kind from runs where id = $2 and claim_id is null and pending_kind is not null`,
       [workerId, runId ?? null],
     );
-    timeline.orphaned(
-      workerId,
-      rows.map(({ id }) => id),
-      atMs,
-    );
+    timeline.orphaned(workerId, rows, atMs);
   } catch {
     // Where Postgres is away as well, there is nothing to be measured.
   }

@@ -14,15 +14,24 @@ export type ModelManners = Readonly<{
   chunkDelayMs: number;
   /** Pieces of an answer, at most. */
   maxChunks: number;
+  /** What it calls: each name as often as its share. */
+  tools: readonly string[];
 }>;
 
 /** In a request for the final answer of a run, as its last words. */
 export const NOTICE = 'The work ends here: ';
 
-const TOOLS = ['append', 'append', 'put', 'peek'] as const;
+export const TOOLS: readonly string[] = ['append', 'append', 'put', 'peek'];
 /** In a final answer, and in no other. */
 export const FINAL = 'In the end: ';
 const CHUNK = 'sixteen letters ';
+
+/** By the requests that were answered. */
+const answerNumbers = new WeakMap<SimulatedRequest, number>();
+
+/** The number of the answer that the model gave to a request; undefined where it gave none. */
+export const answerTo = (request: SimulatedRequest | undefined): number | undefined =>
+  request === undefined ? undefined : answerNumbers.get(request);
 
 /**
  * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says so at both
@@ -39,6 +48,7 @@ export function createModelScript(
   return (request) => {
     heard.onRequest(request.cacheKey);
     const no = ++answers;
+    answerNumbers.set(request, no);
     const lastUser = request.messages.findLastIndex((message) => message.role === 'user');
     const rounds = request.messages.slice(lastUser + 1).filter(({ role }) => role === 'assistant').length;
     const task = createRandom(`${seed}/${request.messages[lastUser]?.text ?? ''}`);
@@ -50,7 +60,7 @@ export function createModelScript(
     const pace = { chunkChars: CHUNK.length, chunkDelayMs: manners.chunkDelayMs };
     if (isFinal || rounds >= wanted) return { text, ...pace, onDelivered: () => heard.onLastWord(request.cacheKey) };
     const toolCalls = Array.from({ length: random.between(1, manners.maxCalls) }, () => ({
-      name: random.pick(TOOLS),
+      name: random.pick(manners.tools),
       input: {
         token: `call-${++calls}`,
         beforeMs: random.between(0, manners.toolMs),

@@ -4,8 +4,11 @@ import type { LogLine } from './child.ts';
 /** A claim that some worker said it has. Times are milliseconds of `performance.now()` of this process. */
 type SeenClaim = Readonly<{ runId: string; workerId: string; atMs: number }>;
 
-/** A run whose worker was killed while it had it, or before it had passed it on. */
-type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number }>;
+/** A run whose worker was killed while it had it, or before it had passed it on, and what kind of job it was at. */
+type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number } & Partial<LeftWork>>;
+
+/** What a dead worker had in hand. */
+type LeftWork = Readonly<{ sessionId: string; jobKind: string }>;
 
 /** What the processes of a world said and suffered. */
 export type Timeline = Readonly<{
@@ -19,7 +22,7 @@ export type Timeline = Readonly<{
   recoveries: readonly string[];
   hear: (workerId: string, line: LogLine) => void;
   killed: (atMs: number) => void;
-  orphaned: (workerId: string, runIds: readonly string[], killedAtMs: number) => void;
+  orphaned: (workerId: string, orphans: readonly (Readonly<{ id: string }> & LeftWork)[], killedAtMs: number) => void;
 }>;
 
 /** @param logFile where everything is appended as well */
@@ -43,11 +46,11 @@ export function createTimeline(logFile: string | undefined): Timeline {
       if (event === 'run_recovered') recoveries.push(String(line['reason']));
     },
     killed: (atMs) => void kills.push(atMs),
-    orphaned(workerId, runIds, killedAtMs) {
+    orphaned(workerId, left, killedAtMs) {
       if (logFile !== undefined) {
-        appendFileSync(logFile, `${JSON.stringify({ workerId, event: 'killed', time: new Date(), runIds })}\n`);
+        appendFileSync(logFile, `${JSON.stringify({ workerId, event: 'killed', time: new Date(), left })}\n`);
       }
-      orphans.push(...runIds.map((runId) => ({ runId, workerId, killedAtMs })));
+      orphans.push(...left.map(({ id: runId, ...work }) => ({ runId, workerId, killedAtMs, ...work })));
     },
   };
 }

@@ -1,50 +1,61 @@
 import type { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../support/random.ts';
+import type { GivenAnswer } from '../check/answers.ts';
 import { rawId } from '../check/snapshot.ts';
-import type { Accepted, Api, Delivery } from './api.ts';
+import { createAnswering, type Wait } from './answering.ts';
+import { type Accepted, type Api, type Delivery, Refused, type RunBody } from './api.ts';
+import {
+  createEditing,
+  type EditOptions,
+  type Edits,
+  NO_EDITS,
+  newMessageId,
+  resumeWaiting,
+  type SentMessage,
+} from './edits.ts';
 import { followSession, type Reader } from './reader.ts';
 
-export type TrafficOptions = Readonly<{
-  /** Sessions that work side by side. */
-  sessions: number;
-  /** Messages sent into a run at work: how likely one is, per run. */
-  steerChance: number;
-  /** The same for `followup` and `interrupt`. */
-  followupChance: number;
-  interruptChance: number;
-  /** How likely a run is cancelled, at a random moment. */
-  cancelChance: number;
-  /** How likely a run is cancelled while the model answers, for each of its answers. */
-  cancelAnswerChance: number;
-  /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
-  atEndChance: number;
-  /** How many are sent then, each at a moment of its own. */
-  atEndMessages: number;
-}>;
-
-/** A message that was accepted: what nobody may lose. */
-type SentMessage = Readonly<{
-  sessionId: string;
-  messageId: string;
-  runId: string;
-  token: string;
-  delivery: Delivery;
-}>;
+export type TrafficOptions = EditOptions &
+  Readonly<{
+    /** Sessions that work side by side. */
+    sessions: number;
+    /** Messages sent into a run at work: how likely one is, per run. */
+    steerChance: number;
+    /** The same for `followup` and `interrupt`. */
+    followupChance: number;
+    interruptChance: number;
+    /** How likely a run is cancelled, at a random moment. */
+    cancelChance: number;
+    /** How likely a run is cancelled while the model answers, for each of its answers. */
+    cancelAnswerChance: number;
+    /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
+    atEndChance: number;
+    /** How many are sent then, each at a moment of its own. */
+    atEndMessages: number;
+    /** Letters that a message has beside what it says: what fills a context. */
+    paddingChars: number;
+  }>;
 
 /** A cancel that was asked for, by this process's clock. */
 type SentCancel = Readonly<{ sessionId: string; runId: string; sentAtMs: number }>;
 
 /** What the clients of a world did and saw. */
 export type Traffic = Readonly<{
+  /** What was accepted: nobody may lose it. */
   messages: readonly SentMessage[];
+  edits: Edits;
   cancels: readonly SentCancel[];
+  /** What was said about calls that waited for it, and when runs did. */
+  answers: readonly GivenAnswer[];
+  waits: readonly Wait[];
   readers: ReadonlyMap<string, Reader>;
   /** Resolves when all has been sent and every run has ended. */
   done: Promise<void>;
 }>;
 
 export const QUIET_TRAFFIC: TrafficOptions = {
+  ...NO_EDITS,
   sessions: 20,
   steerChance: 0.2,
   followupChance: 0,
@@ -53,19 +64,23 @@ export const QUIET_TRAFFIC: TrafficOptions = {
   cancelAnswerChance: 0,
   atEndChance: 0.1,
   atEndMessages: 1,
+  paddingChars: 0,
 };
 
 /** Sends so many messages that `runs` runs are started, and more into them. */
 export function startTraffic(
-  { api, url, model }: Readonly<{ api: Api; url: () => string; model: EventEmitter }>,
+  { api, url, model, people }: Readonly<{ api: Api; url: () => string; model: EventEmitter; people: EventEmitter }>,
   runs: number,
   options: TrafficOptions,
   random: Random,
   signal: AbortSignal,
 ): Traffic {
   const messages: SentMessage[] = [];
+  const edits: Edits = { refused: [], wrongReplays: [], resumptions: [] };
   const cancels: SentCancel[] = [];
   const readers = new Map<string, Reader>();
+  const answering = createAnswering(api, people, random.fork('answers'), signal);
+  const padding = PADDING.repeat(Math.ceil(options.paddingChars / PADDING.length));
 
   const driveSession = async (no: number, count: number): Promise<void> => {
     const chance = random.fork(`session ${no}`);
@@ -78,13 +93,23 @@ export function startTraffic(
       before = sending.catch(() => undefined);
       return sending;
     };
+    const own = new Map<string, SentMessage>();
+    const remember = (message: SentMessage): void => {
+      own.set(message.messageId, message);
+      messages.push(message);
+    };
+    const newToken = (): string => `message-${no}-${++sent}`;
+    const contentOf = (token: string): string => `Task ${token}.${padding}`;
     const sendNow = async (delivery: Delivery): Promise<Accepted> => {
-      const token = `message-${no}-${++sent}`;
-      const id = `msg_${crypto.randomUUID().replaceAll('-', '')}`;
-      const accepted = await api.send(sessionId, { id, content: `Task ${token}.`, delivery });
-      messages.push({ sessionId, messageId: id, runId: accepted.runId, token, delivery });
+      const token = newToken();
+      const id = newMessageId();
+      const accepted = await api.send(sessionId, { id, content: contentOf(token), delivery });
+      remember({ sessionId, messageId: id, runId: accepted.runId, token, delivery });
       return accepted;
     };
+    const sendWaiting = async (): Promise<string> => (await send('followup')).messageId;
+    const post = { sessionId, sent: own, newToken, contentOf, sendWaiting, remember };
+    const editing = createEditing(api, post, edits, chance.fork('edits'), signal);
     const meanwhile = new Set<Promise<unknown>>();
     const atOnce = (work: Promise<unknown>): void => {
       meanwhile.add(work);
@@ -94,7 +119,7 @@ export function startTraffic(
     let runId = '';
     const cancel = async (): Promise<void> => {
       cancels.push({ sessionId, runId, sentAtMs: performance.now() });
-      await api.cancel(runId);
+      await orGone(api.cancel(runId));
     };
     model.on(`request ${rawId(sessionId)}`, () => {
       if (!chance.chance(options.cancelAnswerChance)) return;
@@ -120,10 +145,14 @@ export function startTraffic(
         disturb(options.followupChance, () => send('followup')),
         disturb(options.interruptChance, () => send('interrupt')),
         disturb(options.cancelChance, cancel),
+        ...editing.acts(options).map(([probability, act]) => disturb(probability, act)),
       ];
-      await Promise.all([api.ended(runId), ...disturbances]);
+      await Promise.all([orGone(api.ended(runId, answering.onWait)), ...disturbances]);
+      if (!chance.chance(options.resumeChance)) continue;
+      const resumed = await resumeWaiting(api, sessionId, edits);
+      if (resumed !== null) await orGone(api.ended(resumed, answering.onWait));
     }
-    await quiet(api, sessionId, meanwhile, signal);
+    await quiet({ api, onWait: answering.onWait }, sessionId, meanwhile, signal);
   };
 
   const perSession = Math.ceil(runs / options.sessions);
@@ -132,9 +161,18 @@ export function startTraffic(
       driveSession(no, Math.min(perSession, Math.max(0, runs - no * perSession))),
     ),
   ).then(() => undefined);
-  return { messages, cancels, readers, done };
+  const { answers, waits } = answering;
+  return { messages, edits, cancels, answers, waits, readers, done };
 }
 
+/** A run that was promised to a message is never there where the message was taken back. */
+async function orGone(work: Promise<unknown>): Promise<void> {
+  await work.catch((error: unknown) => {
+    if (!(error instanceof Refused && error.status === 404)) throw error;
+  });
+}
+
+const PADDING = ' The yard behind the mill was wet with rain.';
 const DISTURBED_WITHIN_MS = 250;
 /** Where answers are long, a cancel meets one in the middle. */
 const ANSWERED_WITHIN_MS = 200;
@@ -144,7 +182,7 @@ const LOOK_AGAIN_MS = 50;
 
 /** Waits until the session has nothing to do and nobody sends anything to it. */
 async function quiet(
-  api: Api,
+  { api, onWait }: Readonly<{ api: Api; onWait: (run: RunBody) => Promise<void> }>,
   sessionId: string,
   meanwhile: ReadonlySet<Promise<unknown>>,
   signal: AbortSignal,
@@ -152,7 +190,7 @@ async function quiet(
   for (;;) {
     await Promise.allSettled(meanwhile);
     const session = await api.session(sessionId);
-    if (session.activeRunId !== null) await api.ended(session.activeRunId);
+    if (session.activeRunId !== null) await orGone(api.ended(session.activeRunId, onWait));
     else if (session.status === 'idle' && meanwhile.size === 0) return;
     await delay(LOOK_AGAIN_MS, undefined, { signal });
   }

@@ -12,6 +12,7 @@ import { migrateToLatest } from '../../../src/store/migrate.ts';
 import type { Random } from '../../support/random.ts';
 import type { Backend, Fault } from '../fault.ts';
 import { WORKER } from '../strikes/product-copy.ts';
+import { agentFile } from './agent.ts';
 import { type Child, startChild } from './child.ts';
 import { type Fleet, startFleet } from './fleet.ts';
 import { createModelScript, type ModelManners } from './model.ts';
@@ -35,6 +36,8 @@ export type World = Readonly<{
    * (`last-word <id>`): its step ends within milliseconds.
    */
   model: EventEmitter;
+  /** Tells of the calls of a run that people have answered all (`answered`, with the run's id). */
+  people: EventEmitter;
   api: ApiProcess;
   fleet: Fleet;
   timeline: Timeline;
@@ -67,14 +70,8 @@ const SETTINGS = {
   BATON_LOG_LEVEL: 'debug',
 };
 
-const LEDGER_TOOLS = fileURLToPath(new URL('../ledger-tools.ts', import.meta.url));
-
-const agentWith = (limits: string): string => `name: faulty
-model: simulated/faulty
-instructions: Leave traces.
-tools: [{ module: ${LEDGER_TOOLS} }]
-limits: { ${limits}, toolConcurrency: 4 }
-`;
+/** Pause before each piece of a summary: long enough that there is a middle of it. */
+const SUMMARY_CHUNK_DELAY_MS = 10;
 
 /** Starts everything; disposing the stack ends it, whatever state it is in. */
 export async function startWorld(options: WorldOptions, stack: AsyncDisposableStack): Promise<World> {
@@ -83,12 +80,11 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const folder = await mkdtemp(join(tmpdir(), 'baton-fault-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, 'agents'));
-  const limits = fault.maxSteps === undefined ? 'maxSteps: 1000' : `maxSteps: ${fault.maxSteps}, finalAnswer: true`;
-  await writeFile(join(folder, 'agents', 'faulty.yaml'), agentWith(limits));
+  await writeFile(join(folder, 'agents', 'faulty.yaml'), agentFile(fault));
   const ledgerFile = join(folder, 'ledger.jsonl');
   await writeFile(ledgerFile, '');
   const databaseUrl = await createDatabase(postgres, stack);
-  const simulator = stack.use(await startSimulator({ rawBodies: 'none' }));
+  const simulator = stack.use(await startSimulator({ rawBodies: 'none', chunkDelayMs: SUMMARY_CHUNK_DELAY_MS }));
   const model = new EventEmitter();
   simulator.script(
     'faulty',
@@ -155,6 +151,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     database,
     simulator,
     model,
+    people: new EventEmitter(),
     api,
     fleet,
     timeline,

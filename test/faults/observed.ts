@@ -1,0 +1,137 @@
+import type { AcceptedMessage } from './check/messages.ts';
+import type { Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
+import type { Observed } from './check/verdict.ts';
+
+// What sessions leave behind, made up for the tests of the judge.
+
+export const SESSION = '00000000-0000-0000-0000-00000000000a';
+export const RUN = '00000000-0000-0000-0000-00000000000b';
+export const id = (no: number): string => `00000000-0000-0000-0000-${String(no).padStart(12, '0')}`;
+export const messageId = (no: number): string => `msg_${id(no).replaceAll('-', '')}`;
+
+export const user = (seq: number, text: string): StoredMessage => message(seq, 'user', null, [{ type: 'text', text }]);
+export const answer = (seq: number, no: number, ...calls: Part[]): StoredMessage =>
+  message(seq, 'assistant', calls.length === 0 ? 'stop' : 'tool-calls', [
+    { type: 'text', text: `<answer ${no}> words </answer ${no}>` },
+    ...calls,
+  ]);
+
+export type Part = StoredPart & { state?: string };
+
+export function message(
+  seq: number,
+  role: StoredMessage['role'],
+  finishReason: string | null,
+  parts: Part[],
+): StoredMessage {
+  return {
+    id: id(100 + seq),
+    sessionId: SESSION,
+    seq,
+    role,
+    runId: RUN,
+    stepNo: 1,
+    finishReason,
+    superseded: false,
+    isSummary: false,
+    parts: parts.map(({ state = null, ...content }) => ({ content, state })),
+  };
+}
+
+export const call = (token: string, state: string, value: string, toolName = 'append'): Part => ({
+  type: 'tool',
+  toolName,
+  input: { token },
+  output: { type: 'text', value },
+  state,
+});
+
+export const effect = (token: string, callKey = 'key', tool = 'append') => ({ tool, token, callKey });
+
+export const accepted = (no: number, delivery: AcceptedMessage['delivery'] = 'steer'): AcceptedMessage => ({
+  sessionId: `ses_${SESSION.replaceAll('-', '')}`,
+  messageId: messageId(no),
+  runId: `run_${RUN.replaceAll('-', '')}`,
+  token: `message-0-${no}`,
+  delivery,
+});
+
+const EVENT_TYPES = [
+  'message:queued',
+  'message:dequeued',
+  'run:started',
+  'step:started',
+  'llm:response',
+  'run:completed',
+];
+export const events = (types: readonly string[] = EVENT_TYPES): Snapshot['events'] =>
+  types.map((type, index) => ({
+    sessionId: SESSION,
+    seq: index + 1,
+    runId: RUN,
+    type,
+    data: { id: messageId(1), ids: [messageId(1)], step: 1 },
+  }));
+
+/** What a session leaves in which all went well, changed by what a test says. */
+export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observed> = {}): Observed {
+  const messages = changes.messages ?? [user(1, 'Task message-0-1.'), answer(2, 1)];
+  const log = changes.events ?? events();
+  return {
+    snapshot: {
+      sessions: [
+        { id: SESSION, status: 'idle', eventSeq: log.length, messageSeq: messages.length, isCompacting: false },
+      ],
+      runs: [{ id: RUN, sessionId: SESSION, kind: 'task', status: 'completed', reason: null, error: null }],
+      messages,
+      events: log,
+      waiting: new Set(),
+      effects: [],
+      compactions: [],
+      ...changes,
+    },
+    accepted: [accepted(1)],
+    requests: [{ text: 'Task message-0-1.', violations: [] }],
+    read: new Map([[`ses_${SESSION.replaceAll('-', '')}`, log]]),
+    needlessRecoveries: [],
+    ownEnds: [],
+    hits: {},
+    missed: [],
+    refused: [],
+    wrongReplays: [],
+    resumptions: [],
+    ...others,
+  };
+}
+
+export const withCall = (part: Part, ...effects: ReturnType<typeof effect>[]): Observed =>
+  observed({ messages: [user(1, 'Task message-0-1.'), answer(2, 1, part), answer(3, 2)], effects });
+
+export const read = (seqs: readonly number[]): Partial<Observed> => ({
+  read: new Map([
+    [`ses_${SESSION.replaceAll('-', '')}`, seqs.map((seq) => ({ seq, type: EVENT_TYPES[seq - 1] ?? '' }))],
+  ]),
+});
+
+export const resumed: Partial<Observed> = {
+  resumptions: [{ runId: `run_${RUN.replaceAll('-', '')}`, messageIds: [messageId(1)] }],
+};
+
+/** A session with one round of compaction, with what readers were told of it. */
+export function compacted(told: readonly string[], state: string): Observed {
+  const log = events(['run:started', ...told, 'run:completed']);
+  return observed({ events: log, compactions: [{ id: id(50), sessionId: SESSION, state }] }, read([]));
+}
+
+/** A call that waits for somebody, and what was said. */
+export const asked = (
+  answer: 'approve' | 'deny' | null,
+  part: Part,
+  ...effects: ReturnType<typeof effect>[]
+): Observed => ({
+  ...withCall(part, ...effects),
+  asked: {
+    tools: ['append'],
+    answers: answer === null ? [] : [{ runId: `run_${RUN.replaceAll('-', '')}`, token: 'call-1', answer }],
+  },
+});

@@ -1,0 +1,88 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Random } from '../../support/random.ts';
+import { rawId } from '../check/snapshot.ts';
+import type { Fault } from '../fault.ts';
+import { TOOLS } from '../world/model.ts';
+import type { Traffic } from '../world/traffic.ts';
+import type { World } from '../world/world.ts';
+import { LONG_LEASES } from './kills.ts';
+import { repeatedly } from './repeatedly.ts';
+
+/** The share of the last answers that whoever goes on shall not survive. */
+const KILLED_ANSWERS = 0.4;
+/** A run whose calls are answered is claimed by then, unless the worker that would have is dead. */
+const CLAIMED_WITHIN_LOOKS = 300;
+const LOOK_EVERY_MS = 5;
+/** In which an approved call is settled, starts and ends. */
+const KILLED_WITHIN_MS = 20;
+
+type Claim = Readonly<{ id: string; owner: string }>;
+
+async function claimOf({ database }: World, runId: string): Promise<Claim | undefined> {
+  const { rows } = await database.query<Claim>(
+    `select claim_id as id, lease_owner as owner from runs where id = $1 and claim_id is not null`,
+    [rawId(runId)],
+  );
+  return rows[0];
+}
+
+/** Kills whoever takes up a run that has just been answered, while it is at it. */
+async function killAnswered(world: World, runId: string, random: Random): Promise<void> {
+  for (let left = CLAIMED_WITHIN_LOOKS; left > 0; left--) {
+    const claim = await claimOf(world, runId);
+    if (claim === undefined) {
+      await delay(LOOK_EVERY_MS);
+      continue;
+    }
+    await delay(random.between(0, KILLED_WITHIN_MS));
+    if ((await claimOf(world, runId))?.id !== claim.id) return;
+    world.fleet
+      .members()
+      .find(({ workerId }) => claim.owner.startsWith(workerId))
+      ?.kill();
+    return;
+  }
+}
+
+type Waits = Pick<Traffic, 'waits'>;
+
+const killsMeanwhile = ({ timeline }: World, { waits }: Waits): number =>
+  timeline.kills.filter((atMs) => waits.some(({ sinceMs, untilMs }) => sinceMs < atMs && atMs < untilMs)).length;
+
+/** Runs whose worker was killed at the very step that their last answer had let go on. */
+const answeredOrphans = ({ timeline }: World, { waits }: Waits): number =>
+  waits.filter(({ runId, untilMs }) =>
+    timeline.orphans.some(
+      (orphan) =>
+        orphan.runId === rawId(runId) &&
+        orphan.killedAtMs > untilMs &&
+        // Every later step is a claim of its own.
+        timeline.claims.filter(
+          ({ runId: claimed, atMs }) => claimed === orphan.runId && untilMs < atMs && atMs < orphan.killedAtMs,
+        ).length <= 1,
+    ),
+  ).length;
+
+export const ANSWERS: readonly Fault[] = [
+  {
+    name: 'kill-in-approval',
+    about: 'SIGKILL while runs wait for people, and of whoever goes on with a run that was just answered',
+    environment: LONG_LEASES,
+    agent: { approvals: ['append'], clientTool: 'fill' },
+    manners: { tools: [...TOOLS, 'fill'], maxRounds: 2 },
+    async strike(world, random, signal) {
+      const onAnswered = (runId: string): void => {
+        if (random.chance(KILLED_ANSWERS)) void killAnswered(world, runId, random).catch(() => undefined);
+      };
+      world.people.on('answered', onAnswered);
+      await repeatedly({ random, signal, pauseMs: [2_000, 8_000] }, () => {
+        world.fleet.anyone(random)?.kill();
+      });
+      world.people.off('answered', onAnswered);
+    },
+    hits: (world, traffic) => ({
+      'kills while runs waited': killsMeanwhile(world, traffic),
+      'answered runs orphaned': answeredOrphans(world, traffic),
+    }),
+  },
+];

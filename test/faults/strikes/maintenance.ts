@@ -1,0 +1,105 @@
+import type { Random } from '../../support/random.ts';
+import type { Fault } from '../fault.ts';
+import type { Member } from '../world/fleet.ts';
+import type { Tap, Trigger } from '../world/tap.ts';
+import type { World } from '../world/world.ts';
+import { LONG_LEASES } from './kills.ts';
+
+/** A moment of a job that is no step, and between which of its occurrences a worker dies. */
+type Moment = Readonly<{
+  line: 'postgres' | 'provider';
+  marker: RegExp;
+  on: Trigger['on'];
+  nth: readonly [number, number];
+  laterMs?: number;
+}>;
+
+const SOON = [1, 2] as const;
+/** Late enough that something has been struck at the moments that count before. */
+const LATER = [4, 24] as const;
+
+const ASKED = { line: 'provider', marker: /<summary_request>/ } as const;
+const COMPACTED = { line: 'postgres', marker: /baton_finish_maintenance[\s\S]*"compaction"/ } as const;
+const PRUNED = { line: 'postgres', marker: /baton_finish_maintenance[\s\S]*"prune:complete"/ } as const;
+
+const COMPACTION: readonly Moment[] = [
+  // The first words of the summary are on their way.
+  { ...ASKED, on: 'reply', nth: SOON },
+  { ...ASKED, on: 'reply', nth: LATER, laterMs: 100 },
+  { ...ASKED, on: 'request', nth: LATER },
+  { line: 'postgres', marker: /baton_begin_compaction/, on: 'reply', nth: LATER },
+  { ...COMPACTED, on: 'request', nth: LATER },
+  { ...COMPACTED, on: 'reply', nth: LATER },
+];
+
+const PRUNE: readonly Moment[] = [
+  { ...PRUNED, on: 'request', nth: SOON },
+  { ...PRUNED, on: 'reply', nth: LATER },
+];
+
+/** Kills at some occurrence of the moment; a worker that is spared dies at another one. */
+function killAt(member: Member, random: Random, moment: Moment): void {
+  const { line, marker, on, nth, laterMs = 0 } = moment;
+  const tap: Tap | undefined = member.taps[line];
+  const again = (): void => killAt(member, random, moment);
+  tap?.arm({
+    marker,
+    on,
+    nth: random.between(...nth),
+    strike() {
+      if (laterMs > 0) {
+        setTimeout(() => member.kill() || again(), random.between(0, laterMs));
+        return 'passed';
+      }
+      if (member.kill()) return 'lost';
+      again();
+      return 'passed';
+    },
+  });
+}
+
+const killAround =
+  (moments: readonly Moment[]) =>
+  (member: Member, random: Random): void => {
+    for (const [no, moment] of moments.entries()) killAt(member, random.fork(`moment ${no}`), moment);
+  };
+
+/** Compactions that were orphaned while the provider was answering their request for a summary. */
+const openSummaries = ({ simulator, timeline }: World): number =>
+  timeline.orphans.filter(
+    ({ jobKind, sessionId, killedAtMs }) =>
+      jobKind === 'compaction' &&
+      simulator.requests.some(
+        ({ summary, cacheKey, startedAtMs, endedAtMs = Number.POSITIVE_INFINITY }) =>
+          summary && cacheKey === sessionId && startedAtMs <= killedAtMs && killedAtMs < endedAtMs,
+      ),
+  ).length;
+
+const orphansAt = ({ timeline }: World, kind: string): number =>
+  timeline.orphans.filter(({ jobKind }) => jobKind === kind).length;
+
+export const MAINTENANCE: readonly Fault[] = [
+  {
+    name: 'kill-compaction',
+    about: 'SIGKILL while a view is compacted, most of them while the summarizer writes',
+    environment: LONG_LEASES,
+    tapped: ['postgres', 'provider'],
+    agent: { context: { maxContextTokens: 4_000, prune: { enabled: false } } },
+    traffic: { sessions: 4, paddingChars: 3_000 },
+    onMember: killAround(COMPACTION),
+    hits: (world) => ({
+      'compactions orphaned': orphansAt(world, 'compaction'),
+      'of them with an open request': openSummaries(world),
+    }),
+  },
+  {
+    name: 'kill-prune',
+    about: 'SIGKILL while old tool outputs are taken out of a view',
+    environment: { ...LONG_LEASES, BATON_TEST_OUTPUT_CHARS: '800' },
+    tapped: ['postgres'],
+    agent: { context: { maxContextTokens: 4_000, thresholds: { pruneProtect: 0.1, pruneMinimum: 0.05 } } },
+    traffic: { sessions: 4 },
+    onMember: killAround(PRUNE),
+    hits: (world) => ({ 'prunes orphaned': orphansAt(world, 'prune') }),
+  },
+];
