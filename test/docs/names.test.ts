@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -11,7 +10,7 @@ import { agentFileSchema } from '../../src/agents/agent.ts';
 import { loadConfig, VARIABLES } from '../../src/runtime/config.ts';
 import { BREAKAGES } from '../faults/breakages.ts';
 import { FAULTS } from '../faults/catalogue.ts';
-import { blocksOf, ROOT, readPage } from '../support/pasted.ts';
+import { blocksOf, folderInside, ROOT, readPage } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
 
 /** Every page, by its path. */
@@ -116,7 +115,8 @@ describe('the pages', () => {
   });
 
   it('show programs that the compiler accepts', async () => {
-    await using folder = await folderOfPrograms();
+    await using folder = await folderInside();
+    await writeFile(path.join(folder.path, 'tsconfig.json'), JSON.stringify(PROGRAM_SETTINGS));
     const programs: Record<string, string> = { 'take-picture.ts': TAKE_PICTURE };
     for (const page of pages.keys()) {
       const blocks = (await blocksOf(page)).filter(({ language }) => language === 'ts').map(({ text }) => text);
@@ -141,16 +141,14 @@ describe('the pages', () => {
 
 const TAKE_PICTURE = 'export declare function takePicture(url: string): Promise<Uint8Array>;\n';
 
-/** Inside this package, so that its own name means it, where no file is kept. */
-async function folderOfPrograms(): Promise<AsyncDisposable & { path: string }> {
-  const folder = path.join(ROOT, '.baton', `programs-${randomBytes(6).toString('hex')}`);
-  await mkdir(folder, { recursive: true });
-  const compilerOptions = {
+/** The compiler's settings for programs in a folder inside this package. */
+const PROGRAM_SETTINGS = {
+  extends: '../../tsconfig.json',
+  compilerOptions: {
     lib: ['es2024', 'esnext.disposable', 'dom', 'dom.iterable'],
     noUnusedLocals: false,
     noPropertyAccessFromIndexSignature: false,
-  };
-  const config = { extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] };
-  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify(config));
-  return { path: folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) };
-}
+  },
+  include: ['*.ts'],
+  exclude: [],
+};

@@ -10,8 +10,18 @@ import { createClient } from '../../src/client/client.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
 import { childEnvironment } from '../support/child-environment.ts';
-import { type PastedOptions, type PastedService, ROOT, readPage, startPasted, takeBlocks } from '../support/pasted.ts';
+import { eventually } from '../support/eventually.ts';
+import {
+  type PastedOptions,
+  type PastedService,
+  ROOT,
+  readPage,
+  startPasted,
+  startProgram,
+  takeBlocks,
+} from '../support/pasted.ts';
 import { PNG } from '../support/png.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 // Each starts whole services, as somebody would who reads the page.
 vi.setConfig({ testTimeout: 180_000 });
@@ -102,8 +112,43 @@ it('docs/agents.md: the session has the overrides of the pasted command', async 
   expect(JSON.parse(await service.run(command))).toMatchObject({ agent: 'workspace', status: 'idle', overrides });
 });
 
+const TOOLS = ['yaml', 'ts', 'sh', 'yaml', 'js', 'yaml'] as const;
+
+it('docs/tools.md: its endpoint answers what is signed, and nothing else', async () => {
+  const [, , , , program, agent] = await takeBlocks('docs/tools.md', TOOLS);
+  const page = await readPage('docs/tools.md');
+  const [, secret = ''] = /`TICKETS_SECRET=(\w+) node tickets\.mjs`/.exec(page) ?? [];
+  const [, allowed = ''] = /`BATON_HTTP_TOOLS_ALLOWED_HOSTS=([\d.]+)`/.exec(page) ?? [];
+  await using folder = await temporaryFolder();
+  await writeFile(path.join(folder.path, 'tickets.mjs'), program);
+  const environment = { ...childEnvironment({}), PORT: '0', TICKETS_SECRET: secret };
+  await using endpoint = await startProgram(
+    `node ${path.join(folder.path, 'tickets.mjs')}`,
+    environment,
+    (line) => line,
+  );
+  expect((await fetch(endpoint.url, { method: 'POST', body: '{}' })).status).toBe(401);
+  await using simulator = await startSimulator();
+  const input = { title: 'The lamp is broken' };
+  simulator.script('*', [{ toolCalls: [{ name: 'create_ticket', input }] }, { text: 'Opened.' }]);
+  await using service = await startWith(simulator, {
+    files: { 'agents/tickets.yaml': agent.replace('http://127.0.0.1:4600', endpoint.url) },
+    environment: {
+      BATON_AGENTS_DIR: 'FOLDER/agents',
+      BATON_HTTP_TOOLS_ALLOWED_HOSTS: allowed,
+      TICKETS_SECRET: secret,
+    },
+  });
+  const client = createClient({ baseUrl: service.url });
+  const session = await client.sessions.create({ agent: 'tickets' });
+  const { runId } = await client.send(session.id, 'Tell them.');
+  expect(await client.runs.wait(runId)).toMatchObject({ status: 'completed' });
+  const [, , told] = (await client.messages(session.id)).messages.flatMap(({ parts }) => parts);
+  expect(told).toMatchObject({ output: { value: { opened: input.title, tenantId: 'default' } } });
+});
+
 it('docs/tools.md: its module is called where the page says that modules are, and its example starts', async () => {
-  const [, program, start] = await takeBlocks('docs/tools.md', ['yaml', 'ts', 'sh', 'yaml']);
+  const [, program, start] = await takeBlocks('docs/tools.md', TOOLS);
   await using simulator = await startSimulator();
   const calls = (): void => {
     const input = { city: 'Berlin' };
@@ -183,6 +228,30 @@ it('docs/facades.md: the commands and the client are answered', async () => {
   const shown = await service.run(`node --input-type=module-typescript <<'EOF'\n${program}EOF\n`);
   expect(shown).toContain('errors');
 });
+
+it('docs/operations.md: the commands print what they are shown to, and the failed run is completed', async () => {
+  const [health, metrics, , board] = await takeBlocks('docs/operations.md', ['sh', 'sh', '', 'sh']);
+  await using simulator = await startSimulator();
+  simulator.fault('*', { status: 401, body: { error: { message: 'no such key' } } });
+  simulator.script('*', () => ({ text: 'Done after all.' }));
+  await using service = await startWith(simulator, { environment: { BATON_ADMIN_READ_ONLY: 'false' } });
+  const client = createClient({ baseUrl: service.url });
+  const session = await client.sessions.create({ agent: 'workspace' });
+  const { runId } = await client.send(session.id, 'Do it.');
+  expect(await client.runs.wait(runId)).toMatchObject({ status: 'failed' });
+  const failed = `${service.url}/admin/queues/api/queues?activeQueue=steps&status=failed`;
+  await eventually(async () => (await (await fetch(failed)).text()).includes('"failedReason"'), 'its job is kept');
+  for (const block of [health, metrics, board]) {
+    expect((await service.run(block)).trim().split('\n')).toEqual(printedIn(block));
+  }
+  expect(simulator.requests).toHaveLength(2);
+});
+
+/** The lines that a block says that it prints; `…` stands for what is left out, or differs each time. */
+const printedIn = (block: string): unknown[] =>
+  [...block.matchAll(/^# (.*)$/gm)].map(([, line = '']) =>
+    expect.stringMatching(new RegExp(`^${line.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '.*')}$`)),
+  );
 
 it('docs/production.md: two migrations at once are safe, and the first key is made by the command of the image', async () => {
   await takeBlocks('docs/production.md', []);

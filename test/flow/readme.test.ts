@@ -27,10 +27,19 @@ it('works when the command line and the client of the README are pasted', async 
   const commands = await service.run(await blockOf('npm run -s baton'));
   expect(commands).toMatch(/✓ completed after \d+ steps[\s\S]*ses_[0-9a-f]{32} {2}idle/);
   const program = await blockOf('import { createClient');
-  const shown = await service.run(
-    `node --conditions=baton-source --input-type=module-typescript <<'EOF'\n${program}EOF\n`,
-  );
+  const shown = await service.runProgram('README.md', program);
   expect(shown).toMatch(/errors[\s\S]*false completed\n$/);
+});
+
+it('switches, copies, deletes and tells of it when the commands of the README are pasted', async () => {
+  await using service = await start();
+  const told = await service.run(`${await blockOf('TASK=')}echo "$TASK $FORK"`);
+  expect(told).toContain('"overrides":{"limits":{"maxSteps":20}}');
+  const [task = '', fork = ''] = told.trim().split('\n').at(-1)?.split(' ') ?? [];
+  expect(told).toMatch(new RegExp(`"action":"session:delete"[^}]*${fork}`));
+  expect(told).toContain('Would remove 0 sessions');
+  const { sessions } = (await (await fetch(`${service.url}/v1/sessions`)).json()) as { sessions: { id: string }[] };
+  expect(sessions.map(({ id }) => id)).toEqual([task]);
 });
 
 it('asks for a key once the commands under Access are pasted, beside the service that has the database', async () => {

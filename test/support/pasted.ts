@@ -1,6 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -19,6 +20,21 @@ type Block = Readonly<{ language: string; text: string }>;
 export async function blocksOf(page: string): Promise<Block[]> {
   const fenced = (await readPage(page)).matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm);
   return [...fenced].map(([, language = '', text = '']) => ({ language, text }));
+}
+
+/** What stands in backticks on a page and begins so. */
+export async function commandOf(page: string, beginning: string): Promise<string> {
+  const commands = [...(await readPage(page)).matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
+  const found = commands.find((text) => text.startsWith(beginning));
+  if (found === undefined) throw new Error(`${page} has no command ${beginning}`);
+  return found;
+}
+
+/** A folder inside this package, so that its own name means it, where no file is kept. */
+export async function folderInside(): Promise<AsyncDisposable & { path: string }> {
+  const folder = path.join(ROOT, '.baton', `pasted-${randomBytes(6).toString('hex')}`);
+  await mkdir(folder, { recursive: true });
+  return { path: folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) };
 }
 
 type Texts<Languages extends readonly string[]> = { [Index in keyof Languages]: string };
@@ -43,6 +59,8 @@ export type PastedService = AsyncDisposable &
     folder: string;
     /** What a shell prints that is given this text, whatever its exit code. @param cwd default: this repository */
     run: (script: string, cwd?: string) => Promise<string>;
+    /** What a program inside this package prints, run by the command that this page names for it. */
+    runProgram: (page: string, program: string) => Promise<string>;
     /** Starts a program that says on its first line where it answers. */
     startBeside: (command: string) => Promise<AsyncDisposable & { url: string }>;
   }>;
@@ -89,17 +107,26 @@ export async function startPasted({
   ) => startProgram(await withoutNpm(script), { ...settings, ...more }, urlIn);
   const { url } = stack.use(await start(command, { BATON_PORT: '0' }, urlInLog));
   const pasted = (text: string): string => text.replaceAll(/(?:localhost|127\.0\.0\.1):4400/g, new URL(url).host);
+  const run = async (script: string, cwd = ROOT): Promise<string> => {
+    const options = { cwd, env: { ...settings, BATON_URL: url }, maxBuffer: 10_000_000 };
+    // curl ends with a write error once sed has seen enough.
+    const { stdout } = await promisify(execFile)('bash', ['-c', `set -o pipefail\n${pasted(script)}`], options).catch(
+      (error: { stdout: string }) => error,
+    );
+    return stdout;
+  };
   const owned = stack.move();
   return {
     url,
     folder,
-    async run(script, cwd = ROOT) {
-      const options = { cwd, env: { ...settings, BATON_URL: url }, maxBuffer: 10_000_000 };
-      // curl ends with a write error once sed has seen enough.
-      const { stdout } = await promisify(execFile)('bash', ['-c', `set -o pipefail\n${pasted(script)}`], options).catch(
-        (error: { stdout: string }) => error,
-      );
-      return stdout;
+    run,
+    async runProgram(page, program) {
+      await using inside = await folderInside();
+      const file = path.join(inside.path, 'try.ts');
+      await writeFile(file, pasted(program));
+      const command = await commandOf(page, 'npx node');
+      expect(command, page).toMatch(/ try\.ts$/);
+      return await run(command.replace('try.ts', file));
     },
     startBeside: (beside) =>
       start(beside, { BATON_URL: url, PORT: '0' }, (line) => /https?:\/\/[\w.:]+/.exec(line)?.[0] ?? null),
@@ -118,7 +145,7 @@ const urlInLog = (line: string): string | null => {
   return entry['event'] === 'process_started' ? String(entry['url']) : null;
 };
 
-async function startProgram(
+export async function startProgram(
   command: string,
   environment: NodeJS.ProcessEnv,
   urlIn: (line: string) => string | null,
