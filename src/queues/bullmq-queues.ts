@@ -207,8 +207,9 @@ function inSendSpan<T>(kind: PendingKind, send: () => Promise<T>): Promise<T> {
  */
 async function answered<T>(call: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const error = new BatonError('store_unavailable', `the job queue did not answer within ${ANSWER_WITHIN_MS} ms`);
-  const timer = setTimeout(reject, ANSWER_WITHIN_MS, error);
+  const timer = setTimeout(() => {
+    reject(new BatonError('store_unavailable', `the job queue did not answer within ${ANSWER_WITHIN_MS} ms`));
+  }, ANSWER_WITHIN_MS);
   try {
     return await Promise.race([call, late]);
   } catch (error) {

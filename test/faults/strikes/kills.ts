@@ -2,24 +2,17 @@ import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../../../src/domain/tu
 import type { Fault } from '../fault.ts';
 import { changesOf } from '../world/edits.ts';
 import type { Line } from '../world/fleet.ts';
-import type { Trigger } from '../world/tap.ts';
+import { killAt, type Moment } from './kill-at.ts';
 import { repeatedly } from './repeatedly.ts';
 
 /** A moment of a step, as it shows in what a worker says to Postgres, the queue and the provider. */
-type Moment = Readonly<{
-  name: string;
-  about: string;
-  line: (backend: string) => Line;
-  marker: RegExp;
-  on: Trigger['on'];
-  /** How long after that the kill comes, at most. */
-  laterMs?: number;
-}>;
+type StepMoment = Readonly<{ name: string; about: string; line: (backend: string) => Line }> &
+  Pick<Moment, 'marker' | 'on' | 'laterMs'>;
 
 const viaPostgres = (): Line => 'postgres';
 const viaProvider = (): Line => 'provider';
 
-const MOMENTS: readonly Moment[] = [
+const MOMENTS: readonly StepMoment[] = [
   {
     name: 'after-claim',
     about: 'the claim is committed, its answer not read',
@@ -117,31 +110,18 @@ export const LONG_LEASES = {
 export const SESSIONS_OF_KILLS = 10;
 
 /** Every worker dies at some occurrence of the moment, and so does each that takes its place. */
-function killAt({ name, about, line, marker, on, laterMs = 0 }: Moment): Fault {
+function killEverybodyAt({ name, about, line, ...moment }: StepMoment): Fault {
+  const lines = [...new Set([line('redis'), line('postgres')])];
   return {
     name: `kill-${name}`,
     about: `SIGKILL: ${about}`,
     environment: LONG_LEASES,
     traffic: { sessions: SESSIONS_OF_KILLS },
-    tapped: [...new Set([line('redis'), line('postgres')])],
+    tapped: lines,
     onMember(member, random) {
-      const tap = member.taps[line('redis')] ?? member.taps[line('postgres')];
-      const arm = (): void =>
-        tap?.arm({
-          marker,
-          on,
-          nth: random.between(...DIES_AT),
-          strike(_passage, text) {
-            if (laterMs > 0) {
-              setTimeout(() => member.kill() || arm(), random.between(0, laterMs));
-              return 'passed';
-            }
-            if (member.kill(RUN_ID.exec(text)?.[0])) return 'lost';
-            arm();
-            return 'passed';
-          },
-        });
-      arm();
+      const tapped = lines.find((one) => member.taps[one] !== undefined);
+      if (tapped === undefined) return;
+      killAt(member, random, { ...moment, line: tapped, nth: DIES_AT, runIn: (text) => RUN_ID.exec(text)?.[0] });
     },
   };
 }
@@ -165,7 +145,7 @@ export const KILLS: readonly Fault[] = [
         world.fleet.anyone(random)?.kill();
       }),
   },
-  ...MOMENTS.map(killAt),
+  ...MOMENTS.map(killEverybodyAt),
   {
     name: 'kill-after-effect',
     about: 'SIGKILL: a tool has taken effect and has not told its result',

@@ -2,17 +2,19 @@ import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { Member } from '../world/fleet.ts';
 import { NOTICE } from '../world/model.ts';
-import type { Tap, Trigger } from '../world/tap.ts';
+import type { Passage } from '../world/tap.ts';
+import { killAt, type Moment } from './kill-at.ts';
 import { LONG_LEASES, SESSIONS_OF_KILLS } from './kills.ts';
-
-/** A moment around the final answer of a run, on a worker's way to Postgres or to the provider. */
-type Moment = Readonly<{ line: 'postgres' | 'provider'; marker: RegExp; on: Trigger['on']; laterMs?: number }>;
 
 const PLANNED = /baton_finish_step[\s\S]*"finalAnswer"/;
 const GIVEN = /baton_finish_step[\s\S]*run:incomplete/;
 const ASKED = new RegExp(NOTICE);
 
-const MOMENTS: readonly Moment[] = [
+/** The share of connections that are cut, which costs a reply, among the strikes; the others kill. */
+const CUTS = 0.4;
+
+/** Moments around the final answer of a run, on a worker's way to Postgres or to the provider. */
+const MOMENTS: readonly Omit<Moment, 'nth'>[] = [
   { line: 'postgres', marker: PLANNED, on: 'request' },
   { line: 'postgres', marker: PLANNED, on: 'reply' },
   { line: 'provider', marker: ASKED, on: 'request' },
@@ -23,33 +25,18 @@ const MOMENTS: readonly Moment[] = [
 
 /** The occurrence of a moment at which it strikes: of each moment there are a few while a worker lives. */
 const STRIKES_AT = [2, 12] as const;
-/** The share of connections that are cut, which costs a reply, among the strikes; the others kill. */
-const CUTS = 0.4;
 
 /** Strikes at some occurrence of every moment, one after the other. */
-function strikeAround(member: Member, random: Random, moment: Moment): void {
-  const { line, marker, on, laterMs = 0 } = moment;
-  const tap: Tap | undefined = member.taps[line];
-  const again = (): void => strikeAround(member, random, moment);
-  tap?.arm({
-    marker,
-    on,
-    nth: random.between(...STRIKES_AT),
-    strike(passage) {
-      if (random.chance(CUTS)) {
-        passage.cut();
-        again();
-        return 'lost';
-      }
-      if (laterMs > 0) {
-        setTimeout(() => member.kill() || again(), random.between(0, laterMs));
-        return 'passed';
-      }
-      if (member.kill()) return 'lost';
-      again();
-      return 'passed';
-    },
-  });
+function strikeAround(member: Member, random: Random): void {
+  for (const moment of MOMENTS) {
+    const own = random.fork(`${moment.line} ${moment.marker} ${moment.on}`);
+    const cutSome = (passage: Passage): boolean => {
+      const cuts = own.chance(CUTS);
+      if (cuts) passage.cut();
+      return cuts;
+    };
+    killAt(member, own, { ...moment, nth: STRIKES_AT, instead: cutSome });
+  }
 }
 
 export const LIMITS: readonly Fault[] = [
@@ -61,9 +48,6 @@ export const LIMITS: readonly Fault[] = [
     tapped: ['postgres', 'provider'],
     maxSteps: 2,
     manners: { maxRounds: 6 },
-    onMember(member, random) {
-      for (const moment of MOMENTS)
-        strikeAround(member, random.fork(`${moment.line} ${moment.marker} ${moment.on}`), moment);
-    },
+    onMember: strikeAround,
   },
 ];

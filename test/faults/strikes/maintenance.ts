@@ -1,18 +1,9 @@
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { Member } from '../world/fleet.ts';
-import type { Tap, Trigger } from '../world/tap.ts';
 import type { World } from '../world/world.ts';
+import { killAt, type Moment } from './kill-at.ts';
 import { LONG_LEASES } from './kills.ts';
-
-/** A moment of a job that is no step, and between which of its occurrences a worker dies. */
-type Moment = Readonly<{
-  line: 'postgres' | 'provider';
-  marker: RegExp;
-  on: Trigger['on'];
-  nth: readonly [number, number];
-  laterMs?: number;
-}>;
 
 const SOON = [1, 2] as const;
 /** Late enough that something has been struck at the moments that count before. */
@@ -36,27 +27,6 @@ const PRUNE: readonly Moment[] = [
   { ...PRUNED, on: 'request', nth: SOON },
   { ...PRUNED, on: 'reply', nth: LATER },
 ];
-
-/** Kills at some occurrence of the moment; a worker that is spared dies at another one. */
-function killAt(member: Member, random: Random, moment: Moment): void {
-  const { line, marker, on, nth, laterMs = 0 } = moment;
-  const tap: Tap | undefined = member.taps[line];
-  const again = (): void => killAt(member, random, moment);
-  tap?.arm({
-    marker,
-    on,
-    nth: random.between(...nth),
-    strike() {
-      if (laterMs > 0) {
-        setTimeout(() => member.kill() || again(), random.between(0, laterMs));
-        return 'passed';
-      }
-      if (member.kill()) return 'lost';
-      again();
-      return 'passed';
-    },
-  });
-}
 
 const killAround =
   (moments: readonly Moment[]) =>

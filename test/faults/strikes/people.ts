@@ -23,6 +23,7 @@ export const PEOPLE: readonly Fault[] = [
     isHarmless: true,
     traffic: {
       ...SECOND_THOUGHTS,
+      sessions: 10,
       steerChance: 0.5,
       followupChance: 0.3,
       interruptChance: 0.2,
@@ -30,7 +31,7 @@ export const PEOPLE: readonly Fault[] = [
       atEndChance: 0.3,
     },
     hits: (_world, { messages, edits }) => ({ 'second thoughts': changesOf(messages, edits) }),
-    manners: { chunkDelayMs: 12, maxChunks: 30 },
+    manners: { chunkDelayMs: 25, maxChunks: 30 },
   },
   {
     name: 'steers-at-the-end',

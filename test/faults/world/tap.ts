@@ -1,7 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 
 /** A connection that passes through a tap. */
-type Passage = Readonly<{
+export type Passage = Readonly<{
   /** Closes both ends; what is under way is lost. */
   cut: () => void;
   /** True once the client has sent something that matches: a start-up packet names the application, say. */
