@@ -153,7 +153,8 @@ async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
   const job = await handBackRun(deps.db, scope.fence);
   if (job === null) return;
   deps.log('info', { event: 'step_handed_back', ...logFields(scope) });
-  await enqueue(deps, [job]);
+  // It was in hand already: it does not wait behind what has not begun.
+  await enqueue(deps, [job], { isFirst: true });
 }
 
 function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {

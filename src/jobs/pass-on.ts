@@ -1,5 +1,6 @@
 import type { JobPayload } from '../domain/job.ts';
 import type { Branch, NextPlan } from '../domain/next-step.ts';
+import type { AddOptions } from '../queues/job-queue.ts';
 import { toSafeError } from '../runtime/log.ts';
 import type { FinishedWork } from '../store/finished-work.ts';
 import type { JobDeps } from './job-deps.ts';
@@ -28,7 +29,7 @@ export async function passOn(
   // Nobody knows how long a run waits for an answer, nor who goes on with it then: nothing of it is kept meanwhile.
   if (!('pendingKind' in branch)) deps.views.forget(scope.runId);
   const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
-  await enqueue(deps, finished.jobs, delayMs);
+  await enqueue(deps, finished.jobs, delayMs === undefined ? {} : { delayMs });
   return true;
 }
 
@@ -43,11 +44,11 @@ function noteEnd(deps: JobDeps, scope: JobScope, branch: Extract<Branch, { statu
 export async function enqueue(
   deps: Pick<JobDeps, 'jobs' | 'log'>,
   jobs: readonly JobPayload[],
-  delayMs?: number,
+  place: AddOptions = {},
 ): Promise<void> {
   if (jobs.length === 0) return;
   try {
-    await deps.jobs.add(jobs, delayMs === undefined ? {} : { delayMs });
+    await deps.jobs.add(jobs, place);
   } catch (error) {
     deps.log('warn', { event: 'jobs_not_enqueued', runIds: jobs.map((job) => job.runId), error: toSafeError(error) });
   }

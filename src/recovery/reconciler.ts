@@ -11,6 +11,7 @@ import {
 } from '../domain/tunables.ts';
 import { admitNext } from '../jobs/admit.ts';
 import { enqueue } from '../jobs/pass-on.ts';
+import type { AddOptions } from '../queues/job-queue.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { findHeldBackTenants } from '../store/admission.ts';
 import { expireWait, findExpiredWaits, type WaitingRun } from '../store/call-answers.ts';
@@ -156,6 +157,9 @@ async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
 /** Beside the jobs that the queue names, which are as many as a worker has in hand at most. */
 const MISSING_AT_ONCE = 3;
 
+/** What somebody has begun does not wait behind what nobody has. */
+const IN_HAND: AddOptions = { isFirst: true };
+
 /**
  * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, which the queue
  * knows, or ended a step without having added its next job. Nobody knows of which, so that all work is looked for that
@@ -164,7 +168,7 @@ const MISSING_AT_ONCE = 3;
 export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): Promise<void> {
   const giveAgain = async (job: JobPayload): Promise<void> => {
     const again = await redispatch(deps.db, job);
-    if (again !== null) await addLost(deps, again);
+    if (again !== null) await addLost(deps, again, IN_HAND);
   };
   // The queue's answer takes its time, and nothing else waits for it. What is in both is given once: whoever is first raises
   // the dispatch counter that the other one looks at.
@@ -172,7 +176,7 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
     eachByItself(deps, await deps.jobs.takenBy(workerId), giveAgain, RECOVERED_AT_ONCE);
   const giveMissing = async (): Promise<void> => {
     const unclaimed = await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT);
-    await eachByItself(deps, unclaimed, (run) => redeliver(deps, run), MISSING_AT_ONCE);
+    await eachByItself(deps, unclaimed, (run) => redeliver(deps, run, IN_HAND), MISSING_AT_ONCE);
   };
   for (const given of await Promise.allSettled([giveTaken(), giveMissing()])) {
     if (given.status === 'rejected') throw given.reason;
@@ -183,7 +187,7 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
  * A job that waits in the queue only needs patience; one that is missing is added; one that is stuck gets a new id.
  * @returns whether there is a new job
  */
-async function redeliver(deps: RecoveryDeps, run: UnclaimedRun): Promise<boolean> {
+async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, place: AddOptions = {}): Promise<boolean> {
   const state = await deps.jobs.stateOf(run);
   const stuck = state === 'active' && (await isStuck(deps, run));
   const isLost = state === 'missing' || stuck;
@@ -192,7 +196,7 @@ async function redeliver(deps: RecoveryDeps, run: UnclaimedRun): Promise<boolean
   // Looked at again after its job: a run that was claimed meanwhile has used that up, and needs no other.
   const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS));
   if (!isLost || !isPending) return false;
-  await addLost(deps, job);
+  await addLost(deps, job, place);
   return true;
 }
 
@@ -203,8 +207,8 @@ async function isStuck({ db, jobs }: RecoveryDeps, run: UnclaimedRun): Promise<b
   return workerId !== null && !(await isRegistered(db, workerId));
 }
 
-async function addLost({ jobs, log }: RecoveryDeps, job: PendingRun): Promise<void> {
+async function addLost({ jobs, log }: RecoveryDeps, job: PendingRun, place: AddOptions): Promise<void> {
   const { runId, kind, no, dispatch, sessionId } = job;
-  await jobs.add([{ runId, kind, no, dispatch }]);
+  await jobs.add([{ runId, kind, no, dispatch }], place);
   log('warn', { event: 'run_recovered', runId, sessionId, reason: 'job_lost' });
 }

@@ -73,7 +73,8 @@ export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: R
     deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
   } else {
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
-    if (taken.job !== null) await enqueue(deps, [taken.job]);
+    // It was in hand already: it does not wait behind what has not begun.
+    if (taken.job !== null) await enqueue(deps, [taken.job], { isFirst: true });
   }
   return true;
 }

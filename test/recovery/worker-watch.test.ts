@@ -1,8 +1,10 @@
+import { sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
+import type { JobPayload } from '../../src/domain/job.ts';
 import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
-import type { JobQueues } from '../../src/queues/job-queue.ts';
+import type { JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { RECOVERED_AT_ONCE } from '../../src/recovery/take-back.ts';
 import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
@@ -40,6 +42,7 @@ async function startWatched(backend: Backend = 'postgres', queueOf = (jobs: JobQ
     service,
     db,
     look,
+    runId,
     presence,
     run: () =>
       db
@@ -121,6 +124,30 @@ describe('the watch over workers', () => {
     expect(await watched.workers()).toEqual(['watcher']);
     expect(watched.service.logged).toContainEqual({ event: 'worker_dead', deadWorkerId: 'gone', runs: 1 });
   });
+
+  it.each(availableBackends())(
+    'puts what a dead worker had claimed or taken before all that waits, on %s',
+    async (backend) => {
+      await using watched = await startWatched(backend);
+      const { service } = watched;
+      const taken = await holdOneJob(service, 'gone');
+      const { runId: waiting } = await service.send(await service.createSession(), 'Not begun');
+      await lockIsFree(watched, 'gone');
+      await watched.look(0);
+      await watched.look(DEATH_CONFIRMED_AFTER_MS);
+      const delivered: string[] = [];
+      const all = Promise.withResolvers<void>();
+      const take = async ({ runId }: JobPayload): Promise<JobOutcome> => {
+        if (delivered.push(runId) === 3) all.resolve();
+        return { outcome: 'done' };
+      };
+      await using _consumer = await service.deps.jobs.consume('step', take, { concurrency: 1 });
+      await all.promise;
+      await taken[Symbol.asyncDispose]();
+      expect(delivered.slice(0, 2).toSorted()).toEqual([watched.runId, taken.job.runId].toSorted());
+      expect(delivered[2]).toBe(waiting);
+    },
+  );
 
   it('is left a worker that ended without having handed its run back, to be found dead, and none that had', async () => {
     await using watched = await startWatched();
@@ -275,6 +302,8 @@ describe('the watch over workers', () => {
     const watched = stack.use(await startWatched('postgres', gate.queueOf));
     const { jobs } = stack.use(await holdJobs(watched.service, 'gone', 2 * RECOVERED_AT_ONCE));
     await watched.db.updateTable('runs').set({ lease_owner: null }).where('lease_owner', '=', 'gone').execute();
+    // As young as they are where nothing is slow: whatever is old enough is looked for as well.
+    await sql`update runs set pending_at = clock_timestamp() + interval '1 minute'`.execute(watched.db);
     await lockIsFree(watched, 'gone');
     await watched.look(0);
     const owned = stack.move();
