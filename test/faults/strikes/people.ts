@@ -23,7 +23,8 @@ export const PEOPLE: readonly Fault[] = [
     isHarmless: true,
     traffic: {
       ...SECOND_THOUGHTS,
-      sessions: 10,
+      // Few sessions, as where answers are cancelled: what is measured is the way of a cancel.
+      sessions: 5,
       steerChance: 0.5,
       followupChance: 0.3,
       interruptChance: 0.2,
@@ -31,7 +32,7 @@ export const PEOPLE: readonly Fault[] = [
       atEndChance: 0.3,
     },
     hits: (_world, { messages, edits }) => ({ 'second thoughts': changesOf(messages, edits) }),
-    manners: { chunkDelayMs: 25, maxChunks: 30 },
+    manners: { chunkDelayMs: 15, maxChunks: 30 },
   },
   {
     name: 'steers-at-the-end',
@@ -44,7 +45,7 @@ export const PEOPLE: readonly Fault[] = [
     name: 'cancel-answers',
     about: 'people cancel while the model answers',
     isHarmless: true,
-    // Few sessions: what is measured is the way of a cancel, not how busy the machine is.
+    // Few sessions: how busy the machine is would be measured otherwise.
     traffic: { sessions: 4, cancelAnswerChance: 0.4 },
     manners: { chunkDelayMs: 25, maxChunks: 30 },
   },
