@@ -1,6 +1,8 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { NEW_CONTEXT_STATE } from '../../src/domain/context/state.ts';
+import type { NewEvent } from '../../src/domain/events.ts';
+import { formatId } from '../../src/domain/ids.ts';
 import { exhaustedPlan } from '../../src/domain/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/runtime/new-id.ts';
@@ -39,6 +41,11 @@ async function openSession() {
       (await listWaiting(db, 'default', sessionId)).map(({ content, delivery }) => [textOf(content), delivery]),
     users: () => userTexts(db, sessionId),
     events: async () => (await readEvents(db, 'default', sessionId, 0, 1_000)).map(({ type }) => type),
+    /** The data of all events of a type. */
+    told: async (asked: NewEvent['type']) =>
+      (await readEvents(db, 'default', sessionId, 0, 1_000)).flatMap(({ type, data }) =>
+        type === asked ? [data] : [],
+      ),
     [Symbol.asyncDispose]: () => database[Symbol.asyncDispose](),
   };
 }
@@ -65,10 +72,12 @@ describe('messages that wait together', () => {
     expect(await session.users()).toEqual([expected]);
     const [message] = await listMessages(session.db, 'default', session.sessionId, 0, 1);
     expect(message?.id).toBe(accepted[0]?.messageId);
-    const dequeued = (await readEvents(session.db, 'default', session.sessionId, 0, 100)).find(
-      ({ type }) => type === 'message:dequeued',
+    const ids = accepted.map(({ messageId }) => formatId('message', messageId));
+    // The first one starts the run, and is not queued: it still waits when the second one comes.
+    expect(await session.told('message:queued')).toEqual(
+      ids.slice(1).map((id, index) => ({ position: index + 2, id })),
     );
-    expect(dequeued?.data).toMatchObject({ count: texts.length, coalesced: texts.length > 1 });
+    expect(await session.told('message:dequeued')).toEqual([{ count: texts.length, ids, coalesced: texts.length > 1 }]);
     expect(await session.waiting()).toEqual([]);
   });
 
@@ -142,6 +151,25 @@ describe('a message to a session at work', () => {
     expect(await findRun(session.db, 'default', next.runId)).toMatchObject({ status: 'queued', max_steps: 3 });
     await claimJob(session.db, finished.jobs[0]);
     expect(await session.users()).toEqual(['Go', 'First: Then this|Also: and this']);
+  });
+
+  it('says in its event which one it is of all that wait, and who takes it up says which ones it took', async () => {
+    await using session = await openSession();
+    const first = await session.send('Go');
+    const claimed = await claimJob(session.db, first.job ?? undefined);
+    const left = await session.send('left');
+    const later = await session.send('then this', { delivery: 'followup' });
+    const right = await session.send('right');
+    const [go, ...queued] = [first, left, later, right].map(({ messageId }) => formatId('message', messageId));
+    expect(await session.told('message:queued')).toEqual(queued.map((id, index) => ({ position: index + 1, id })));
+    const next = await claimJob(session.db, (await answerStep(session.db, claimed, 'Going.')).jobs[0]);
+    await claimJob(session.db, (await answerStep(session.db, next, 'Gone.')).jobs[0]);
+    const [ofLeft, ofLater, ofRight] = queued;
+    expect(await session.told('message:dequeued')).toEqual([
+      { count: 1, ids: [go], coalesced: false },
+      { count: 2, ids: [ofLeft, ofRight], coalesced: true },
+      { count: 1, ids: [ofLater], coalesced: false },
+    ]);
   });
 
   it('as an interrupt cancels the run, and the next one begins with it', async () => {
