@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { planSettlement } from '../../src/domain/settlement.ts';
+import { ENGINE_VERSION } from '../../src/domain/tunables.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
 import { newId } from '../../src/runtime/new-id.ts';
@@ -24,6 +25,15 @@ beforeAll(async () => {
   database = await createTestDatabase();
 });
 afterAll(() => database[Symbol.asyncDispose]());
+
+/** All that a claim changes: the run, its session, the transcript, and what waits and was told. */
+const stored = async (race: Race, runId: string) => [
+  await race.db.selectFrom('runs').selectAll().where('id', '=', runId).execute(),
+  await race.db.selectFrom('sessions').selectAll().where('id', '=', race.sessionId).execute(),
+  await race.db.selectFrom('inbox').selectAll().where('session_id', '=', race.sessionId).execute(),
+  await roles(race),
+  await race.eventTypes(),
+];
 
 const roles = async ({ db, sessionId }: Race) =>
   (await listMessages(db, 'default', sessionId, 0, 10)).map(({ role }) => role);
@@ -57,19 +67,32 @@ describe('two workers and a job', () => {
     const { jobs } = await retryStep(db, await claimJob(db, sent.job ?? undefined), error, 60_000);
     const [job] = jobs;
     if (job === undefined) throw new Error('there is no job');
-    const stored = async () => [
-      await db.selectFrom('runs').selectAll().where('id', '=', job.runId).execute(),
-      await db.selectFrom('sessions').selectAll().where('id', '=', race.sessionId).execute(),
-      await roles(race),
-    ];
-    const before = await stored();
+    const before = await stored(race, job.runId);
     const claim = await claimOf(db, job);
     expect(claim).toEqual({ outcome: 'early', waitMs: expect.any(Number) });
     const waitMs = claim.outcome === 'early' ? claim.waitMs : 0;
     expect(waitMs).toBeGreaterThan(0);
     expect(waitMs).toBeLessThanOrEqual(60_000);
-    expect(await stored()).toEqual(before);
+    expect(await stored(race, job.runId)).toEqual(before);
     await sql`update runs set pending_at = clock_timestamp() where id = ${job.runId}`.execute(db);
+    expect(await claimOf(db, job)).toMatchObject({ outcome: 'claimed' });
+  });
+
+  it('claim vs. a run of a newer engine: an older worker would do what it does not know how to, and changes nothing', async () => {
+    const race = await openRace(database.db);
+    const { db } = race;
+    const { job } = await race.send('Go');
+    if (job === null) throw new Error('there is no job');
+    const require = (engine: number) =>
+      db.updateTable('runs').set({ required_engine: engine }).where('id', '=', job.runId).execute();
+    await require(ENGINE_VERSION + 1);
+    const before = await stored(race, job.runId);
+    expect(await claimOf(db, job)).toEqual({ outcome: 'engine' });
+    expect(await stored(race, job.runId)).toEqual(before);
+    expect(before[0]).toMatchObject([
+      { status: 'queued', epoch: 0, claim_id: null, lease_owner: null, resume_count: 0 },
+    ]);
+    await require(ENGINE_VERSION);
     expect(await claimOf(db, job)).toMatchObject({ outcome: 'claimed' });
   });
 
@@ -272,17 +295,14 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
       const { messageId } = old;
       // A whole response is not written again: what is settled of it is its calls.
       const isCall = name === 'the result of a tool';
-      const settle = (): Promise<unknown> =>
+      const settle = (tx: Db = db): Promise<unknown> =>
         isCall
-          ? moveOne(db, fence, { messageId, index: 0, from: ['running'], to: 'unknown', events: [] })
-          : writeResponse(db, fence, { messageId, parts: [{ type: 'text', text: 'settled' }] }, []);
-      // Text is appended without the session's row: one that is fenced has nothing to wait for.
-      const [written, settled] =
+          ? moveOne(tx, fence, { messageId, index: 0, from: ['running'], to: 'unknown', events: [] })
+          : writeResponse(tx, fence, { messageId, parts: [{ type: 'text', text: 'settled' }] }, []);
+      const [settled, written] =
         name === 'streamed text'
-          ? await behindLock(db, { table: 'sessions', id: race.sessionId }, async () => write(race, old)).then(
-              async (early) => [early, await settle()] as const,
-            )
-          : await race.meet<unknown, unknown>(isFirst, () => write(race, old), settle);
+          ? await meetText(race, isFirst, old.fence.runId, settle, () => write(race, old))
+          : await race.meet<unknown, unknown>(!isFirst, settle, () => write(race, old));
       expect(written).toEqual(fenced);
       expect(settled).toEqual(isCall ? 'moved' : expect.any(Number));
       expect((await listMessages(db, 'default', race.sessionId, 0, 10)).at(-1)?.parts).toMatchObject([
@@ -291,6 +311,21 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
     },
   );
 });
+
+/**
+ * Text is appended without the session's row, and what is fenced waits for nobody: it comes and goes while the settlement
+ * waits for the run, or when it is written and not committed yet.
+ */
+function meetText<A, B>(
+  race: Race,
+  isFirst: boolean,
+  runId: string,
+  settle: (db: Db) => Promise<A>,
+  append: () => Promise<B>,
+): Promise<readonly [A, B]> {
+  if (isFirst) return race.during(runId, () => settle(race.db), append);
+  return race.db.transaction().execute(async (tx) => [await settle(tx), await append()] as const);
+}
 
 describe('the end of a step and a cancel', () => {
   it.each([true, false])(
