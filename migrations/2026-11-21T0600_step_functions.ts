@@ -134,6 +134,39 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           and not coalesce(p.answer -> 'given' ?| array['output', 'content'], false));
     end $$`.execute(db);
 
+  // A run that somebody has is to stop. Null: nobody has it, or it is to stop already. The caller holds the session's lock.
+  await sql`
+    create function baton_mark_cancelling(p_session uuid, p_run uuid, p_parks boolean) returns bigint
+    language plpgsql as $$
+    begin
+      update runs r set status = 'cancelling', cancel_requested_at = clock_timestamp(),
+        cancel_inbox_seq = case when p_parks then s.inbox_seq else 0 end
+        from sessions s
+        where s.id = p_session and r.id = p_run and r.status = 'running' and r.claim_id is not null;
+      if not found then return null; end if;
+      return baton_append_events(p_session, p_run, jsonb_build_array(
+        jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
+    end $$`.execute(db);
+
+  // The same for whoever holds nothing yet, with the entry of who wants it, where there is to be one.
+  await sql`
+    create function baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb) returns jsonb
+    language plpgsql as $$
+    declare
+      v_session uuid;
+      v_last bigint;
+    begin
+      select session_id into v_session from runs where id = p_run and tenant_id = p_tenant;
+      perform 1 from sessions where id = v_session for no key update;
+      v_last := baton_mark_cancelling(v_session, p_run, true);
+      if v_last is null then return null; end if;
+      insert into audit_log (tenant_id, key_id, action, target)
+        select a."tenantId", a."keyId", a.action, a.target
+        from jsonb_to_record(p_audit) as a ("tenantId" text, "keyId" uuid, action text, target text)
+        where p_audit is not null;
+      return jsonb_build_object('sessionId', v_session, 'eventSeq', v_last);
+    end $$`.execute(db);
+
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under the
   // lock. The caller holds both locks. A run that waits for answers has no job and no claim. A compaction or prune that somebody asked for goes before the next step; where the
   // run ends, or has nothing left but its final answer, it gets a run of its own. Returns the jobs to enqueue.
@@ -338,6 +371,8 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'baton_resume_run',
     'baton_job_of',
     'baton_take_branch',
+    'baton_cancel_claimed',
+    'baton_mark_cancelling',
     'baton_still_ran',
     'baton_move_calls',
     'baton_move_call',

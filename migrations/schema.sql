@@ -514,6 +514,25 @@ AS $function$
       return baton_view(p_session, p_after);
     end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_session uuid;
+      v_last bigint;
+    begin
+      select session_id into v_session from runs where id = p_run and tenant_id = p_tenant;
+      perform 1 from sessions where id = v_session for no key update;
+      v_last := baton_mark_cancelling(v_session, p_run, true);
+      if v_last is null then return null; end if;
+      insert into audit_log (tenant_id, key_id, action, target)
+        select a."tenantId", a."keyId", a.action, a.target
+        from jsonb_to_record(p_audit) as a ("tenantId" text, "keyId" uuid, action text, target text)
+        where p_audit is not null;
+      return jsonb_build_object('sessionId', v_session, 'eventSeq', v_last);
+    end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_claim_run(p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer, p_engine integer, p_message uuid, p_tenant_limit integer, p_known_version bigint, p_known_seq bigint, p_known_message uuid)
  RETURNS json
  LANGUAGE plpgsql
@@ -814,6 +833,20 @@ AS $function$
       perform 1 from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
       if not found then return null; end if;
       return v_session;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_mark_cancelling(p_session uuid, p_run uuid, p_parks boolean)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      update runs r set status = 'cancelling', cancel_requested_at = clock_timestamp(),
+        cancel_inbox_seq = case when p_parks then s.inbox_seq else 0 end
+        from sessions s
+        where s.id = p_session and r.id = p_run and r.status = 'running' and r.claim_id is not null;
+      if not found then return null; end if;
+      return baton_append_events(p_session, p_run, jsonb_build_array(
+        jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_mark_parts(p_session uuid, p_marks jsonb)

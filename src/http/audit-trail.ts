@@ -2,7 +2,7 @@ import type { Context, MiddlewareHandler } from 'hono';
 import type { Caller } from '../domain/access.ts';
 import type { AuditedAction } from '../domain/audit.ts';
 import { formatId } from '../domain/ids.ts';
-import { appendAudit } from '../store/audit.ts';
+import { appendAudit, type NewAuditEntry } from '../store/audit.ts';
 import type { Db, Tx } from '../store/database.ts';
 import type { AcceptedMessage } from '../store/inbox.ts';
 import type { HttpEnv } from './http-deps.ts';
@@ -26,7 +26,12 @@ const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
  * The entry has the path of the request.
  */
 export async function auditRequest(tx: Tx, c: Context<HttpEnv>, action: AuditedAction): Promise<void> {
-  await appendAudit(tx, { ...byWhom(c.get('caller')), action, target: c.req.path });
+  await appendAudit(tx, requestEntry(c, action));
+}
+
+/** The entry of the request, for what is written down with it. */
+export function requestEntry(c: Context<HttpEnv>, action: AuditedAction): NewAuditEntry {
+  return { ...byWhom(c.get('caller')), action, target: c.req.path };
 }
 
 /** A message that interrupts cancels a run, which its path does not say. */

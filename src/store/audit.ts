@@ -18,15 +18,13 @@ const MAX_TARGET_CHARS = 500;
 
 /** Adds an entry. There is no function that changes one, and only retention removes any. */
 export async function appendAudit(db: Db | Tx, entry: NewAuditEntry): Promise<void> {
-  await db
-    .insertInto('audit_log')
-    .values({
-      tenant_id: entry.tenantId,
-      key_id: entry.keyId,
-      action: entry.action,
-      target: toText(entry.target.slice(0, MAX_TARGET_CHARS)),
-    })
-    .execute();
+  const { tenantId, keyId, action, target } = toStored(entry);
+  await db.insertInto('audit_log').values({ tenant_id: tenantId, key_id: keyId, action, target }).execute();
+}
+
+/** An entry as it is stored, for functions of the database that add one with what it is about. */
+export function toStored(entry: NewAuditEntry): NewAuditEntry {
+  return { ...entry, target: toText(entry.target.slice(0, MAX_TARGET_CHARS)) };
 }
 
 /** The tenant's entries before this number, the newest first. */

@@ -4,10 +4,12 @@ import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run.ts';
 import { CANCELLED_BEFORE_START } from '../domain/settlement.ts';
+import { appendAudit, type NewAuditEntry, toStored } from './audit.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { dropWaiting } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
+import { toJson } from './json.ts';
 import { closeOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
@@ -33,11 +35,20 @@ export type CancelOutcome = Readonly<{
 /**
  * Requests that a run stop. A run that nobody has and that left nothing to settle, or that waits for answers, is cancelled
  * at once; any other gets the flag and becomes `cancelling`. A run that has ended stays as it is.
+ * @param audit is written down with it, whatever becomes of it
  * @throws BatonError `not_found`
  */
-export async function requestCancel(db: Db | Tx, tenantId: string, runId: string): Promise<CancelOutcome> {
+export async function requestCancel(
+  db: Db | Tx,
+  tenantId: string,
+  runId: string,
+  audit?: NewAuditEntry,
+): Promise<CancelOutcome> {
+  const claimed = await cancelClaimed(db, tenantId, runId, audit);
+  if (claimed !== null) return claimed;
   const { session_id: sessionId } = await findRun(db, tenantId, runId);
   return inTransaction(db, async (tx) => {
+    if (audit !== undefined) await appendAudit(tx, audit);
     const session = await lockSession(tx, tenantId, sessionId);
     if (session.next_run_id === runId) {
       const eventSeq = await cancelPromised(tx, session, runId);
@@ -46,6 +57,23 @@ export async function requestCancel(db: Db | Tx, tenantId: string, runId: string
     return withRequested(tx, await cancelLocked(tx, sessionId, session.event_seq, runId));
   });
 }
+
+/** A run that a worker has, in one round trip: a model is to fall silent. Null: it is not as simple as that. */
+async function cancelClaimed(
+  db: Db | Tx,
+  tenantId: string,
+  runId: string,
+  audit: NewAuditEntry | undefined,
+): Promise<CancelOutcome | null> {
+  const entry = audit === undefined ? null : toJson(toStored(audit));
+  const { rows } = await sql<{ done: { sessionId: string; eventSeq: number } | null }>`
+    select baton_cancel_claimed(${tenantId}, ${runId}, ${entry}::jsonb) as done`.execute(db);
+  const done = rows[0]?.done ?? null;
+  return done === null ? null : { ...toCancelling(done.sessionId, runId, done.eventSeq), notify: true };
+}
+
+const toCancelling = (sessionId: string, runId: string, eventSeq: number) =>
+  ({ runId, status: 'cancelling', sessionId, eventSeq, notify: false, hasEnded: false, job: null }) as const;
 
 /**
  * The same for whatever run the session has at this moment; null when it has none.
@@ -112,6 +140,8 @@ export async function cancelLocked(
   runId: string,
   parks = true,
 ): Promise<CancelOutcome> {
+  const markedSeq = await markClaimed(tx, sessionId, runId, parks);
+  if (markedSeq !== null) return { ...toCancelling(sessionId, runId, markedSeq), notify: true };
   const run = await tx.selectFrom('runs').selectAll().where('id', '=', runId).forNoKeyUpdate().executeTakeFirst();
   if (run === undefined) throw new BatonError('not_found', `run ${formatId('run', runId)} does not exist`);
   if (isTerminalRun(run.status) || run.cancel_requested_at !== null) {
@@ -119,10 +149,7 @@ export async function cancelLocked(
     return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify, hasEnded: false, job: null };
   }
   if (run.status === 'requires_action') return cancelNow(tx, sessionId, runId, true);
-  if (run.claim_id === null && !(await hasLeftovers(tx, runId, run.pending_no))) {
-    return cancelNow(tx, sessionId, runId);
-  }
-  const isOwned = run.claim_id !== null;
+  if (!(await hasLeftovers(tx, runId, run.pending_no))) return cancelNow(tx, sessionId, runId);
   await tx
     .updateTable('runs')
     .set({
@@ -136,8 +163,14 @@ export async function cancelLocked(
   const eventSeq = await appendEvents(tx, sessionId, runId, [
     { type: 'run:cancelling', data: { runId: formatId('run', runId) } },
   ]);
-  const job = isOwned ? null : await jobToSettle(tx, runId);
-  return { runId, status: 'cancelling', sessionId, eventSeq, notify: isOwned, hasEnded: false, job };
+  return { ...toCancelling(sessionId, runId, eventSeq), job: await jobToSettle(tx, runId) };
+}
+
+/** Returns the session's last event; null where no worker has the run, or it is to stop already. */
+async function markClaimed(tx: Tx, sessionId: string, runId: string, parks: boolean): Promise<number | null> {
+  const { rows } = await sql<{ seq: number | null }>`
+    select baton_mark_cancelling(${sessionId}, ${runId}, ${parks}) as seq`.execute(tx);
+  return rows[0]?.seq ?? null;
 }
 
 /**

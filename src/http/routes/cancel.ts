@@ -3,7 +3,7 @@ import { formatId } from '../../domain/ids.ts';
 import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
-import { auditRequest } from '../audit-trail.ts';
+import { auditRequest, requestEntry } from '../audit-trail.ts';
 import { idParams, MAX_WAIT_MS, numberField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { untilGone } from '../request-signal.ts';
@@ -98,11 +98,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(cancelRun, async (c) => {
     const runId = c.req.valid('param').id;
     const { wait = 0 } = c.req.valid('query');
-    const outcome = await db.transaction().execute(async (tx) => {
-      const requested = await requestCancel(tx, tenantOf(c), runId);
-      await auditRequest(tx, c, 'run:cancel');
-      return requested;
-    });
+    const outcome = await requestCancel(db, tenantOf(c), runId, requestEntry(c, 'run:cancel'));
     await tellCancelled(deps, outcome);
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json(await readRunBody(db, run), isTerminalRun(run.status) ? 200 : 202);
