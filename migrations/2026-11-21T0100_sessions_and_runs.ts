@@ -51,6 +51,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index sessions_by_status on sessions (tenant_id, status, created_at desc, id desc)`.execute(db);
   await sql`
     create index sessions_of_active_run on sessions (active_run_id) where active_run_id is not null`.execute(db);
+  await sql`create index sessions_expiring on sessions (id) where expires_at is not null`.execute(db);
   // What a client of another protocol calls its conversation.
   await sql`
     create unique index sessions_by_external_key on sessions (tenant_id, external_key)

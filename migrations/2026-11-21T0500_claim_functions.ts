@@ -190,8 +190,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   // A worker's claims and its burial keep apart by a lock of its id, which claims share: a claim commits before the burial
-  // looks at what the worker has in hand, or sees that it is buried. Comes after every other lock of a claim; who buries
-  // holds no other one.
+  // looks at what the worker has in hand, or sees that it is buried. Comes after the session's and the run's; who
+  // buries holds no other one.
   await sql`
     create function baton_lock_burial(p_worker text) returns void language plpgsql as $$
     begin

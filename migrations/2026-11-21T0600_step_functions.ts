@@ -138,25 +138,30 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function baton_mark_cancelling(p_session uuid, p_run uuid, p_parks boolean) returns bigint
     language plpgsql as $$
+    declare
+      v_is_claimed boolean;
     begin
-      update runs r set status = 'cancelling', cancel_requested_at = clock_timestamp(),
-        cancel_inbox_seq = case when p_parks then s.inbox_seq else 0 end
-        from sessions s
-        where s.id = p_session and r.id = p_run and r.status = 'running' and r.claim_id is not null;
-      if not found then return null; end if;
+      select status = 'running' and claim_id is not null into v_is_claimed from runs where id = p_run for no key update;
+      if v_is_claimed is distinct from true then return null; end if;
+      update runs set status = 'cancelling', cancel_requested_at = clock_timestamp(),
+        cancel_inbox_seq = case when p_parks then (select inbox_seq from sessions where id = p_session) else 0 end
+        where id = p_run;
       return baton_append_events(p_session, p_run, jsonb_build_array(
         jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $$`.execute(db);
 
-  // The same for whoever holds nothing yet, with the entry of who wants it, where there is to be one.
+  // The same for whoever holds nothing yet, and waits for nothing where the run is nobody's, with the entry of who wants it, where there is to be one.
   await sql`
     create function baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb) returns jsonb
     language plpgsql as $$
     declare
       v_session uuid;
+      v_is_claimed boolean;
       v_last bigint;
     begin
-      select session_id into v_session from runs where id = p_run and tenant_id = p_tenant;
+      select session_id, status = 'running' and claim_id is not null into v_session, v_is_claimed
+        from runs where id = p_run and tenant_id = p_tenant;
+      if v_is_claimed is distinct from true then return null; end if;
       perform 1 from sessions where id = v_session for no key update;
       v_last := baton_mark_cancelling(v_session, p_run, true);
       if v_last is null then return null; end if;

@@ -347,6 +347,7 @@ CREATE UNIQUE INDEX sessions_by_external_key ON public.sessions USING btree (ten
 CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
 CREATE INDEX sessions_by_question ON public.sessions USING btree (tenant_id, conversation_asked) WHERE (conversation_asked IS NOT NULL);
 CREATE INDEX sessions_by_status ON public.sessions USING btree (tenant_id, status, created_at DESC, id DESC);
+CREATE INDEX sessions_expiring ON public.sessions USING btree (id) WHERE (expires_at IS NOT NULL);
 CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX sessions_of_active_run ON public.sessions USING btree (active_run_id) WHERE (active_run_id IS NOT NULL);
 
@@ -520,9 +521,12 @@ CREATE OR REPLACE FUNCTION public.baton_cancel_claimed(p_tenant text, p_run uuid
 AS $function$
     declare
       v_session uuid;
+      v_is_claimed boolean;
       v_last bigint;
     begin
-      select session_id into v_session from runs where id = p_run and tenant_id = p_tenant;
+      select session_id, status = 'running' and claim_id is not null into v_session, v_is_claimed
+        from runs where id = p_run and tenant_id = p_tenant;
+      if v_is_claimed is distinct from true then return null; end if;
       perform 1 from sessions where id = v_session for no key update;
       v_last := baton_mark_cancelling(v_session, p_run, true);
       if v_last is null then return null; end if;
@@ -839,12 +843,14 @@ CREATE OR REPLACE FUNCTION public.baton_mark_cancelling(p_session uuid, p_run uu
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
+    declare
+      v_is_claimed boolean;
     begin
-      update runs r set status = 'cancelling', cancel_requested_at = clock_timestamp(),
-        cancel_inbox_seq = case when p_parks then s.inbox_seq else 0 end
-        from sessions s
-        where s.id = p_session and r.id = p_run and r.status = 'running' and r.claim_id is not null;
-      if not found then return null; end if;
+      select status = 'running' and claim_id is not null into v_is_claimed from runs where id = p_run for no key update;
+      if v_is_claimed is distinct from true then return null; end if;
+      update runs set status = 'cancelling', cancel_requested_at = clock_timestamp(),
+        cancel_inbox_seq = case when p_parks then (select inbox_seq from sessions where id = p_session) else 0 end
+        where id = p_run;
       return baton_append_events(p_session, p_run, jsonb_build_array(
         jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $function$;

@@ -23,6 +23,8 @@ export type CancelOutcome = Readonly<{
   eventSeq: number;
   /** A worker has the run and must be told. */
   notify: boolean;
+  /** This request is why it stops: it had not ended, and nobody had asked before. */
+  isNews: boolean;
   /** This request ended the run: nobody had it. */
   hasEnded: boolean;
   /**
@@ -52,7 +54,16 @@ export async function requestCancel(
     const session = await lockSession(tx, tenantId, sessionId);
     if (session.next_run_id === runId) {
       const eventSeq = await cancelPromised(tx, session, runId);
-      return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, hasEnded: true, job: null };
+      return {
+        runId,
+        status: 'cancelled',
+        sessionId,
+        eventSeq,
+        notify: false,
+        isNews: true,
+        hasEnded: true,
+        job: null,
+      };
     }
     return withRequested(tx, await cancelLocked(tx, sessionId, session.event_seq, runId));
   });
@@ -73,7 +84,16 @@ async function cancelClaimed(
 }
 
 const toCancelling = (sessionId: string, runId: string, eventSeq: number) =>
-  ({ runId, status: 'cancelling', sessionId, eventSeq, notify: false, hasEnded: false, job: null }) as const;
+  ({
+    runId,
+    status: 'cancelling',
+    sessionId,
+    eventSeq,
+    notify: false,
+    isNews: true,
+    hasEnded: false,
+    job: null,
+  }) as const;
 
 /**
  * The same for whatever run the session has at this moment; null when it has none.
@@ -146,7 +166,8 @@ export async function cancelLocked(
   if (run === undefined) throw new BatonError('not_found', `run ${formatId('run', runId)} does not exist`);
   if (isTerminalRun(run.status) || run.cancel_requested_at !== null) {
     const notify = run.status === 'cancelling';
-    return { runId, status: run.status, sessionId, eventSeq: eventSeqBefore, notify, hasEnded: false, job: null };
+    const { status } = run;
+    return { runId, status, sessionId, eventSeq: eventSeqBefore, notify, isNews: false, hasEnded: false, job: null };
   }
   if (run.status === 'requires_action') return cancelNow(tx, sessionId, runId, true);
   if (!(await hasLeftovers(tx, runId, run.pending_no))) return cancelNow(tx, sessionId, runId);
@@ -211,7 +232,7 @@ async function cancelNow(tx: Tx, sessionId: string, runId: string, hasOpenCalls 
     ...(await closeOpenCompaction(tx, sessionId, error)),
     { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: await readStillRan(tx, runId) } },
   ]);
-  return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, hasEnded: true, job: null };
+  return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, isNews: true, hasEnded: true, job: null };
 }
 
 async function readStillRan(tx: Tx, runId: string): Promise<string[]> {

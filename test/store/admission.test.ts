@@ -159,7 +159,13 @@ describe('the limit of a tenant', () => {
       db,
     );
     const job = { ...third, dispatch: third.dispatch + 1 };
-    expect(await requestCancel(db, 'a', third.runId)).toMatchObject({ status: 'cancelling', notify: false, job });
+    expect(await requestCancel(db, 'a', third.runId)).toMatchObject({
+      status: 'cancelling',
+      notify: false,
+      isNews: true,
+      job,
+    });
+    expect(await requestCancel(db, 'a', third.runId)).toMatchObject({ status: 'cancelling', isNews: false, job: null });
     expect((await findUnclaimed(db, -60_000, 10)).map(({ runId }) => runId)).toEqual([third.runId]);
     expect((await claim(db, third, 1)).outcome).toBe('stale');
     expect((await claim(db, job, 1)).outcome).toBe('claimed');

@@ -25,6 +25,7 @@ import {
   lockRunOfDeadWorker,
 } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
+import { findStaleSessions } from '../../src/store/retention.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
 import { countActiveRuns } from '../../src/store/state-counts.ts';
@@ -62,6 +63,7 @@ beforeAll(async () => {
 afterAll(() => stack.disposeAsync());
 
 const tenantId = 'default';
+const NO_SESSION = '00000000-0000-0000-0000-000000000000';
 const limit = 20;
 const sizeOf = (range: Readonly<{ from: number; upto: number }>): number => range.upto - range.from + 1;
 
@@ -235,11 +237,24 @@ describe('what is read of a message in flight', () => {
   });
 });
 
+describe('a look for expired sessions', () => {
+  it('reads those that expire at all', async () => {
+    const { access } = await watched.watch((db) => findStaleSessions(db, null, NO_SESSION, limit));
+    expectAccess(access, ['sessions_expiring'], 2);
+  });
+});
+
 describe('a cancel', () => {
+  it('of a run that a worker has is by its key', async () => {
+    const { access, result } = await watched.watch((db) => requestCancel(db, tenantId, runId(LEASED.from)));
+    expect(result).toMatchObject({ status: 'cancelling', notify: true });
+    expectAccess(access, ['runs_pkey', 'sessions_pkey'], 16);
+  });
+
   it('looks for leftovers of the step by the run', async () => {
     const { access, result } = await watched.watch((db) => requestCancel(db, tenantId, runId(DUE.from)));
     expect(result.status).toBe('cancelling');
-    expectAccess(access, ['runs_pkey', 'messages_of_step'], 16);
+    expectAccess(access, ['runs_pkey', 'messages_of_step'], 18);
   });
 });
 

@@ -95,7 +95,7 @@ async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: 
     if (turn === null || turn.hasReader || turn.isAnswered) return null;
     if (turn.turn.runId !== place.runId || turn.turn.afterSeq !== place.afterSeq) return null;
     const cancelled = await requestCancel(tx, caller.tenantId, runId);
-    if (cancelled.hasEnded || cancelled.notify) await auditCancel(tx, caller, runId);
+    if (cancelled.isNews) await auditCancel(tx, caller, runId);
     return cancelled;
   });
   if (outcome !== null) await tellCancelled(deps, outcome);

@@ -92,6 +92,7 @@ const REASONS = {
     'timeBefore',
     'toJson',
     'toPart',
+    'toStored',
     'toText',
     'toViewPart',
   ],
