@@ -22,10 +22,14 @@ export async function runSuite(
   await using stack = new AsyncDisposableStack();
   const postgres = stack.use(await startOwnPostgres());
   const redis = hasRedisServer() ? stack.use(await startOwnRedis()) : null;
-  let isWell = true;
-  for (const { fault, backend } of chosen(options)) {
+  const rows = chosen(options);
+  let isWell = rows.length > 0;
+  if (!isWell) print(`nothing to run: none of these faults says anything about ${options.backend}`);
+  for (const { fault, backend } of rows) {
     if (signal.aborted) return false;
     if (backend === 'redis' && redis === null) {
+      // It was asked for, and nothing is known of it.
+      isWell = false;
       print(skipped(fault, options, 'there is no redis-server on the path'));
       continue;
     }
