@@ -53,14 +53,14 @@ const MOMENTS: readonly StepMoment[] = [
     name: 'before-tool',
     about: '`running` is durable, the tool has not started',
     line: viaPostgres,
-    marker: /baton_move_call[\s\S]*running/,
+    marker: /baton_move_calls[\s\S]*"to":"running"/,
     on: 'reply',
   },
   {
     name: 'before-result',
     about: 'the tool is done, its result not durable',
     line: viaPostgres,
-    marker: /baton_move_call[\s\S]*completed/,
+    marker: /baton_move_calls[\s\S]*"to":"completed"/,
     on: 'request',
   },
   {
