@@ -2,6 +2,7 @@ import type { Random } from '../support/random.ts';
 import type { AgentTraits } from './world/agent.ts';
 import type { Line, Member } from './world/fleet.ts';
 import type { ModelManners } from './world/model.ts';
+import type { Strikes } from './world/strikes.ts';
 import type { Traffic, TrafficOptions } from './world/traffic.ts';
 import type { World } from './world/world.ts';
 
@@ -38,11 +39,19 @@ export type Fault = Readonly<{
    * others take over is what is promised.
    */
   killsNobody?: boolean;
+  /** Nothing is done at all, so nothing has to be counted: every other row says what it did, or has proven nothing. */
+  strikesNothing?: boolean;
   /** What a new worker is told, and what is done to its taps. */
-  environmentOf?: (random: Random) => Readonly<Record<string, string>>;
-  onMember?: (member: Member, random: Random) => void;
-  /** Does harm until the signal aborts, and puts everything in order before it resolves. */
+  environmentOf?: (random: Random, strikes: Strikes) => Readonly<Record<string, string>>;
+  onMember?: (member: Member, random: Random, strikes: Strikes) => void;
+  /** Does harm until the signal aborts, counts it in the world's strikes, and puts everything in order before it resolves. */
   strike?: (world: World, random: Random, signal: AbortSignal) => Promise<void>;
-  /** How often it struck where it was to strike, by the name of the place: a row that has missed one says nothing. */
-  hits?: (world: World, traffic: Pick<Traffic, 'waits' | 'messages' | 'edits'>) => Readonly<Record<string, number>>;
+  /**
+   * What only shows in the end: how often it struck where it was to strike, by the name of the place. A row that has missed
+   * one says nothing.
+   */
+  hits?: (
+    world: World,
+    traffic: Pick<Traffic, 'waits' | 'messages' | 'edits' | 'cancels' | 'atEnds'>,
+  ) => Readonly<Record<string, number>>;
 }>;

@@ -4,6 +4,7 @@ import { FAULTS } from './catalogue.ts';
 import type { Backend, Fault } from './fault.ts';
 import { toRow } from './report.ts';
 import { type FaultResult, runFault } from './run-fault.ts';
+import { killAt } from './strikes/kill-at.ts';
 import { hasRedisServer, type OwnPostgres, type OwnRedis, startOwnPostgres, startOwnRedis } from './world/services.ts';
 
 // The short form of `npm run faults`: a few kinds of harm, each on one backend, always with the same seed.
@@ -59,6 +60,27 @@ it.each(SHORT.filter(([, backend]) => backend === 'postgres' || isRedisHere))(
 );
 
 it(
+  'a row that strikes nothing is not well',
+  async () => {
+    const result = await run(
+      {
+        name: 'kill-nowhere',
+        about: 'the moment of the kills never comes',
+        tapped: ['postgres'],
+        onMember: (member, random, strikes) =>
+          killAt(member, random, strikes, { line: 'postgres', marker: /baton_nothing/, on: 'request', nth: [1, 1] }),
+      },
+      'postgres',
+      2,
+    );
+    expect(result.findings.missed).toEqual(['nothing was struck']);
+    expect(toRow(result)).toMatchObject({ missed: 1, ok: false });
+    expect(result.broken).toEqual(['missed']);
+  },
+  WITHIN_MS,
+);
+
+it(
   'a worker that ends by itself is a crash, and nothing else is lost with it',
   async () => {
     let started = 0;
@@ -68,6 +90,7 @@ it(
         about: 'the first worker ends by itself in the middle of a call',
         workers: 1,
         environmentOf: () => (started++ === 0 ? { BATON_TEST_EXIT_AFTER_EFFECTS: '1' } : {}),
+        hits: (world) => ({ ends: world.fleet.deaths() }),
       },
       'postgres',
       3,

@@ -7,7 +7,7 @@ import type { Backend, Fault } from './fault.ts';
 import { createApi } from './world/api.ts';
 import { answerTo, FINAL, type ModelManners, TOOLS } from './world/model.ts';
 import type { OwnPostgres, OwnRedis } from './world/services.ts';
-import { recoveryTimes } from './world/timeline.ts';
+import { cancelTimes, recoveryTimes } from './world/timeline.ts';
 import { QUIET_TRAFFIC, startTraffic, type Traffic } from './world/traffic.ts';
 import { startWorld, type World } from './world/world.ts';
 
@@ -80,10 +80,11 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     }),
   );
   const snapshot = await readSnapshot(world.database, world.ledgerFile);
-  const missed = [...brokenOff];
   hangUp.abort();
   const deaths = world.fleet.deaths();
-  const hits = fault.hits?.(world, traffic) ?? {};
+  const hits = { ...world.strikes.counts(), ...fault.hits?.(world, traffic) };
+  const missed = [...brokenOff];
+  if (fault.strikesNothing !== true && Object.keys(hits).length === 0) missed.push('nothing was struck');
   const { approvals = [], clientTool } = fault.agent ?? {};
   const waitFor = [...approvals, ...(clientTool === undefined ? [] : [clientTool])];
   const findings = judge({
@@ -150,15 +151,4 @@ async function caughtUp({ database }: World, traffic: Traffic): Promise<void> {
   for (const since = performance.now(); isBehind() && performance.now() - since < CAUGHT_UP_WITHIN_MS; ) {
     await delay(LOOK_EVERY_MS);
   }
-}
-
-/** From a cancel to the moment at which the provider saw its request broken off, where one was under way. */
-function cancelTimes({ simulator }: World, traffic: Traffic): number[] {
-  return traffic.cancels.flatMap(({ sessionId, sentAtMs }) => {
-    const request = simulator.requests.find(
-      ({ cacheKey, startedAtMs, endedAtMs = Number.POSITIVE_INFINITY }) =>
-        cacheKey === rawId(sessionId) && startedAtMs <= sentAtMs && endedAtMs > sentAtMs,
-    );
-    return request?.abortedAtMs === undefined ? [] : [request.abortedAtMs - sentAtMs];
-  });
 }

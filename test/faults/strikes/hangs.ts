@@ -1,6 +1,7 @@
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { Member } from '../world/fleet.ts';
+import type { Strikes } from '../world/strikes.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 /** Longer than a lease. */
@@ -13,7 +14,7 @@ export const HANGS: readonly Fault[] = [
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
         const child = world.fleet.anyone(random)?.child;
-        child?.kill('SIGSTOP');
+        if (child?.kill('SIGSTOP') === true) world.strikes.add('freezes');
         await pause(random.between(...HUNG_MS), signal);
         child?.kill('SIGCONT');
       }),
@@ -25,6 +26,7 @@ export const HANGS: readonly Fault[] = [
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
         const taps = Object.values(world.fleet.anyone(random)?.taps ?? {});
+        if (taps.some((tap) => tap.passages().length > 0)) world.strikes.add('black holes');
         for (const tap of taps) tap.swallow();
         await pause(random.between(...HUNG_MS), signal);
         for (const tap of taps) tap.restore();
@@ -42,14 +44,21 @@ export const HANGS: readonly Fault[] = [
 const COMMITS =
   /baton_(claim_run|restart_step|write_response|move_call|finish_step|begin_compaction|finish_maintenance)|^Q....commit/i;
 
-function loseReplies(member: Member, random: Random): void {
+type Span = readonly [number, number];
+
+/** Between which of them a worker loses a reply, and as long as nobody has lost one. */
+const LOST_AT: Span = [10, 50];
+const FIRST_LOST_AT: Span = [1, 8];
+
+function loseReplies(member: Member, random: Random, strikes: Strikes): void {
   member.taps.postgres?.arm({
     marker: COMMITS,
     on: 'reply',
-    nth: random.between(10, 50),
+    nth: random.between(...(strikes.of('lost replies') === 0 ? FIRST_LOST_AT : LOST_AT)),
     strike(passage) {
       passage.cut();
-      loseReplies(member, random);
+      strikes.add('lost replies');
+      loseReplies(member, random, strikes);
       return 'lost';
     },
   });

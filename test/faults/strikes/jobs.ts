@@ -4,7 +4,7 @@ import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { World } from '../world/world.ts';
 import { copyProduct, WORKER, WORKER_FILE } from './product-copy.ts';
-import { createFailing } from './provider.ts';
+import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 type Pending = Readonly<{ runId: string; kind: string; no: number; dispatch: number }>;
@@ -19,6 +19,7 @@ export const JOBS: readonly Fault[] = [
         const strays = addStrayJobs(world, queue, random.fork('strays'), signal);
         await Promise.all([strays, holdUp(world, random.fork('provider'), signal)]);
       }),
+    hits: failuresOf,
   },
   {
     name: 'mixed-versions',
@@ -32,9 +33,15 @@ export const JOBS: readonly Fault[] = [
     },
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [500, 1_000] }, async () => {
+        const before = await newerRuns(world);
         await requireEngine(world, 2);
-        await pause(random.between(50, 200), signal);
+        let after: number;
+        do {
+          await pause(random.between(50, 200), signal);
+          after = await newerRuns(world);
+        } while (after === before && !signal.aborted);
         await requireEngine(world, 1);
+        world.strikes.add('runs of the newer version', after - before);
       }),
   },
 ];
@@ -42,6 +49,13 @@ export const JOBS: readonly Fault[] = [
 /** Of runs that are started from now on, as a newer version's migration would set it. */
 async function requireEngine({ database }: World, engine: number): Promise<void> {
   await database.query(`alter table runs alter column required_engine set default ${engine}`);
+}
+
+async function newerRuns({ database }: World): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(
+    'select count(*)::int as count from runs where required_engine = 2',
+  );
+  return rows[0]?.count ?? 0;
 }
 
 /** Some requests are refused: their steps are tried again a second later, and a job that comes before that is early. */
@@ -52,8 +66,14 @@ function holdUp(world: World, random: Random, signal: AbortSignal): Promise<void
   );
 }
 
-async function addStrayJobs({ database }: World, queue: Queue, random: Random, signal: AbortSignal): Promise<void> {
+async function addStrayJobs(
+  { database, strikes }: World,
+  queue: Queue,
+  random: Random,
+  signal: AbortSignal,
+): Promise<void> {
   let no = 0;
+  strikes.add('stray jobs', 0);
   await repeatedly({ random, signal, pauseMs: [5, 40] }, async () => {
     const { rows } = await database.query<Pending>(
       `select id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch from runs
@@ -70,6 +90,7 @@ async function addStrayJobs({ database }: World, queue: Queue, random: Random, s
       ]);
       // Under an id of its own, or the queue would drop it as one that it knows.
       await queue.add(pending.kind, stray, { jobId: `stray-${++no}`, removeOnComplete: true, removeOnFail: true });
+      strikes.add('stray jobs');
     }
   });
 }

@@ -2,6 +2,7 @@ import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../../../src/domain/tu
 import type { Fault } from '../fault.ts';
 import { changesOf } from '../world/edits.ts';
 import type { Line } from '../world/fleet.ts';
+import { KILLS_OF_WORKERS } from '../world/strikes.ts';
 import { killAt, type Moment } from './kill-at.ts';
 import { repeatedly } from './repeatedly.ts';
 
@@ -90,7 +91,9 @@ const MOMENTS: readonly StepMoment[] = [
  * The occurrence of its moment at which a worker dies. Soon enough that many do, late enough that not all of them are
  * starting most of the time: what is measured then is how fast processes start.
  */
-const DIES_AT = [3, 45] as const;
+const DIES_AT: Moment['nth'] = [3, 45];
+/** As long as nobody has died: in a short row there may be no later one. */
+const FIRST_DIES_AT: Moment['nth'] = [1, 5];
 
 const RUN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
 
@@ -118,10 +121,11 @@ function killEverybodyAt({ name, about, line, ...moment }: StepMoment): Fault {
     environment: LONG_LEASES,
     traffic: { sessions: SESSIONS_OF_KILLS },
     tapped: lines,
-    onMember(member, random) {
+    onMember(member, random, strikes) {
       const tapped = lines.find((one) => member.taps[one] !== undefined);
       if (tapped === undefined) return;
-      killAt(member, random, { ...moment, line: tapped, nth: DIES_AT, runIn: (text) => RUN_ID.exec(text)?.[0] });
+      const runIn = (text: string): string | undefined => RUN_ID.exec(text)?.[0];
+      killAt(member, random, strikes, { ...moment, line: tapped, nth: DIES_AT, firstNth: FIRST_DIES_AT, runIn });
     },
   };
 }
@@ -151,12 +155,17 @@ export const KILLS: readonly Fault[] = [
     about: 'SIGKILL: a tool has taken effect and has not told its result',
     environment: LONG_LEASES,
     traffic: { sessions: SESSIONS_OF_KILLS },
-    environmentOf: (random) => ({ BATON_TEST_STOP_AFTER_EFFECTS: String(random.between(...DIES_AT)) }),
+    environmentOf(random, strikes) {
+      const diesAt = strikes.of(KILLS_OF_WORKERS) === 0 ? FIRST_DIES_AT : DIES_AT;
+      return { BATON_TEST_STOP_AFTER_EFFECTS: String(random.between(...diesAt)) };
+    },
   },
   {
     name: 'kill-api',
     about: 'SIGKILL of the API, again and again; clients send again what was not answered',
     strike: (world, random, signal) =>
-      repeatedly({ random, signal, pauseMs: [300, 1_500] }, () => world.api.child().kill('SIGKILL')),
+      repeatedly({ random, signal, pauseMs: [300, 1_500] }, () => {
+        if (world.api.child().kill('SIGKILL')) world.strikes.add('kills of the API');
+      }),
   },
 ];

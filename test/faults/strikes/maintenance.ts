@@ -1,6 +1,7 @@
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { Member } from '../world/fleet.ts';
+import type { Strikes } from '../world/strikes.ts';
 import type { World } from '../world/world.ts';
 import { killAt, type Moment } from './kill-at.ts';
 import { LONG_LEASES } from './kills.ts';
@@ -30,8 +31,8 @@ const PRUNE: readonly Moment[] = [
 
 const killAround =
   (moments: readonly Moment[]) =>
-  (member: Member, random: Random): void => {
-    for (const [no, moment] of moments.entries()) killAt(member, random.fork(`moment ${no}`), moment);
+  (member: Member, random: Random, strikes: Strikes): void => {
+    for (const [no, moment] of moments.entries()) killAt(member, random.fork(`moment ${no}`), strikes, moment);
   };
 
 /** Compactions that were orphaned while the provider was answering their request for a summary. */

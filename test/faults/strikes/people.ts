@@ -1,6 +1,8 @@
 import type { Fault } from '../fault.ts';
 import { changesOf, type EditOptions } from '../world/edits.ts';
-import { createFailing } from './provider.ts';
+import { KILLS_OF_WORKERS, type Strikes } from '../world/strikes.ts';
+import { cancelTimes } from '../world/timeline.ts';
+import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 /** People think again about what they have said, and go on with what a cancel has left. */
@@ -14,8 +16,16 @@ const SECOND_THOUGHTS: Partial<EditOptions> = {
   resumeChance: 0.7,
 };
 
+const KILLS_OF_API = 'kills of the API';
+const RESTARTS = 'restarts';
+const FLUSHES = 'flushes';
+
+function countIf(strikes: Strikes, what: string, isDone: boolean | undefined): void {
+  if (isDone === true) strikes.add(what);
+}
+
 export const PEOPLE: readonly Fault[] = [
-  { name: 'none', about: 'nothing at all', isHarmless: true },
+  { name: 'none', about: 'nothing at all', isHarmless: true, strikesNothing: true },
   {
     name: 'cancels-and-steers',
     about:
@@ -31,7 +41,11 @@ export const PEOPLE: readonly Fault[] = [
       cancelChance: 0.4,
       atEndChance: 0.3,
     },
-    hits: (_world, { messages, edits }) => ({ 'second thoughts': changesOf(messages, edits) }),
+    hits: (_world, { messages, edits, cancels, atEnds }) => ({
+      'second thoughts': changesOf(messages, edits),
+      cancels: cancels.length,
+      'messages at an end': atEnds.length,
+    }),
     manners: { chunkDelayMs: 15, maxChunks: 30 },
   },
   {
@@ -40,6 +54,7 @@ export const PEOPLE: readonly Fault[] = [
     isHarmless: true,
     traffic: { steerChance: 0, atEndChance: 0.25, atEndMessages: 4 },
     manners: { maxRounds: 1, maxChunks: 4 },
+    hits: (_world, { atEnds }) => ({ 'messages at an end': atEnds.length }),
   },
   {
     name: 'cancel-answers',
@@ -48,6 +63,7 @@ export const PEOPLE: readonly Fault[] = [
     // Few sessions: how busy the machine is would be measured otherwise.
     traffic: { sessions: 4, cancelAnswerChance: 0.4 },
     manners: { chunkDelayMs: 25, maxChunks: 30 },
+    hits: (world, traffic) => ({ 'answers broken off': cancelTimes(world, traffic).length }),
   },
   {
     name: 'rolling-restart',
@@ -60,7 +76,7 @@ export const PEOPLE: readonly Fault[] = [
       await repeatedly({ random, signal, pauseMs: [300, 900] }, async () => {
         const processes = [...world.fleet.members().map(({ child }) => child), world.api.child()];
         const child = processes[turn++ % processes.length];
-        child?.kill('SIGTERM');
+        countIf(world.strikes, RESTARTS, child?.kill('SIGTERM'));
         await Promise.race([child?.ended, pause(30_000, signal)]);
       });
     },
@@ -70,17 +86,25 @@ export const PEOPLE: readonly Fault[] = [
     about: 'kills, cut connections, an emptied Redis, provider failures, cancels and steers, all at once',
     traffic: { steerChance: 0.4, followupChance: 0.2, interruptChance: 0.1, cancelChance: 0.2, atEndChance: 0.2 },
     strike(world, random, signal) {
+      const { strikes, fleet, api, redis } = world;
+      for (const what of [KILLS_OF_WORKERS, KILLS_OF_API, RESTARTS, ...(redis === null ? [] : [FLUSHES])]) {
+        strikes.add(what, 0);
+      }
       const fail = createFailing(world);
+      const acts = [
+        () => fleet.anyone(random)?.kill(),
+        () => fail({ kind: 'cut', afterChunks: random.between(0, 6) }),
+        () => countIf(strikes, KILLS_OF_API, api.child().kill('SIGKILL')),
+        async () => countIf(strikes, FLUSHES, ((await redis?.flush()) ?? 0) > 0),
+        () => countIf(strikes, RESTARTS, fleet.anyone(random)?.child.kill('SIGTERM')),
+        () => fail({ kind: 'server-error' }),
+      ];
+      // Each once, and then whatever comes.
+      const first = acts.values();
       return repeatedly({ random, signal, pauseMs: [150, 600] }, async () => {
-        await random.pick([
-          () => world.fleet.anyone(random)?.kill(),
-          () => world.fleet.anyone(random)?.child.kill('SIGTERM'),
-          () => fail({ kind: 'cut', afterChunks: random.between(0, 6) }),
-          () => fail({ kind: 'server-error' }),
-          () => world.redis?.flush(),
-          () => world.api.child().kill('SIGKILL'),
-        ])();
+        await (first.next().value ?? random.pick(acts))();
       });
     },
+    hits: failuresOf,
   },
 ];

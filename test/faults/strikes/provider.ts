@@ -1,4 +1,5 @@
 import type { Fault as ProviderFault } from '../../../src/simulator/fault.ts';
+import type { RequestOutcome } from '../../../src/simulator/request.ts';
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { World } from '../world/world.ts';
@@ -6,6 +7,8 @@ import { repeatedly } from './repeatedly.ts';
 
 /** Requests that are answered as they should for each that is not: a step is tried again only so often. */
 const REQUESTS_PER_FAILURE = 4;
+
+const BROKEN_OFF: readonly RequestOutcome[] = ['cut', 'stalled'];
 
 /** Lets the provider fail, unless it has failed just now. */
 export function createFailing({ simulator }: World): (fault: ProviderFault) => void {
@@ -17,6 +20,13 @@ export function createFailing({ simulator }: World): (fault: ProviderFault) => v
   };
 }
 
+/** Requests that the provider refused or broke off. */
+export const failuresOf = ({ simulator }: World): Readonly<Record<string, number>> => ({
+  'failures of the provider': simulator.requests.filter(
+    ({ outcome, refusal }) => refusal === 'fault' || BROKEN_OFF.includes(outcome),
+  ).length,
+});
+
 const failing = (name: string, about: string, make: (random: Random) => ProviderFault): Fault => ({
   name: `provider-${name}`,
   about,
@@ -25,6 +35,7 @@ const failing = (name: string, about: string, make: (random: Random) => Provider
     const fail = createFailing(world);
     return repeatedly({ random, signal, pauseMs: [20, 150] }, () => fail(make(random)));
   },
+  hits: failuresOf,
 });
 
 export const PROVIDER: readonly Fault[] = [

@@ -10,7 +10,9 @@ export const STORES: readonly Fault[] = [
     about: 'FLUSHALL',
     backends: ['redis'],
     strike: (world, random, signal) =>
-      repeatedly({ random, signal, pauseMs: [300, 1_500] }, async () => void (await world.redis?.flush())),
+      repeatedly({ random, signal, pauseMs: [300, 1_500] }, async () => {
+        if (((await world.redis?.flush()) ?? 0) > 0) world.strikes.add('flushes');
+      }),
   },
   {
     name: 'redis-restart',
@@ -19,6 +21,7 @@ export const STORES: readonly Fault[] = [
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [1_000, 2_500] }, async () => {
         await world.redis?.crashAndRestart(random.between(0, 1_000));
+        world.strikes.add('crashes of Redis');
       }),
   },
   {
@@ -43,6 +46,7 @@ export const STORES: readonly Fault[] = [
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [1_500, 3_000] }, async () => {
         await world.postgres.crashAndRestart();
+        world.strikes.add('crashes of Postgres');
         world.postgresTap.retarget(world.postgres.port());
         await pause(SETTLED_MS, signal);
       }),
@@ -52,11 +56,12 @@ export const STORES: readonly Fault[] = [
 /** Recovery after one restart is seen before the next. */
 const SETTLED_MS = 3_000;
 
-async function terminate({ database }: World, condition: string): Promise<void> {
-  await database
+async function terminate({ database, strikes }: World, condition: string): Promise<void> {
+  const { rowCount } = await database
     .query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and pid <> pg_backend_pid() and ${condition}`,
     )
-    .catch(() => undefined);
+    .catch(() => ({ rowCount: 0 }));
+  if (rowCount !== null && rowCount > 0) strikes.add('terminated connections', rowCount);
 }

@@ -9,8 +9,8 @@ export type Child = Readonly<{
   pid: number;
   /** What it logged when it had started. */
   started: LogLine;
-  /** Does nothing to a process that has ended. */
-  kill: (signal: NodeJS.Signals) => void;
+  /** @returns false where the process has ended: nothing is done to it then */
+  kill: (signal: NodeJS.Signals) => boolean;
   /** Resolves with the signal that ended it, if one did. */
   ended: Promise<NodeJS.Signals | null>;
   /** Once it has ended: how, and the last of what it said of errors. Null: it was sent a signal to that end. */
@@ -52,9 +52,9 @@ export async function startChild({ file, environment, onLine }: ChildOptions): P
     pid: child.pid ?? 0,
     started: await started,
     kill(signal) {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (child.exitCode !== null || child.signalCode !== null) return false;
       isToldToEnd ||= ENDING.includes(signal);
-      child.kill(signal);
+      return child.kill(signal);
     },
     ended,
     ownEnd: () => (isToldToEnd ? null : `${child.signalCode ?? `exit code ${child.exitCode}`}: ${stderr.trim()}`),

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import type { Random } from '../../support/random.ts';
 import { STANDS_STILL } from '../ledger-tools.ts';
 import { type Child, startChild } from './child.ts';
+import { KILLS_OF_WORKERS, type Strikes } from './strikes.ts';
 import { openTap, type Tap } from './tap.ts';
 import type { Timeline } from './timeline.ts';
 
@@ -16,7 +17,8 @@ export type Member = Readonly<{
   taps: Readonly<Partial<Record<Line, Tap>>>;
   /**
    * Kills it at once and remembers whom that orphans, `runId` among them. False: it was spared, because all the others
-   * are dead already, or because one is and has not been replaced, and this was not to be a kill upon a kill.
+   * are dead already, or because one is and has not been replaced, and this was not to be a kill upon a kill; or it had
+   * ended by itself.
    */
   kill: (runId?: string) => boolean;
 }>;
@@ -31,10 +33,11 @@ export type FleetOptions = Readonly<{
   tapped: readonly Line[];
   database: pg.Pool;
   timeline: Timeline;
+  strikes: Strikes;
   random: Random;
   /** What a new member is told for its environment, and what is done to its taps. */
-  environmentOf?: ((random: Random) => Readonly<Record<string, string>>) | undefined;
-  onMember?: ((member: Member, random: Random) => void) | undefined;
+  environmentOf?: ((random: Random, strikes: Strikes) => Readonly<Record<string, string>>) | undefined;
+  onMember?: ((member: Member, random: Random, strikes: Strikes) => void) | undefined;
 }>;
 
 /** Worker processes under a supervisor: whoever ends, for whatever reason, is replaced; the dead a little later. */
@@ -66,7 +69,11 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const joined = Promise.withResolvers<Member>();
     const child = await startChild({
       file: options.files[no % options.files.length] ?? '',
-      environment: { ...options.environment, ...urlsThrough(options, opened), ...options.environmentOf?.(random) },
+      environment: {
+        ...options.environment,
+        ...urlsThrough(options, opened),
+        ...options.environmentOf?.(random, options.strikes),
+      },
       onLine(line) {
         if (typeof line['workerId'] === 'string' && line['event'] === 'process_started')
           heard.workerId = line['workerId'];
@@ -81,8 +88,9 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       const isUponAnother = members.size < options.size;
       if (members.size < 2 || (isUponAnother && !random.chance(KILLS_UPON_KILLS))) return false;
       const atMs = performance.now();
+      if (!child.kill('SIGKILL')) return false;
       members.delete(member);
-      child.kill('SIGKILL');
+      options.strikes.add(KILLS_OF_WORKERS);
       options.timeline.killed(atMs);
       void rememberOrphans(options, workerId, runId, atMs);
       return true;
@@ -90,7 +98,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const member: Member = { child, workerId, taps: opened, kill };
     members.add(member);
     joined.resolve(member);
-    options.onMember?.(member, random);
+    options.onMember?.(member, random, options.strikes);
     void child.ended.then(async (signal) => {
       // Nobody here has killed it: it did so itself.
       if (members.delete(member) && signal === 'SIGKILL' && !stopping) {

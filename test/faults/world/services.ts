@@ -19,7 +19,12 @@ export type OwnPostgres = AsyncDisposable &
 
 /** A Redis that belongs to the suite and may therefore be emptied and killed. It keeps nothing on disk. */
 export type OwnRedis = AsyncDisposable &
-  Readonly<{ port: number; flush: () => Promise<void>; crashAndRestart: (downMs: number) => Promise<void> }>;
+  Readonly<{
+    port: number;
+    /** @returns how many keys are gone */
+    flush: () => Promise<number>;
+    crashAndRestart: (downMs: number) => Promise<void>;
+  }>;
 
 /** Starts a Postgres of its own, from npm's binaries. */
 export async function startOwnPostgres(): Promise<OwnPostgres> {
@@ -55,7 +60,12 @@ export async function startOwnRedis(): Promise<OwnRedis> {
   await answering(port);
   return {
     port,
-    flush: () => withRedis(port, async (redis) => void (await redis.flushall())),
+    flush: () =>
+      withRedis(port, async (redis) => {
+        const keys = await redis.dbsize();
+        await redis.flushall();
+        return keys;
+      }),
     async crashAndRestart(downMs) {
       await end(server);
       await delay(downMs);

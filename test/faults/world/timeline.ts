@@ -1,5 +1,8 @@
 import { appendFileSync } from 'node:fs';
+import { rawId } from '../check/snapshot.ts';
 import type { LogLine } from './child.ts';
+import type { Traffic } from './traffic.ts';
+import type { World } from './world.ts';
 
 /** A claim that some worker said it has. Times are milliseconds of `performance.now()` of this process. */
 type SeenClaim = Readonly<{ runId: string; workerId: string; atMs: number }>;
@@ -71,5 +74,16 @@ export function recoveryTimes({ claims, orphans, kills }: Pick<Timeline, 'claims
       (claim) => claim.runId === runId && claim.workerId !== workerId && claim.atMs > killedAtMs,
     );
     return next === undefined ? [] : [next.atMs - killedAtMs];
+  });
+}
+
+/** From a cancel to the moment at which the provider saw its request broken off, where one was under way. */
+export function cancelTimes({ simulator }: Pick<World, 'simulator'>, { cancels }: Pick<Traffic, 'cancels'>): number[] {
+  return cancels.flatMap(({ sessionId, sentAtMs }) => {
+    const request = simulator.requests.find(
+      ({ cacheKey, startedAtMs, endedAtMs = Number.POSITIVE_INFINITY }) =>
+        cacheKey === rawId(sessionId) && startedAtMs <= sentAtMs && endedAtMs > sentAtMs,
+    );
+    return request?.abortedAtMs === undefined ? [] : [request.abortedAtMs - sentAtMs];
   });
 }

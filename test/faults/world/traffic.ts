@@ -46,6 +46,8 @@ export type Traffic = Readonly<{
   messages: readonly SentMessage[];
   edits: Edits;
   cancels: readonly SentCancel[];
+  /** Messages that were sent at the very moment in which a run was about to end, and accepted. */
+  atEnds: readonly Accepted[];
   /** What was said about calls that waited for it, and when runs did. */
   answers: readonly GivenAnswer[];
   waits: readonly Wait[];
@@ -78,6 +80,7 @@ export function startTraffic(
   const messages: SentMessage[] = [];
   const edits: Edits = { refused: [], wrongReplays: [], resumptions: [] };
   const cancels: SentCancel[] = [];
+  const atEnds: Accepted[] = [];
   const readers = new Map<string, Reader>();
   const answering = createAnswering(api, people, random.fork('answers'), signal);
   const padding = PADDING.repeat(Math.ceil(options.paddingChars / PADDING.length));
@@ -130,7 +133,8 @@ export function startTraffic(
       if (!chance.chance(options.atEndChance)) return;
       for (let left = options.atEndMessages; left > 0; left--) {
         const inMs = chance.between(0, END_WITHIN_MS);
-        atOnce(delay(inMs, undefined, { signal }).then(() => send('steer')));
+        const sending = delay(inMs, undefined, { signal }).then(() => send('steer'));
+        atOnce(sending.then((accepted) => atEnds.push(accepted)));
       }
     });
     for (let i = 0; i < count; i++) {
@@ -162,7 +166,7 @@ export function startTraffic(
     ),
   ).then(() => undefined);
   const { answers, waits } = answering;
-  return { messages, edits, cancels, answers, waits, readers, done };
+  return { messages, edits, cancels, atEnds, answers, waits, readers, done };
 }
 
 /** A run that was promised to a message is never there where the message was taken back. */

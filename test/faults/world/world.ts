@@ -17,6 +17,7 @@ import { type Child, startChild } from './child.ts';
 import { type Fleet, startFleet } from './fleet.ts';
 import { createModelScript, type ModelManners } from './model.ts';
 import type { OwnPostgres, OwnRedis } from './services.ts';
+import { createStrikes, type Strikes } from './strikes.ts';
 import { openTap, type Tap } from './tap.ts';
 import { createTimeline, type Timeline } from './timeline.ts';
 
@@ -41,6 +42,7 @@ export type World = Readonly<{
   api: ApiProcess;
   fleet: Fleet;
   timeline: Timeline;
+  strikes: Strikes;
   ledgerFile: string;
 }>;
 
@@ -106,6 +108,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   };
   const redisUrl = (): string => `redis://127.0.0.1:${redis?.port ?? 0}`;
   const timeline = createTimeline(options.logFile);
+  const strikes = createStrikes();
   const api = stack.use(
     await startApiProcess(() => ({
       ...environment,
@@ -136,6 +139,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
       tapped: fault.tapped ?? [],
       database,
       timeline,
+      strikes,
       random: random.fork('fleet'),
       environmentOf: fault.environmentOf,
       onMember: fault.onMember,
@@ -155,6 +159,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     api,
     fleet,
     timeline,
+    strikes,
     ledgerFile,
   };
 }
