@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { contextPolicySchema } from '../domain/context/policy.ts';
+import { BatonError } from '../domain/errors.ts';
 import { modelSettingsSchema } from '../domain/model-settings.ts';
 import { MAX_DURATION_MS, runLimitsSchema } from '../domain/run-limits.ts';
 import { mcpServersSchema } from './mcp-servers.ts';
@@ -46,6 +47,18 @@ export const agentSchema = z.strictObject({
 export const agentFileSchema = agentSchema.omit({ pinnedTools: true });
 
 export type Agent = z.infer<typeof agentSchema>;
+
+/** The agent that a session has. @throws BatonError `config_invalid` where what is stored cannot be read */
+export function readAgent(snapshot: unknown): Agent {
+  const agent = agentSchema.safeParse(snapshot);
+  if (agent.success) return agent.data;
+  throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read', { cause: agent.error });
+}
+
+/** Whether the text of answers says that the context is being compacted. An agent that cannot be read says nothing. */
+export function tellsOfCompaction(snapshot: unknown): boolean {
+  return agentSchema.safeParse(snapshot).data?.context.compaction.notice === 'text';
+}
 
 /** Changes when anything in the definition changes. */
 export function agentVersion(agent: Agent): string {

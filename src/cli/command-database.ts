@@ -1,3 +1,4 @@
+import { BatonError } from '../domain/errors.ts';
 import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import { connectionToRunning } from '../embedded/running.ts';
@@ -19,7 +20,9 @@ export async function openCommandDatabase(
   const db = openDatabase({ connectionString, maxConnections: 2 });
   stack.defer(() => db.destroy());
   if (databaseUrl !== undefined) {
-    if ((await pendingMigrations(db)).length > 0) throw new Error('the database lacks migrations: npm run migrate');
+    if ((await pendingMigrations(db)).length > 0) {
+      throw new BatonError('config_invalid', 'the database lacks migrations: run "npm run migrate"');
+    }
   } else {
     await migrateToLatest(db);
     await migrateQueueTables(connectionString);

@@ -1,20 +1,21 @@
-import { dynamicTool, jsonSchema, streamText, type ToolSet } from 'ai';
-import { z } from 'zod';
+import { dynamicTool, streamText, type ToolSet } from 'ai';
 import { costOf } from '../domain/context/cost.ts';
 import type { ModelEntry } from '../domain/context/model-registry.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import { FINISH_REASONS, type FinishReason } from '../domain/message.ts';
+import type { FinishReason } from '../domain/message.ts';
 import type { ReasoningLevel } from '../domain/model-settings.ts';
 import { planRetry } from '../domain/retry-policy.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { callSettings } from '../step/call-settings.ts';
+import { brokeOff, toFinishReason } from '../step/finish-reason.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import { leaveToProvider, type ModelPrompt } from '../step/model-prompt.ts';
 import { inModelSpan, type TracedRequest } from '../step/model-span.ts';
 import { toUsage } from '../step/response-parts.ts';
+import { toSdkSchema } from '../step/sdk-schema.ts';
 import { comesFromModel } from '../step/stream-processor.ts';
 import { createWatchdog, type Watchdog } from '../step/watchdog.ts';
 import { pauseProvider } from '../store/provider-pauses.ts';
@@ -42,9 +43,6 @@ export type ModelAnswer = Readonly<
 
 /** A summary keeps to what was said: little temperature. */
 const TEMPERATURE = 0.3;
-
-/** How the SDK calls the end of an answer that is not whole, whatever came of it. */
-const BROKEN_OFF: readonly string[] = ['error', 'interrupted'];
 
 /** Asks a model once, and counts what it cost. Never throws for what a provider does. */
 export async function askModel(work: CompactionWork, request: ModelRequest): Promise<ModelAnswer> {
@@ -134,12 +132,12 @@ async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchd
       result.toolCalls,
       result.usage,
     ]);
-    if (BROKEN_OFF.includes(finishReason)) return unanswered(failed(new Error('the answer broke off')));
+    if (brokeOff(finishReason)) return unanswered(failed(new Error('the answer broke off')));
     const usage = toUsage(sdkUsage);
     const answer: ModelAnswer = {
       kind: 'answered',
       text,
-      finishReason: FINISH_REASONS.find((known) => known === finishReason) ?? 'other',
+      finishReason: toFinishReason(finishReason),
       toolCalls: toolCalls.length,
       outputTokens: Math.max(0, usage.outputTokens - usage.reasoningTokens),
     };
@@ -170,7 +168,7 @@ function toSdkTools(tools: readonly Tool[]): ToolSet {
       name,
       dynamicTool({
         description,
-        inputSchema: inputSchema instanceof z.ZodType ? inputSchema : jsonSchema(inputSchema),
+        inputSchema: toSdkSchema(inputSchema),
         execute: () => Promise.reject(new BatonError('internal', 'a summarizer may not call tools')),
       }),
     ]),

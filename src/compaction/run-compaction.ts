@@ -245,5 +245,5 @@ function describe({ what, messageSeq, tokens }: TooLarge): string {
     tool_result: 'The message with tool results',
     step: 'The step',
   } as const;
-  return `${names[what]} no. ${messageSeq} (${tokens} tokens) can not be taken out, and with it the context is larger`;
+  return `${names[what]} no. ${messageSeq} (${tokens} tokens) cannot be taken out, and with it the context is larger`;
 }

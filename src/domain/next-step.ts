@@ -87,7 +87,7 @@ export type StepOutcome = Readonly<{
   before?: Extract<PendingKind, 'compaction' | 'prune'>;
   /** Set when the step was not taken: what is done first, before the same step begins again. */
   detour?: PendingKind;
-  /** Set when the context can not be made to fit. */
+  /** Set when the context cannot be made to fit. */
   exhausted?: ErrorRecord;
   /** The answer was cut off for want of room in the window: the run goes on although no tool was called. */
   isUnfinished?: boolean;

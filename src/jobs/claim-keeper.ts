@@ -1,6 +1,7 @@
 import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
+import { within } from '../runtime/within.ts';
 import { renewLeases } from '../store/claims.ts';
 import type { Db } from '../store/database.ts';
 
@@ -148,6 +149,7 @@ async function beat(
   const sent = [...entries].filter((entry) => entry.granted);
   if (sent.length === 0) return;
   try {
+    // One without an answer must not keep the next one from being sent within the lease: its connection may be dead.
     const answers = await within(leaseDurationMs / 2, renewLeases(options.db, sent, leaseDurationMs));
     const byClaim = new Map(answers.map((answer) => [answer.claimId, answer]));
     for (const entry of sent) {
@@ -164,16 +166,5 @@ async function beat(
     }
   } catch (error) {
     options.log('warn', { event: 'heartbeat_failed', claims: sent.length, error: toSafeError(error) });
-  }
-}
-
-/** A heartbeat without an answer must not keep the next one from being sent within the lease: its connection may be dead. */
-async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error('no answer to the heartbeat')), limitMs);
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
   }
 }

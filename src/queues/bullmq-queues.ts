@@ -161,10 +161,8 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       return consumer;
     },
     async counts() {
-      const [step, compaction, prune] = await Promise.all(
-        (['step', 'compaction', 'prune'] as const).map((kind) => answered(countJobs(queueOf(kind)))),
-      );
-      if (step === undefined || compaction === undefined || prune === undefined) throw new Error('a queue is missing');
+      const count = (kind: PendingKind): Promise<JobCounts> => answered(countJobs(queueOf(kind)));
+      const [step, compaction, prune] = await Promise.all([count('step'), count('compaction'), count('prune')]);
       return { step, compaction, prune };
     },
     async countFailed(olderThanMs) {

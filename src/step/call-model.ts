@@ -1,16 +1,12 @@
 import {
-  asSchema,
   dynamicTool,
   isStepCount,
-  jsonSchema,
   type LanguageModelCallEndEvent,
-  type Schema,
   experimental_streamTextLowMemory as streamText,
   type ToolSet,
 } from 'ai';
-import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
-import { FINISH_REASONS, type FinishReason, type Part } from '../domain/message.ts';
+import type { FinishReason, Part } from '../domain/message.ts';
 import type { PlacedCall } from '../domain/required-action.ts';
 import { NOT_RUN_AT_LIMIT } from '../domain/settlement.ts';
 import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
@@ -18,10 +14,12 @@ import type { Usage } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { Tool } from '../tools/tool.ts';
 import { callSettings } from './call-settings.ts';
+import { brokeOff, toFinishReason } from './finish-reason.ts';
 import type { ResolvedModel } from './model-port.ts';
 import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
 import { refuseCalls } from './partial-answer.ts';
 import { toParts, toUsage } from './response-parts.ts';
+import { toSdkSchema } from './sdk-schema.ts';
 import { createStreamProcessor, type StreamEnd } from './stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from './watchdog.ts';
 
@@ -84,7 +82,7 @@ export async function callModel(
   const onEnd = async (event: LanguageModelCallEndEvent<ToolSet>): Promise<void> => {
     watchdog.rest();
     answer.durationMs = watchdog.elapsedMs();
-    if (brokeOff(event)) return;
+    if (brokeOff(event.finishReason)) return;
     try {
       const parts = await hooks.keepFiles(toParts(event.content));
       const response = {
@@ -140,18 +138,6 @@ function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal)
   return window.aborted && read.kind !== 'ended' ? { kind: 'stopped' } : read;
 }
 
-/**
- * The SDK ends a model call also where the provider reported an error in mid-stream (`error`), and where the stream just
- * stopped (`interrupted`). Such an answer is not whole, whatever came of it.
- */
-function brokeOff({ finishReason }: LanguageModelCallEndEvent<ToolSet>): boolean {
-  return finishReason === 'error' || finishReason === 'interrupted';
-}
-
-function toFinishReason(reason: string): FinishReason {
-  return FINISH_REASONS.find((known) => known === reason) ?? 'other';
-}
-
 /** @param runCall null where no call may run, whatever the model answers */
 function toSdkTools(
   tools: readonly Tool[],
@@ -181,15 +167,4 @@ function toSdkTools(
       }),
     ]),
   );
-}
-
-const sdkSchemas = new WeakMap<Tool['inputSchema'], Schema<unknown>>();
-
-/** The SDK works out the JSON Schema of a zod one for every request, unless it is given the same object again. */
-function toSdkSchema(schema: Tool['inputSchema']): Schema<unknown> {
-  const known = sdkSchemas.get(schema);
-  if (known !== undefined) return known;
-  const made: Schema<unknown> = schema instanceof z.ZodType ? asSchema(schema) : jsonSchema(schema);
-  sdkSchemas.set(schema, made);
-  return made;
 }

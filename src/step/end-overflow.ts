@@ -16,7 +16,7 @@ import { learnLimits } from './step-context.ts';
 
 /**
  * The provider refused the request for its size: remembers what it told of its limits, and takes the step again after a
- * detour, or ends the run. False: this remedy can not help, the error is like any other.
+ * detour, or ends the run. False: this remedy cannot help, the error is like any other.
  */
 export async function endOverflow(
   answering: Answering,

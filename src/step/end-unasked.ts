@@ -54,7 +54,7 @@ function unaskedEnding(scope: JobScope, messageId: string) {
 
 /**
  * The view does not fit, or is about to: the model is not asked. The message that was opened is dropped, and the step
- * begins again after the compaction or the prune; what can not be made to fit ends the run.
+ * begins again after the compaction or the prune; what cannot be made to fit ends the run.
  */
 export async function endUnasked(
   deps: StepDeps,

@@ -25,7 +25,7 @@ export type BegunStep = Readonly<{
 /** What a step knows of its context before it asks the model. Its view is the one that the model is shown. */
 export type StepContext = BegunStep &
   Readonly<{
-    /** Media types of files that the model can not be shown. */
+    /** Media types of files that the model cannot be shown. */
     unsupported: readonly string[];
     resolved: ResolvedModel;
     tools: readonly Tool[];

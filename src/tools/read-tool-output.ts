@@ -80,7 +80,8 @@ async function found(text: string, input: Input, context: ToolContext): Promise<
     return await runInThread<number[]>(SEARCH_THREAD, request, SEARCH_TIMEOUT_MS, context.signal);
   } catch (error) {
     if (!(error instanceof BatonError) || error.code !== 'timeout') throw error;
-    throw new BatonError('timeout', 'The search took too long: search for plain text, or for a simpler expression.');
+    const message = 'The search took too long: search for plain text, or for a simpler expression.';
+    throw new BatonError('timeout', message, { cause: error });
   }
 }
 

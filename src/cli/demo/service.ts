@@ -70,7 +70,7 @@ function checkModel({ models }: Dependencies, model: string): void {
     models(model);
   } catch (error) {
     if (!(error instanceof BatonError)) throw error;
-    throw new BatonError(error.code, `${error.message}; BATON_MODEL=provider/model names another`);
+    throw new BatonError(error.code, `${error.message}; BATON_MODEL=provider/model names another`, { cause: error });
   }
 }
 

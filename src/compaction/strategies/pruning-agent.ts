@@ -54,7 +54,7 @@ export const pruningAgent: Strategy = {
       (answer) => pruningAgent.validate(answer, plan, replaced),
       1 + MAX_RESTARTS,
     );
-    // What does not fit into one request can not be pruned as one conversation: it is summarized piece by piece.
+    // What does not fit into one request cannot be pruned as one conversation: it is summarized piece by piece.
     if (asked === null || asked.kind === 'too_large') return summarizeAsData(work, plan, reactiveOverflow.validate);
     // Nobody has answered: that may pass, and what an answer would have kept is not given up for it.
     if (asked.kind === 'over' || (asked.kind === 'faulty' && asked.failedCall !== undefined)) return noDraft(asked);

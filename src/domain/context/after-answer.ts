@@ -28,7 +28,7 @@ export type WholeAnswer = Readonly<{
   usage: Usage;
   finishReason: FinishReason;
   rawFinishReason: string | null;
-  /** Calls that the model asked for: with them the answer has taken effect and can not be dropped. */
+  /** Calls that the model asked for: with them the answer has taken effect and cannot be dropped. */
   toolCalls: number;
   prunable: (view: readonly ViewMessage[], state: ContextState, usedTokens: number) => boolean;
 }>;

@@ -41,12 +41,12 @@ export const MAX_REQUEST_MEDIA_BYTES = 20_971_520;
 
 export type ShownMedia = Readonly<{
   view: readonly ViewMessage[];
-  /** Media types of files that the model can not be shown, each once. */
+  /** Media types of files that the model cannot be shown, each once. */
   unsupported: readonly string[];
 }>;
 
 /**
- * The view with a text in place of each file that the model can not be shown, and of the oldest where they are too many
+ * The view with a text in place of each file that the model cannot be shown, and of the oldest where they are too many
  * bytes. Indexes stay as they are, and so does the view where it has no such file. The one place that decides this: the
  * request and the ruler both read the result. Pure, and idempotent.
  */

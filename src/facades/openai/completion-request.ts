@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { type Agent, agentSchema } from '../../agents/agent.ts';
+import { type Agent, agentSchema, readAgent } from '../../agents/agent.ts';
 import { type ConversationMessage, parseArgs } from '../../domain/conversation.ts';
-import { BatonError } from '../../domain/errors.ts';
 import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
 import type { OutputItem, UserPart } from '../../domain/message.ts';
 import { type ModelSettings, modelSettingsSchema } from '../../domain/model-settings.ts';
@@ -220,11 +219,10 @@ export const SETTING_PARAMETERS: Readonly<Record<string, keyof CompletionRequest
  * The agent as a request wants it: with its instructions after the agent's own, its tools as tools of the client, and its
  * settings.
  * @param base as `agentSchema`
+ * @throws BatonError `config_invalid` where that cannot be read
  */
 export function agentFor(request: CompletionRequest, base: unknown): Agent {
-  const parsed = agentSchema.safeParse(base);
-  if (!parsed.success) throw new BatonError('config_invalid', 'the agent of the session cannot be read');
-  const agent = parsed.data;
+  const agent = readAgent(base);
   const said = instructionsOf(request.messages);
   const offered = request.tool_choice === 'none' ? [] : (request.tools ?? []);
   // What a session keeps has to be readable by every step of it.

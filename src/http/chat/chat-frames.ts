@@ -1,4 +1,4 @@
-import { agentSchema } from '../../agents/agent.ts';
+import { tellsOfCompaction } from '../../agents/agent.ts';
 import { formatId } from '../../domain/ids.ts';
 import { followRun } from '../../facades/follow-run.ts';
 import type { RunRef } from '../../facades/run-details.ts';
@@ -93,11 +93,11 @@ async function writerOptions(
   { tenantId, sessionId, runId }: RunRef,
   approvals: Approvals = new Map(),
 ): Promise<ChunkWriterOptions> {
-  const snapshot = agentSchema.safeParse(await readAgentSnapshot(db, tenantId, sessionId));
+  const snapshot = await readAgentSnapshot(db, tenantId, sessionId);
   return {
     sessionId: formatId('session', sessionId),
     runId: formatId('run', runId),
-    showsCompaction: snapshot.data?.context.compaction.notice === 'text',
+    showsCompaction: tellsOfCompaction(snapshot),
     approvals,
   };
 }

@@ -1,4 +1,4 @@
-import { agentSchema } from '../../agents/agent.ts';
+import { readAgent } from '../../agents/agent.ts';
 import type { Caller } from '../../domain/access.ts';
 import type { ConversationMessage, SplitConversation } from '../../domain/conversation.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -89,7 +89,7 @@ export function adapt(tx: Tx, { deps, caller, body }: AskedCompletion, sessionId
     refuseUntaken(deps.models, adapted.model, settingsOf(body));
     if ((body.tools ?? []).length === 0) return adapted;
     // What is wrong with these is no fault of the request.
-    await deps.toolsOf(agentSchema.parse(base));
+    await deps.toolsOf(readAgent(base));
     try {
       await deps.toolsOf(adapted);
     } catch (error) {

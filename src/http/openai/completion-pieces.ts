@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { agentSchema } from '../../agents/agent.ts';
+import { tellsOfCompaction } from '../../agents/agent.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import { CLIENT_RETURNS_WITHIN_MS } from '../../domain/tunables.ts';
 import type { TurnPlace } from '../../domain/turn.ts';
@@ -131,8 +131,7 @@ const placeOf = ({ runId, continued }: StartedCompletion): TurnPlace => ({
 });
 
 async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedCompletion): Promise<boolean> {
-  const agent = agentSchema.safeParse(await readAgentSnapshot(db, caller.tenantId, sessionId));
-  return agent.data?.context.compaction.notice === 'text';
+  return tellsOfCompaction(await readAgentSnapshot(db, caller.tenantId, sessionId));
 }
 
 async function* updatesOf(

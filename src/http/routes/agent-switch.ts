@@ -1,8 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { type Agent, agentSchema, agentVersion } from '../../agents/agent.ts';
+import { type Agent, agentVersion, readAgent } from '../../agents/agent.ts';
 import { refuseUnconfigured } from '../../agents/configured-models.ts';
 import { withOverrides } from '../../agents/overrides.ts';
-import { BatonError } from '../../domain/errors.ts';
 import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
 import { checkModel, modelField, overridesBody } from '../agent-overrides.ts';
 import { idParams, noQuery, textField } from '../fields.ts';
@@ -99,10 +98,4 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
 function keep(snapshot: Agent, overrides: KeptAgent['overrides']): KeptAgent {
   const { pinnedTools: _, ...definition } = snapshot;
   return { name: snapshot.name, version: agentVersion(definition), snapshot, overrides };
-}
-
-function readAgent(snapshot: unknown): Agent {
-  const agent = agentSchema.safeParse(snapshot);
-  if (agent.success) return agent.data;
-  throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read', { cause: agent.error });
 }

@@ -1,9 +1,8 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { agentSchema } from '../../agents/agent.ts';
+import { readAgent } from '../../agents/agent.ts';
 import { offeredTools, rulerOf } from '../../context/ruler-of.ts';
 import { type Anchor, TOKEN_KINDS } from '../../domain/context/measure.ts';
 import { toMeter } from '../../domain/context/meter.ts';
-import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run.ts';
 import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
@@ -105,19 +104,18 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(getContext, async (c) => {
     const { id } = c.req.valid('param');
     const context = await readContext(db, tenantOf(c), id);
-    const agent = agentSchema.safeParse(context.agentSnapshot);
-    if (!agent.success) throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read');
-    const resolved = deps.models(agent.data.model);
-    const tools = await offeredTools(deps, agent.data, resolved, context.view);
-    const { ruler } = await rulerOf(deps, agent.data, resolved, tools);
+    const agent = readAgent(context.agentSnapshot);
+    const resolved = deps.models(agent.model);
+    const tools = await offeredTools(deps, agent, resolved, context.view);
+    const { ruler } = await rulerOf(deps, agent, resolved, tools);
     const measurement = ruler.measure(context.view, context.contextState);
     const compactions = await listCompactions(db, tenantOf(c), id, LISTED_COMPACTIONS);
     return c.json(
       {
-        model: agent.data.model,
+        model: agent.model,
         ...toMeter(measurement, ruler.limits, ruler.thresholds),
         anchor: measurement.isAnchored ? toAnchorBody(ruler.anchorOf(context.contextState)) : null,
-        strategy: agent.data.context.compaction.strategy,
+        strategy: agent.context.compaction.strategy,
         compactingSince: context.compactingSince?.toISOString() ?? null,
         compactions: compactions.map(({ startedAt, finishedAt, ...compaction }) => ({
           ...compaction,

@@ -1,7 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { agentSchema } from '../../agents/agent.ts';
+import { readAgent } from '../../agents/agent.ts';
 import { changesOfTools, pinnedToolsSchema } from '../../agents/pinned-tools.ts';
-import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { toolChangesSchema } from '../../domain/tool-drift.ts';
 import { replacePinnedTools } from '../../store/pinned-tools.ts';
@@ -51,10 +50,9 @@ export function registerRepinRoute(app: BatonApp, { db, bus, pinTools }: HttpDep
     const { id: sessionId } = c.req.valid('param');
     const tenantId = tenantOf(c);
     const { agent_version: agentVersion } = await findSession(db, tenantId, sessionId);
-    const agent = agentSchema.safeParse(await readAgentSnapshot(db, tenantId, sessionId));
-    if (!agent.success) throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read');
+    const agent = readAgent(await readAgentSnapshot(db, tenantId, sessionId));
     // Before the transaction, which must not wait for a server; an answer that was given before does not need it.
-    const pinning = pinTools(agent.data, untilGone(c));
+    const pinning = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinning]);
     const asked = { route: repin, request: { sessionId }, answer: repinnedBody };
     let eventSeq: number | null = null;

@@ -6,7 +6,7 @@ const MIN_UTILIZATION = 0.7;
 /** A compaction must have made room for at least this much new content, as a share of `usable`. */
 const MIN_ROOM_PER_COMPACTION = 0.4;
 
-/** From this share of `usable` on a compaction is due, and it can not take out a part of a message. */
+/** From this share of `usable` on a compaction is due, and it cannot take out a part of a message. */
 const CROWDING_SHARE = 0.8;
 
 /** Whether the replay ended early and was right to: one of its messages leaves no room for what must stand beside it. */
