@@ -1141,6 +1141,11 @@ AS $function$
           else final_answer_until end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
         where id = p_run returning * into v_run;
+      -- Told by the clock that the attempt goes by, which is not the worker's.
+      if v_events #>> '{-1,type}' = 'step:retrying' then
+        v_events := jsonb_set(v_events, '{-1,data,nextAttemptAt}',
+          to_jsonb(to_char(v_run.pending_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')));
+      end if;
       -- Everything that the end of a step changes of its session at once: the row is a wide one.
       update sessions set
         epoch = epoch + 1,

@@ -64,7 +64,7 @@ type UnaskedBranch = Exclude<Branch, { waitMs: unknown }>;
 export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
 
 /** A provider may not be asked now: the pause, and what readers are told of it. */
-export type Postponement = Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string; error: ErrorRecord }>;
+export type Postponement = Readonly<{ delayMs: number; attempt: number; error: ErrorRecord }>;
 
 export type StepOutcome = Readonly<{
   runId: string;
@@ -96,7 +96,7 @@ export type StepOutcome = Readonly<{
   /** Calls that somebody has to say something about before the step can end. */
   asks?: Readonly<{ messageId: string; calls: readonly AskedCall[]; waitMs: number | null }>;
   /** Set when the failed call is to be tried again. */
-  retry?: Readonly<{ delayMs: number; attempt: number; nextAttemptAt: string }>;
+  retry?: Readonly<{ delayMs: number; attempt: number }>;
 }>;
 
 /**
@@ -203,14 +203,16 @@ export function postponedBranch(
   runId: string,
   pendingKind: PendingKind,
   step: number,
-  { delayMs, ...data }: Postponement,
+  { delayMs, ...told }: Postponement,
 ): Branch {
-  return {
-    pendingKind,
-    pendingNo: step,
-    postponeMs: delayMs,
-    events: [{ type: 'step:retrying', data: { runId, step, ...data } }],
-  };
+  return { pendingKind, pendingNo: step, postponeMs: delayMs, events: [retryingEvent({ runId, step, ...told })] };
+}
+
+/** Stands for a time that is known only when the branch is written, and is put into its last event there. */
+const KNOWN_WHEN_WRITTEN = '1970-01-01T00:00:00.000Z';
+
+function retryingEvent(data: Readonly<{ runId: string; step: number; attempt: number; error: ErrorRecord }>): NewEvent {
+  return { type: 'step:retrying', data: { ...data, nextAttemptAt: KNOWN_WHEN_WRITTEN } };
 }
 
 /** A call that failed is tried again, where that may help and the run has not reached a limit meanwhile. */
@@ -267,9 +269,9 @@ function retryBranch(
   error: ErrorRecord,
   retry: NonNullable<StepOutcome['retry']>,
 ): Branch {
-  const { attempt, nextAttemptAt, delayMs } = retry;
-  const data = { runId, step, attempt, error, nextAttemptAt };
-  return { pendingKind: 'step', pendingNo: step, retryDelayMs: delayMs, events: [{ type: 'step:retrying', data }] };
+  const { attempt, delayMs } = retry;
+  const events = [retryingEvent({ runId, step, attempt, error })];
+  return { pendingKind: 'step', pendingNo: step, retryDelayMs: delayMs, events };
 }
 
 function failedBranch(runId: string, error: ErrorRecord): Branch {

@@ -45,7 +45,7 @@ async function endFailedAnswer(
   if (asked.retry && failure.class === 'rate_limited') await pauseProvider(deps.db, context.modelKey, asked.delayMs);
   const error = toErrorRecord(failure.error);
   failActiveSpan(error.code);
-  const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt, nextAttemptAt: isoIn(plan.delayMs) } } : {};
+  const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt } } : {};
   deps.log(plan.retry ? 'warn' : 'error', {
     event: 'step_failed',
     ...logFields(scope),
@@ -68,8 +68,4 @@ async function endFailedAnswer(
     }),
     outcome: { finishReason: 'error', toolCalls: 0, error, ...retry },
   });
-}
-
-function isoIn(delayMs: number): string {
-  return new Date(Date.now() + delayMs).toISOString();
 }

@@ -37,9 +37,7 @@ export function postponementOf({ random }: Pick<StepDeps, 'random'>, scope: JobS
 
 /** A job that begins again after so long, but not after the run's deadline, and what readers are told of it. */
 export function postponementIn(scope: JobScope, waitMs: number, error: ErrorRecord): Postponement {
-  const delayMs = beforeDeadline(scope, waitMs);
-  const nextAttemptAt = new Date(Date.now() + delayMs).toISOString();
-  return { delayMs, attempt: scope.attempt, nextAttemptAt, error };
+  return { delayMs: beforeDeadline(scope, waitMs), attempt: scope.attempt, error };
 }
 
 function unaskedEnding(scope: JobScope, messageId: string) {

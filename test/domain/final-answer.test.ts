@@ -8,7 +8,7 @@ import { canMoveRun, LIMIT_REASONS } from '../../src/domain/run.ts';
 
 const RUN = '018f2b5c-0000-7000-8000-000000000001';
 const FAILURE = { code: 'overloaded', message: 'Too much.' } as const;
-const RETRY = { delayMs: 5, attempt: 1, nextAttemptAt: '2026-01-01T00:00:00.000Z' };
+const RETRY = { delayMs: 5, attempt: 1 };
 const POSTPONED = { ...RETRY, error: FAILURE };
 const EXHAUSTED = { code: 'context_exhausted', message: 'Too large.' } as const;
 

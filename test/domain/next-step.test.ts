@@ -67,7 +67,7 @@ describe('what follows a step', () => {
 
   it('of a paused provider is the same step later, of which no attempt is counted; a cancel still ends it', () => {
     const error = { code: 'rate_limited', message: 'Wait.' } as const;
-    const postponed = { delayMs: 900, attempt: 2, nextAttemptAt: '2026-01-01T00:00:00.000Z', error };
+    const postponed = { delayMs: 900, attempt: 2, error };
     const plan = planNext(outcome({ postponed }));
     expect(plan.otherwise).toMatchObject({ pendingKind: 'step', pendingNo: 4, postponeMs: 900 });
     expect(plan.otherwise).not.toHaveProperty('retryDelayMs');
@@ -77,7 +77,7 @@ describe('what follows a step', () => {
   });
 
   it('ends at a limit instead of being tried again', () => {
-    const retry = { delayMs: 5, attempt: 1, nextAttemptAt: '2026-01-01T00:00:00.000Z' };
+    const retry = { delayMs: 5, attempt: 1 };
     const { otherwise } = planNext(outcome({ error: FAILURE, retry, limit: 'deadline' }));
     expect(otherwise).toMatchObject({ status: 'incomplete', reason: 'deadline', takesUpWaiting: true });
     expect(answers({ limit: 'budget', toolCalls: 1 })).toEqual(['cancelled', 'incomplete', 'incomplete']);

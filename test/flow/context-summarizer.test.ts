@@ -138,7 +138,13 @@ describe('above 100 % of the window a summarizer that may answer later is waited
     const { runId } = await scenario.send(NOTE);
     await eventually(async () => (await toldOf(scenario)).includes('step:retrying'), 'the run waits');
     const [retrying] = await eventsOf(scenario.service, scenario.sessionId, 'step:retrying');
-    expect(Date.parse(String(retrying?.data['nextAttemptAt'])) - Date.now()).toBeGreaterThan(500_000);
+    const { pending_at: dueAt } = await deps.db
+      .selectFrom('runs')
+      .select('pending_at')
+      .where('id', '=', parseId('run', runId) ?? '')
+      .executeTakeFirstOrThrow();
+    expect(retrying?.data['nextAttemptAt']).toBe(dueAt?.toISOString());
+    expect(Number(dueAt) - Date.now()).toBeGreaterThan(500_000);
     expect(await sessionOf(scenario.service, scenario.sessionId)).toMatchObject({ compacting_since: null });
     await requestCancel(deps.db, 'default', parseId('run', runId) ?? '');
     expect(await scenario.ended(runId)).toMatchObject({ status: 'cancelled' });

@@ -13,6 +13,13 @@ import { startTestService, type TestService } from '../support/service.ts';
 const retries = async ({ deps }: TestService, session: string) =>
   (await readEvents(deps.db, 'default', session, 0, 100)).filter(({ type }) => type === 'step:retrying');
 
+/** When Postgres says that the session's run is due. */
+async function dueAt({ deps }: TestService, session: string): Promise<string | undefined> {
+  const { rows } = await sql<{ at: Date }>`
+    select pending_at as at from runs where session_id = ${session} and claim_id is null`.execute(deps.db);
+  return rows[0]?.at.toISOString();
+}
+
 describe.each(availableBackends())('a provider that asks one session to wait, on %s', (backend) => {
   it('is asked by no other one meanwhile: they wait without an attempt, and can be cancelled', async () => {
     await using service = await startTestService({ backend });
@@ -27,6 +34,9 @@ describe.each(availableBackends())('a provider that asks one session to wait, on
     for (const session of others) {
       await eventually(async () => (await retries(service, session)).length === 1, 'the others wait');
       expect((await retries(service, session))[0]?.data).toMatchObject({ attempt: 1, error: { code: 'rate_limited' } });
+    }
+    for (const session of [told, ...others]) {
+      expect((await retries(service, session))[0]?.data['nextAttemptAt']).toBe(await dueAt(service, session));
     }
     expect(service.simulator.requests).toHaveLength(1);
     for (const { runId } of [first, ...runs]) {

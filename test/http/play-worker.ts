@@ -43,7 +43,7 @@ export function answerStep(db: Db, claimed: Claimed, text: string): Promise<Fini
 
 /** Ends the step with an error of the model that may pass: it is tried again after a pause. */
 export function retryStep(db: Db, claimed: Claimed, error: ErrorRecord, delayMs: number): Promise<FinishedWork> {
-  const retry = { delayMs, attempt: claimed.run.attempt, nextAttemptAt: new Date(Date.now() + delayMs).toISOString() };
+  const retry = { delayMs, attempt: claimed.run.attempt };
   const { messageId } = claimed;
   const dropped = { messageId, parts: [], finishReason: 'error', error, superseded: true } as const;
   return endStep(db, claimed, dropped, { error, retry });

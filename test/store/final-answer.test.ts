@@ -196,7 +196,7 @@ describe('a clean-up that somebody asks for, and the final answer of a run', () 
       const job = await atLimit(race);
       await askFor(race, kind);
       const error = { code: 'model_unavailable', message: 'Not now.' } as const;
-      const postponed = { delayMs: 0, attempt: 1, nextAttemptAt: LONG_AGO, error };
+      const postponed = { delayMs: 0, attempt: 1, error };
       const later = await end(race, await claimJob(race.db, job), { finalAnswerFor: 'max_steps', postponed });
       expect(later.jobs).toMatchObject([{ runId: job.runId, kind: 'step', no: 2 }]);
       const detour = 'compaction';
