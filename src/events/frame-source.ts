@@ -19,7 +19,7 @@ export type FrameSourceOptions = Readonly<{
 /** Where frames go. */
 type FrameSink = Readonly<{
   write: (frame: string) => void;
-  /** What was written and nobody has taken yet. */
+  /** What was written and nobody has taken yet. The smaller it becomes piece by piece, the slower a reader may be. */
   bufferedBytes: () => number;
   end: () => void;
   fail: (error: unknown) => void;
@@ -64,7 +64,7 @@ export function openFrameSource<Item>(
       if (!take()) return sink.end();
       const hasRoom = (): boolean => sink.bufferedBytes() < maxBufferedBytes;
       const write = (item: Item): void => sink.write(toFrame(item));
-      const wait = (): Promise<boolean> => room.wait(hasRoom);
+      const wait = (): Promise<boolean> => room.wait(hasRoom, sink.bufferedBytes);
       const flow = (): Promise<void> => {
         const stream = open({ hasRoom: () => !signal.aborted && hasRoom(), send: write });
         return pump(stream, write, { wait, signal }).then(sink.end, sink.fail).finally(options.onEnd);
@@ -131,29 +131,39 @@ function toSink(controller: ReadableStreamDefaultController<Uint8Array>): FrameS
 }
 
 type Room = Readonly<{
-  /** The reader took something and there is room again. */
+  /** The reader took something. */
   made: () => void;
   /** True when there is room, false when the reader is gone. @throws BatonError `limit_exceeded` when it stalls */
-  wait: (hasRoom: () => boolean) => Promise<boolean>;
+  wait: (hasRoom: () => boolean, bufferedBytes: () => number) => Promise<boolean>;
 }>;
 
 function createRoom(stallLimitMs: number, signal: AbortSignal): Room {
   let wake: (() => void) | null = null;
+  /** Resolves when the reader took something or is gone, and at the limit. */
+  async function change(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const goOn = (): void => resolve();
+    const timer = setTimeout(goOn, stallLimitMs);
+    wake = goOn;
+    signal.addEventListener('abort', goOn, { once: true });
+    await promise;
+    clearTimeout(timer);
+    signal.removeEventListener('abort', goOn);
+    wake = null;
+  }
   return {
     made: () => wake?.(),
-    async wait(hasRoom) {
-      if (signal.aborted || hasRoom()) return !signal.aborted;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const goOn = (): void => resolve();
-      const timer = setTimeout(goOn, stallLimitMs);
-      wake = goOn;
-      signal.addEventListener('abort', goOn, { once: true });
-      await promise;
-      clearTimeout(timer);
-      signal.removeEventListener('abort', goOn);
-      wake = null;
-      if (signal.aborted || hasRoom()) return !signal.aborted;
-      throw new BatonError('limit_exceeded', 'the reader of the event stream is too slow; it can resume where it was');
+    async wait(hasRoom, bufferedBytes) {
+      while (!signal.aborted && !hasRoom()) {
+        const before = bufferedBytes();
+        await change();
+        // Who takes a little of much is slow, not gone.
+        if (!signal.aborted && bufferedBytes() >= before) throw tooSlow();
+      }
+      return !signal.aborted;
     },
   };
 }
+
+const tooSlow = (): BatonError =>
+  new BatonError('limit_exceeded', 'the reader of the event stream is too slow; it can resume where it was');

@@ -1,11 +1,14 @@
-import { createServer } from 'node:http';
+import { createServer, get, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { FrameSourceOptions } from '../../src/events/frame-source.ts';
 import { frameSourceOf, framesResponse } from '../../src/events/sse.ts';
 import { sendFrames } from '../../src/http/send-frames.ts';
 
 type Stream = AsyncIterable<string> & { returned: boolean; taken: number };
+
+const MIB = 1_048_576;
 
 /** What the next connection is answered. */
 let stream: Stream;
@@ -21,6 +24,7 @@ const server = createServer((_request, outgoing) => {
 
 beforeAll(() => new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve)));
 afterAll(() => new Promise<void>((resolve) => void server.close(() => resolve())));
+afterEach(() => void vi.useRealTimers());
 
 test('all frames get through, however many there are, and then the end', async () => {
   stream = streamOf(2_000, 'x'.repeat(1_000));
@@ -44,6 +48,58 @@ test('a reader that takes nothing is dropped, with no more in memory than it may
   reader.resume();
   await vi.waitFor(() => expect(closed).toHaveBeenCalled());
   expect(stream.taken).toBe(taken);
+});
+
+test('a reader that takes nothing of one large frame is dropped', async () => {
+  stream = streamOf(2, 'x'.repeat(32 * MIB));
+  options = { maxBufferedBytes: 20_000, stallLimitMs: 20 };
+  const closed = vi.fn<() => void>();
+  const reader = ask().pause().once('close', closed);
+  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  expect(stream.taken).toBe(1);
+  reader.resume();
+  await vi.waitFor(() => expect(closed).toHaveBeenCalled());
+  expect(reader.bytesRead).toBeLessThan(32 * MIB);
+});
+
+test.each([
+  { what: 'frames larger than the buffer', count: 2, frame: '語'.repeat(6 * MIB), maxBufferedBytes: 20_000 },
+  { what: 'more frames than the buffer holds', count: 30_000, frame: 'x'.repeat(1_000), maxBufferedBytes: 24 * MIB },
+])('a slow reader that goes on reading gets everything: $what', async ({ count, frame, maxBufferedBytes }) => {
+  // The reader's clock is what it has read. The kernel asks for more by the megabyte, so much must be within the limit.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  stream = streamOf(count, frame);
+  options = { maxBufferedBytes, stallLimitMs: 8_192 };
+  const read = await readSlowly(await request(), (bytes) => vi.advanceTimersByTime(bytes / 1_024));
+  expect(read.equals(Buffer.from(frame.repeat(count)))).toBe(true);
+});
+
+test('a slow reader that stops reading is dropped', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  stream = streamOf(40_000, 'x'.repeat(1_000));
+  options = { maxBufferedBytes: 20_000, stallLimitMs: 8_192 };
+  const response = await request();
+  let bytesRead = 0;
+  let turns = 0;
+  const reading = readSlowly(response, async (bytes) => {
+    bytesRead += bytes;
+    vi.advanceTimersByTime(bytes / 1_024);
+    for (; turns < 1_000 && bytesRead > 4 * MIB && !stream.returned; turns += 1) {
+      vi.advanceTimersByTime(64);
+      await nextTurn();
+    }
+  });
+  await expect(reading).rejects.toMatchObject({ code: 'ECONNRESET' });
+  expect(stream.taken).toBeLessThan(40_000);
+});
+
+test('the end comes behind all that still waits', async () => {
+  stream = streamOf(20_000, 'x'.repeat(1_000));
+  options = { maxBufferedBytes: 32 * MIB };
+  const response = await request();
+  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  const read = await readSlowly(response, () => undefined);
+  expect(read).toHaveLength(20_000_000);
 });
 
 test('a reader that leaves closes its stream', async () => {
@@ -75,6 +131,24 @@ function ask(): Socket {
   const socket = connect({ host: '127.0.0.1', port });
   socket.on('error', () => undefined).write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
   return socket;
+}
+
+function request(): Promise<IncomingMessage> {
+  const { port } = server.address() as AddressInfo;
+  return new Promise((resolve, reject) => {
+    get({ host: '127.0.0.1', port, agent: false }, resolve).on('error', reject);
+  });
+}
+
+/** Reads piece by piece, and lets the server do what it can before the next one. */
+async function readSlowly(response: IncomingMessage, onPiece: (bytes: number) => unknown): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    pieces.push(piece);
+    await onPiece(piece.length);
+    await nextTurn();
+  }
+  return Buffer.concat(pieces);
 }
 
 async function* failing(): AsyncGenerator<string> {
