@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { BREAKAGES } from './breakages.ts';
+import { BREAKAGES, foundOut } from './breakages.ts';
 import { FAULTS } from './catalogue.ts';
 import { copyProduct } from './strikes/product-copy.ts';
 
@@ -19,4 +19,23 @@ it.each(BREAKAGES)('breaking on purpose still works: $name', async ({ changes, f
     await rm(folder, { recursive: true, force: true });
   }
   expect(FAULTS.map(({ name }) => name)).toEqual(expect.arrayContaining([...faults]));
+});
+
+it.each<[string, object, readonly string[]]>([
+  ['a finding that is of what was broken', { unheardCancels: 2 }, ['unheardCancels']],
+  ['a row that has missed what it was to strike', { missed: 1 }, []],
+  ['a copy that crashes', { crashes: 3 }, []],
+  ['a finding of another kind', { lostMessages: 1 }, []],
+])('says what has found out a breakage: %s', (_what, counts, found) => {
+  const row = { fault: 'none', backend: 'redis', runs: 1, ok: false, unheardCancels: 0, ...counts };
+  expect(foundOut({ foundBy: ['unheardCancels'] }, [row])).toEqual(found);
+});
+
+it.each([
+  ['--only', ['--only', 'none']],
+  ['--json', ['--json']],
+])('a breakage says itself how it must show: it is refused with %s', (option, others) => {
+  const run = join(import.meta.dirname, 'run.ts');
+  const asked = spawnSync(process.execPath, [run, '--broken', 'no-fence', ...others]);
+  expect([asked.status, String(asked.stderr)]).toEqual([2, expect.stringContaining(`goes without ${option}`)]);
 });

@@ -4,14 +4,21 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { z } from 'zod';
+import type { Findings } from './check/verdict.ts';
 import { copyProduct, type SourceChange } from './strikes/product-copy.ts';
 
-/** A promise broken on purpose, and the faults under which that must show. */
+/** Kinds of findings that say what is wrong: a row that struck nothing says nothing, and a copy that only crashes neither. */
+type Telling = Exclude<keyof Findings, 'missed' | 'crashes' | 'unknownTools'>;
+
+/** A promise broken on purpose, the faults under which that must show, and how. */
 type Breakage = Readonly<{
   name: string;
   about: string;
   changes: readonly SourceChange[];
   faults: readonly string[];
+  /** It is found out by any of these, and by nothing else. */
+  foundBy: readonly Telling[];
 }>;
 
 const CLAIM_FUNCTIONS = 'migrations/2026-11-21T0500_claim_functions.ts';
@@ -28,6 +35,7 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'a worker that has lost its claim may still write',
     changes: [{ file: LOCKING, find: 'and epoch = p_epoch and claim_id = p_claim', replace: '' }],
     faults: ['freeze'],
+    foundBy: ['outOfOrder', 'invalidTranscripts', 'repeatedTools', 'lostResults'],
   },
   {
     name: 'enqueue-before-commit',
@@ -46,6 +54,7 @@ export const BREAKAGES: readonly Breakage[] = [
       },
     ],
     faults: ['none'],
+    foundBy: ['needlessRecoveries', 'stuck'],
   },
   {
     name: 'inbox-before-lock',
@@ -83,6 +92,7 @@ export const BREAKAGES: readonly Breakage[] = [
       },
     ],
     faults: ['steers-at-the-end'],
+    foundBy: ['lateSteers', 'lostMessages'],
   },
   {
     name: 'late-result',
@@ -95,6 +105,7 @@ export const BREAKAGES: readonly Breakage[] = [
       },
     ],
     faults: ['none'],
+    foundBy: ['lostResults', 'invalidTranscripts'],
   },
   {
     name: 'stale-view',
@@ -114,6 +125,7 @@ export const BREAKAGES: readonly Breakage[] = [
       },
     ],
     faults: ['cancels-and-steers'],
+    foundBy: ['lateSteers', 'lostMessages'],
   },
   {
     name: 'late-edit',
@@ -126,6 +138,7 @@ export const BREAKAGES: readonly Breakage[] = [
       },
     ],
     faults: ['cancels-and-steers'],
+    foundBy: ['ghostMessages', 'lostMessages'],
   },
   {
     name: 'open-compaction',
@@ -138,21 +151,58 @@ export const BREAKAGES: readonly Breakage[] = [
       },
     ],
     faults: ['kill-compaction'],
+    foundBy: ['stuck', 'outOfOrder', 'invalidTranscripts'],
+  },
+  {
+    name: 'deaf-worker',
+    about: 'workers do not hear of a cancel: neither from the notification nor from the heartbeat',
+    changes: [
+      {
+        file: 'src/jobs/claim-keeper.ts',
+        find: "for (const entry of entries) if (entry.runId === runId) stop(entry, 'cancelled');",
+        replace: '',
+      },
+      {
+        file: 'src/jobs/claim-keeper.ts',
+        find: "if (answer.cancelRequested) stop(entry, 'cancelled');",
+        replace: '',
+      },
+    ],
+    faults: ['cancel-answers'],
+    foundBy: ['unheardCancels'],
   },
 ];
 
+const rowSchema = z.looseObject({
+  fault: z.string(),
+  backend: z.string(),
+  runs: z.number().default(0),
+  ok: z.boolean().default(true),
+  skipped: z.string().optional(),
+});
+
+type Row = z.infer<typeof rowSchema>;
+
+type BrokenOptions = Readonly<{
+  backend?: string | undefined;
+  runs: number;
+  sessions: number;
+  seed: number;
+  log?: string | undefined;
+}>;
+
+/** What of that which the suite found says that this promise was broken. */
+export function foundOut({ foundBy }: Pick<Breakage, 'foundBy'>, rows: readonly Row[]): Telling[] {
+  return foundBy.filter((kind) => rows.some((row) => Number(row[kind] ?? 0) > 0));
+}
+
 /**
  * Breaks a copy of the product and runs the suite on it.
- * @returns whether the suite went red, as it must
+ * @returns whether the suite found out, as it must
  */
 export async function runBroken(
   name: string,
-  {
-    backend,
-    runs,
-    sessions,
-    seed,
-  }: Readonly<{ backend?: string | undefined; runs: number; sessions: number; seed: number }>,
+  { backend, runs, sessions, seed, log }: BrokenOptions,
   print: (line: string) => void,
 ): Promise<boolean> {
   const breakage = BREAKAGES.find((each) => each.name === name);
@@ -160,23 +210,30 @@ export async function runBroken(
   const folder = await mkdtemp(join(tmpdir(), 'baton-broken-'));
   try {
     const copy = await copyProduct(folder, breakage.changes);
-    const chosen = Object.entries({ only: breakage.faults.join(','), backend, runs, sessions, seed }).flatMap(
+    const chosen = Object.entries({ only: breakage.faults.join(','), backend, runs, sessions, seed, log }).flatMap(
       ([option, value]) => (value === undefined ? [] : [`--${option}`, String(value)]),
     );
-    const suite = spawn(process.execPath, [join(copy, 'test/faults/run.ts'), ...chosen], {
+    // What is wrong with a row it says on stderr.
+    const suite = spawn(process.execPath, [join(copy, 'test/faults/run.ts'), '--json', ...chosen], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const rows: string[] = [];
+    const rows: Row[] = [];
     createInterface({ input: suite.stdout }).on('line', (line) => {
-      rows.push(line);
-      print(line);
+      const row = rowSchema.parse(JSON.parse(line));
+      rows.push(row);
+      print(tellRow(row));
     });
     await once(suite, 'close');
-    // A suite that ends for any other reason has found out nothing, and so has a row that only missed what it was to strike.
-    const isRed = rows.some((row) => /^ {4}(?!missed:)\w+: \d+$/.test(row));
-    print(`${isRed ? 'found out' : 'NOT FOUND OUT'}: ${breakage.about}`);
-    return isRed;
+    const found = foundOut(breakage, rows);
+    print(`${found.length > 0 ? `found out by ${found.join(', ')}` : 'NOT FOUND OUT'}: ${breakage.about}`);
+    return found.length > 0;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+function tellRow({ fault, backend, runs, ok, skipped }: Row): string {
+  return skipped === undefined
+    ? `${ok ? 'ok ' : 'BAD'} ${fault} on ${backend}: ${runs} runs`
+    : `skipped ${fault}: ${skipped}`;
 }

@@ -7,6 +7,7 @@ import {
   answer,
   asked,
   call,
+  cancelled,
   compacted,
   effect,
   events,
@@ -272,11 +273,30 @@ describe('the judge of the fault suite', () => {
       'ignoredAnswers',
       asked(null, call('call-1', 'completed', 'done call-1'), effect('call-1')),
     ],
+    ['an answer that went on to its end after a cancel', 'unheardCancels', observed({}, cancelled(1, 5_000))],
+    [
+      'a call that began after a cancel',
+      'unheardCancels',
+      withCall({ ...call('call-1', 'completed', 'done call-1'), startedAfterCancel: true }, effect('call-1')),
+    ],
     ['a row that has not struck', 'missed', observed({}, { hits: { kills: 0 } })],
     ['traffic that broke off', 'missed', observed({}, { missed: ['the traffic broke off'] })],
     ['a process that ended by itself', 'crashes', observed({}, { ownEnds: ['worker 1 ended by itself: exit code 7'] })],
   ])('finds %s', (_what, kind, given) => {
     expect(broken(judge(given))).toContain(kind);
+  });
+
+  it('has nothing against an answer that ended soon after a cancel, was broken off, or is of another run', () => {
+    expect(judge(observed({}, cancelled(1, 500))).unheardCancels).toEqual([]);
+    const partly = message(2, 'assistant', 'cancelled', [{ type: 'text', text: '<answer 1> wor' }]);
+    const brokenOff = observed({ messages: [user(1, 'Task message-0-1.'), partly] }, cancelled(1, 5_000));
+    expect(judge(brokenOff).unheardCancels).toEqual([]);
+    expect(judge(observed({}, cancelled(1, 5_000, id(99)))).unheardCancels).toEqual([]);
+  });
+
+  it('has nothing against a call that only looks and began before its worker had heard of the cancel', () => {
+    const look = withCall({ ...call('call-1', 'completed', 'done call-1', 'peek'), startedAfterCancel: true });
+    expect(judge(look).unheardCancels).toEqual([]);
   });
 
   it('finds false deaths where nobody is killed, and has nothing against deaths where somebody may have died', () => {

@@ -16,7 +16,7 @@ export const answer = (seq: number, no: number, ...calls: Part[]): StoredMessage
     ...calls,
   ]);
 
-export type Part = StoredPart & { state?: string };
+export type Part = StoredPart & { state?: string; startedAfterCancel?: boolean };
 
 export function message(
   seq: number,
@@ -34,7 +34,11 @@ export function message(
     finishReason,
     superseded: false,
     isSummary: false,
-    parts: parts.map(({ state = null, ...content }) => ({ content, state })),
+    parts: parts.map(({ state = null, startedAfterCancel = false, ...content }) => ({
+      content,
+      state,
+      startedAfterCancel,
+    })),
   };
 }
 
@@ -92,6 +96,7 @@ export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observ
     },
     accepted: [accepted(1)],
     requests: [{ text: 'Task message-0-1.', violations: [] }],
+    cancels: [],
     read: new Map([[`ses_${SESSION.replaceAll('-', '')}`, log]]),
     needlessRecoveries: [],
     ownEnds: [],
@@ -116,6 +121,11 @@ export const read = (seqs: readonly number[]): Partial<Observed> => ({
 export const resumed: Partial<Observed> = {
   resumptions: [{ runId: `run_${RUN.replaceAll('-', '')}`, messageIds: [messageId(1)] }],
 };
+
+/** A cancel of the run that came while the model gave an answer, which went on for so long. */
+export const cancelled = (answerNo: number, wentOnMs: number, run = RUN): Partial<Observed> => ({
+  cancels: [{ runId: `run_${run.replaceAll('-', '')}`, spoken: [{ answer: answerNo, wentOnMs }] }],
+});
 
 /** A session with one round of compaction, with what readers were told of it. */
 export function compacted(told: readonly string[], state: string): Observed {

@@ -4,7 +4,8 @@ import { BREAKAGES } from './breakages.ts';
 import { FAULTS } from './catalogue.ts';
 
 const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--json] [--log FILE]
-npm run faults -- --broken NAME [...]     breaks a promise in a copy of the product: the suite must find out
+npm run faults -- --broken NAME [--backend …] [--runs N] [--sessions N] [--seed N] [--log FILE]
+    breaks a promise in a copy of the product: the suite must find out
 
 Faults: ${FAULTS.map(({ name }) => name).join(', ')}
 Broken: ${BREAKAGES.map(({ name }) => name).join(', ')}`;
@@ -12,22 +13,29 @@ Broken: ${BREAKAGES.map(({ name }) => name).join(', ')}`;
 const count = z.coerce.number().int().positive();
 const names = FAULTS.map(({ name }) => name);
 
-const optionsSchema = z.strictObject({
-  only: z
-    .string()
-    .transform((text) => text.split(','))
-    .refine((only) => only.every((name) => names.includes(name)), 'there is no such fault')
-    .optional(),
-  backend: z.enum(['redis', 'postgres']).optional(),
-  /** Per fault and backend. */
-  runs: count.default(200),
-  sessions: count.default(20),
-  seed: z.coerce.number().int().default(7),
-  json: z.boolean().default(false),
-  /** Where everything that the processes log is appended. */
-  log: z.string().optional(),
-  broken: z.enum(BREAKAGES.map(({ name }) => name)).optional(),
-});
+const optionsSchema = z
+  .strictObject({
+    only: z
+      .string()
+      .transform((text) => text.split(','))
+      .refine((only) => only.every((name) => names.includes(name)), 'there is no such fault')
+      .optional(),
+    backend: z.enum(['redis', 'postgres']).optional(),
+    /** Per fault and backend. */
+    runs: count.default(200),
+    sessions: count.default(20),
+    seed: z.coerce.number().int().default(7),
+    json: z.boolean().default(false),
+    /** Where everything that the processes log is appended. */
+    log: z.string().optional(),
+    broken: z.enum(BREAKAGES.map(({ name }) => name)).optional(),
+  })
+  .refine(({ broken, only }) => broken === undefined || only === undefined, {
+    error: 'what is broken says under which faults that must show: --broken goes without --only',
+  })
+  .refine(({ broken, json }) => broken === undefined || !json, {
+    error: '--broken tells people what it has found: it goes without --json',
+  });
 
 type Options = z.infer<typeof optionsSchema>;
 export type SuiteOptions = Omit<Options, 'broken'>;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../support/random.ts';
+import type { AcceptedCancel } from './check/cancels.ts';
 import type { ModelRequest } from './check/messages.ts';
 import { rawId, readSnapshot } from './check/snapshot.ts';
 import { broken, type Findings, judge, needless } from './check/verdict.ts';
@@ -8,7 +9,7 @@ import { createApi } from './world/api.ts';
 import { answerTo, FINAL, type ModelManners, TOOLS } from './world/model.ts';
 import type { OwnPostgres, OwnRedis } from './world/services.ts';
 import { cancelTimes, recoveryTimes } from './world/timeline.ts';
-import { QUIET_TRAFFIC, startTraffic, type Traffic } from './world/traffic.ts';
+import { type OpenAnswer, QUIET_TRAFFIC, startTraffic, type Traffic } from './world/traffic.ts';
 import { startWorld, type World } from './world/world.ts';
 
 export type FaultRun = Readonly<{
@@ -49,7 +50,8 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   const { fault, backend, random } = options;
   const startedAtMs = performance.now();
   await using stack = new AsyncDisposableStack();
-  const world = await startWorld({ ...options, manners: { ...MANNERS, ...fault.manners } }, stack);
+  const manners = { ...MANNERS, ...fault.manners };
+  const world = await startWorld({ ...options, manners }, stack);
   const hangUp = new AbortController();
   const signal = AbortSignal.any([options.signal, hangUp.signal]);
   const url = (): string => world.api.url();
@@ -57,7 +59,13 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   const harming = fault.strike?.(world, random.fork('strike'), AbortSignal.any([harm.signal, signal]));
   const trafficOptions = { ...QUIET_TRAFFIC, sessions: options.sessions, ...fault.traffic };
   const traffic = startTraffic(
-    { api: createApi(url, signal), url, model: world.model, people: world.people },
+    {
+      api: createApi(url, signal),
+      url,
+      model: world.model,
+      people: world.people,
+      openAnswers: (id) => openAnswers(world, id),
+    },
     options.runs,
     trafficOptions,
     random.fork('traffic'),
@@ -92,6 +100,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     accepted: traffic.messages,
     ...traffic.edits,
     requests,
+    cancels: traffic.cancels.map((cancel) => spokenOn(cancel, manners)),
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     needlessRecoveries: needless(world.timeline.recoveries, fault, deaths),
     ownEnds: [...world.fleet.ownEnds(), ...world.api.ownEnds()],
@@ -151,4 +160,19 @@ async function caughtUp({ database }: World, traffic: Traffic): Promise<void> {
   for (const since = performance.now(); isBehind() && performance.now() - since < CAUGHT_UP_WITHIN_MS; ) {
     await delay(LOOK_EVERY_MS);
   }
+}
+
+/** What the model is answering in a session. */
+function openAnswers({ simulator }: World, sessionId: string): OpenAnswer[] {
+  return simulator.requests
+    .filter(({ cacheKey, outcome }) => cacheKey === rawId(sessionId) && outcome === 'in-progress')
+    .map((request) => ({ request, chunksBefore: request.chunksSent }));
+}
+
+function spokenOn({ runId, open }: Traffic['cancels'][number], { chunkDelayMs }: ModelManners): AcceptedCancel {
+  const spoken = open.flatMap(({ request, chunksBefore }) => {
+    const answer = answerTo(request.request);
+    return answer === undefined ? [] : [{ answer, wentOnMs: (request.chunksSent - chunksBefore) * chunkDelayMs }];
+  });
+  return { runId, spoken };
 }

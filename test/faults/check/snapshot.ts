@@ -22,7 +22,8 @@ export type StoredMessage = Readonly<{
   superseded: boolean;
   /** Stands for what came before it: no message of a user, although it has that role. */
   isSummary: boolean;
-  parts: readonly Readonly<{ content: StoredPart; state: string | null }>[];
+  /** `startedAfterCancel`: a call that began when a cancel of its run had been requested. */
+  parts: readonly Readonly<{ content: StoredPart; state: string | null; startedAfterCancel?: boolean }>[];
 }>;
 
 /** Of a run that is over. */
@@ -85,9 +86,10 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
   const messages = await read<StoredMessage>(
     `select m.id, m.session_id as "sessionId", m.seq::int, m.role, m.run_id as "runId", m.step_no as "stepNo",
        m.finish_reason as "finishReason", m.superseded, m.is_summary as "isSummary",
-       coalesce((select jsonb_agg(jsonb_build_object('content', p.content, 'state', p.state) order by p.idx)
+       coalesce((select jsonb_agg(jsonb_build_object('content', p.content, 'state', p.state,
+           'startedAfterCancel', coalesce(p.started_at > r.cancel_requested_at, false)) order by p.idx)
          from parts p where p.message_id = m.id), '[]') as parts
-     from messages m order by m.session_id, m.seq`,
+     from messages m left join runs r on r.id = m.run_id order by m.session_id, m.seq`,
   );
   const events = await read<StoredEvent>(
     `select session_id as "sessionId", seq::int, run_id as "runId", type, data from events order by session_id, seq`,

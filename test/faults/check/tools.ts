@@ -10,7 +10,7 @@ export type ToolFindings = Readonly<{
 }>;
 
 /** One only looks, the other is run by people. */
-const EFFECTLESS: readonly string[] = ['peek', 'fill'];
+export const EFFECTLESS: readonly string[] = ['peek', 'fill'];
 
 const OPEN = ['pending', 'running', 'awaiting_approval', 'unknown'];
 

@@ -1,5 +1,6 @@
 import type { Fault } from '../fault.ts';
 import { checkAnswers, type GivenAnswer } from './answers.ts';
+import { type AcceptedCancel, checkCancels } from './cancels.ts';
 import { checkContext } from './context.ts';
 import { checkResumed, checkTakenBack, type Resumption } from './edits.ts';
 import { checkEvents } from './events.ts';
@@ -19,6 +20,7 @@ export type Observed = Readonly<{
   wrongReplays: readonly string[];
   resumptions: readonly Resumption[];
   requests: readonly ModelRequest[];
+  cancels: readonly AcceptedCancel[];
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
   /** Recoveries where there was nothing to recover. */
   needlessRecoveries: readonly string[];
@@ -68,6 +70,8 @@ export type Findings = Readonly<{
   needlessRecoveries: readonly string[];
   /** Calls that came out otherwise than somebody said, or ran before anybody did. */
   ignoredAnswers: readonly string[];
+  /** What went on or began in spite of a cancel of its run. */
+  unheardCancels: readonly string[];
   /** Processes that ended by themselves: no fault is meant to bring one down. */
   crashes: readonly string[];
   /** Where the harm was to be done and was not, or what people were to do: the row has proven nothing of it. */
@@ -107,6 +111,7 @@ export function judge(observed: Observed): Findings {
     ],
     needlessRecoveries,
     ignoredAnswers: asked === undefined ? [] : checkAnswers(snapshot, asked.answers, asked.tools),
+    unheardCancels: checkCancels(snapshot, observed.cancels),
     crashes: ownEnds,
     missed: [...observed.missed, ...Object.entries(hits).flatMap(([what, count]) => (count === 0 ? [what] : []))],
   };

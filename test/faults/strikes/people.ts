@@ -39,6 +39,7 @@ export const PEOPLE: readonly Fault[] = [
       followupChance: 0.3,
       interruptChance: 0.2,
       cancelChance: 0.4,
+      cancelAnswerChance: 0.1,
       atEndChance: 0.3,
     },
     hits: (_world, { messages, edits, cancels, atEnds }) => ({

@@ -11,6 +11,7 @@ const runSchema = z.object({ id: z.string(), status: z.string(), requiredActions
 const queueSchema = z.object({ messages: z.array(z.object({ id: z.string() })) });
 const clearedSchema = z.object({ removed: z.array(z.string()) });
 const resumedSchema = z.object({ runId: z.string() });
+const cancelledSchema = z.object({ runId: z.string().nullable() });
 const answeredSchema = z.object({ open: z.number() });
 const sessionSchema = z.object({ id: z.string(), status: z.string(), activeRunId: z.string().nullable() });
 
@@ -58,6 +59,8 @@ export type Api = Readonly<{
   answer: (runId: string, callId: string, answer: CallAnswer) => Promise<number>;
   run: (runId: string) => Promise<RunBody>;
   cancel: (runId: string) => Promise<void>;
+  /** @returns the run that was at work; null where none was */
+  cancelSession: (sessionId: string) => Promise<string | null>;
   session: (sessionId: string) => Promise<z.infer<typeof sessionSchema>>;
 }>;
 
@@ -140,6 +143,7 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
     resume: async (sessionId) => (await request(resumedSchema, `/v1/sessions/${sessionId}/resume`, {})).runId,
     run: (runId) => request(runSchema, `/v1/runs/${runId}`),
     cancel: async (runId) => void (await request(z.unknown(), `/v1/runs/${runId}/cancel`, {})),
+    cancelSession: async (sessionId) => (await request(cancelledSchema, `/v1/sessions/${sessionId}/cancel`, {})).runId,
     session: (sessionId) => request(sessionSchema, `/v1/sessions/${sessionId}`),
   };
 }

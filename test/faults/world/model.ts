@@ -26,6 +26,9 @@ export const TOOLS: readonly string[] = ['append', 'append', 'put', 'peek'];
 export const FINAL = 'In the end: ';
 const CHUNK = 'sixteen letters ';
 
+/** How long an answer goes on that somebody is about to break off. */
+const LONG_ANSWER_MS = 6_000;
+
 /** By the requests that were answered. */
 const answerNumbers = new WeakMap<SimulatedRequest, number>();
 
@@ -36,17 +39,21 @@ export const answerTo = (request: SimulatedRequest | undefined): number | undefi
 /**
  * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says so at both
  * ends, every call has a token of its own: what came of each can be told afterwards. Told that the work ends, it says so.
- * @param heard told of a request as it arrives, and when the last piece of an answer without calls leaves, by session
+ * @param heard told of a request as it arrives, with what makes its answer go on for long, and when the last piece of an
+ *   answer without calls leaves, by session
  */
 export function createModelScript(
   seed: string,
   manners: ModelManners,
-  heard: Readonly<{ onRequest: (cacheKey: string) => void; onLastWord: (cacheKey: string) => void }>,
+  heard: Readonly<{ onRequest: (cacheKey: string, goOn: () => void) => void; onLastWord: (cacheKey: string) => void }>,
 ): (request: SimulatedRequest) => Reply {
   let answers = 0;
   let calls = 0;
   return (request) => {
-    heard.onRequest(request.cacheKey);
+    let isLong = false;
+    heard.onRequest(request.cacheKey, () => {
+      isLong = true;
+    });
     const no = ++answers;
     answerNumbers.set(request, no);
     const lastUser = request.messages.findLastIndex((message) => message.role === 'user');
@@ -55,7 +62,8 @@ export function createModelScript(
     const wanted = task.between(1, manners.maxRounds);
     const random = createRandom(`${seed}/answer ${no}`);
     const isFinal = request.messages.at(-1)?.text.includes(NOTICE) === true;
-    const said = `${isFinal ? FINAL : ''}${CHUNK.repeat(random.between(1, manners.maxChunks))}`;
+    const chunks = random.between(1, manners.maxChunks);
+    const said = `${isFinal ? FINAL : ''}${CHUNK.repeat(isLong ? longChunks(manners) : chunks)}`;
     const text = `<answer ${no}> ${said}</answer ${no}>`;
     const pace = { chunkChars: CHUNK.length, chunkDelayMs: manners.chunkDelayMs };
     if (isFinal || rounds >= wanted) return { text, ...pace, onDelivered: () => heard.onLastWord(request.cacheKey) };
@@ -70,3 +78,5 @@ export function createModelScript(
     return { text, toolCalls, ...pace };
   };
 }
+
+const longChunks = ({ chunkDelayMs }: ModelManners): number => Math.ceil(LONG_ANSWER_MS / Math.max(1, chunkDelayMs));

@@ -1,5 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { RequestRecord } from '../../../src/simulator/request.ts';
 import type { Random } from '../../support/random.ts';
 import type { GivenAnswer } from '../check/answers.ts';
 import { rawId } from '../check/snapshot.ts';
@@ -27,7 +28,7 @@ export type TrafficOptions = EditOptions &
     interruptChance: number;
     /** How likely a run is cancelled, at a random moment. */
     cancelChance: number;
-    /** How likely a run is cancelled while the model answers, for each of its answers. */
+    /** How likely a run is cancelled while the model answers, for each of its answers: that one would go on for long. */
     cancelAnswerChance: number;
     /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
     atEndChance: number;
@@ -37,8 +38,11 @@ export type TrafficOptions = EditOptions &
     paddingChars: number;
   }>;
 
-/** A cancel that was asked for, by this process's clock. */
-type SentCancel = Readonly<{ sessionId: string; runId: string; sentAtMs: number }>;
+/** An answer that the model is giving, with how many pieces of it have left. */
+export type OpenAnswer = Readonly<{ request: RequestRecord; chunksBefore: number }>;
+
+/** A cancel that was accepted, by this process's clock. `open`: what the model was answering in the session then. */
+type SentCancel = Readonly<{ sessionId: string; runId: string; sentAtMs: number; open: readonly OpenAnswer[] }>;
 
 /** What the clients of a world did and saw. */
 export type Traffic = Readonly<{
@@ -69,9 +73,18 @@ export const QUIET_TRAFFIC: TrafficOptions = {
   paddingChars: 0,
 };
 
+type Surroundings = Readonly<{
+  api: Api;
+  url: () => string;
+  model: EventEmitter;
+  people: EventEmitter;
+  /** What the model is answering in a session. */
+  openAnswers: (sessionId: string) => readonly OpenAnswer[];
+}>;
+
 /** Sends so many messages that `runs` runs are started, and more into them. */
 export function startTraffic(
-  { api, url, model, people }: Readonly<{ api: Api; url: () => string; model: EventEmitter; people: EventEmitter }>,
+  { api, url, model, people, openAnswers }: Surroundings,
   runs: number,
   options: TrafficOptions,
   random: Random,
@@ -120,14 +133,22 @@ export function startTraffic(
     };
     readers.set(sessionId, followSession(url, sessionId, signal));
     let runId = '';
-    const cancel = async (): Promise<void> => {
-      cancels.push({ sessionId, runId, sentAtMs: performance.now() });
-      await orGone(api.cancel(runId));
+    const noted = async (cancelled: Promise<string | null>): Promise<void> => {
+      const sentAtMs = performance.now();
+      const ofRun = await cancelled;
+      if (ofRun !== null) cancels.push({ sessionId, runId: ofRun, sentAtMs, open: openAnswers(sessionId) });
     };
-    model.on(`request ${rawId(sessionId)}`, () => {
+    const cancel = (): Promise<void> => {
+      const ofRun = runId;
+      return orGone(noted(api.cancel(ofRun).then(() => ofRun)));
+    };
+    // Whatever run it is that the model answers.
+    const cancelAnswer = (): Promise<void> => noted(api.cancelSession(sessionId));
+    model.on(`request ${rawId(sessionId)}`, (goOn: () => void) => {
       if (!chance.chance(options.cancelAnswerChance)) return;
+      goOn();
       const inMs = chance.between(0, ANSWERED_WITHIN_MS);
-      atOnce(delay(inMs, undefined, { signal }).then(cancel));
+      atOnce(delay(inMs, undefined, { signal }).then(cancelAnswer));
     });
     model.on(`last-word ${rawId(sessionId)}`, () => {
       if (!chance.chance(options.atEndChance)) return;
