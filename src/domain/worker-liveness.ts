@@ -69,8 +69,9 @@ export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): Livene
 
 /**
  * The free locks that one event may have freed, as a newcomer sees them. A lock that is still held has outlived whatever
- * happened since it was taken: whoever gave a sign of life after that has lost his alone, or has had the time to come
- * back and gives more. The lock of a worker that has nobody beside it is believed: its successor is not to wait.
+ * happened since it was taken: a worker that gave a sign of life after that has lost its own lock alone, or has had the
+ * time to come back and gives more signs. The lock of a worker that has no other beside it is believed: its successor is not
+ * to wait.
  */
 function perhapsFreedTogether({ ownId, workers }: LivenessCheck): ReadonlySet<number> {
   if (workers.filter(({ id }) => id !== ownId).length === 1) return new Set();

@@ -52,7 +52,7 @@ describe('leases are judged', () => {
   });
 
   const look = fc.record({ answered: fc.boolean(), passedMs: fc.nat(20_000), uptimeMs: fc.nat(120_000) });
-  it('never before everybody had a whole lease to renew his since the last outage', () => {
+  it('never before every worker had a whole lease to renew its own since the last outage', () => {
     fc.assert(
       fc.property(fc.array(look), (looks) => {
         let watch = NEW_LEASE_WATCH;

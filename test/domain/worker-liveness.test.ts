@@ -167,7 +167,7 @@ describe('whoever has just started', () => {
     ['an older lock is held', [held('a', 1), free('b', 2), free('c', 3)], ['b', 'c'], ['b', 'c']],
     ['all others are free', [free('a', 1), free('b', 2)], [], ['a', 'b']],
     ['one of two is back with another lock', [held('a', 8), free('b', 2)], [], ['b']],
-    ['a lock is held that was taken before he was last heard of', [held('a', 3), free('b', 1, 4)], ['b'], ['b']],
+    ['a lock is held that was taken before the other was last heard of', [held('a', 3), free('b', 1, 4)], ['b'], ['b']],
     ['one was heard of since the newcomer came', [free('a', 1, 9.5), free('b', 2)], ['a'], ['a', 'b']],
     ['another one has started as well', [free('a', 1), free('b', 2), held('new', 10)], [], ['a', 'b']],
     ['one was lost before an older one, one after it', [free('a', 1), held('b', 2), free('c', 3)], ['c'], ['a', 'c']],

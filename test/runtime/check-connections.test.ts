@@ -25,7 +25,7 @@ it('refuses connections that can never fit, names the setting, and warns of thos
       new RegExp(`^BATON_DATABASE_CONNECTIONS \\(${allowed}\\).* ${allowed + 1} connections .* allows ${allowed}$`),
     ),
   });
-  // Somebody else is connected: the admin of these tests is not alone on his server.
+  // Somebody else is connected: the admin of these tests is not alone on the server.
   await using other = await createTestDatabase();
   await sql`select 1`.execute(other.db);
   await check(allowed - 1);
