@@ -66,7 +66,10 @@ const nothingTimed = z.object({ n: z.literal(0) });
 const times = nothingTimed.or(percentilesSchema);
 const rowSchema = z.object({ fault: z.string(), recoveryMs: times, cancelMs: times });
 
-/** One run of the suite, with a Postgres and a Redis of its own. @throws when a promise was broken: then no time counts */
+/**
+ * One run of the suite, with a Postgres and a Redis of its own.
+ * @throws when a promise was broken: then no time counts
+ */
 async function strike(harm: Harm, backend: Backend, size: typeof FULL, seed: number): Promise<Percentiles> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const { stdout } = await promisify(execFile)(

@@ -10,7 +10,9 @@ import { percentileOf, type Row, toRow } from './row.ts';
 import type { Backend } from './services.ts';
 
 type Size = Readonly<{
-  /** The steps whose beginnings are measured, counted from 1: around step 10 of many sessions, later ones of a long one. */
+  /**
+   * The steps whose beginnings are measured, counted from 1: around step 10 of many sessions, later ones of a long one.
+   */
   early: Window;
   later: readonly (Window & Readonly<{ name: string }>)[];
   shortSessions: number;
@@ -40,7 +42,9 @@ const SMALL: Size = {
   warmUps: 0,
 };
 
-/** So little is said in a step that a thousand of them are not yet pruned or compacted, and step 1 000 sends them all. */
+/**
+ * So little is said in a step that a thousand of them are not yet pruned or compacted, and step 1 000 sends them all.
+ */
 const STEP = { deltas: 8, outputChars: 60 } as const;
 
 const GOAL_P50_MS = 4;
@@ -49,9 +53,9 @@ const GOAL_P99_MS = 15;
 const GOAL_RATIO = 1.1;
 
 /**
- * One session alone: from the last byte of the model's answer to the next model request, as the provider sees both, with a
- * tool call in between. Early in a session, late in it, and at the end of a session that has long been compacted; and how
- * long the AI SDK alone takes for the same.
+ * One session alone: from the last byte of the model's answer to the next model request, as the provider sees both,
+ * with a tool call in between. Early in a session, late in it, and at the end of a session that has long been
+ * compacted; and how long the AI SDK alone takes for the same.
  */
 export async function benchOverhead({ services, scale }: Bench): Promise<Row[]> {
   const rows: Row[] = [];

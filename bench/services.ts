@@ -15,9 +15,9 @@ export type Services = AsyncDisposable &
   }>;
 
 /**
- * A Postgres and a Redis that nobody else uses: from npm's binaries with the settings that `npm start` gives it (fsync and
- * synchronous commits on, 128 MB of shared buffers), and `redis-server` without persistence. DATABASE_URL and REDIS_URL
- * name others. `only` leaves the other backend out.
+ * A Postgres and a Redis that nobody else uses: from npm's binaries with the settings that `npm start` gives it (fsync
+ * and synchronous commits on, 128 MB of shared buffers), and `redis-server` without persistence. DATABASE_URL and
+ * REDIS_URL name others. `only` leaves the other backend out.
  */
 export async function startServices(only?: Backend): Promise<Services> {
   await using stack = new AsyncDisposableStack();

@@ -80,7 +80,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index audit_log_listed on audit_log (tenant_id, seq desc)`.execute(db);
 
-  // What had been used, in the last day on which any were deleted, by runs that are not there any more: a quota counts them.
+  // What had been used, in the last day on which any were deleted, by runs that are not there any
+  // more: a quota counts them.
   await sql`
     create table deleted_usage (
       tenant_id text primary key,
@@ -102,7 +103,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       seen_at timestamptz not null default clock_timestamp()
     )`.execute(db);
 
-  // Workers that are gone: a claim that one of them sent may still wait for a lock, and nobody would watch over its run.
+  // Workers that are gone: a claim that one of them sent may still wait for a lock, and nobody
+  // would watch over its run.
   await sql`
     create table buried_workers (
       id text primary key,

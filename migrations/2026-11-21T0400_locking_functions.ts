@@ -1,8 +1,9 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * The building blocks of every change of a session. Lock order: session, run, inbox, parts. Each function takes its locks
- * in statements of their own and reads afterwards: a single CTE statement would keep the snapshot from before the wait.
+ * The building blocks of every change of a session. Lock order: session, run, inbox, parts. Each function
+ * takes its locks in statements of their own and reads afterwards: a single CTE statement would keep the
+ * snapshot from before the wait.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
@@ -48,9 +49,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_session;
     end $$`.execute(db);
 
-  // What a run may use: the agent's limits, what the run was given that it goes on from, what came with the newest waiting
-  // message that has any, what was asked for. All but the agent's is kept for a run that goes on from this one: the agent
-  // may be another one by then.
+  // What a run may use: the agent's limits, what the run was given that it goes on from, what came with the newest
+  // waiting message that has any, what was asked for. All but the agent's is kept for a run that goes on from this one:
+  // the agent may be another one by then.
   await sql`
     create function baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_resumes boolean) returns void
     language plpgsql as $$
@@ -76,9 +77,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         where id = p_run;
     end $$`.execute(db);
 
-  // The caller holds the session's lock and has seen that no run is active. Everything that waits becomes the run's; the
-  // run that was promised to somebody who waits, or who resumed the session, is this one. A compaction or prune that
-  // somebody asked for goes before its first step.
+  // The caller holds the session's lock and has seen that no run is active. Everything that waits becomes the run's;
+  // the run that was promised to somebody who waits, or who resumed the session, is this one. A compaction or prune
+  // that somebody asked for goes before its first step.
   await sql`
     create function baton_start_run(
       p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text default 'step',
@@ -115,8 +116,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   // The summary first, then the messages from the cut on, or those after `p_after` alone: what was in the view before
   // changes only with its version. Each part comes with its state and its marks beside it: merging them here would take
-  // twice the time of a large view. The output of a pruned call is not read at all. In plpgsql, as whatever is called for
-  // every step: the plan of a function in SQL that cannot be inlined is made anew by every caller.
+  // twice the time of a large view. The output of a pruned call is not read at all. In plpgsql, as whatever is called
+  // for every step: the plan of a function in SQL that cannot be inlined is made anew by every caller.
   await sql`
     create function baton_view(p_session uuid, p_after bigint default 0) returns json
     language plpgsql stable as $$

@@ -2,9 +2,9 @@ import { type Kysely, sql } from 'kysely';
 
 /** Claim: who owns the run, and the start of its step, in one round trip. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // The caller holds the locks of the session and of the claimed run. What waits for this run becomes one message: as it
-  // is when it is alone, else each under a label and in the order of arrival. It has the id of the first.
-  // `is not distinct from` keeps the planner with the few that wait: by its run an index would find all that ever came.
+  // The caller holds the locks of the session and of the claimed run. What waits for this run becomes one message: as
+  // it is when it is alone, else each under a label and in the order of arrival. It has the id of the first. `is not
+  // distinct from` keeps the planner with the few that wait: by its run an index would find all that ever came.
   await sql`
     create function baton_drain_inbox(p_session uuid, p_run uuid, p_step integer) returns bigint
     language plpgsql as $$
@@ -56,9 +56,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_seq;
     end $$`.execute(db);
 
-  // A run that has used up what it may use takes up nothing more: what waits gets a run of its own. One that has taken up
-  // nothing yet does so first, or the message that started it would start it again and again. Its final answer is measured
-  // by a time of its own alone.
+  // A run that has used up what it may use takes up nothing more: what waits gets a run of its own. One that has taken
+  // up nothing yet does so first, or the message that started it would start it again and again. Its final answer is
+  // measured by a time of its own alone.
   await sql`
     create function baton_is_used_up(p_run runs) returns boolean language plpgsql stable as $$
     begin
@@ -117,9 +117,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return baton_view(p_session);
     end $$`.execute(db);
 
-  // Claims the run with one of its tenant's slots. False: there is none, or those that were held back before have a right
-  // to what there is. Who takes the same slot at the same moment waits for the other at the unique index, and looks again;
-  // a slot is free as soon as its run is not claimed any more, whatever ended the claim.
+  // Claims the run with one of its tenant's slots. False: there is none, or those that were held back before have a
+  // right to what there is. Who takes the same slot at the same moment waits for the other at the unique index, and
+  // looks again; a slot is free as soon as its run is not claimed any more, whatever ended the claim.
   await sql`
     create function baton_take_slot(p_run runs, p_claim uuid, p_limit integer) returns boolean language plpgsql as $$
     declare
@@ -143,9 +143,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end loop;
     end $$`.execute(db);
 
-  // Gives those of the tenant's runs that were held back and have waited longest to the queue, as many as there are slots
-  // that nobody has or is about to take: the next step of a run that goes on, or a run that was admitted a moment ago.
-  // Returns their jobs. A limit of 0 holds nobody back.
+  // Gives those of the tenant's runs that were held back and have waited longest to the queue, as many as there are
+  // slots that nobody has or is about to take: the next step of a run that goes on, or a run that was admitted a moment
+  // ago. Returns their jobs. A limit of 0 holds nobody back.
   await sql`
     create function baton_admit(p_tenant text, p_limit integer, p_most integer) returns jsonb language plpgsql as $$
     declare
@@ -189,9 +189,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           where provider = v_provider and until_at > clock_timestamp()), '[]'));
     end $$`.execute(db);
 
-  // A worker's claims and its burial keep apart by a lock of its id, which claims share: a claim commits before the burial
-  // looks at what the worker has in hand, or sees that it is buried. Comes after the session's and the run's; who
-  // buries holds no other one.
+  // A worker's claims and its burial keep apart by a lock of its id, which claims share: a claim commits before the
+  // burial looks at what the worker has in hand, or sees that it is buried. Comes after the session's and the run's;
+  // who buries holds no other one.
   await sql`
     create function baton_lock_burial(p_worker text) returns void language plpgsql as $$
     begin
@@ -298,9 +298,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           'attemptTraceparent', v_run.attempt_traceparent));
     end $$`.execute(db);
 
-  // What the claim would have done, had nothing been left over: a broken answer is superseded, and the step begins. Null:
-  // fenced. No view: a cancel was requested meanwhile, or the run is used up, so nothing is drained, nothing begins, and what
-  // is left over stays as it is: nothing comes in its place.
+  // What the claim would have done, had nothing been left over: a broken answer is superseded, and the step begins.
+  // Null: fenced. No view: a cancel was requested meanwhile, or the run is used up, so nothing is drained, nothing
+  // begins, and what is left over stays as it is: nothing comes in its place.
   await sql`
     create function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_broken jsonb) returns json
     language plpgsql as $$

@@ -49,10 +49,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return baton_append_events(v_session, p_run, p_events);
     end $$`.execute(db);
 
-  // Moves one call from one of the given states. False: it was in none of them, and nothing is written. An output that was
-  // cut names its size before, and brings the whole of it as a blob, which equal ones of the tenant share: the update locks
-  // a blob that is there, so that no collection can take it before the reference is committed. What was said about a call of
-  // unknown outcome was said before it was started again, and is forgotten where that outcome is unknown too.
+  // Moves one call from one of the given states. False: it was in none of them, and nothing is written. An output
+  // that was cut names its size before, and brings the whole of it as a blob, which equal ones of the tenant
+  // share: the update locks a blob that is there, so that no collection can take it before the reference is
+  // committed. What was said about a call of unknown outcome was said before it was started again, and is
+  // forgotten where that outcome is unknown too.
   await sql`
     create function baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea) returns boolean language plpgsql as $$
     declare
@@ -121,8 +122,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_session, p_run, v_events));
     end $$`.execute(db);
 
-  // Names of the tools of the run's last step that were not known to be done when its cancel was requested, call by call: what
-  // has an outcome since then, and had begun. A call whose outcome is unknown may have run on. What a client gave is none.
+  // Names of the tools of the run's last step that were not known to be done when its cancel was requested, call
+  // by call: what has an outcome since then, and had begun. A call whose outcome is unknown may have run on.
+  // What a client gave is none.
   await sql`
     create function baton_still_ran(p_run uuid) returns jsonb language plpgsql stable as $$
     begin
@@ -134,7 +136,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           and not coalesce(p.answer -> 'given' ?| array['output', 'content'], false));
     end $$`.execute(db);
 
-  // A run that somebody has is to stop. Null: nobody has it, or it is to stop already. The caller holds the session's lock.
+  // A run that somebody has is to stop. Null: nobody has it, or it is to stop already. The caller
+  // holds the session's lock.
   await sql`
     create function baton_mark_cancelling(p_session uuid, p_run uuid, p_parks boolean) returns bigint
     language plpgsql as $$
@@ -150,7 +153,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $$`.execute(db);
 
-  // The same for whoever holds nothing yet, and waits for nothing where the run is nobody's, with the entry of who wants it, where there is to be one.
+  // The same for whoever holds nothing yet, and waits for nothing where the run is nobody's, with the entry of who
+  // wants it, where there is to be one.
   await sql`
     create function baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb) returns jsonb
     language plpgsql as $$
@@ -172,9 +176,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return jsonb_build_object('sessionId', v_session, 'eventSeq', v_last);
     end $$`.execute(db);
 
-  // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under the
-  // lock. The caller holds both locks. A run that waits for answers has no job and no claim. A compaction or prune that somebody asked for goes before the next step; where the
-  // run ends, or has nothing left but its final answer, it gets a run of its own. Returns the jobs to enqueue.
+  // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under
+  // the lock. The caller holds both locks. A run that waits for answers has no job and no claim. A compaction or prune
+  // that somebody asked for goes before the next step; where the run ends, or has nothing left but its final answer, it
+  // gets a run of its own. Returns the jobs to enqueue.
   await sql`
     create function baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb) returns jsonb
     language plpgsql as $$
@@ -313,8 +318,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);
     end $$`.execute(db);
 
-  // Nothing is open any more: what a run that waited for answers has to do is the same step again. The caller holds both
-  // locks. Null: the run waits no longer.
+  // Nothing is open any more: what a run that waited for answers has to do is the same step again. The caller holds
+  // both locks. Null: the run waits no longer.
   await sql`
     create function baton_resume_run(p_session uuid, p_run uuid) returns jsonb
     language plpgsql as $$

@@ -1,9 +1,11 @@
 import { type Kysely, sql } from 'kysely';
 
-/** What the jobs of the context layer write. The transcript is only added to: marks and a new summary change the view. */
+/**
+ * What the jobs of the context layer write. The transcript is only added to: marks and a new summary change the view.
+ */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Opens a round. One that a dead worker left open failed with it, and readers are told. Returns the round's number; null:
-  // fenced.
+  // Opens a round. One that a dead worker left open failed with it, and readers are told. Returns the
+  // round's number; null: fenced.
   await sql`
     create function baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb, p_events jsonb)
     returns jsonb language plpgsql as $$
@@ -75,7 +77,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       update sessions set compacting_since = null where id = p_session;
     end $$`.execute(db);
 
-  // Ends a compaction or prune job: marks, summary, state, usage, events and what comes next commit together. Null: fenced.
+  // Ends a compaction or prune job: marks, summary, state, usage, events and what comes next
+  // commit together. Null: fenced.
   await sql`
     create function baton_finish_maintenance(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb) returns jsonb
     language plpgsql as $$

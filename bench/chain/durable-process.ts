@@ -1,4 +1,5 @@
-// The durable worker: the product's own, with everything on. Unless it is told of a provider, the chain's model is in it.
+// The durable worker: the product's own, with everything on. Unless it is told of a provider,
+// the chain's model is in it.
 
 import { loadConfig } from '../../src/runtime/config.ts';
 import { openDependencies } from '../../src/runtime/dependencies.ts';

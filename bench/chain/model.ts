@@ -8,8 +8,8 @@ type CallOptions = Parameters<Model['doStream']>[0];
 type StreamPart = Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never;
 
 /**
- * A model in this process: each answer is some deltas of text and tool calls, all at once unless the task says otherwise;
- * the last of the chain has no call.
+ * A model in this process: each answer is some deltas of text and tool calls, all at once unless the task says
+ * otherwise; the last of the chain has no call.
  * @param onPaced told of each answer with pauses how long it took, by the time that its pauses take
  */
 export function createChainModel(onPaced: (stretch: number) => void = () => undefined): Model {
@@ -86,7 +86,10 @@ function atOnce(parts: Iterable<StreamPart>): ReadableStream<StreamPart> {
   });
 }
 
-/** Each delta has its time, so that one that came late makes none of the others late: a reader that keeps up loses nothing. */
+/**
+ * Each delta has its time, so that one that came late makes none of the others late: a reader
+ * that keeps up loses nothing.
+ */
 function slowly(
   parts: Generator<StreamPart>,
   pauseMs: number,

@@ -10,8 +10,8 @@ const SMALL = { sessionsPerWorker: 2, steps: 2, thinkMs: 50, repetitions: 1 };
 const GOAL_SHARE = 0.9;
 
 /**
- * Steps per second of one, two and four worker processes whose model thinks half a second before each answer, as providers
- * do: what limits them is how many steps each may work on, not the CPU.
+ * Steps per second of one, two and four worker processes whose model thinks half a second before each answer, as
+ * providers do: what limits them is how many steps each may work on, not the CPU.
  */
 export async function benchScale({ services, scale }: Bench): Promise<Row[]> {
   const rows: Row[] = [];

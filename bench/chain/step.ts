@@ -19,8 +19,8 @@ const IN_THIS_PROCESS: Answering = { model: createChainModel(), deltas: DELTAS_P
 export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', content: taskText({ steps }) });
 
 /**
- * One step as an AI SDK program makes it: a model call that streams, the tool call it asks for, nothing persisted. It is
- * the work inside every step of whatever the product is compared with.
+ * One step as an AI SDK program makes it: a model call that streams, the tool call it asks for, nothing persisted. It
+ * is the work inside every step of whatever the product is compared with.
  * @param history what the model is shown: the first message and what the steps before added
  * @param answering default: the model in this process
  * @returns what the step adds: the assistant's text and call, and the tool's result

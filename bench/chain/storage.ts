@@ -17,8 +17,9 @@ const CALLS_OF_BATCH = 4;
 const LONG_OUTPUT_CHARS = 8_000;
 
 /**
- * What a step costs Postgres: round trips of the worker process, and bytes of WAL for each byte that the model and its tools
- * have said. What the process asks while it has nothing to do (sweeps, signs of life) is measured first and taken off.
+ * What a step costs Postgres: round trips of the worker process, and bytes of WAL for each byte that the model
+ * and its tools have said. What the process asks while it has nothing to do (sweeps, signs of life) is
+ * measured first and taken off.
  */
 export async function benchStorage({ services, scale }: Bench): Promise<Row[]> {
   const backend = services.backends[0] ?? 'postgres';

@@ -12,7 +12,9 @@ export async function look(input: unknown): Promise<string> {
   return textOf((input as { chars: number }).chars);
 }
 
-/** The tool as an agent has it. It is declared nothing: its every call goes into the ledger before it starts and after. */
+/**
+ * The tool as an agent has it. It is declared nothing: its every call goes into the ledger before it starts and after.
+ */
 export const LOOK_TOOL = {
   name: 'look',
   description: TOOL_DESCRIPTION,

@@ -17,8 +17,8 @@ export type Peer = Readonly<{
 }>;
 
 /**
- * The whole life of a peer's process: a database of its own, one chain to get warm, one against the clock, and a line of
- * JSON on stdout. Steps that are not found in its store afterwards are an error: nobody is fast by keeping nothing.
+ * The whole life of a peer's process: a database of its own, one chain to get warm, one against the clock, and a line
+ * of JSON on stdout. Steps that are not found in its store afterwards are an error: nobody is fast by keeping nothing.
  */
 export async function contest(name: string, start: (setting: Setting) => Promise<Peer>): Promise<void> {
   await compete(name, start);

@@ -1,6 +1,6 @@
 // pg-boss: a step is a job. Its result and the next job are one transaction by the `db` option; LISTEN/NOTIFY wakes the
-// worker, as its documentation recommends where latency counts. Jobs come in batches: 50 workers of one job each, the other
-// way to work side by side, were slower.
+// worker, as its documentation recommends where latency counts. Jobs come in batches: 50 workers of one job each, the
+// other way to work side by side, were slower.
 import type { Pool } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { runModelStep } from '../chain/step.ts';

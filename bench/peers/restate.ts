@@ -1,5 +1,5 @@
-// Restate: a session is a virtual object, a step is a `ctx.run`. Its server keeps the journal; it is started here with the
-// configuration that it comes with, and its data on the disk of the temporary folder.
+// Restate: a session is a virtual object, a step is a `ctx.run`. Its server keeps the journal; it is started here with
+// the configuration that it comes with, and its data on the disk of the temporary folder.
 import * as restate from '@restatedev/restate-sdk';
 import * as clients from '@restatedev/restate-sdk-clients';
 import type { ModelMessage } from 'ai';

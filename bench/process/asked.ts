@@ -7,7 +7,9 @@ export type AskedProcess<Question, Answer> = AsyncDisposable &
 
 type Said = Readonly<{ ready: true } | { answer: unknown } | { failed: string }>;
 
-/** Starts a file that calls `answerParent` and waits until it is ready. What it prints goes nowhere, its errors to ours. */
+/**
+ * Starts a file that calls `answerParent` and waits until it is ready. What it prints goes nowhere, its errors to ours.
+ */
 export async function startAsked<Question extends object, Answer>(file: URL): Promise<AskedProcess<Question, Answer>> {
   const child = fork(file, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   const exited = once(child, 'exit');

@@ -4,8 +4,8 @@ import type pg from 'pg';
 type Queried = (this: pg.Client, ...args: unknown[]) => unknown;
 
 /**
- * Counts the round trips to Postgres of this process from now on, whoever makes them: a query that is handed to the driver
- * is one. @returns how many so far
+ * Counts the round trips to Postgres of this process from now on, whoever makes them: a query that is handed to the
+ * driver is one. @returns how many so far
  */
 export function countQueries(): () => number {
   let count = 0;

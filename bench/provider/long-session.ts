@@ -10,7 +10,9 @@ const EVENTS_PER_MESSAGE = 8;
 const MESSAGES_PER_RUN = 25;
 const SEED = 20_261_121;
 
-/** Stores a session of so many messages, with the runs and events behind them, of which a summary is all that is shown. */
+/**
+ * Stores a session of so many messages, with the runs and events behind them, of which a summary is all that is shown.
+ */
 export async function storeLongSession(db: Db, messageCount: number): Promise<string> {
   const summary: ViewMessage = {
     id: 'summary',

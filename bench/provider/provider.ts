@@ -18,7 +18,9 @@ export type BenchProvider = AsyncDisposable &
   Readonly<{
     /** What `OPENAI_BASE_URL` is to be. */
     baseUrl: string;
-    /** The answers to the requests of one cache key so far, in order. All that was asked until now is forgotten then. */
+    /**
+     * The answers to the requests of one cache key so far, in order. All that was asked until now is forgotten then.
+     */
     take: (cacheKey: string) => readonly Call[];
   }>;
 

@@ -26,8 +26,8 @@ const GOAL_FIRST_DELTA_MS = 3;
 
 /**
  * One answer over HTTP, as fast as the provider can: how many deltas per second reach the readers of the event stream
- * (worker, live bus, API process), against the AI SDK's loop over the same provider; and how much later the first comes.
- * With one reader, and with 200 of the same session.
+ * (worker, live bus, API process), against the AI SDK's loop over the same provider; and how much later the first
+ * comes. With one reader, and with 200 of the same session.
  */
 export async function benchStream({ services, scale }: Bench): Promise<Row[]> {
   const rows: Row[] = [];

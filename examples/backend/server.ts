@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { type BatonClient, BatonError, createClient, type Message, type MessagePage, type Run } from 'baton/client';
 
-// A backend that gives an agent work and waits for it: POST /reviews {"id": "order-7", "text": "…"} → {"status", "answer"}.
-// The caller's id makes it one review, however often it asks, and over restarts of this process.
+// A backend that gives an agent work and waits for it: POST /reviews {"id": "order-7", "text": "…"} → {"status",
+// "answer"}. The caller's id makes it one review, however often it asks, and over restarts of this process.
 
 /** How long a caller is kept waiting before it is told to ask again. */
 const LONGEST_WAIT_MS = 25_000;

@@ -7,8 +7,8 @@ import { pipeline } from 'node:stream/promises';
 import { BatonError, createClient } from 'baton/client';
 import { build } from 'esbuild';
 
-// A page with `useChat`, and the backend that it needs: it keeps the API key and passes the chat protocol on. Run it beside
-// a service: npm run example:chat, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
+// A page with `useChat`, and the backend that it needs: it keeps the API key and passes the chat protocol on. Run it
+// beside a service: npm run example:chat, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
 
 /** The others are of the connection, or of the service's own pages. A file must not become a page of this origin. */
 const PASSED_HEADERS = [
@@ -59,8 +59,8 @@ async function bundlePage(): Promise<ReadonlyMap<string, Uint8Array>> {
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
 /**
- * Whether a request comes from this page, or from no page: other sites that a browser shows can send requests here, too, and
- * a name of theirs may lead to this address.
+ * Whether a request comes from this page, or from no page: other sites that a browser shows can send requests here,
+ * too, and a name of theirs may lead to this address.
  */
 function isOwn({ headers: { host = '', origin } }: IncomingMessage): boolean {
   const own = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : null;

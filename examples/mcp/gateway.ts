@@ -35,7 +35,10 @@ function createLink(command: string, args: readonly string[], onOpen: (id: strin
   return { http, ended };
 }
 
-/** Progress goes to the stream of its request, by whose id clients ask for it, other notices to the one that is for no request. */
+/**
+ * Progress goes to the stream of its request, by whose id clients ask for it, other notices to the
+ * one that is for no request.
+ */
 function answeredRequest(message: JSONRPCMessage): { relatedRequestId?: string | number } {
   const progress = ProgressNotificationSchema.safeParse(message);
   return progress.success ? { relatedRequestId: progress.data.params.progressToken } : {};

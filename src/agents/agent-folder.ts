@@ -24,9 +24,9 @@ type AgentFolderOptions = Readonly<{
 }>;
 
 /**
- * The agents of a folder as its files are now. A changed folder is taken as a whole: where anything is wrong with it, the
- * agents stay what they were, and the log names file and key. It is tried again when a file of it, or one that it depends
- * on, has changed.
+ * The agents of a folder as its files are now. A changed folder is taken as a whole: where anything is wrong with it,
+ * the agents stay what they were, and the log names file and key. It is tried again when a file of it, or one that it
+ * depends on, has changed.
  * @throws BatonError `config_invalid` where the folder is wrong at the start
  */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentCatalogue> {

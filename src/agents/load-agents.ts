@@ -6,7 +6,9 @@ import { summarizingAgent } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema } from './agent.ts';
 
-/** What is wrong with an agent's file. File and keys hold nothing of its content, and may be logged; the message may. */
+/**
+ * What is wrong with an agent's file. File and keys hold nothing of its content, and may be logged; the message may.
+ */
 export class AgentFileError extends BatonError {
   /** Its name in the folder. */
   readonly file: string;

@@ -3,8 +3,8 @@ import type { RunLimits } from '../domain/run-limits.ts';
 import type { Agent } from './agent.ts';
 
 /**
- * What a session has different from its agent. Nothing of it reaches further than the agent does: tools, servers, approvals
- * and what they need of the environment are the agent's alone.
+ * What a session has different from its agent. Nothing of it reaches further than the agent does: tools, servers,
+ * approvals and what they need of the environment are the agent's alone.
  */
 export type AgentOverrides = Readonly<{
   model?: string | undefined;

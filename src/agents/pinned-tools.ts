@@ -60,8 +60,8 @@ const MAX_NAME_CHARS = 64;
 export const namePrefix = (server: string): string => `${server}__`;
 
 /**
- * The name by which the model calls a server's tool. What providers do not take in a name gives way, and then a piece of
- * hash keeps apart what would be the same. Pure.
+ * The name by which the model calls a server's tool. What providers do not take in a name gives way, and then a piece
+ * of hash keeps apart what would be the same. Pure.
  */
 export function nameForModel(server: string, tool: string): string {
   const name = namePrefix(server) + tool.replaceAll(/[^a-zA-Z0-9_-]/g, '_');

@@ -43,7 +43,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * The providers of a file (YAML or JSON) with the key `providers`: a model is `name/model` of them.
- * @throws BatonError `config_invalid` that names the provider and the key that are wrong, or the variable that is not set
+ * @throws BatonError `config_invalid` that names the provider and the key that are wrong, or the
+ * variable that is not set
  */
 export function loadProviders(file: string | undefined, environment: Environment): ProviderConfig[] {
   if (file === undefined) return [];

@@ -124,8 +124,8 @@ function openaiChat(at: Endpoint): Provider {
 }
 
 /**
- * Chat completions as others serve them (Ollama, LM Studio, vLLM, LiteLLM): only what all of them know is sent. They tell
- * what a stream has used when they are asked to.
+ * Chat completions as others serve them (Ollama, LM Studio, vLLM, LiteLLM): only what all of them know is sent. They
+ * tell what a stream has used when they are asked to.
  */
 function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
   const baseURL = at.baseUrl ?? '';
@@ -164,7 +164,9 @@ function anthropicMessages(
 
 const thinkingOptions = (modelId: string) => (bindsThinking(modelId) ? DROP_FOREIGN_THINKING : {});
 
-/** What a prune or a compaction has changed is no reason to refuse the request: a thinking block of before is dropped. */
+/**
+ * What a prune or a compaction has changed is no reason to refuse the request: a thinking block of before is dropped.
+ */
 const DROP_FOREIGN_THINKING = { thinking: { blockBinding: { prefixMismatchBehavior: 'drop_block' } } };
 
 function toJsonOptions(options: OpenAILanguageModelResponsesOptions): { forceReasoning?: boolean } {

@@ -32,7 +32,9 @@ const COLUMNS = `
   left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
   where c.relkind = 'r' and ${OURS} order by c.relname collate "C", a.attnum`;
 
-/** Foreign keys come last, so that the file can be run as it is. "not null" is one of these only from Postgres 18 on. */
+/**
+ * Foreign keys come last, so that the file can be run as it is. "not null" is one of these only from Postgres 18 on.
+ */
 const CONSTRAINTS = `
   select c.relname as name, format('constraint %I %s', k.conname, pg_get_constraintdef(k.oid)) as definition
   from pg_constraint k join pg_class c on c.oid = k.conrelid
@@ -69,8 +71,8 @@ const NOT_DUMPED = `
   order by 1`;
 
 /**
- * The service's own schema as SQL that an empty database accepts: sequences, tables, indexes, foreign keys, functions. It
- * is read from the catalogs, so no pg_dump is needed, and it is the same on every supported version of Postgres.
+ * The service's own schema as SQL that an empty database accepts: sequences, tables, indexes, foreign keys, functions.
+ * It is read from the catalogs, so no pg_dump is needed, and it is the same on every supported version of Postgres.
  * @throws Error when the schema has an object of a kind that the dump cannot show
  */
 export async function dumpSchema(connectionString: string): Promise<string> {

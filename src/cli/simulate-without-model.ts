@@ -7,8 +7,8 @@ const CHUNK_DELAY_MS = 20;
 
 /**
  * The environment as it is where it configures a provider of models or asks for a model, and where it is invalid;
- * otherwise one in which a simulated provider stands in, so that everything else can be tried. Only the command line does
- * that: the processes in workers/ know no simulator.
+ * otherwise one in which a simulated provider stands in, so that everything else can be tried. Only the command line
+ * does that: the processes in workers/ know no simulator.
  */
 export async function simulateWithoutModel(
   environment: NodeJS.ProcessEnv,

@@ -37,7 +37,8 @@ export async function watchRun(
 }
 
 /**
- * Shows what happens in a session, over all its runs, until Ctrl-C; as JSON one event a line. Resolves with the exit code.
+ * Shows what happens in a session, over all its runs, until Ctrl-C; as JSON one event a line.
+ * Resolves with the exit code.
  */
 export async function watchSession(client: BatonClient, sessionId: string, isJson: boolean): Promise<number> {
   using interrupt = listenForInterrupt(process.stdout, process.stderr);
@@ -76,7 +77,8 @@ async function blockerOf(client: BatonClient, { sessionId, runId }: Watched): Pr
 
 /**
  * Does something that makes a run go on, and shows that run. The session is followed before, so that nothing is missed.
- * @param act resolves with the id of the run, and whether it may wait for an answer still: nothing more comes of it then
+ * @param act resolves with the id of the run, and whether it may wait for an answer still:
+ * nothing more comes of it then
  */
 export async function watchWhatFollows(
   client: BatonClient,

@@ -45,7 +45,10 @@ export type NewSession = Readonly<{
   title?: string | null;
   /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
   metadata?: Readonly<Record<string, string>>;
-  /** An ISO time from which on the service deletes it, within about an hour, however young it is. Default: never before its age. */
+  /**
+   * An ISO time from which on the service deletes it, within about an hour, however young it is.
+   * Default: never before its age.
+   */
   expiresAt?: string | null;
   overrides?: AgentOverrides;
 }>;

@@ -43,14 +43,18 @@ export type ClientOptions = Readonly<{
   fetch?: Fetch;
   /** Further attempts of a request that is safe to repeat, while the service is away. Default 5: some 8 s. */
   retries?: number;
-  /** How long an answer may take, in milliseconds, besides the time that the service is asked to wait. Default 30 000. */
+  /**
+   * How long an answer may take, in milliseconds, besides the time that the service is asked to wait. Default 30 000.
+   */
   timeoutMs?: number;
 }>;
 
 /** What every method takes. An abort rejects with the reason of the signal. */
 export type CallOptions = Readonly<{ signal?: AbortSignal | undefined }>;
 
-/** A request that is repeated with the same key within a day gets the first answer. Default: a new one for each call. */
+/**
+ * A request that is repeated with the same key within a day gets the first answer. Default: a new one for each call.
+ */
 export type KeyedOptions = CallOptions & Readonly<{ idempotencyKey?: string }>;
 
 type Paged = CallOptions & Readonly<{ limit?: number }>;
@@ -68,8 +72,8 @@ type WaitOptions = CallOptions & Readonly<{ timeoutMs?: number }>;
 type Content = string | readonly UserPart[];
 
 /**
- * The `/v1` API. Every method rejects with BatonError, or with the reason of its signal. What is safe to repeat is tried
- * again while the service is away.
+ * The `/v1` API. Every method rejects with BatonError, or with the reason of its signal. What is safe to repeat is
+ * tried again while the service is away.
  */
 export type BatonClient = Readonly<{
   /** Sends a message: it starts a run, or waits for the one at work. */
@@ -104,7 +108,10 @@ export type BatonClient = Readonly<{
     ) => Promise<CancelledSession>;
     /** Goes on after a failure, a cancel or a limit. */
     resume: (sessionId: string, options?: KeyedOptions & Readonly<{ limits?: RunLimits }>) => Promise<ResumedSession>;
-    /** Gives it another agent, without the overrides of the one before, or its own with another model, from its next step on. */
+    /**
+     * Gives it another agent, without the overrides of the one before, or its own with another
+     * model, from its next step on.
+     */
     switchAgent: (
       sessionId: string,
       to: Readonly<{ agent: string; model?: string; overrides?: AgentOverrides } | { agent?: string; model: string }>,
@@ -143,8 +150,8 @@ export type BatonClient = Readonly<{
     list: (filter?: RunFilter) => Promise<RunPage>;
     get: (runId: string, options?: CallOptions) => Promise<Run>;
     /**
-     * Resolves when the run has ended or needs an answer (`requires_action`), at the latest after `timeoutMs`, by default
-     * never: look at its status.
+     * Resolves when the run has ended or needs an answer (`requires_action`), at the latest after `timeoutMs`, by
+     * default never: look at its status.
      */
     wait: (runId: string, options?: WaitOptions) => Promise<Run>;
     /** The events of its session until the run has ended. Ends at once where it has. */

@@ -31,8 +31,8 @@ type Place = {
 /**
  * Follows a session: a snapshot, then every durable event after the cursor exactly once and in order. Text comes as
  * chunks as it streams, each character once: by its `llm:response` the chunks of a message are its whole text. A
- * connection that breaks or falls silent is made again where it was, for as long as it takes; only the first one is given
- * up after `retries`.
+ * connection that breaks or falls silent is made again where it was, for as long as it takes; only the first one is
+ * given up after `retries`.
  * @throws BatonError when the server refuses; nothing when the signal aborts, which is the end
  */
 export async function* streamEvents(

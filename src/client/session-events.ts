@@ -59,7 +59,9 @@ export type EventData = Readonly<{
     finishReason: FinishReason;
     tokenUsage: Usage;
   }>;
-  /** A file that the model made, and what it has something from: with the answer that they are in, when that is whole. */
+  /**
+   * A file that the model made, and what it has something from: with the answer that they are in, when that is whole.
+   */
   'llm:file': OfMessage & Omit<StoredFile, 'type'>;
   'llm:source': OfMessage & SourceFields;
   'llm:error': Readonly<{ error: RunError; context?: string; recoverable: boolean }>;
@@ -114,8 +116,8 @@ export type DurableEvent = {
 }[keyof EventData];
 
 /**
- * A piece of text as it streams: never stored, and nothing without its `llm:response`. `offset` counts the characters of
- * the message so far, text and reasoning together. With a higher `epoch` the message begins anew.
+ * A piece of text as it streams: never stored, and nothing without its `llm:response`. `offset` counts the characters
+ * of the message so far, text and reasoning together. With a higher `epoch` the message begins anew.
  */
 export type Chunk = Readonly<{
   messageId: string;

@@ -8,8 +8,8 @@ export type SseReader = Readonly<{
 }>;
 
 /**
- * Reads a body of type `text/event-stream`, however it is cut into pieces. What is not ended by a blank line is dropped,
- * as https://html.spec.whatwg.org/multipage/server-sent-events.html says. Lines may end in LF or CR LF.
+ * Reads a body of type `text/event-stream`, however it is cut into pieces. What is not ended by a blank line is
+ * dropped, as https://html.spec.whatwg.org/multipage/server-sent-events.html says. Lines may end in LF or CR LF.
  */
 export function createSseReader(): SseReader {
   const decoder = new TextDecoder();

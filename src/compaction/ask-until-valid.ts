@@ -23,9 +23,9 @@ export type Asked = Readonly<
 >;
 
 /**
- * Asks, and asks again: with a reminder of what was wrong, or as it was where the connection broke. A rate limit ends it:
- * waiting would hold the claim. It pauses the provider for all, and no compaction begins meanwhile; the run goes on without
- * a summary, or waits as a delayed job where it cannot.
+ * Asks, and asks again: with a reminder of what was wrong, or as it was where the connection broke. A rate limit ends
+ * it: waiting would hold the claim. It pauses the provider for all, and no compaction begins meanwhile; the run goes on
+ * without a summary, or waits as a delayed job where it cannot.
  * @param requestOf null: this way of asking is not open
  * @param attempts at most
  */

@@ -28,8 +28,8 @@ export type CompactionEnding = Readonly<{
 }>;
 
 /**
- * Ends the job in one fenced transaction and passes the baton: to the same step, to whoever waits, or to nobody. A round
- * that a dead worker left open is closed with it.
+ * Ends the job in one fenced transaction and passes the baton: to the same step, to whoever waits, or to nobody. A
+ * round that a dead worker left open is closed with it.
  */
 export async function endCompaction(deps: CompactionDeps, scope: JobScope, ending: CompactionEnding): Promise<void> {
   const open = ending.compaction === null ? await leftOpen(deps, scope) : null;

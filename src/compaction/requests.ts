@@ -61,7 +61,8 @@ type SummarizerWork = Pick<CompactionWork, 'deps' | 'scope' | 'resolved' | 'rule
 export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler; instructions: string }>;
 
 /**
- * @throws BatonError `model_unavailable` for one whose provider is not configured, `agent_not_found` for an agent that is
+ * @throws BatonError `model_unavailable` for one whose provider is not configured,
+ * `agent_not_found` for an agent that is
  *   there no more
  */
 export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {

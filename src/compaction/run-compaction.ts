@@ -46,9 +46,9 @@ type Setting = Readonly<{
 }>;
 
 /**
- * Carries out one compaction job: plan, ask the strategy for what stands for the old part of the view, judge it, and write
- * it together with what comes next. A failed one changes nothing but its row; whether the run goes on with the view as it
- * was depends on whether that still fits.
+ * Carries out one compaction job: plan, ask the strategy for what stands for the old part of the view, judge it, and
+ * write it together with what comes next. A failed one changes nothing but its row; whether the run goes on with the
+ * view as it was depends on whether that still fits.
  * @throws what the database throws when it is away: the run stays claimed and is recovered
  */
 export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
@@ -195,7 +195,9 @@ function endForRetry({ deps, scope, pending }: Setting, ending: CompactionEnding
   return endCompaction(deps, scope, { ...ending, contextState, postponed: postponementIn(scope, delayMs, error) });
 }
 
-/** For so long the summarizer's provider may not be asked. One that is not to be had is for the strategy to find out. */
+/**
+ * For so long the summarizer's provider may not be asked. One that is not to be had is for the strategy to find out.
+ */
 async function summarizerPausedMs(work: Setting['work']): Promise<number> {
   const summarizer = await summarizerOf(work).catch((error: unknown) => {
     if (error instanceof BatonError) return null;

@@ -22,8 +22,8 @@ const MAX_PIECES = 4;
 const MIN_PIECE_TOKENS = 300;
 
 /**
- * A summary of the plan's head. First of the session's own model, with the request that it was sent before and the order
- * at its end, as long as that fits. Then as data.
+ * A summary of the plan's head. First of the session's own model, with the request that it was sent before and the
+ * order at its end, as long as that fits. Then as data.
  */
 export async function summarizeHead(
   work: CompactionWork,

@@ -47,8 +47,8 @@ export async function rulerOf(
 }
 
 /**
- * The tools that the agent's model is offered with this view: none where the model cannot call any, and of those that have
- * to be found the ones that the view refers to.
+ * The tools that the agent's model is offered with this view: none where the model cannot call any, and of those that
+ * have to be found the ones that the view refers to.
  */
 export async function offeredTools(
   deps: Pick<RulerDeps, 'modelRegistry'> & Readonly<{ toolsOf: ToolCatalogue }>,

@@ -8,10 +8,11 @@ const EPHEMERAL = { type: 'ephemeral' };
 export const CACHE_BREAKPOINT: ProviderMetadata = { anthropic: { cacheControl: EPHEMERAL } };
 
 /**
- * The messages with the cache marks of the Messages API: on the summary, which stays through everything but the next
- * compaction; on the last message; and on the last one of the request before, because the API looks for something cached
- * only 20 blocks before a mark and one batch of calls may have more. These are at most three; the fourth that a request
- * may have belongs to the instructions, with the tools before them. Marks that the messages came with are taken off.
+ * The messages with the cache marks of the Messages API: on the summary, which stays through everything but the
+ * next compaction; on the last message; and on the last one of the request before, because the API looks for
+ * something cached only 20 blocks before a mark and one batch of calls may have more. These are at most three; the
+ * fourth that a request may have belongs to the instructions, with the tools before them. Marks that the messages
+ * came with are taken off.
  */
 export function withCacheBreakpoints(messages: readonly ModelMessage[]): ModelMessage[] {
   const places = breakpointsOf(messages);

@@ -1,4 +1,7 @@
-/** `claude-opus-4-8`, `claude-sonnet-4-5-20250929`, `claude-opus-4`: a minor version has one or two digits; more are a date. */
+/**
+ * `claude-opus-4-8`, `claude-sonnet-4-5-20250929`, `claude-opus-4`: a minor version has one or two
+ * digits; more are a date.
+ */
 const FAMILY_FIRST = /^claude-[a-z]+-(\d{1,2})(?:[-.](\d{1,2}))?(?:-|$)/;
 
 /** `claude-3-7-sonnet-20250219`, `claude-3-haiku-20240307`: how they were named up to version 3.7. */

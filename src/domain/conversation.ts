@@ -37,7 +37,9 @@ export function splitConversation(messages: readonly ConversationMessage[]): Spl
 /** What is new in a conversation for a session that knows the rest of it. */
 export type Continuation = Readonly<{
   known: readonly ConversationMessage[];
-  /** What the client has of the answer to `known`, which it was not told to its end; null: `known` ends with an answer. */
+  /**
+   * What the client has of the answer to `known`, which it was not told to its end; null: `known` ends with an answer.
+   */
   partial: string | null;
   said: readonly ConversationMessage[];
 }>;
@@ -46,8 +48,8 @@ export type Continuation = Readonly<{
 const MAX_SAID_AFTER_UNANSWERED = 3;
 
 /**
- * The points from which a client may go on, the best one first: from the answer that it was told, from one that was cut off
- * and of which it has a part, or from a message that it got no answer to, whether or not it keeps what there was.
+ * The points from which a client may go on, the best one first: from the answer that it was told, from one that was cut
+ * off and of which it has a part, or from a message that it got no answer to, whether or not it keeps what there was.
  */
 export function continuationsOf({ history, news }: SplitConversation): readonly Continuation[] {
   const found: Continuation[] = [];
@@ -70,8 +72,9 @@ export function continuationsOf({ history, news }: SplitConversation): readonly 
 const NOTICES = /⚙️ Compacting…|✅ Compacted: \d+ → \d+ tokens/g;
 
 /**
- * Whether what a client has of an answer is how these texts of its steps begin, from one of them on: a client that goes away
- * has less of an answer than is kept, and what it was told before the run waited for it belongs to an earlier answer.
+ * Whether what a client has of an answer is how these texts of its steps begin, from one of them on: a client
+ * that goes away has less of an answer than is kept, and what it was told before the run waited for it
+ * belongs to an earlier answer.
  */
 export function beginsAnswer(partial: string, texts: readonly string[]): boolean {
   const bare = (text: string): string => text.replaceAll(NOTICES, '').replaceAll(/\s+/g, '');
@@ -87,7 +90,10 @@ export function beginsAnswer(partial: string, texts: readonly string[]): boolean
   });
 }
 
-/** Whether somebody goes on talking although a call of the assistant's last message has no result: nobody can answer that. */
+/**
+ * Whether somebody goes on talking although a call of the assistant's last message has no
+ * result: nobody can answer that.
+ */
 export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
   const last = history.at(-1);
   if (last?.role !== 'assistant' || !news.some(({ role }) => role === 'user')) return false;
@@ -96,8 +102,8 @@ export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
 }
 
 /**
- * The conversation as one text: the same for the same conversation, however its client spells it, and never the same for
- * two. White space around a text and the layout of arguments do not count: clients trim and parse them.
+ * The conversation as one text: the same for the same conversation, however its client spells it, and never the same
+ * for two. White space around a text and the layout of arguments do not count: clients trim and parse them.
  */
 export function canonicalConversation(messages: readonly ConversationMessage[]): string {
   return `[${messages.map(canonicalMessage).join(',')}]`;

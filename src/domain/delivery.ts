@@ -15,10 +15,9 @@ export type Place = 'start' | 'join' | 'next' | 'interrupt' | 'refuse';
 export type ActiveRun = Readonly<{ kind: RunKind; status: RunStatus; givesFinalAnswer: boolean }>;
 
 /**
- * Decides where a message goes.
- * A session that only tidies itself up is not at work. A message that comes after a cancel was not meant for what was
- * cancelled: parked behind it, it would wait for somebody who has said already what they want. A run that gives its final
- * answer hears nothing any more.
+ * Decides where a message goes. A session that only tidies itself up is not at work. A message that comes after a
+ * cancel was not meant for what was cancelled: parked behind it, it would wait for somebody who has said already what
+ * they want. A run that gives its final answer hears nothing any more.
  */
 export function placeMessage(requested: RequestedDelivery, active: ActiveRun | null): Place {
   if (active === null) return 'start';

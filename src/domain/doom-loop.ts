@@ -4,8 +4,8 @@ import type { ViewMessage } from './message.ts';
 export const DOOM_LOOP_STEPS = 5;
 
 /**
- * Whether the newest steps of a view were all the same: the same calls with the same inputs and the same outcomes, and no
- * word of the user in between. Waiting for something by the same call is no loop as long as its outcome changes.
+ * Whether the newest steps of a view were all the same: the same calls with the same inputs and the same outcomes, and
+ * no word of the user in between. Waiting for something by the same call is no loop as long as its outcome changes.
  */
 export function isDoomLoop(view: readonly ViewMessage[], steps: number = DOOM_LOOP_STEPS): boolean {
   const newest = view.slice(-steps);

@@ -50,7 +50,9 @@ export class BatonError extends Error {
 /** An error as rows, events and responses carry it: never a stack, never what a provider was sent. */
 export type ErrorRecord = Readonly<{ code: ErrorCode; message: string }>;
 
-/** The part of an error that may be stored and shown. Anything that is not a BatonError is `internal` without details. */
+/**
+ * The part of an error that may be stored and shown. Anything that is not a BatonError is `internal` without details.
+ */
 export function toErrorRecord(error: unknown): ErrorRecord {
   if (error instanceof BatonError) return { code: error.code, message: error.message };
   return { code: 'internal', message: 'An unexpected error; the log of the worker names it.' };

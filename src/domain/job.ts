@@ -12,8 +12,8 @@ export const jobPayloadSchema = z.strictObject({
 export type JobPayload = z.infer<typeof jobPayloadSchema>;
 
 /**
- * The id under which the queue knows a job. BullMQ ignores an id that exists in any state, so every (re)queue of the same
- * work raises `dispatch`. No `:`, which BullMQ keeps for itself.
+ * The id under which the queue knows a job. BullMQ ignores an id that exists in any state, so every (re)queue of the
+ * same work raises `dispatch`. No `:`, which BullMQ keeps for itself.
  */
 export function jobIdOf(job: JobPayload): string {
   return `${job.runId}-${job.kind}-${job.no}-${job.dispatch}`;

@@ -29,9 +29,9 @@ export type LeaseCheck = Readonly<{
 const SWEEPS_MISSED = 5;
 
 /**
- * After an answer of Postgres. After an outage every worker has a whole lease to say that it lives. That there was one is
- * told by a look without an answer, by how long Postgres is up, or by how long the sweeper itself has not looked: an outage
- * may have met it elsewhere, or it stood still.
+ * After an answer of Postgres. After an outage every worker has a whole lease to say that it lives. That there was one
+ * is told by a look without an answer, by how long Postgres is up, or by how long the sweeper itself has not looked: an
+ * outage may have met it elsewhere, or it stood still.
  */
 export function afterLeaseCheck(watch: LeaseWatch, { nowMs, leaseDurationMs, uptimeMs }: LeaseCheck): LeaseWatch {
   const silentMs = nowMs - (watch.answeredAtMs ?? nowMs);

@@ -12,9 +12,9 @@ const toWireAlphabet = (text: string): string => text.replaceAll(/[^a-zA-Z0-9_-]
 export type CallIds = (recordedId: string, messageSeq: number, partIndex: number) => string;
 
 /**
- * Ids for the calls of one view, to be asked in the order of the view. Providers reuse ids across steps, some within one
- * batch. A call whose id is taken gets its place (message seq and part index) appended, so that its id depends on nothing
- * that comes after it.
+ * Ids for the calls of one view, to be asked in the order of the view. Providers reuse ids across steps, some within
+ * one batch. A call whose id is taken gets its place (message seq and part index) appended, so that its id depends on
+ * nothing that comes after it.
  */
 export function createCallIds(): CallIds {
   const taken = new Set<string>();

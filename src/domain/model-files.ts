@@ -30,8 +30,8 @@ const BASE64_DATA_URL = /^data:[^,]*;base64,([A-Za-z0-9+/]+={0,2})$/;
 export type MediaContents = ReadonlyMap<string, string>;
 
 /**
- * A file as the model is sent it; a text that names it where no provider could be sent the file itself, or its bytes are
- * not among the contents.
+ * A file as the model is sent it; a text that names it where no provider could be sent the file itself, or its bytes
+ * are not among the contents.
  */
 export function fileForModel(part: FilePart, contents?: MediaContents): ModelFilePart | ModelTextPart {
   const mediaType = part.mediaType.toLowerCase();

@@ -29,7 +29,9 @@ const bytesSchema = z
   .transform((bytes) => toBase64(bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : bytes));
 const urlSchema = z.union([z.string(), z.instanceof(URL).transform((url) => url.href)]);
 
-/** Bytes, base64 and URLs in every form of the SDK become what a URL can hold; null for what only one provider can read. */
+/**
+ * Bytes, base64 and URLs in every form of the SDK become what a URL can hold; null for what only one provider can read.
+ */
 const fileDataSchema = z.union([
   z.object({ type: z.literal('data'), data: z.union([z.string(), bytesSchema]) }).transform(({ data }) => ({ data })),
   z.object({ type: z.literal('url'), url: urlSchema }).transform(({ url }) => ({ url })),

@@ -18,8 +18,8 @@ export type ToModelOptions = Readonly<{
   /** `provider/model` the request goes to: only what this model itself wrote keeps its reasoning and metadata. */
   model: string;
   /**
-   * False where the API knows no calls that the provider runs itself (OpenAI's chat completions): they are then shown as
-   * ordinary calls. Default true.
+   * False where the API knows no calls that the provider runs itself (OpenAI's chat completions): they are then shown
+   * as ordinary calls. Default true.
    */
   providerTools?: boolean;
   /** False for a model that takes no calls: those of earlier models are then told as texts. Default true. */
@@ -31,15 +31,15 @@ export type ToModelOptions = Readonly<{
 }>;
 
 /**
- * The view as the model is shown it. The only place that decides this; the result is valid for OpenAI (chat completions,
- * and Responses with `store: false`) and Anthropic, whatever the view holds.
+ * The view as the model is shown it. The only place that decides this; the result is valid for OpenAI (chat
+ * completions, and Responses with `store: false`) and Anthropic, whatever the view holds.
  *
  * - The first message is the user's and the last one never the assistant's; notices stand in where the view has none.
  *   Assistant messages that nothing separates are separated by the same notice, so that appending never alters what
  *   was sent before. User messages in a row become one.
- * - An assistant message is one step: reasoning and text as recorded, then its calls, then one tool message that answers
- *   each of them in order, with an explanation where a call has no outcome. What the provider ran itself stays, result
- *   included, in the assistant message, but only for the model it came from.
+ * - An assistant message is one step: reasoning and text as recorded, then its calls, then one tool message that
+ *   answers each of them in order, with an explanation where a call has no outcome. What the provider ran itself stays,
+ *   result included, in the assistant message, but only for the model it came from.
  * - What a prune or a limit took out of the view is shown as what stands for it.
  * - A model that takes no calls is told of them in texts of the assistant.
  * - No empty content. Files of the assistant, sources and step starts are not sent. A summary is a user message.
@@ -121,8 +121,8 @@ type StepOptions = Readonly<{
 }>;
 
 /**
- * Calls come last, in their order: text between a call and its result breaks the pairing for some providers. A reasoning
- * item moves with the part after it, and goes when that part is not sent.
+ * Calls come last, in their order: text between a call and its result breaks the pairing for some providers. A
+ * reasoning item moves with the part after it, and goes when that part is not sent.
  */
 function stepContent(
   message: ViewMessage,

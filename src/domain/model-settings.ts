@@ -128,8 +128,8 @@ export const thinksByBudget = (modelId: string): boolean => (claudeVersion(model
 const canThink = (modelId: string): boolean => (claudeVersion(modelId) ?? 307) >= 307;
 
 /**
- * How a model of Anthropic's protocol is asked to think. Since 4.6 it decides itself how much, guided by an effort; before
- * it has a budget, which is part of what the answer may have. One that always thinks is told to think little.
+ * How a model of Anthropic's protocol is asked to think. Since 4.6 it decides itself how much, guided by an effort;
+ * before it has a budget, which is part of what the answer may have. One that always thinks is told to think little.
  * https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
  *
  * @param maxOutputTokens of the whole answer

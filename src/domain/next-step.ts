@@ -58,8 +58,9 @@ type EndBranch = Extract<Branch, { status: unknown }>;
 type UnaskedBranch = Exclude<Branch, { waitMs: unknown }>;
 
 /**
- * The end of a step as a plan. Whether a cancel was requested and whether messages wait is known only under the
- * session's lock, so all three answers are worked out before, and the transaction picks one: cancel first, then messages.
+ * The end of a step as a plan. Whether a cancel was requested and whether messages wait is known only
+ * under the session's lock, so all three answers are worked out before, and the transaction picks one:
+ * cancel first, then messages.
  */
 export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
 
@@ -103,9 +104,9 @@ export type StepOutcome = Readonly<{
  * Decides what follows a step.
  *
  * The run goes on when the model called tools, whatever the provider calls its finish reason: some say `stop` although
- * they called tools. A limit ends it as `incomplete`, after a final answer where its agent gives one; a message that still
- * waits then gets a run of its own. After a failure or a cancel waiting messages stay parked: the next message takes them along. One that was sent after the cancel
- * is such a next message.
+ * they called tools. A limit ends it as `incomplete`, after a final answer where its agent gives one; a message that
+ * still waits then gets a run of its own. After a failure or a cancel waiting messages stay parked: the next message
+ * takes them along. One that was sent after the cancel is such a next message.
  */
 export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
@@ -131,8 +132,8 @@ function unlessCancelled(runId: string, branch: Branch): NextPlan {
 
 /**
  * The run ends for its limit, whatever became of its final answer: there is never another step. The same step is taken
- * again where a call to the model failed that may succeed yet, or the view has to be made to fit, as long as its time is
- * not up. What waits was not heard by it and gets a run of its own.
+ * again where a call to the model failed that may succeed yet, or the view has to be made to fit, as long as its time
+ * is not up. What waits was not heard by it and gets a run of its own.
  */
 function planAfterFinalAnswer(runId: string, outcome: StepOutcome, reason: LimitReason): NextPlan {
   const again = outcome.limit === undefined ? sameStep(runId, outcome) : null;

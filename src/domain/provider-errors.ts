@@ -26,8 +26,8 @@ export type ProviderErrorSignals = Readonly<{
 export type ProviderErrorVerdict = Readonly<{ class: ProviderErrorClass; overflow: OverflowNumbers | null }>;
 
 /**
- * The class of a failed model call, in this order: a rate that the request alone exceeds, codes, rates and quotas, texts
- * of overflows, everything else. Without any response it is `transport`.
+ * The class of a failed model call, in this order: a rate that the request alone exceeds, codes, rates and quotas,
+ * texts of overflows, everything else. Without any response it is `transport`.
  */
 export function judgeProviderError(signals: ProviderErrorSignals): ProviderErrorVerdict {
   const never = firstOf(signals.texts, rateBelowRequest);

@@ -34,11 +34,12 @@ const output = rule('output_reserve_overflow', 'output');
 const bytes = rule('byte_overflow', 'window');
 
 /**
- * What providers write when a request is too large, the more telling forms first: the first that matches decides. A
- * `window` or `input` text that names its parts may turn out to be an `output_reserve_overflow`, see `readOverflowText`.
+ * What providers write when a request is too large, the more telling forms first: the first that matches
+ * decides. A `window` or `input` text that names its parts may turn out to be an
+ * `output_reserve_overflow`, see `readOverflowText`.
  *
- * Deliberately absent, because rate limits, quotas and validation errors are worded so too: a bare "exceeds the limit of
- * N", "too many tokens per ...", "string too long", "minimum token count".
+ * Deliberately absent, because rate limits, quotas and validation errors are worded so too: a bare "exceeds the limit
+ * of N", "too many tokens per ...", "string too long", "minimum token count".
  */
 export const OVERFLOW_RULES: readonly OverflowRule[] = [
   // The output alone is too large: nothing is wrong with the history.

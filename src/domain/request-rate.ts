@@ -19,7 +19,10 @@ export const costMs = (perMinute: number): number => MINUTE_MS / perMinute;
 /** A bucket that is used up this far takes no more. */
 export const CAPACITY_MS = MINUTE_MS;
 
-/** What was decided, in the words of callers. @param usedMs how much of the bucket is used, this request included if allowed */
+/**
+ * What was decided, in the words of callers.
+ * @param usedMs how much of the bucket is used, this request included if allowed
+ */
 export function toDecision(isAllowed: boolean, usedMs: number, perMinute: number): RateDecision {
   const cost = costMs(perMinute);
   return {
@@ -33,8 +36,8 @@ export function toDecision(isAllowed: boolean, usedMs: number, perMinute: number
 }
 
 /**
- * One request into a token bucket, which is the time at which it will be full again (the "generic cell rate algorithm"):
- * one number to store.
+ * One request into a token bucket, which is the time at which it will be full again (the "generic cell rate
+ * algorithm"): one number to store.
  * @param fullAtMs of the bucket; 0 for one that nobody has used
  */
 export function takeToken(

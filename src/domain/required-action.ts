@@ -4,8 +4,8 @@ import { type Json, jsonSchema, outputItemSchema, type ToolOutput, type ToolPart
 import type { ToolCallState } from './tool-call.ts';
 
 /**
- * What a call waits for. `approval`: somebody lets it run or not. `output`: the client runs it and says what came of it.
- * `unknown_outcome`: its worker died while it ran, and somebody says whether it is run again.
+ * What a call waits for. `approval`: somebody lets it run or not. `output`: the client runs it and says what came of
+ * it. `unknown_outcome`: its worker died while it ran, and somebody says whether it is run again.
  */
 export const ACTION_KINDS = ['approval', 'output', 'unknown_outcome'] as const;
 export type ActionKind = (typeof ACTION_KINDS)[number];
@@ -35,8 +35,8 @@ export function toRequiredAction(messageId: string, { index, part, kind }: Asked
 const failed = { isError: z.literal(true).optional() };
 
 /**
- * The output that a client gives for a call: a string or any JSON value, as a tool would return it, or texts and files. As it
- * is kept it names its files as blobs.
+ * The output that a client gives for a call: a string or any JSON value, as a tool would return it, or texts and files.
+ * As it is kept it names its files as blobs.
  */
 const outputAnswerSchema = z.union([
   z.strictObject({ output: jsonSchema, ...failed }),

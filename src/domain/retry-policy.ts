@@ -1,13 +1,10 @@
 import type { ProviderErrorClass } from './provider-error-rules.ts';
 
 /**
- * What can make a failed model call succeed:
- * `wait`: the same request later.
- * `compact`: a shorter history; the context layer compacts with force and takes the same step again. A silent truncation
- * too: what the model saw was not the history.
- * `shrink_output`: the same request with a smaller `maxOutputTokens`; if that is refused as well, `compact`.
- * `strip_media`: the same history without its images and files.
- * `none`: nothing that can be done without a person.
+ * What can make a failed model call succeed: `wait`: the same request later. `compact`: a shorter history; the context
+ * layer compacts with force and takes the same step again. A silent truncation too: what the model saw was not the
+ * history. `shrink_output`: the same request with a smaller `maxOutputTokens`; if that is refused as well, `compact`.
+ * `strip_media`: the same history without its images and files. `none`: nothing that can be done without a person.
  */
 export type Remedy = 'wait' | 'compact' | 'shrink_output' | 'strip_media' | 'none';
 
@@ -38,7 +35,9 @@ const MAX_DELAY_MS = 60_000;
 /** A provider may ask for longer than our own back-off, but not for hours. */
 const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-/** Sessions that wait for the same provider do not come back at the same moment: spread over this share of the pause. */
+/**
+ * Sessions that wait for the same provider do not come back at the same moment: spread over this share of the pause.
+ */
 const SPREAD_SHARE = 0.25;
 
 /**
@@ -50,8 +49,8 @@ export const afterPauseMs = (leftMs: number, jitter: number): number => Math.cei
 export type RetryPlan = Readonly<{ retry: false } | { retry: true; delayMs: number }>;
 
 /**
- * Whether a failed model call is tried again as it was, and when: exponential with jitter, `retry-after` honoured up to a
- * cap. All who were told the same come back after it, each at its own moment.
+ * Whether a failed model call is tried again as it was, and when: exponential with jitter, `retry-after` honoured up to
+ * a cap. All who were told the same come back after it, each at its own moment.
  * @param attempt the attempt that failed, from 1
  * @param retryAfterMs what the provider asked for, or null
  * @param jitter a random number in [0, 1)

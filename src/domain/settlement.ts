@@ -39,7 +39,9 @@ export type SettlementPlan =
       kind: 'finish';
       /** Calls whose worker died while they ran: their outcome is unknown and is recorded as such first. */
       markUnknown: readonly PlacedCall[];
-      /** Calls to run now: never started, approved, or of unknown outcome and allowed to be repeated (same call key). */
+      /**
+       * Calls to run now: never started, approved, or of unknown outcome and allowed to be repeated (same call key).
+       */
       run: readonly PlacedCall[];
       /** Calls that have their output from the client. */
       give: readonly GivenCall[];
@@ -58,8 +60,8 @@ type Treatment = 'run' | 'give' | 'report' | 'refuse' | ActionKind;
 type Judged = Pick<Leftover, 'finishReason' | 'parts' | 'answers'>;
 
 /**
- * Decides what becomes of a step whose worker is gone, or whose calls were answered. No call with an outcome is touched,
- * none runs twice unless it may, none runs before it is approved where that is needed.
+ * Decides what becomes of a step whose worker is gone, or whose calls were answered. No call with an outcome is
+ * touched, none runs twice unless it may, none runs before it is approved where that is needed.
  * @param toApprove the calls that need somebody's approval, by their index
  */
 export function planSettlement(

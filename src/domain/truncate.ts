@@ -1,6 +1,6 @@
 /**
- * A text that keeps head and tail of a longer one within a limit and says between them how much was cut out. Well-formed:
- * no character is cut in half. A limit that is shorter than that notice leaves the notice alone.
+ * A text that keeps head and tail of a longer one within a limit and says between them how much was cut out.
+ * Well-formed: no character is cut in half. A limit that is shorter than that notice leaves the notice alone.
  * @param maxChars in UTF-16 units
  * @param hint what the notice says beside the numbers, for example where the rest can be read
  */

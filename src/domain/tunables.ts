@@ -24,7 +24,9 @@ export const STEP_TIMEOUT_MS = 1_800_000;
 /** Pending work that nobody claimed for this long gets a new job, unless the queue still has its own. */
 export const UNCLAIMED_GRACE_MS = 2_000;
 
-/** A query without an answer for this long is given up, and its connection with it: Postgres, or the way to it, is gone. */
+/**
+ * A query without an answer for this long is given up, and its connection with it: Postgres, or the way to it, is gone.
+ */
 export const STORE_ANSWER_WITHIN_MS = 5_000;
 
 /** The first pause before a job tries a write again that Postgres did not take; it doubles up to the cap. */
@@ -44,8 +46,8 @@ export const SWEEP_INTERVAL_MS = 1_000;
 export const LIVENESS_CHECK_INTERVAL_MS = { perWorker: 65, min: 150, max: 1_000 };
 
 /**
- * A worker is dead when its lock stays free for this long without a sign of life. Longer than a living one needs to notice
- * the loss of its connection (`LIVENESS_PING_INTERVAL_MS`) and to say that it lives.
+ * A worker is dead when its lock stays free for this long without a sign of life. Longer than a living one needs to
+ * notice the loss of its connection (`LIVENESS_PING_INTERVAL_MS`) and to say that it lives.
  */
 export const DEATH_CONFIRMED_AFTER_MS = 600;
 
@@ -82,7 +84,9 @@ export const APPROVAL_CHECK_TIMEOUT_MS = 10_000;
 /** A tool that still works this long after its signal was aborted is given up; its outcome is unknown. */
 export const TOOL_ABORT_GRACE_MS = 5_000;
 
-/** The largest tool output that a view shows of a tool without a limit of its own; of a longer one head and tail are. */
+/**
+ * The largest tool output that a view shows of a tool without a limit of its own; of a longer one head and tail are.
+ */
 export const MAX_TOOL_OUTPUT_CHARS = 120_000;
 
 /** The most of one tool output that is kept, to be read in pages; of a longer one head and tail are. */
@@ -121,7 +125,10 @@ export const MAX_MESSAGE_PARTS = 256;
 /** Files among them. */
 export const MAX_MESSAGE_FILES = 32;
 
-/** Messages of a conversation that a client of OpenAI's API sends, and calls in one of them: each is work for the process that reads it. */
+/**
+ * Messages that a client of OpenAI's API may send, and calls in one of them: each is work for
+ * the process that reads it.
+ */
 export const MAX_CONVERSATION_MESSAGES = 10_000;
 export const MAX_CALLS_PER_MESSAGE = 1_000;
 
@@ -134,7 +141,10 @@ export const ENGINE_VERSION = 1;
 /** How long the answer to a request with an `Idempotency-Key` is kept for its repetition. */
 export const IDEMPOTENCY_KEPT_MS = 86_400_000;
 
-/** How long a client of OpenAI's API that waits for a whole answer may be gone before its run is cancelled: it tries again by itself. */
+/**
+ * How long a client of OpenAI's API that waits for a whole answer may be gone before its run is cancelled:
+ * it tries again by itself.
+ */
 export const CLIENT_RETURNS_WITHIN_MS = 3_000;
 
 /** A request that says that it is an earlier one once more is told the answer to that one, this long after its end. */

@@ -43,8 +43,8 @@ export type Repetition = Readonly<{
 
 /**
  * What is done about a request that asks what was asked last. `join`: it is told the same answer. `resume`: the run was
- * stopped before there was one, and goes on; or its message was left waiting, and it has never begun. `wait`: it is being
- * stopped. Null: it is another client's request.
+ * stopped before there was one, and goes on; or its message was left waiting, and it has never begun. `wait`: it is
+ * being stopped. Null: it is another client's request.
  */
 export function planRepetition(state: TurnState, repetition: Repetition): 'join' | 'resume' | 'wait' | null {
   const { key, isRetry } = repetition;
@@ -70,9 +70,9 @@ function planBegun(state: TurnState, key: string | null, isAgain: boolean): 'joi
 const isStopped = (status: RunStatus | null): boolean => status === 'failed' || status === 'incomplete';
 
 /**
- * What is done about a message that goes on from there. `take`: it is the session's next message, and what is still at work
- * there works for nobody. `wait`: whoever is told the answer may be about to go away, or has just gone and what it was told is
- * about to be kept. Null: the session is somebody else's.
+ * What is done about a message that goes on from there. `take`: it is the session's next message, and what is still at
+ * work there works for nobody. `wait`: whoever is told the answer may be about to go away, or has just gone and what it
+ * was told is about to be kept. Null: the session is somebody else's.
  * @param partial what the client has of the answer; null: all of it
  */
 export function planContinuation(state: TurnState, partial: string | null): 'take' | 'wait' | null {

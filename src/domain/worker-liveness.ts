@@ -46,13 +46,13 @@ export type LivenessCheck = Readonly<{
 export type LivenessJudgement = Readonly<{ watch: LivenessWatch; dead: readonly WorkerSight[]; nextCheckInMs: number }>;
 
 /**
- * Who is dead. A free lock alone says only that a connection is gone, so that a worker is dead when its lock was free in
- * two checks, with the same key, and it gave no sign of life between them.
+ * Who is dead. A free lock alone says only that a connection is gone, so that a worker is dead when its lock was free
+ * in two checks, with the same key, and it gave no sign of life between them.
  *
- * What frees many locks at once (Postgres restarts or fails over, somebody cuts connections) frees the watcher's too, or
- * has made it take another one: from then on it takes nobody for dead for a whole lease, and the leases decide. A watcher
- * that has just started cannot know what was before: it leaves those alone for a lease who may all have lost their locks
- * together.
+ * What frees many locks at once (Postgres restarts or fails over, somebody cuts connections) frees the watcher's
+ * too, or has made it take another one: from then on it takes nobody for dead for a whole lease, and the leases
+ * decide. A watcher that has just started cannot know what was before: it leaves those alone for a lease who may all
+ * have lost their locks together.
  */
 export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
   const own = check.workers.find(({ id }) => id === check.ownId);
@@ -68,10 +68,10 @@ export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): Livene
 }
 
 /**
- * The free locks that one event may have freed, as a newcomer sees them. A lock that is still held has outlived whatever
- * happened since it was taken: a worker that gave a sign of life after that has lost its own lock alone, or has had the
- * time to come back and gives more signs. The lock of a worker that has no other beside it is believed: its successor is not
- * to wait.
+ * The free locks that one event may have freed, as a newcomer sees them. A lock that is still held has outlived
+ * whatever happened since it was taken: a worker that gave a sign of life after that has lost its own lock alone, or
+ * has had the time to come back and gives more signs. The lock of a worker that has no other beside it is believed: its
+ * successor is not to wait.
  */
 function perhapsFreedTogether({ ownId, workers }: LivenessCheck): ReadonlySet<number> {
   if (workers.filter(({ id }) => id !== ownId).length === 1) return new Set();
@@ -107,7 +107,10 @@ export function checkIntervalMs(workers: number): number {
   return Math.min(max, Math.max(min, perWorker * workers));
 }
 
-/** After a check that got no answer: what was suspected before it counts no more, since its sign of life got none either. */
+/**
+ * After a check that got no answer: what was suspected before it counts no more, since its sign
+ * of life got none either.
+ */
 export function withoutSuspects(watch: LivenessWatch): LivenessWatch {
   return { ...watch, suspects: new Map() };
 }

@@ -26,8 +26,9 @@ type Candidate = { readonly name: string; readonly prefix: readonly string[]; re
  * Chooses how to run PostgreSQL, which refuses to run as root, by trying in each way to enter the data
  * directory and to run `postgres --version`.
  *
- * - root, directory of root: a user namespace that maps root to nobody. Files stay root's, so it works below
- *   directories only root may enter. Where namespaces are forbidden (many containers): as nobody, who then gets the directory.
+ * - root, directory of root: a user namespace that maps root to nobody. Files stay root's, so it works
+ *   below directories only root may enter. Where namespaces are forbidden (many containers): as nobody, who
+ *   then gets the directory.
  * - root, directory of somebody else: as that account, so that its owner can start it later without root.
  * - not root: as we are.
  *

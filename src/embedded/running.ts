@@ -3,7 +3,9 @@ import { join, resolve } from 'node:path';
 import { APP_NAME, clusterDirOf, readCredentials } from './cluster.ts';
 import { EmbeddedPostgresError } from './errors.ts';
 
-/** The lines of `postmaster.pid`, from 1: https://github.com/postgres/postgres/blob/master/src/include/utils/pidfile.h */
+/**
+ * The lines of `postmaster.pid`, from 1: https://github.com/postgres/postgres/blob/master/src/include/utils/pidfile.h
+ */
 const PORT_LINE = 4;
 
 /**

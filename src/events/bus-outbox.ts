@@ -40,9 +40,9 @@ type Queued = { item: BusItem; cost: number };
 type SessionQueue = { items: Queued[]; urgent: boolean };
 
 /**
- * What waits to be sent. Deltas wait for DELTA_COALESCE_MS to be joined; an announcement, a cancel and the first delta of
- * an answer, which somebody is waiting for, take along what their session has, and go out with the next turn of the event
- * loop.
+ * What waits to be sent. Deltas wait for DELTA_COALESCE_MS to be joined; an announcement, a cancel and the
+ * first delta of an answer, which somebody is waiting for, take along what their session has, and go out with
+ * the next turn of the event loop.
  */
 export function createBusOutbox(transport: BusTransport, onError: (error: unknown) => void): BusOutbox {
   const sessions = new Map<string, SessionQueue>();
@@ -118,7 +118,9 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     schedule();
   }
 
-  /** Drops the oldest previews first; announcements only when nothing else is left: the slow poll finds what they tell. */
+  /**
+   * Drops the oldest previews first; announcements only when nothing else is left: the slow poll finds what they tell.
+   */
   function makeRoom(): void {
     if (cost <= MAX_QUEUED_COST) return;
     for (const droppable of [(item: BusItem) => 'event' in item, () => true]) {

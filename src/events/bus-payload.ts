@@ -22,7 +22,9 @@ const payloadSchema = z.union([
   z.strictObject({ cancel: z.uuid() }),
 ]);
 
-/** Reads what another process sent; null, or items left out, where a newer or foreign sender says what we do not know. */
+/**
+ * Reads what another process sent; null, or items left out, where a newer or foreign sender says what we do not know.
+ */
 export function decodePayload(text: string): BusPayload | null {
   const payload = payloadSchema.safeParse(parseJson(text));
   if (!payload.success) return null;
@@ -35,8 +37,8 @@ export function decodePayload(text: string): BusPayload | null {
 }
 
 /**
- * The session that a payload is about, of which nothing else is read; null where it is about none. Most payloads concern
- * nobody in the process that gets them: over Postgres every process gets those of all sessions.
+ * The session that a payload is about, of which nothing else is read; null where it is about none. Most payloads
+ * concern nobody in the process that gets them: over Postgres every process gets those of all sessions.
  */
 export function sessionOf(text: string): string | null {
   return /^\{"session":"([^"]+)"/.exec(text)?.[1] ?? null;

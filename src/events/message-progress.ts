@@ -14,15 +14,18 @@ type OpenMessage = { messageId: string; runId: string; epoch: number; sent: numb
 type Piece = Readonly<{ type: 'text' | 'reasoning'; text: string }>;
 
 /**
- * Decides which previews of a session go to one reader, so that it gets every character of a message exactly once and in
- * order: between the message's `step:started` and the event that ends it, whatever the bus loses, doubles or reorders.
- * What each function returns is to be sent, in that order.
+ * Decides which previews of a session go to one reader, so that it gets every character of a message exactly once and
+ * in order: between the message's `step:started` and the event that ends it, whatever the bus loses, doubles or
+ * reorders. What each function returns is to be sent, in that order.
  */
 export type MessageProgress = Readonly<{
   /** Begins anew from a snapshot, which holds `sent` characters of the message in flight. */
   restart: (inFlight: OpenMessage | null) => void;
   accept: (event: LiveEvent) => LiveEvent[];
-  /** Whether it goes on where the open message is, and nothing waits: what comes of it can go before anything is looked up. */
+  /**
+   * Whether it goes on where the open message is, and nothing waits: what comes of it can go
+   * before anything is looked up.
+   */
   goesOn: (event: LiveEvent) => boolean;
   /** The `step:started` of a message was sent. */
   begin: (messageId: string, runId: string) => LiveEvent[];

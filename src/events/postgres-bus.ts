@@ -21,8 +21,8 @@ export type PostgresBusOptions = Readonly<{
 }>;
 
 /**
- * The live bus over LISTEN/NOTIFY. Two connections: one listens, one notifies, outside of any transaction and in batches,
- * because a NOTIFY takes a database-wide lock until its transaction has committed.
+ * The live bus over LISTEN/NOTIFY. Two connections: one listens, one notifies, outside of any transaction and in
+ * batches, because a NOTIFY takes a database-wide lock until its transaction has committed.
  * @throws BatonError `config_invalid` for a prefix that is too long; the error of the first connection when it fails
  */
 export async function createPostgresBus(options: PostgresBusOptions): Promise<LiveBus> {

@@ -8,9 +8,9 @@ type Page = Readonly<{ tenantId: string; sessionId: string; afterSeq: number; li
 const underWay = new WeakMap<Db, Map<string, Promise<SessionEvent[]>>>();
 
 /**
- * Committed events after `afterSeq`, oldest first, with their ids in public form. Readers of one session that were told of
- * the same event and are at the same place share one query: it began after the announcement, so it finds that event for
- * each of them. Whoever looks for another reason may know more than a query under way, and gets one of its own.
+ * Committed events after `afterSeq`, oldest first, with their ids in public form. Readers of one session that were told
+ * of the same event and are at the same place share one query: it began after the announcement, so it finds that event
+ * for each of them. Whoever looks for another reason may know more than a query under way, and gets one of its own.
  */
 export function readPublicEvents(db: Db, page: Page, announcedSeq: number | null): Promise<SessionEvent[]> {
   if (announcedSeq === null) return query(db, page);

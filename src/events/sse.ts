@@ -67,7 +67,10 @@ export function framesResponse<Item>(
 /** By the body: whoever adds a header to a response may make another one of it. */
 const sources = new WeakMap<ReadableStream, FrameSource>();
 
-/** What writes the frames of such a response, for a server that can take them without a web stream between; null: another response. */
+/**
+ * What writes the frames of such a response, for a server that can take them without a web stream
+ * between; null: another response.
+ */
 export function frameSourceOf(response: Response): FrameSource | null {
   return (response.body === null ? undefined : sources.get(response.body)) ?? null;
 }

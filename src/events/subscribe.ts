@@ -23,7 +23,9 @@ export type StreamDeps = Readonly<{
   bus: LiveBus;
   /** Told of failed reads that are tried again. */
   onError?: (error: unknown) => void;
-  /** Takes previews in the moment in which they come, where nothing else of the stream is on its way to the consumer. */
+  /**
+   * Takes previews in the moment in which they come, where nothing else of the stream is on its way to the consumer.
+   */
   direct?: Direct<StreamItem>;
   timing?: Partial<StreamTiming>;
 }>;

@@ -23,8 +23,8 @@ export type RunWaitRequest = Readonly<{
 }>;
 
 /**
- * Waits until the run has ended or needs somebody. At the timeout, and when `signal` aborts, it resolves with the run as
- * it was last seen: whoever waits looks at its status.
+ * Waits until the run has ended or needs somebody. At the timeout, and when `signal` aborts, it resolves with the run
+ * as it was last seen: whoever waits looks at its status.
  * @throws BatonError `not_found`; the error of the database when even the first read fails
  */
 export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Promise<RunRow> {

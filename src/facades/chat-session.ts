@@ -28,8 +28,8 @@ export async function findChatSession(db: Db, { tenantId, scope, name }: ChatNam
 }
 
 /**
- * Does something in the session of that name; in a new one of the agent, where there is none, which is there only if the
- * work succeeds.
+ * Does something in the session of that name; in a new one of the agent, where there is none, which is there
+ * only if the work succeeds.
  * @throws BatonError `agent_not_found`, `invalid_request` (no agent is named), `conflict` (`model` is another agent),
  *   `model_unavailable`, `not_found`, `tools_unavailable`; what `work` throws
  */
@@ -92,7 +92,9 @@ function defaultAgentOf(agents: AgentSet, defaultAgent: string | undefined): str
   throw new BatonError('invalid_request', `name an agent: ${names.join(', ')}`);
 }
 
-/** A UUID (version 8, RFC 9562) that is always the same for the same words: what a client sends again is known by it. */
+/**
+ * A UUID (version 8, RFC 9562) that is always the same for the same words: what a client sends again is known by it.
+ */
 export function derivedId(...words: readonly string[]): string {
   const hex = createHash('sha256').update(JSON.stringify(words)).digest('hex');
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16);

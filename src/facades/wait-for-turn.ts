@@ -20,8 +20,8 @@ export type WaitingRef = Readonly<{
 }>;
 
 /**
- * Tells how a message waits, and returns the UUID of the run that has taken it up. Null: none does for now, which was told, or
- * `signal` aborted.
+ * Tells how a message waits, and returns the UUID of the run that has taken it up. Null: none does for now, which was
+ * told, or `signal` aborted.
  */
 export async function* waitForTurn(
   deps: FollowDeps,

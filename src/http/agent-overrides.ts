@@ -34,8 +34,8 @@ export const overridesBody = z
   });
 
 /**
- * Finds out now what would fail in the first step: a model whose provider is not configured, a setting that its protocol has
- * no field for. What the agent itself says of settings is left out where another model does not take it.
+ * Finds out now what would fail in the first step: a model whose provider is not configured, a setting that its
+ * protocol has no field for. What the agent itself says of settings is left out where another model does not take it.
  * @throws BatonError `model_unavailable`; ProblemError `invalid_request` that names the settings
  */
 export function checkModel(models: ModelPort, model: string, overrides: AgentOverrides | undefined): void {

@@ -44,8 +44,8 @@ export async function readQuestion(
 }
 
 /**
- * Gives the active run of a session the answers that a request has for it, all of them or none. Null: no run has waited for
- * any that is still at work.
+ * Gives the active run of a session the answers that a request has for it, all of them or none. Null: no run has waited
+ * for any that is still at work.
  * @param answerTo what the request says about a call; null: nothing
  * @param said what the transaction is about to take as a message after them
  * @throws BatonError and ProblemError `invalid_request`

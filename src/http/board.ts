@@ -19,8 +19,8 @@ export type BoardOptions = Readonly<{
 const REDACTED = '[redacted]';
 
 /**
- * Bull Board over the queues: what waits, what is at work, and the jobs whose run failed. It shows ids and states; what a
- * job returned or failed with is not shown beyond the code of its error.
+ * Bull Board over the queues: what waits, what is at work, and the jobs whose run failed. It shows ids and states; what
+ * a job returned or failed with is not shown beyond the code of its error.
  */
 export function createBoard({ queues, isReadOnly }: BoardOptions): Hono {
   const serverAdapter = new HonoAdapter(serveStatic);

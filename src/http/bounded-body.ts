@@ -59,7 +59,7 @@ function decode(bytes: Uint8Array): string {
 }
 
 function tooLarge(maxBytes: number): ProblemError {
-  // No `connection: close`: Node would cut the connection with the answer on it. Kept, it is read on for a moment, so that
-  // a client that still writes gets to read its answer, and is cut then.
+  // No `connection: close`: Node would cut the connection with the answer on it. Kept, it is read on for a moment, so
+  // that a client that still writes gets to read its answer, and is cut then.
   return new ProblemError('payload_too_large', `The body is larger than ${maxBytes} bytes`);
 }

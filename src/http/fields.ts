@@ -50,7 +50,9 @@ export const timeField = z.iso
   .datetime({ offset: true, abort: true, ...TIME })
   .refine((time) => Date.parse(time) >= 0 && Date.parse(time) < LAST_TIME_MS, TIME);
 
-/** Text that Postgres can store and that is valid UTF-8; other text is refused, not changed behind the caller's back. */
+/**
+ * Text that Postgres can store and that is valid UTF-8; other text is refused, not changed behind the caller's back.
+ */
 export function textField(maxChars: number) {
   return z
     .string()

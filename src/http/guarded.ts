@@ -6,8 +6,8 @@ import { hostGuard } from './host-guard.ts';
 import type { HttpDeps, HttpEnv } from './http-deps.ts';
 
 /**
- * What stands before the routes of every server, whatever it serves: headers of every answer, the names that it answers to,
- * and who asks.
+ * What stands before the routes of every server, whatever it serves: headers of every answer, the names that it
+ * answers to, and who asks.
  */
 export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId'>): MiddlewareHandler<HttpEnv>[] {
   return [
@@ -21,8 +21,8 @@ export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId'>): Middlewar
 }
 
 /**
- * No CORS headers: pages of other origins read nothing. The documentation page needs its own style and nothing else; the
- * board of the queues has headers of its own.
+ * No CORS headers: pages of other origins read nothing. The documentation page needs its own style and nothing else;
+ * the board of the queues has headers of its own.
  */
 const securityHeaders = secureHeaders({
   overwrite: false,
@@ -38,8 +38,8 @@ const securityHeaders = secureHeaders({
 });
 
 /**
- * Answers change with the session: nothing between here and the caller keeps them. The request's id goes on every answer,
- * also on those that are made without Hono's context.
+ * Answers change with the session: nothing between here and the caller keeps them. The request's id goes on every
+ * answer, also on those that are made without Hono's context.
  */
 const answerHeaders: MiddlewareHandler<HttpEnv> = async (c, next) => {
   await next();

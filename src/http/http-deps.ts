@@ -55,7 +55,9 @@ export type ServerBindings = Readonly<{
   closed?: AbortSignal;
 }>;
 
-/** What is known of a request once it was let in. `revoked` is aborted when its key is; absent where none is required. */
+/**
+ * What is known of a request once it was let in. `revoked` is aborted when its key is; absent where none is required.
+ */
 type AccessVariables = { caller: Caller; revoked?: AbortSignal };
 
 export type HttpEnv = { Bindings: ServerBindings; Variables: RequestIdVariables & AccessVariables };

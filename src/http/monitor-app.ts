@@ -9,8 +9,8 @@ import { registerMetricsRoute } from './routes/metrics.ts';
 type MonitorDeps = Pick<HttpDeps, 'readiness' | 'metrics' | 'db' | 'log' | 'newId'>;
 
 /**
- * `/livez`, `/readyz` and `/metrics` alone: for processes that serve no API. Where there are keys, a scraper needs one here
- * as well.
+ * `/livez`, `/readyz` and `/metrics` alone: for processes that serve no API. Where there are keys, a
+ * scraper needs one here as well.
  */
 export function createMonitorApp(deps: MonitorDeps): BatonApp {
   const app: BatonApp = new OpenAPIHono<HttpEnv>();

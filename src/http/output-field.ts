@@ -6,8 +6,8 @@ import { filePart, toFilePart } from './content-field.ts';
 import { jsonField } from './fields.ts';
 
 /**
- * What a client says that its call came to: a string or any JSON value. `{ type: 'content', value: […] }` is texts and files, in
- * the AI SDK's words as tools of the service give them, or files as messages name them.
+ * What a client says that its call came to: a string or any JSON value. `{ type: 'content', value: […] }` is texts and
+ * files, in the AI SDK's words as tools of the service give them, or files as messages name them.
  */
 export const outputField = jsonField.transform((output, ctx): OutputAnswer => {
   const items = contentOf(output);

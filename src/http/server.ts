@@ -38,7 +38,8 @@ type FetchCallback = Parameters<typeof getRequestListener>[0];
 /**
  * Serves the app. Disposing it takes no more connections, ends event streams and waits, lets other responses in work
  * finish (at most 5 s) and closes every connection.
- * @throws BatonError `config_invalid` when the host is not loopback without keys or `allowPublicBind`, or cannot be bound
+ * @throws BatonError `config_invalid` when the host is not loopback without keys or
+ * `allowPublicBind`, or cannot be bound
  */
 export async function startHttpServer(app: BatonApp, options: HttpServerOptions): Promise<HttpServer> {
   const loopback = isLoopback(options.host);

@@ -2,7 +2,10 @@ import type { CancelOutcome } from '../store/cancels.ts';
 import { dispatchJob } from './dispatch.ts';
 import type { HttpDeps } from './http-deps.ts';
 
-/** After the commit: readers are told of the events, the worker that has the run of the request, the queue of what follows. */
+/**
+ * After the commit: readers are told of the events, the worker that has the run of the request,
+ * the queue of what follows.
+ */
 export async function tellCancelled(deps: HttpDeps, outcome: CancelOutcome): Promise<void> {
   const { bus, log } = deps;
   const { runId, sessionId, status } = outcome;

@@ -64,7 +64,9 @@ type Entry = {
   renewal: PromiseWithResolvers<void>;
 };
 
-/** Keeps the leases of the runs in hand alive: one heartbeat for all of them, which also brings back cancel requests. */
+/**
+ * Keeps the leases of the runs in hand alive: one heartbeat for all of them, which also brings back cancel requests.
+ */
 export async function createClaimKeeper(
   options: Readonly<{ db: Db; bus: LiveBus; log: Log; leaseDurationMs?: number; heartbeatIntervalMs?: number }>,
 ): Promise<ClaimKeeper> {

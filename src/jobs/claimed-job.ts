@@ -21,17 +21,21 @@ import { whileAway, whileEnding } from './while-away.ts';
 /** A run that needs a newer worker goes back for this long: newer ones have it by then. */
 const ENGINE_RETRY_MS = 5_000;
 
-/** A worker that the others took for dead claims nothing until it is registered again: it is at that as soon as it knows. */
+/**
+ * A worker that the others took for dead claims nothing until it is registered again: it is at
+ * that as soon as it knows.
+ */
 const BURIED_RETRY_MS = 1_000;
 
 /** What a job does with its claim. `messageId` is the id for the message that it may write. */
 export type ClaimedWork = (scope: JobScope, claim: ClaimedRun, messageId: string) => Promise<void>;
 
 /**
- * Claims the run of a job, does the work and lets go of it, whatever comes of the work. A job for which there is nothing
- * to do is acknowledged; what is stopped by a shutdown is handed back. An error of our own or of the configuration ends
- * the run, typed.
- * @throws what the database throws when it is away for longer than the process lives: the run stays claimed and is recovered
+ * Claims the run of a job, does the work and lets go of it, whatever comes of the work. A job for which there is
+ * nothing to do is acknowledged; what is stopped by a shutdown is handed back. An error of our own or of the
+ * configuration ends the run, typed.
+ * @throws what the database throws when it is away for longer than the process lives: the run stays
+ * claimed and is recovered
  */
 export async function runClaimed(
   deps: JobDeps,

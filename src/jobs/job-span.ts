@@ -6,8 +6,8 @@ import { type ClaimedRun, noteAttempt } from '../store/claims.ts';
 import type { JobDeps } from './job-deps.ts';
 
 /**
- * Works on a claimed job inside a span under the request that the run answers, whatever has become of the queue since. An
- * attempt after a failure or a lost worker is linked to the one before it.
+ * Works on a claimed job inside a span under the request that the run answers, whatever has become of the queue since.
+ * An attempt after a failure or a lost worker is linked to the one before it.
  */
 export async function inJobSpan<T>(
   { db }: Pick<JobDeps, 'db'>,

@@ -5,9 +5,9 @@ import type { HeldClaim } from './claim-keeper.ts';
 
 /**
  * Carries out one write of a claimed job, and again for as long as Postgres is away: what the job did is worth waiting
- * for, and its claim is renewed by heartbeats even after its lease. A write may be committed although its answer was lost,
- * so that it has to be one that does no harm twice: fenced by what it commits, or the same as before. `isRepeated` says
- * that an earlier try has failed.
+ * for, and its claim is renewed by heartbeats even after its lease. A write may be committed although its answer was
+ * lost, so that it has to be one that does no harm twice: fenced by what it commits, or the same as before.
+ * `isRepeated` says that an earlier try has failed.
  * @throws what `write` throws for other reasons, and at once when the claim is lost or the process ends
  */
 export function whileAway<T>(held: Pick<HeldClaim, 'stopped'>, write: (isRepeated: boolean) => Promise<T>): Promise<T> {
@@ -16,7 +16,8 @@ export function whileAway<T>(held: Pick<HeldClaim, 'stopped'>, write: (isRepeate
 
 /**
  * The same for what a process writes that ends: a run that is not handed back counts as one whose worker has died.
- * @throws what `write` throws for other reasons, and where Postgres is away for longer than the end of a process may take
+ * @throws what `write` throws for other reasons, and where Postgres is away for longer than the
+ * end of a process may take
  */
 export function whileEnding<T>(write: () => Promise<T>): Promise<T> {
   const endsAtMs = performance.now() + HAND_BACK_WITHIN_MS;

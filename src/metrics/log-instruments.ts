@@ -15,8 +15,8 @@ const FIRST_CHUNK_BUCKETS_S = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300]
 type EventOf<Name extends LogEvent['event']> = Extract<LogEvent, { event: Name }>;
 
 /**
- * Counts what the log is told: its events are a closed set, so nothing that happens is forgotten and no place has to say
- * a thing twice.
+ * Counts what the log is told: its events are a closed set, so nothing that happens is forgotten and no place
+ * has to say a thing twice.
  */
 export function createLogInstruments(registry: Registry): (level: string, event: LogEvent) => void {
   const events = counter(registry, 'baton_log_events_total', 'Log events by name and level.', ['event', 'level']);

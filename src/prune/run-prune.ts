@@ -18,8 +18,8 @@ import { finishMaintenance, type MaintenanceFinish } from '../store/maintenance.
 export type PruneDeps = JobDeps & RulerDeps & Pick<StepDeps, 'models' | 'toolsOf'>;
 
 /**
- * Carries out one prune job: claim, read the view, mark what it shows cleared from now on, pass the baton. The marks, the
- * events and what comes next are one fenced transaction, so that a second delivery finds nothing left to do.
+ * Carries out one prune job: claim, read the view, mark what it shows cleared from now on, pass the baton. The marks,
+ * the events and what comes next are one fenced transaction, so that a second delivery finds nothing left to do.
  * @throws what the database throws when it is away: the run stays claimed and is recovered
  */
 export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {

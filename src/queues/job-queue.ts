@@ -8,8 +8,8 @@ export type JobState = 'waiting' | 'active' | 'missing';
 
 /**
  * What a consumer did with a job. `done`: acknowledged, also when there was nothing to do. `later`: goes back into the
- * queue for `delayMs`, under the same id. `run-failed`: done as well, but the queue keeps the job for a while, for somebody
- * to look at and to try again.
+ * queue for `delayMs`, under the same id. `run-failed`: done as well, but the queue keeps the job for a while, for
+ * somebody to look at and to try again.
  */
 export type JobOutcome = Readonly<
   { outcome: 'done' } | { outcome: 'later'; delayMs: number } | { outcome: 'run-failed'; code: ErrorCode }
@@ -20,8 +20,8 @@ export const JOB_COUNT_STATES = ['waiting', 'delayed', 'active', 'failed'] as co
 export type JobCounts = Readonly<Record<(typeof JOB_COUNT_STATES)[number], number>>;
 
 /**
- * `signal` is aborted when the queue knows that the job is no longer this worker's. `isRetry`: the job has failed before,
- * and somebody has asked the queue to try it again.
+ * `signal` is aborted when the queue knows that the job is no longer this worker's. `isRetry`: the job has failed
+ * before, and somebody has asked the queue to try it again.
  */
 export type JobHandler = (job: JobPayload, signal: AbortSignal, isRetry: boolean) => Promise<JobOutcome>;
 

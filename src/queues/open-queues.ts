@@ -4,8 +4,8 @@ import { createJobQueues } from './bullmq-queues.ts';
 import type { JobQueues } from './job-queue.ts';
 
 /**
- * The queues that the configuration names: over Redis, or over this Postgres where it names none. There each is tried, since
- * BullMQ would remember for good that its first connection was not made.
+ * The queues that the configuration names: over Redis, or over this Postgres where it names none. There each is tried,
+ * since BullMQ would remember for good that its first connection was not made.
  * @throws when a queue over Postgres cannot be used
  */
 export async function openQueues(

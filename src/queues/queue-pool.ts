@@ -59,7 +59,9 @@ export function openQueuePool(options: QueuePoolOptions): PgPool & AsyncDisposab
   return shared as PgPool & AsyncDisposable;
 }
 
-/** `pg` takes the options of the connection string in place of those beside it, and BullMQ's tables would not be found. */
+/**
+ * `pg` takes the options of the connection string in place of those beside it, and BullMQ's tables would not be found.
+ */
 function takeOptions(connectionString: string): { connectionString: string; options: string } {
   if (!URL.canParse(connectionString)) return { connectionString, options: '' };
   const url = new URL(connectionString);

@@ -38,9 +38,9 @@ export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }
 export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void> }>;
 
 /**
- * Finds what a crash lost and puts it back: runs whose worker is gone, and pending work whose job is not in the queue. Ends
- * the waits that nobody answered in time, and collects blobs that nothing refers to.
- * Because of it the queue owns nothing and may be emptied at any moment. One process sweeps at a time.
+ * Finds what a crash lost and puts it back: runs whose worker is gone, and pending work whose job is not in the queue.
+ * Ends the waits that nobody answered in time, and collects blobs that nothing refers to. Because of it the queue owns
+ * nothing and may be emptied at any moment. One process sweeps at a time.
  */
 export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
   let sweeping: Promise<void> = Promise.resolve();
@@ -161,17 +161,17 @@ const MISSING_AT_ONCE = 3;
 const IN_HAND: AddOptions = { isFirst: true };
 
 /**
- * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, which the queue
- * knows, or ended a step without having added its next job. Nobody knows of which, so that all work is looked for that
- * has been due since before the death.
+ * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, which the
+ * queue knows, or ended a step without having added its next job. Nobody knows of which, so that all work is looked for
+ * that has been due since before the death.
  */
 export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): Promise<void> {
   const giveAgain = async (job: JobPayload): Promise<void> => {
     const again = await redispatch(deps.db, job);
     if (again !== null) await addLost(deps, again, IN_HAND);
   };
-  // The queue's answer takes its time, and nothing else waits for it. What is in both is given once: whoever is first raises
-  // the dispatch counter that the other one looks at.
+  // The queue's answer takes its time, and nothing else waits for it. What is in both is given once: whoever is first
+  // raises the dispatch counter that the other one looks at.
   const giveTaken = async (): Promise<void> =>
     eachByItself(deps, await deps.jobs.takenBy(workerId), giveAgain, RECOVERED_AT_ONCE);
   const giveMissing = async (): Promise<void> => {
@@ -200,7 +200,9 @@ async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, place: AddOption
   return true;
 }
 
-/** A job that was taken without a claim: its taker is dead and forgotten, or has had all the time that a claim takes. */
+/**
+ * A job that was taken without a claim: its taker is dead and forgotten, or has had all the time that a claim takes.
+ */
 async function isStuck({ db, jobs }: RecoveryDeps, run: UnclaimedRun): Promise<boolean> {
   if (run.runningLate) return true;
   const workerId = await jobs.takerOf(run);

@@ -27,9 +27,10 @@ export type RetentionDeps = Readonly<{ db: Db; jobs: FailedJobs; log: Log; signa
 export type RetentionCounts = RemovableRows & Readonly<{ failedJobs: number }>;
 
 /**
- * Removes what is older: idle and closed sessions of which nothing was heard since, and those that have expired; then old
- * events of sessions that stay, blobs that nobody refers to any more, old entries of the audit log, and what the queues keep
- * of runs that failed before. A session at work is left alone. Short transactions, which wait for nobody; several processes may do it at once.
+ * Removes what is older: idle and closed sessions of which nothing was heard since, and those that have expired; then
+ * old events of sessions that stay, blobs that nobody refers to any more, old entries of the audit log, and what the
+ * queues keep of runs that failed before. A session at work is left alone. Short transactions, which wait for nobody;
+ * several processes may do it at once.
  */
 export async function applyRetention(deps: RetentionDeps, olderThanMs: number): Promise<RetentionCounts> {
   const { db, jobs, log } = deps;
@@ -49,7 +50,9 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
   return removed;
 }
 
-/** Removes idle and closed sessions that have expired, and nothing else. Logged where there were any. Returns how many. */
+/**
+ * Removes idle and closed sessions that have expired, and nothing else. Logged where there were any. Returns how many.
+ */
 export async function removeExpired({ db, log, signal }: Omit<RetentionDeps, 'jobs'>): Promise<number> {
   const sessions = await deleteSessions(db, null, () => signal?.aborted === true);
   const others = { events: 0, blobs: 0, auditEntries: 0, failedJobs: 0 };

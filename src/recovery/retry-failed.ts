@@ -8,8 +8,8 @@ import type { RecoveryDeps } from './take-back.ts';
 const BUSY_RETRY_MS = 1_000;
 
 /**
- * Somebody has asked the queue for another try of a job whose run failed: the run is queued again, with a job of its own.
- * Once only, and not where the session has moved on: then the job is none to do any more.
+ * Somebody has asked the queue for another try of a job whose run failed: the run is queued again, with a job of its
+ * own. Once only, and not where the session has moved on: then the job is none to do any more.
  */
 export async function retryFailed(deps: RecoveryDeps, job: JobPayload): Promise<JobOutcome> {
   const { runId } = job;

@@ -19,11 +19,15 @@ export type RecoveryDeps = Readonly<{
   tenantConcurrency?: number;
 }>;
 
-/** After a death, when everybody waits: half of the connections that a process has by default, whose own runs go on meanwhile. */
+/**
+ * After a death, when everybody waits: half of the connections that a process has by default, whose
+ * own runs go on meanwhile.
+ */
 export const RECOVERED_AT_ONCE = 5;
 
 /**
- * Does something for each, one after the other or so many at once. What fails for one is logged and keeps no other waiting.
+ * Does something for each, one after the other or so many at once. What fails for one is logged
+ * and keeps no other waiting.
  * @throws what says that Postgres or the queue is away: there is no use in going on. Nothing is under way any more then
  */
 export async function eachByItself<T>(

@@ -28,8 +28,8 @@ export type WorkerPresence = AsyncDisposable &
 
 /**
  * Makes the death of this worker known within milliseconds: a connection of its own holds a lock, which Postgres frees
- * when the process dies. While only that connection is gone, the worker says over the pool that it lives, until it holds
- * another lock. Disposed after the last run was let go of, it leaves nothing behind.
+ * when the process dies. While only that connection is gone, the worker says over the pool that it lives, until it
+ * holds another lock. Disposed after the last run was let go of, it leaves nothing behind.
  * @throws when the first connection fails
  */
 export async function registerPresence(options: PresenceOptions): Promise<WorkerPresence> {

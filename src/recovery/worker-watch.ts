@@ -16,8 +16,8 @@ import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './
 export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseDurationMs: number }>;
 
 /**
- * Looks once who is dead and takes back what they had in hand. Remembers what it saw: it takes two looks to find a death.
- * `clock` is monotonic, in milliseconds; the answer says in how many of them it is worth to look again.
+ * Looks once who is dead and takes back what they had in hand. Remembers what it saw: it takes two looks to find a
+ * death. `clock` is monotonic, in milliseconds; the answer says in how many of them it is worth to look again.
  */
 export function createWorkerWatch(deps: WorkerWatchDeps, clock: () => number): () => Promise<number> {
   let watch: LivenessWatch = NEW_WATCH;

@@ -111,7 +111,9 @@ const configSchema = z.strictObject({
     .string()
     .regex(/^[a-z0-9-]+\/.+$/)
     .optional(),
-  /** File (YAML or JSON) with what is to be known of models: a list of entries that add to the registry or change it. */
+  /**
+   * File (YAML or JSON) with what is to be known of models: a list of entries that add to the registry or change it.
+   */
   modelsFile: z.string().min(1).optional(),
   /** File (YAML or JSON) with providers by name: their kind, base URL and the variables with their keys. */
   providersFile: z.string().min(1).optional(),
@@ -121,7 +123,9 @@ const configSchema = z.strictObject({
   httpToolsAllowPrivate: z.stringbool().or(z.boolean()).default(false),
   /** Hosts of HTTP tools that may be at any address. */
   httpToolsAllowedHosts: hostNames.default([]),
-  /** Where the providers `simulated`, `simulated-chat` and `simulated-anthropic` answer. Without it they do not exist. */
+  /**
+   * Where the providers `simulated`, `simulated-chat` and `simulated-anthropic` answer. Without it they do not exist.
+   */
   simulatorUrl: url('http').optional(),
 });
 

@@ -31,8 +31,8 @@ const WORK: Readonly<Record<PendingKind, Work>> = {
 export type JobWorker = AsyncDisposable & Readonly<{ activeJobs: () => number }>;
 
 /**
- * Takes jobs of these kinds, all of them by default, until it is disposed. Then it takes no more, gives the jobs in hand a
- * grace time, aborts what is left and hands it back: a restart loses nothing and repeats nothing.
+ * Takes jobs of these kinds, all of them by default, until it is disposed. Then it takes no more, gives the jobs in
+ * hand a grace time, aborts what is left and hands it back: a restart loses nothing and repeats nothing.
  */
 export async function startJobWorker(
   deps: Dependencies,

@@ -13,7 +13,8 @@ export const RECOVERY_REASONS = ['lease_expired', 'worker_dead', 'job_lost'] as 
 export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
 
 /**
- * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys.
+ * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept
+ * free of prompts and keys.
  */
 export type LogEvent =
   | Readonly<{
@@ -25,7 +26,10 @@ export type LogEvent =
       monitorUrl?: string;
     }>
   | Readonly<{ event: 'process_stopping'; signal: string }>
-  /** Its orderly end took too long, because something does not answer: it ends without. What it had in hand is recovered. */
+  /**
+   * Its orderly end took too long, because something does not answer: it ends without. What it
+   * had in hand is recovered.
+   */
   | Readonly<{ event: 'process_cut_short'; afterMs: number }>
   | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
   /** The process may open more connections than Postgres has left at this moment. */

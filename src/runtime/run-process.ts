@@ -39,12 +39,15 @@ export async function runProcess(
 }
 
 /**
- * What an orderly end may take beside the grace time of running steps: time for whoever answers at all (5 s), twice. Less
- * than the 15 s that docs/production.md tells to leave before a SIGKILL.
+ * What an orderly end may take beside the grace time of running steps: time for whoever answers at all (5 s), twice.
+ * Less than the 15 s that docs/production.md tells to leave before a SIGKILL.
  */
 const ENDED_AFTER_GRACE_MS = 10_000;
 
-/** A network that swallows everything keeps each part waiting in turn, and what is not handed back then is recovered anyway. */
+/**
+ * A network that swallows everything keeps each part waiting in turn, and what is not handed back
+ * then is recovered anyway.
+ */
 function endWithin(limitMs: number, log: Log): void {
   setTimeout(() => {
     log('warn', { event: 'process_cut_short', afterMs: limitMs });

@@ -55,8 +55,8 @@ const commands = {
 
 /**
  * Serves `GET /__simulator/requests?after=<no>` (the log as JSON), `GET /__simulator/gates`, and as POST with JSON
- * bodies: `script {model, replies}`, `faults {model, faults}`, `release {gate}`, `window {model, tokens, maxBytes, overflow}`,
- * `summaries {answers, afterwards}`, `clear`.
+ * bodies: `script {model, replies}`, `faults {model, faults}`, `release {gate}`, `window {model, tokens, maxBytes,
+ * overflow}`, `summaries {answers, afterwards}`, `clear`.
  */
 export async function serveControl(
   state: SimulatorState,

@@ -65,7 +65,9 @@ export async function streamReply(delivery: Delivery, frames: Iterable<Frame>): 
   return 'completed';
 }
 
-/** Sends a reply as one JSON body. Every gate and delay comes before it; a fault that strikes a stream strikes it too. */
+/**
+ * Sends a reply as one JSON body. Every gate and delay comes before it; a fault that strikes a stream strikes it too.
+ */
 export async function sendReply(delivery: Delivery, body: JsonObject): Promise<End> {
   const { replyGates, fault } = delivery;
   for (const name of [replyGates.beforeFirstChunk, replyGates.afterChunks?.gate, replyGates.beforeEnd]) {

@@ -17,7 +17,9 @@ export type Journal = Readonly<{
   open: (record: OpenRecord) => void;
   /** Sets how it ended and wakes those who wait for that. */
   close: (record: OpenRecord, outcome: Exclude<RequestOutcome, 'in-progress'>) => void;
-  /** Resolves with the first record, logged or to come, that matches. Checked when a request arrives and when it ends. */
+  /**
+   * Resolves with the first record, logged or to come, that matches. Checked when a request arrives and when it ends.
+   */
   waitFor: (predicate: (record: RequestRecord) => boolean) => Promise<RequestRecord>;
   clear: () => void;
   /** Rejects everyone who still waits. */

@@ -94,7 +94,9 @@ function countMarked(
   return { cached, written: marked < MIN_MARKED_TOKENS ? 0 : Math.max(0, marked - cached) };
 }
 
-/** What the Messages API knows a cached prefix by. Another tool choice changes the messages, but not what stands before. */
+/**
+ * What the Messages API knows a cached prefix by. Another tool choice changes the messages, but not what stands before.
+ */
 function cachedDigests(request: WireRequest): readonly string[] {
   const firstMessage = request.tools.length + request.items.findIndex(({ kind }) => kind !== 'system');
   return prefixDigests(request).map((digest, place) =>

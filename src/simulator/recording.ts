@@ -107,8 +107,8 @@ export type ReplayOptions = Readonly<{
    */
   usage?: 'recorded' | 'counted' | undefined;
   /**
-   * Whether a step is answered again when the next request shows none of its calls: its client stopped the answer on the
-   * last stretch, when it had been handed over whole. For clients that send their history. Default false.
+   * Whether a step is answered again when the next request shows none of its calls: its client stopped the answer on
+   * the last stretch, when it had been handed over whole. For clients that send their history. Default false.
    */
   repeatsStopped?: boolean | undefined;
 }>;

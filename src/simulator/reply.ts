@@ -3,7 +3,9 @@ import type { SimulatedRequest } from './request.ts';
 /** Why the model says it stopped. It may lie: `stop` together with tool calls is sent as told (chat protocol). */
 export type ScriptedFinishReason = 'stop' | 'tool-calls' | 'length' | 'content-filter';
 
-/** A tool call of a scripted reply. A string as `input` is sent as raw arguments, so that malformed JSON can be played. */
+/**
+ * A tool call of a scripted reply. A string as `input` is sent as raw arguments, so that malformed JSON can be played.
+ */
 export type ScriptedToolCall = Readonly<{ id?: string | undefined; name: string; input: unknown }>;
 
 /**
@@ -38,7 +40,10 @@ export type Reply = Readonly<{
   usage?: Partial<ReplyUsage> | undefined;
   /** Sent as `url_citation` annotations of the text. */
   sources?: readonly Readonly<{ url: string; title: string }>[] | undefined;
-  /** Names of files that the text cites, and pictures that the model makes as base64; the Responses protocol alone has these. */
+  /**
+   * Names of files that the text cites, and pictures that the model makes as base64; the Responses
+   * protocol alone has these.
+   */
   documents?: readonly string[] | undefined;
   pictures?: readonly string[] | undefined;
   chunkChars?: number | undefined;

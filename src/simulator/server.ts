@@ -31,14 +31,18 @@ export type SimulatorOptions = Readonly<{
   rawBodies?: RawBodies | undefined;
 }>;
 
-/** A running simulated provider. Its base URL, for OpenAI and Anthropic alike, is `url + '/v1'`; any key is accepted. */
+/**
+ * A running simulated provider. Its base URL, for OpenAI and Anthropic alike, is `url + '/v1'`; any key is accepted.
+ */
 export type Simulator = Readonly<{
   url: string;
   /** The newest 10 000 requests, oldest first. The same array over the simulator's life. */
   requests: readonly RequestRecord[];
   /** Sets what a model answers; `*` is for every model without a script. A model without script answers 404. */
   script: (model: string, script: Script) => void;
-  /** Forgets scripts, faults, windows, the log, the prompt cache and what it has read; releases and forgets all gates. */
+  /**
+   * Forgets scripts, faults, windows, the log, the prompt cache and what it has read; releases and forgets all gates.
+   */
   clear: () => void;
   /** Queues faults for a model (or `*`); each request takes one. */
   fault: (model: string, faults: Fault | readonly Fault[]) => void;

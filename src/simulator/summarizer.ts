@@ -8,9 +8,10 @@ const MODES = ['ok', 'empty', 'cut', 'longer', 'garbage', 'tool_call', '429', 'h
 
 /**
  * How one summary request is answered. `ok`: a valid answer, of about that many tokens where a number is given; `cut`:
- * half of it, with finish reason `length`; `longer`: more than the request itself, whatever its output limit; `garbage`:
- * no sections, or broken JSON; `tool_call`: a call of the first tool, where one is sent; `429` and `overflow`: refused;
- * as is `503`, and both may say when to come back; `hang`: nothing until the client leaves. A `gate` holds the answer until it is released.
+ * half of it, with finish reason `length`; `longer`: more than the request itself, whatever its output limit;
+ * `garbage`: no sections, or broken JSON; `tool_call`: a call of the first tool, where one is sent; `overflow`:
+ * refused; `429`, `503`: refused, and may say when to come back; `hang`: nothing until the client leaves. A `gate`
+ * holds the answer until it is released.
  */
 export const summaryAnswerSchema = z.union([
   z.enum(MODES),

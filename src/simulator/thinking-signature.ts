@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 
 /**
- * The signature of a thinking block: it holds for that model and text only, and is bound to the prompt that the thinking
- * answered. Checkable without a memory, so it also survives a restart of the simulator.
+ * The signature of a thinking block: it holds for that model and text only, and is bound to the prompt that the
+ * thinking answered. Checkable without a memory, so it also survives a restart of the simulator.
  */
 export function signThinking(model: string, text: string, promptDigest: string): string {
   return `sig_${promptDigest}_${proof(model, text, promptDigest)}`;

@@ -1,7 +1,7 @@
 /**
- * What a violation is about. `shape`: not of the protocol's form; `pairing`: a call without result, a result without call
- * or an id twice; `order`: messages or blocks in an order that is refused; `empty`; `signature`: reasoning that this
- * provider did not give out like this; `name`: a name or id that may not be used; `cache`: cache marks; `setting`:
+ * What a violation is about. `shape`: not of the protocol's form; `pairing`: a call without result, a result without
+ * call or an id twice; `order`: messages or blocks in an order that is refused; `empty`; `signature`: reasoning that
+ * this provider did not give out like this; `name`: a name or id that may not be used; `cache`: cache marks; `setting`:
  * another field of the request.
  */
 export type ViolationClass = 'shape' | 'pairing' | 'order' | 'empty' | 'signature' | 'name' | 'cache' | 'setting';

@@ -30,8 +30,8 @@ import type { ModelTimeouts } from './watchdog.ts';
 import { createWindowGuard, type WindowGuard } from './window-guard.ts';
 
 /**
- * Looks whether the view fits, asks the model for the step's answer, runs its calls, and ends the step. What does not fit
- * is never sent: the step begins again after a compaction or a prune.
+ * Looks whether the view fits, asks the model for the step's answer, runs its calls, and ends the step. What does not
+ * fit is never sent: the step begins again after a compaction or a prune.
  */
 export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<void> {
   const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
@@ -150,7 +150,8 @@ function timeoutsOf({ modelTimeouts }: StepDeps, { agent }: JobScope): ModelTime
 function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
   const { ruler, measurement } = context;
   const { contextState, runId, stepNo } = scope;
-  // Where a compaction has just failed, the next one has to wait for the view to grow: the answer is not stopped for it.
+  // Where a compaction has just failed, the next one has to wait for the view to grow: the
+  // answer is not stopped for it.
   const isTriedInVain = isWaitingForGrowth(ruler, measurement.total, contextState);
   const mayStop = ruler.policy.auto && !isTriedInVain && !isAt(contextState.streamStop, { runId, stepNo });
   const stopAtTokens = mayStop ? ruler.thresholds.streamStopAtTokens : Number.POSITIVE_INFINITY;

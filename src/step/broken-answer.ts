@@ -17,8 +17,8 @@ import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from '
 import { isPrunable } from './step-context.ts';
 
 /**
- * The answer broke off. A cancel keeps what was streamed; an overflow goes to the context layer; what may pass by itself
- * is tried again as a delayed step; anything else ends the run.
+ * The answer broke off. A cancel keeps what was streamed; an overflow goes to the context layer; what may pass by
+ * itself is tried again as a delayed step; anything else ends the run.
  */
 export async function endBrokenAnswer(answering: Answering, result: ModelCallResult): Promise<void> {
   if (answering.scope.held.stopped() === 'cancelled') return endCancelledAnswer(answering, result.partial);

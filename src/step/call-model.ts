@@ -104,7 +104,8 @@ export async function callModel(
     ...prompt,
     experimental_download: leaveToProvider,
     tools: sdkTools,
-    // They are sent all the same: the provider's cache serves the prompt, and some refuse a history of calls without them.
+    // They are sent all the same: the provider's cache serves the prompt, and some refuse a
+    // history of calls without them.
     ...(isFinal && tools.length > 0 && { toolChoice: 'none' as const }),
     stopWhen: isStepCount(1),
     maxRetries: 0,

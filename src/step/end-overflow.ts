@@ -63,8 +63,8 @@ export async function endOverflow(
 }
 
 /**
- * We stopped the answer because the window was nearly full. Its text is kept and the model goes on after a compaction; a
- * call that was not whole is dropped, and where there is nothing else the step is taken again.
+ * We stopped the answer because the window was nearly full. Its text is kept and the model goes on after a compaction;
+ * a call that was not whole is dropped, and where there is nothing else the step is taken again.
  */
 export async function endStoppedAnswer(answering: Answering, streamed: readonly Part[]): Promise<void> {
   const { deps, scope, messageId } = answering;

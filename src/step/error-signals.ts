@@ -10,8 +10,9 @@ const MAX_VISITED = 200;
 const MAX_TEXTS = 16;
 
 /**
- * Where errors hide errors: of the SDK, of providers, and of the gateways that wrap them, the nearest first. Deliberately
- * absent is all that may repeat the request: `requestBodyValues`, `input`, `value`, `param`, `prompt`, `messages`.
+ * Where errors hide errors: of the SDK, of providers, and of the gateways that wrap them, the nearest
+ * first. Deliberately absent is all that may repeat the request: `requestBodyValues`, `input`, `value`,
+ * `param`, `prompt`, `messages`.
  */
 const NESTED_KEYS = [
   'error',
@@ -120,8 +121,8 @@ function parsed(text: string, start: number): { value: unknown; start: number } 
 }
 
 /**
- * For an error inside a stream the SDK makes up a 500 where it knows nothing better, as if the response had been refused.
- * What the provider itself said of a status is in the error's data.
+ * For an error inside a stream the SDK makes up a 500 where it knows nothing better, as if the response had been
+ * refused. What the provider itself said of a status is in the error's data.
  */
 function isMadeUp(error: object, key: string): boolean {
   if (key !== 'statusCode' || read(error, key) !== 500) return false;

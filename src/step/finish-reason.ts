@@ -1,8 +1,8 @@
 import { FINISH_REASONS, type FinishReason } from '../domain/message.ts';
 
 /**
- * The SDK ends a model call also where the provider reported an error in mid-stream (`error`), and where the stream just
- * stopped (`interrupted`). Such an answer is not whole, whatever came of it.
+ * The SDK ends a model call also where the provider reported an error in mid-stream (`error`), and where the stream
+ * just stopped (`interrupted`). Such an answer is not whole, whatever came of it.
  */
 export function brokeOff(finishReason: string): boolean {
   return finishReason === 'error' || finishReason === 'interrupted';

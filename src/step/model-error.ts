@@ -14,7 +14,9 @@ export type ModelFailure = Readonly<{
   overflow: OverflowNumbers | null;
 }>;
 
-/** Classifies what a model call failed with. The provider's own error is kept as the cause and goes into no row or log. */
+/**
+ * Classifies what a model call failed with. The provider's own error is kept as the cause and goes into no row or log.
+ */
 export function toModelFailure(error: unknown): ModelFailure {
   const inner = RetryError.isInstance(error) ? error.lastError : error;
   const { class: errorClass, overflow } = isTimeout(inner)

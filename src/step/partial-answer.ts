@@ -30,8 +30,8 @@ function cancelledEnding(answered: OpenStep, parts: readonly Part[]): ReturnType
 }
 
 /**
- * What takes the place of an answer that is dropped for another attempt, where a cancel turns out to be there before that:
- * what was streamed is kept, as `endCancelledAnswer` does that knew of the cancel.
+ * What takes the place of an answer that is dropped for another attempt, where a cancel turns out to be there before
+ * that: what was streamed is kept, as `endCancelledAnswer` does that knew of the cancel.
  * @param usage set where the answer was billed
  */
 export function keptIfCancelled(

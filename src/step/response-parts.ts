@@ -71,8 +71,8 @@ export function toFilePart({ file: { mediaType, base64 }, providerMetadata }: Sd
 }
 
 /**
- * Whether this is of OpenAI's own tool that makes pictures: the SDK tells of it as of a call, with base64 as its JSON. What it
- * gives is a file of the model's answer. (https://platform.openai.com/docs/guides/tools-image-generation)
+ * Whether this is of OpenAI's own tool that makes pictures: the SDK tells of it as of a call, with base64 as its JSON.
+ * What it gives is a file of the model's answer. (https://platform.openai.com/docs/guides/tools-image-generation)
  */
 export function isImageGeneration(
   item: Readonly<{ toolName: string; providerExecuted?: boolean | undefined }>,
@@ -167,7 +167,9 @@ function metadataOf(value: unknown): { providerMetadata?: ProviderMetadata } {
   return { providerMetadata: JSON.parse(JSON.stringify(value)) as ProviderMetadata };
 }
 
-/** The SDK's usage; what a provider does not report counts as 0. Cached input is part of the input, never added to it. */
+/**
+ * The SDK's usage; what a provider does not report counts as 0. Cached input is part of the input, never added to it.
+ */
 export function toUsage(usage: LanguageModelUsage): Usage {
   const inputTokens = usage.inputTokens ?? 0;
   const outputTokens = usage.outputTokens ?? 0;

@@ -24,9 +24,9 @@ import { createToolRunner, type ToolRunner } from './tool-runner.ts';
 
 /**
  * Settles what an earlier attempt left of this step, or what somebody was asked about. A whole response is finished
- * without asking the model again: calls with an outcome are kept, calls that never started run now, what was answered is
- * done as it was answered, calls of unknown outcome are repeated only where their tool allows it. What is to be asked
- * comes last, and the run waits. A broken response is for the caller to begin the step anew in place of it.
+ * without asking the model again: calls with an outcome are kept, calls that never started run now, what was answered
+ * is done as it was answered, calls of unknown outcome are repeated only where their tool allows it. What is to be
+ * asked comes last, and the run waits. A broken response is for the caller to begin the step anew in place of it.
  */
 export async function settleLeftover(
   deps: StepDeps,

@@ -23,7 +23,10 @@ export type StreamEnd = Readonly<
 export type StreamProcessor = Readonly<{
   /** Reads the stream to its end, whatever that is; never throws. */
   read: (stream: AsyncIterable<TextStreamPart<ToolSet>>) => Promise<StreamEnd>;
-  /** What has come so far, for the case that the response never gets whole. Calls without their whole input are not in it. */
+  /**
+   * What has come so far, for the case that the response never gets whole. Calls without their
+   * whole input are not in it.
+   */
   partial: () => readonly Part[];
   /** The provider's own word for the finish reason; null until the stream has told. */
   rawFinishReason: () => string | null;
@@ -31,8 +34,9 @@ export type StreamProcessor = Readonly<{
 
 /**
  * Watches every part of a model's stream. Text is passed on as it comes; the rest is kept for a response that breaks
- * off. Every part that came from the model is a sign of life, `onSign`; a call's input as it comes goes to `onToolInput`. Results of our own tools are not taken from here: the SDK loses those that arrive after an abort, so the tool
- * runner commits them itself.
+ * off. Every part that came from the model is a sign of life, `onSign`; a call's input as it comes goes to
+ * `onToolInput`. Results of our own tools are not taken from here: the SDK loses those that arrive after an abort, so
+ * the tool runner commits them itself.
  */
 export function createStreamProcessor(
   onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void,

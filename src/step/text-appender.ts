@@ -7,8 +7,8 @@ import { createWriteGroup } from './write-group.ts';
 export type TextAppender = (streamed: StreamedPieces) => Promise<boolean>;
 
 /**
- * One statement for all the sessions that stream at once in a process: one for each of them would be thousands in a second.
- * While Postgres is away everybody is told so at once: each tries again with what has come since.
+ * One statement for all the sessions that stream at once in a process: one for each of them would be thousands in a
+ * second. While Postgres is away everybody is told so at once: each tries again with what has come since.
  */
 export function createTextAppender(db: Db): TextAppender {
   return createWriteGroup((streamed: readonly StreamedPieces[], failure) => {

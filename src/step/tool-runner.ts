@@ -40,7 +40,10 @@ export type ToolRunner = Readonly<{
   allSettled: () => Promise<void>;
   /** Like `allSettled`, but for the outcome that came last of all, which need not be committed yet: see `withLast`. */
   allDone: () => Promise<void>;
-  /** The outcomes that are to be committed with the end of the step, for as long as `endsWith` takes. They are kept where it throws. */
+  /**
+   * The outcomes that are to be committed with the end of the step, for as long as `endsWith` takes. They
+   * are kept where it throws.
+   */
   withLast: <T>(endsWith: (moves: readonly CallMove[]) => Promise<T>) => Promise<T>;
   /** Commits them where the step has not come to its end. */
   keepLast: () => Promise<void>;
@@ -58,10 +61,10 @@ async function mayStart({ held }: JobScope): Promise<'yes' | 'cancelled' | 'no'>
 }
 
 /**
- * Runs the calls of one message. `running` is committed before the side effect, the result before anything else looks at
- * it; both only while this worker holds the run. The result that comes last, while no other call runs, waits for the end
- * of the step, which follows at once: both are one write. Of a result that is too large for the view head and tail are
- * shown, and the whole is committed with it.
+ * Runs the calls of one message. `running` is committed before the side effect, the result before anything else looks
+ * at it; both only while this worker holds the run. The result that comes last, while no other call runs, waits for the
+ * end of the step, which follows at once: both are one write. Of a result that is too large for the view head and tail
+ * are shown, and the whole is committed with it.
  */
 export function createToolRunner(
   deps: StepDeps,

@@ -22,7 +22,10 @@ export type Watchdog = Disposable &
     elapsedMs: () => number;
   }>;
 
-/** Watches over one model call: a stream that stalls, or trickles on without an end, would otherwise hold its run for ever. */
+/**
+ * Watches over one model call: a stream that stalls, or trickles on without an end, would
+ * otherwise hold its run for ever.
+ */
 export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
   const controller = new AbortController();
   const startedAtMs = performance.now();

@@ -105,7 +105,8 @@ export async function findCaller(db: Db, secret: string): Promise<Caller | null>
     select id, tenant_id as "tenantId", scopes, key_sha256 as sha256 from api_keys
     where key_sha256 = ${sha256} and revoked_at is null`.execute(db);
   const [row] = rows;
-  // The index compares hashes, of which nobody can choose the first bytes; the last word has a comparison without a clock.
+  // The index compares hashes, of which nobody can choose the first bytes; the last word has a
+  // comparison without a clock.
   if (row === undefined || !timingSafeEqual(row.sha256, sha256)) return null;
   return { keyId: row.id, tenantId: row.tenantId, scopes: toScopes(row.scopes) };
 }

@@ -36,8 +36,8 @@ const INFO = sql`id, media_type as "mediaType", size_bytes as "sizeBytes", creat
 export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob, isNamed = false): Promise<BlobInfo> {
   const { id, sha256, mediaType, bytes } = blob;
   const asNamed = isNamed ? sql`${mediaType}` : sql`blobs.media_type`;
-  // Bytes that are there need not come again. The update locks a blob that is there: no collection can take it before this
-  // is committed.
+  // Bytes that are there need not come again. The update locks a blob that is there: no collection can take it
+  // before this is committed.
   const { rows: known } = await sql<BlobInfo>`
     update blobs set created_at = clock_timestamp(), media_type = ${asNamed} where tenant_id = ${tenantId} and sha256 = ${sha256}
       returning ${INFO}`.execute(db);
@@ -69,8 +69,8 @@ export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): P
 }
 
 /**
- * Keeps blobs that a session refers to from now on, in the order of their hashes, in which everybody locks them. Whoever
- * names no tenant has the session from a row: it is of whichever tenant that is of.
+ * Keeps blobs that a session refers to from now on, in the order of their hashes, in which everybody locks them.
+ * Whoever names no tenant has the session from a row: it is of whichever tenant that is of.
  * @returns what is known of each, in the order in which they were given
  * @throws BatonError `not_found` for a known one that was collected meanwhile
  */

@@ -3,9 +3,9 @@ import type pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 
 /**
- * A pool whose queries are answered in a bounded time or reject with `store_unavailable`. A connection that owes an answer
- * is closed and never used again: the network may have swallowed it without a word, and pg would let every later query
- * wait behind the first.
+ * A pool whose queries are answered in a bounded time or reject with `store_unavailable`. A connection that owes an
+ * answer is closed and never used again: the network may have swallowed it without a word, and pg would let every later
+ * query wait behind the first.
  */
 export function boundAnswers(pool: pg.Pool, answerWithinMs: number): PostgresPool {
   return {

@@ -38,8 +38,8 @@ export type AnsweredCall = Readonly<{
 }>;
 
 /**
- * Records what somebody says about a call that a run waits for, the bytes of its files as blobs. With the last answer the run
- * goes on. The same answer again changes nothing and is answered alike.
+ * Records what somebody says about a call that a run waits for, the bytes of its files as blobs. With the last answer
+ * the run goes on. The same answer again changes nothing and is answered alike.
  * @throws BatonError `not_found`; `already_answered` (with another answer, or too late); `conflict` (nobody asked);
  *   `invalid_request` (the answer does not fit what is asked, or has a file that is none)
  */

@@ -35,8 +35,8 @@ export type CancelOutcome = Readonly<{
 }>;
 
 /**
- * Requests that a run stop. A run that nobody has and that left nothing to settle, or that waits for answers, is cancelled
- * at once; any other gets the flag and becomes `cancelling`. A run that has ended stays as it is.
+ * Requests that a run stop. A run that nobody has and that left nothing to settle, or that waits for answers, is
+ * cancelled at once; any other gets the flag and becomes `cancelling`. A run that has ended stays as it is.
  * @param audit is written down with it, whatever becomes of it
  * @throws BatonError `not_found`
  */
@@ -125,8 +125,8 @@ export async function requestSessionCancel(
 }
 
 /**
- * A run that had not begun ends before it does. What waited for it is parked, as after every cancel. Returns the session's
- * last event.
+ * A run that had not begun ends before it does. What waited for it is parked, as after every cancel. Returns
+ * the session's last event.
  */
 async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Promise<number> {
   await sql`
@@ -151,7 +151,8 @@ async function withRequested(tx: Tx, outcome: CancelOutcome): Promise<CancelOutc
 
 /**
  * The same for whoever has the session's lock and says what follows a run that has ended.
- * @param parks whether what waits for the run after it stays where it is, as it does where somebody wants the work to stop
+ * @param parks whether what waits for the run after it stays where it is, as it does where
+ * somebody wants the work to stop
  */
 export async function cancelLocked(
   tx: Tx,
@@ -195,8 +196,8 @@ async function markClaimed(tx: Tx, sessionId: string, runId: string, parks: bool
 }
 
 /**
- * A job of its own for a run that is only to be settled: the one that it has may stand behind all others, and one that was
- * held back has none.
+ * A job of its own for a run that is only to be settled: the one that it has may stand behind all others, and one
+ * that was held back has none.
  */
 async function jobToSettle(tx: Tx, runId: string): Promise<JobPayload> {
   await sql`

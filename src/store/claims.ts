@@ -150,7 +150,9 @@ export async function readNewestOfView(db: Db, sessionId: string, count: number)
   return viewSchema.parse(rows[0]?.view);
 }
 
-/** Notes which span works on the claimed run, for the next attempt to link to. Nothing is noted when the run is lost. */
+/**
+ * Notes which span works on the claimed run, for the next attempt to link to. Nothing is noted when the run is lost.
+ */
 export async function noteAttempt(db: Db, fence: Fence, traceparent: string): Promise<void> {
   await sql`
     update runs set attempt_traceparent = ${traceparent}
@@ -167,8 +169,8 @@ const restartedSchema = z.object({
 export type BrokenAnswer = Readonly<{ messageId: string; events: readonly NewEvent[] }>;
 
 /**
- * Begins the step anew under the same claim, in place of an answer that broke off. Where a cancel came or the run is used
- * up (no view), nothing begins and that answer stays as it is. Null: fenced.
+ * Begins the step anew under the same claim, in place of an answer that broke off. Where a cancel came or the run is
+ * used up (no view), nothing begins and that answer stays as it is. Null: fenced.
  */
 export async function restartStep(
   db: Db,
@@ -189,8 +191,9 @@ export async function restartStep(
 export type Heartbeat = Readonly<{ runId: string; claimId: string; cancelRequested: boolean }>;
 
 /**
- * Extends the leases of the claims in hand, also of one that has expired but that nobody took over. A claim that is
- * missing from the answer is lost. The rows are locked in the order of their ids, so that no two heartbeats meet crosswise.
+ * Extends the leases of the claims in hand, also of one that has expired but that nobody took over. A claim
+ * that is missing from the answer is lost. The rows are locked in the order of their ids, so that no two
+ * heartbeats meet crosswise.
  */
 export async function renewLeases(
   db: Db,

@@ -75,8 +75,8 @@ export type RequestedMaintenance = Readonly<{
 }>;
 
 /**
- * Asks for a compaction or a prune: at once in a run of its own, or before the next step of the run that is at work. The
- * last one asked for counts.
+ * Asks for a compaction or a prune: at once in a run of its own, or before the next step of the run that is at work.
+ * The last one asked for counts.
  * @throws BatonError `not_found`, `session_closed`
  */
 export async function requestMaintenance(

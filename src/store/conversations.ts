@@ -19,9 +19,9 @@ type Owner = Readonly<{ tenantId: string; agentName: string }>;
 const MAX_CANDIDATES = 20;
 
 /**
- * The session that was asked this last, or told this last, and that is accepted. It is locked: of two requests that go on from
- * the same place the second one finds it changed. Null: there is none. The lock of one that turns out otherwise is let go of:
- * nobody holds several, in whatever order they were found.
+ * The session that was asked this last, or told this last, and that is accepted. It is locked: of two requests that go
+ * on from the same place the second one finds it changed. Null: there is none. The lock of one that turns out otherwise
+ * is let go of: nobody holds several, in whatever order they were found.
  * @param place the hash of the conversation as it was asked, or with the answer that was told
  */
 export async function takeTurn(
@@ -84,9 +84,9 @@ export async function storeTurn(tx: Tx, sessionId: string, { asked, turn, reader
 }
 
 /**
- * What was asked with messages that were removed, or say something else now, was not asked: who asks it again says it again.
- * Every message that comes later makes a turn be forgotten, so that the message of a turn, where it has one, is the session's
- * newest. The caller holds the session's lock.
+ * What was asked with messages that were removed, or say something else now, was not asked: who asks it again says it
+ * again. Every message that comes later makes a turn be forgotten, so that the message of a turn, where it has one, is
+ * the session's newest. The caller holds the session's lock.
  * @param seqs of these messages in the inbox
  */
 export async function forgetTurn(tx: Tx, sessionId: string, seqs: readonly number[]): Promise<void> {
@@ -115,8 +115,8 @@ export async function addReader(tx: Tx, sessionId: string, readerId: string): Pr
 export type ToldAnswer = Readonly<{ asked: Uint8Array; turn: TurnPlace; answered: Uint8Array; readerId: string }>;
 
 /**
- * Remembers what the client was told, and that it is told nothing more, unless something else was asked since, or the same of
- * another run. Returns whether it did.
+ * Remembers what the client was told, and that it is told nothing more, unless something else was asked since, or the
+ * same of another run. Returns whether it did.
  */
 export async function placeAnswer(
   db: Db,
@@ -187,7 +187,8 @@ export async function adaptAgent(
 /**
  * Writes an earlier conversation into a session that nobody has used yet; the bytes of its files become blobs.
  * @param said what the transaction is about to take as a message after it
- * @throws BatonError `invalid_request` (a file that is none), `conflict` (the tenant has no such session, or it is used)
+ * @throws BatonError `invalid_request` (a file that is none), `conflict` (the tenant has no
+ * such session, or it is used)
  */
 export async function importConversation(
   tx: Tx,

@@ -36,7 +36,10 @@ export async function dropWaiting(
   return { dropped, eventSeq };
 }
 
-/** Forgets the run after the active one where nobody waits for it or resumed the session. The caller holds the session's lock. */
+/**
+ * Forgets the run after the active one where nobody waits for it or resumed the session. The caller
+ * holds the session's lock.
+ */
 export async function forgetPromise(tx: Tx, sessionId: string): Promise<void> {
   const waiting = await tx
     .selectFrom('inbox')

@@ -22,10 +22,11 @@ export type NewFork = Readonly<{
 }>;
 
 /**
- * A new session with the transcript of another one up to a message: its numbers, marks and compactions as far as they lie
- * before that, its files, its agent. Calls that were open are closed, and nothing waits. The other session is locked and
- * not changed.
- * @throws BatonError `not_found` for a session or message that is not there, `conflict` for a message that is not finished
+ * A new session with the transcript of another one up to a message: its numbers, marks and compactions as far as
+ * they lie before that, its files, its agent. Calls that were open are closed, and nothing waits. The other session
+ * is locked and not changed.
+ * @throws BatonError `not_found` for a session or message that is not there, `conflict` for a
+ * message that is not finished
  */
 export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
   const { tenantId, forkId } = fork;
@@ -143,7 +144,9 @@ function viewOf(parent: LockedSession, compactions: readonly CopiedCompaction[])
   };
 }
 
-/** What was learned of the model stays; what was billed for the other session's last request says nothing of this one's. */
+/**
+ * What was learned of the model stays; what was billed for the other session's last request says nothing of this one's.
+ */
 function contextOf(parent: LockedSession): string {
   const { model, calibration } = contextStateSchema.parse(parent.context_state);
   return toJson({ ...NEW_CONTEXT_STATE, model, calibration });

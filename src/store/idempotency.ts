@@ -20,8 +20,9 @@ export type KeyedAnswer = Readonly<{ status: number; body: unknown; isReplay: bo
 const storedSchema = z.object({ isSame: z.boolean(), status: z.number(), body: z.unknown() });
 
 /**
- * Does the work of a request at most once: the answer is stored in the work's own transaction, and a repetition gets it
- * without any work. Requests with the same key wait for each other. A failure stores nothing: the repetition tries again.
+ * Does the work of a request at most once: the answer is stored in the work's own transaction, and a
+ * repetition gets it without any work. Requests with the same key wait for each other. A failure stores
+ * nothing: the repetition tries again.
  * @throws BatonError `idempotency_conflict` when the key came with another request before; what `work` throws
  */
 export async function answerOnce(

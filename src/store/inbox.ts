@@ -52,8 +52,8 @@ export type AcceptedMessage = Readonly<{
 }>;
 
 /**
- * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it up. Sent
- * again with the same id it changes nothing and gives the answer of now.
+ * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it
+ * up. Sent again with the same id it changes nothing and gives the answer of now.
  * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `conflict` (the id is taken),
  *   `quota_exceeded`, `invalid_request` (a file that is none)
  */

@@ -60,7 +60,9 @@ export async function findRunsOfWorker(db: Db, workerId: string, limit: number):
   return rows;
 }
 
-/** Locks a run of a dead worker and looks again. Null: the worker lives, the run is finished, or somebody works on it. */
+/**
+ * Locks a run of a dead worker and looks again. Null: the worker lives, the run is finished, or somebody works on it.
+ */
 export function lockRunOfDeadWorker(tx: Tx, run: LeasedRun, worker: WorkerSight): Promise<LeasedRun | null> {
   return lockLeasedIf(tx, run, sql<boolean>`lease_owner = ${worker.id} and ${stillDead(worker)}`);
 }

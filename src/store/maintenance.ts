@@ -11,7 +11,9 @@ import type { Db } from './database.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
 import { toJson } from './json.ts';
 
-/** A mark for one part of the session. Marks that the part has already stay, but for the limit of what is shown of it. */
+/**
+ * A mark for one part of the session. Marks that the part has already stay, but for the limit of what is shown of it.
+ */
 export type NewMark = PartMarks &
   Readonly<{
     messageId: string;
@@ -31,8 +33,8 @@ export type NewCompaction = Readonly<{
 }>;
 
 /**
- * Opens a round of compaction: the session shows `compacting` from now on. A round that a dead worker left open is closed
- * as failed. Null: fenced.
+ * Opens a round of compaction: the session shows `compacting` from now on. A round that a dead worker left open is
+ * closed as failed. Null: fenced.
  */
 export async function beginCompaction(
   db: Db,

@@ -37,8 +37,8 @@ export async function readMedia(db: Db, sessionId: string, view: readonly ViewMe
 type Owner = Readonly<{ tenantId: string; sessionId: string }>;
 
 /**
- * The parts of a user's message as they are stored: the bytes of data URLs become blobs of the session, and what is named
- * as a blob is looked up. An http(s) URL stays as it is: a provider fetches it, we never do.
+ * The parts of a user's message as they are stored: the bytes of data URLs become blobs of the session, and what is
+ * named as a blob is looked up. An http(s) URL stays as it is: a provider fetches it, we never do.
  * @throws BatonError `invalid_request` that names the part
  */
 export function keepUserFiles(tx: Tx, owner: Owner, content: readonly UserPart[]): Promise<UserPart[]> {
@@ -46,8 +46,8 @@ export function keepUserFiles(tx: Tx, owner: Owner, content: readonly UserPart[]
 }
 
 /**
- * What is said of calls as it is stored: the files in outputs as those in a user's message. All at once, because whoever
- * keeps several files locks them in one order.
+ * What is said of calls as it is stored: the files in outputs as those in a user's message. All at once, because
+ * whoever keeps several files locks them in one order.
  * @throws BatonError `invalid_request` that names the piece
  */
 export async function keepGivenFiles<Answer extends CallAnswer>(
@@ -91,9 +91,9 @@ async function keepNamedFiles<Item extends UserPart | OutputItem>(
 }
 
 /**
- * Keeps all the files at once that a transaction is about to keep in several steps: each step locks its files in one order,
- * but two transactions whose steps come in different orders would wait for each other. What cannot be kept is left to the
- * step that says so. The caller holds the session's lock.
+ * Keeps all the files at once that a transaction is about to keep in several steps: each step locks its files in one
+ * order, but two transactions whose steps come in different orders would wait for each other. What cannot be kept is
+ * left to the step that says so. The caller holds the session's lock.
  */
 export async function keepFilesTogether(
   tx: Tx,

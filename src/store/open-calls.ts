@@ -96,7 +96,8 @@ export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string):
 }
 
 /**
- * Writes what became of a call. An output that no worker has fitted into the view is shown within the limit of any output.
+ * Writes what became of a call. An output that no worker has fitted into the view is shown within
+ * the limit of any output.
  * @param answer the answer that made it so
  */
 export async function changeCall(

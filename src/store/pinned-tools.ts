@@ -9,8 +9,8 @@ import { toJson } from './json.ts';
 import { lockSession } from './sessions.ts';
 
 /**
- * Writes an event of a tool that has drifted from what the session has pinned, once for what it has become: further calls
- * find that it is known, and take no lock.
+ * Writes an event of a tool that has drifted from what the session has pinned, once for what it has become: further
+ * calls find that it is known, and take no lock.
  * @returns the session's last event; null where nothing was written: it is known, or the session has other definitions
  * by now
  * @throws BatonError `fenced`

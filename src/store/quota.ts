@@ -14,8 +14,8 @@ const USED = sql`coalesce(sum(input_tokens + output_tokens), 0)::double precisio
   coalesce(sum(cost_usd), 0)::double precision as "costUsd"`;
 
 /**
- * Refuses new work of a tenant that has used up its day: what the runs have used that were begun since 00:00 UTC, also those
- * that were deleted since. Runs at work go on and end by limits of their own, so that the sum may end up higher.
+ * Refuses new work of a tenant that has used up its day: what the runs have used that were begun since 00:00 UTC, also
+ * those that were deleted since. Runs at work go on and end by limits of their own, so that the sum may end up higher.
  * @throws BatonError `quota_exceeded`
  */
 export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: TenantQuota | undefined): Promise<void> {
@@ -38,8 +38,8 @@ export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: Tena
 }
 
 /**
- * Does what deletes a session, and keeps what its runs of today have used: the quota of its tenant is not given back. The
- * caller holds the session's lock.
+ * Does what deletes a session, and keeps what its runs of today have used: the quota of its tenant is not given back.
+ * The caller holds the session's lock.
  * @param remove returns whether it did delete it
  */
 export async function deleteButUsage(tx: Tx, sessionId: string, remove: () => Promise<boolean>): Promise<boolean> {

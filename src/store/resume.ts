@@ -19,9 +19,10 @@ export type ResumedSession = Readonly<{
 
 /**
  * Goes on where a session stopped: with the messages that a failed or cancelled run left behind, or without any where
- * the last run did not come to its end. A session that only tidies itself up goes on after that. The run has the limits that
- * the one was given which stopped, counted anew, but for those that the request names.
- * @throws BatonError `not_found`, `session_closed`, `session_busy`, `conflict` (nothing to go on with), `quota_exceeded`
+ * the last run did not come to its end. A session that only tidies itself up goes on after that. The run has the limits
+ * that the one was given which stopped, counted anew, but for those that the request names.
+ * @throws BatonError `not_found`, `session_closed`, `session_busy`, `conflict` (nothing to go
+ * on with), `quota_exceeded`
  */
 export function resumeSession(
   db: Db | Tx,

@@ -87,8 +87,8 @@ export async function trimEvents(db: Db, sessionId: string, before: Date, limit:
 }
 
 /**
- * Deletes older blobs that no session refers to, at most `limit`. They are locked first and looked at again afterwards: a
- * reference that is made meanwhile needs a lock on its blob, too.
+ * Deletes older blobs that no session refers to, at most `limit`. They are locked first and looked at again afterwards:
+ * a reference that is made meanwhile needs a lock on its blob, too.
  */
 export async function deleteOrphanedBlobs(db: Db, before: Date, limit: number): Promise<number> {
   return db.transaction().execute(async (tx) => {

@@ -15,8 +15,8 @@ export type NotRetried = 'moved_on' | 'busy';
 /**
  * Queues a run again that has failed: it goes on with a step of its own after the one that failed, and has used of its
  * limits what it had used; the time in which it had failed does not count. Messages that have waited since then are
- * taken up by it, or get the run that they were promised. Not where the session has moved on: somebody sent it a message,
- * resumed it, closed or deleted it, or tried the run again before.
+ * taken up by it, or get the run that they were promised. Not where the session has moved on: somebody sent it a
+ * message, resumed it, closed or deleted it, or tried the run again before.
  */
 export function retryFailedRun(db: Db, runId: string): Promise<RetriedRun | NotRetried> {
   return db.transaction().execute(async (tx) => {

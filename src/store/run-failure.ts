@@ -19,8 +19,9 @@ export type FailedRun = Readonly<{ eventSeq: number; limit: LimitReason | null }
 
 /**
  * Ends a run as failed, whatever state its step is in: open calls get an outcome that the next run can show the model,
- * an unfinished message is superseded, unless the run was being cancelled: that keeps what was streamed. What waits stays parked, unless it was never meant for this run. One of which only
- * the final answer was left ends for its limit, and what waits gets a run. The caller holds both locks.
+ * an unfinished message is superseded, unless the run was being cancelled: that keeps what was streamed. What waits
+ * stays parked, unless it was never meant for this run. A run that a limit had ended but for its final answer ends as
+ * `incomplete` for that limit instead, and what waits gets a run. The caller holds both locks.
  */
 export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<FailedRun> {
   const closed = await closeOpenCalls(tx, runId, NOT_RUN);

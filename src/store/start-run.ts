@@ -10,10 +10,11 @@ import { toJson } from './json.ts';
 export type StartedRun = Readonly<{ job: JobPayload; eventSeq: number }>;
 
 /**
- * Starts a run in a session whose lock the caller holds and that has no active one. A task run gets everything that waits,
- * and is the one that was promised to whoever waits. It belongs to the trace that is active. A clean-up that somebody asked
- * for goes before its first step.
- * @param run.resumes whether it goes on where the last one stopped: with the limits that this one was given, each counted
+ * Starts a run in a session whose lock the caller holds and that has no active one. A task run gets everything that
+ * waits, and is the one that was promised to whoever waits. It belongs to the trace that is active. A clean-up that
+ * somebody asked for goes before its first step.
+ * @param run.resumes whether it goes on where the last one stopped: with the limits that this
+ * one was given, each counted
  *   anew, but for those that are in `limits` or came with what waits
  */
 export async function startRun(

@@ -37,9 +37,9 @@ export type ResponseWrite = Readonly<{
 export type StreamedPieces = Readonly<{ fence: Fence; messageId: string; chunks: readonly TextChunk[] }>;
 
 /**
- * Appends streamed text, of as many messages as stream at once. Says for each whether it was written; false: fenced. The
- * run rows are locked in the same statement that checks the fences, so no takeover can slip in between, and in the order of
- * their ids, as heartbeats do, so that no two of these meet crosswise.
+ * Appends streamed text, of as many messages as stream at once. Says for each whether it was written; false: fenced.
+ * The run rows are locked in the same statement that checks the fences, so no takeover can slip in between, and in the
+ * order of their ids, as heartbeats do, so that no two of these meet crosswise.
  */
 export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]): Promise<boolean[]> {
   const pieces = streamed.flatMap(({ chunks }, index) => chunks.map((chunk) => ({ ...chunk, index })));
@@ -99,7 +99,10 @@ export type CallMove = Readonly<{
   events: readonly NewEvent[];
 }>;
 
-/** `refused`: the call was in none of the `from` states. `cancelled`: it may not start any more. Nothing was written then. */
+/**
+ * `refused`: the call was in none of the `from` states. `cancelled`: it may not start any more.
+ * Nothing was written then.
+ */
 export type MoveAnswer = z.infer<typeof moveAnswer>;
 const moveAnswer = z.enum(['moved', 'refused', 'cancelled']);
 
@@ -125,7 +128,10 @@ function toStoredMove({ cut, ...move }: CallMove) {
   return { ...move, originalTokens, blob: { id, sha256: sha256.toString('hex'), mediaType } };
 }
 
-/** What is written in place of `response` and `events` where a cancel was requested: nothing is dropped for another attempt. */
+/**
+ * What is written in place of `response` and `events` where a cancel was requested: nothing is
+ * dropped for another attempt.
+ */
 export type KeptAnswer = Readonly<{ response: ResponseWrite; events: readonly NewEvent[] }>;
 
 export type StepFinish = Readonly<{

@@ -25,8 +25,8 @@ export type SwitchedAgent = Readonly<{
 
 /**
  * Gives a session another agent, from its next step on: the transcript stays, what is known of the size of its requests
- * does not. Under the session's lock in one transaction, whether a run is at work or not: a step reads its agent when it
- * begins. The same agent again changes nothing.
+ * does not. Under the session's lock in one transaction, whether a run is at work or not: a step reads its agent when
+ * it begins. The same agent again changes nothing.
  * @param next the agent that takes over from the one that the session has
  * @throws BatonError `not_found`, `session_closed`; what `next` throws
  */

@@ -25,7 +25,10 @@ type SessionsTable = {
   conversation_asked: Buffer | null;
   /** Where the answer to that is found. */
   conversation_turn: ColumnType<unknown, string | null | undefined, string | null>;
-  /** The requests that are being told the answer: a client that asks again may be there before the first request has gone. */
+  /**
+   * The requests that are being told the answer: a client that asks again may be there before
+   * the first request has gone.
+   */
   conversation_readers: Generated<string[]>;
   /** The hash of the conversation with the answer that was told; null: none was. */
   conversation_head: Buffer | null;
@@ -90,7 +93,10 @@ export type RunsTable = {
   /** What it was given beside its agent's limits; null: it has not begun, or is none that has any. */
   limits: Json | null;
   max_steps: number | null;
-  /** The session's last inbox number when the run began, and when it was cancelled: what came later was not meant for it. */
+  /**
+   * The session's last inbox number when the run began, and when it was cancelled: what came
+   * later was not meant for it.
+   */
   start_inbox_seq: Generated<number>;
   cancel_inbox_seq: number | null;
   cancel_requested_at: Time | null;

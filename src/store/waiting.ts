@@ -37,8 +37,8 @@ export async function listWaiting(db: Db, tenantId: string, sessionId: string): 
 type WaitingRef = Readonly<{ tenantId: string; sessionId: string; messageId: string }>;
 
 /**
- * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. What was asked with
- * one that says something else now is not known any more. Returns the session's last event.
+ * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. What was asked
+ * with one that says something else now is not known any more. Returns the session's last event.
  * @param freshRunId for the run after the active one, should the message now wait for it
  * @throws BatonError `not_found`; `conflict` when it was taken up already; `invalid_request` for a file that is none
  */

@@ -4,12 +4,14 @@ import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { WorkerSight } from '../domain/worker-liveness.ts';
 import { type Db, inTransaction } from './database.ts';
 
-/** Keeps the workers' lock keys apart from whatever else takes advisory locks in this database. Arbitrary, only ours. */
+/**
+ * Keeps the workers' lock keys apart from whatever else takes advisory locks in this database. Arbitrary, only ours.
+ */
 const WORKER_LOCK_CLASS = 1_652_651_119;
 
 /**
- * How soon the server gives up a connection whose other end is gone without a word: 11 s. Not every server knows each of
- * these, and where the system cannot do one the server refuses it: then the system's own patience decides.
+ * How soon the server gives up a connection whose other end is gone without a word: 11 s. Not every server knows each
+ * of these, and where the system cannot do one the server refuses it: then the system's own patience decides.
  */
 const SERVER_PATIENCE: Readonly<Record<string, string>> = {
   tcp_keepalives_idle: '5',
@@ -29,8 +31,8 @@ export type RegistrationOptions = Readonly<{
 }>;
 
 /**
- * Takes a lock that lives as long as this connection does, and registers the worker under its key. The lock comes first:
- * a key that others can read is held. One that was taken for dead may claim again.
+ * Takes a lock that lives as long as this connection does, and registers the worker under its key. The lock comes
+ * first: a key that others can read is held. One that was taken for dead may claim again.
  * @throws what Postgres throws
  */
 export async function registerWorker(
@@ -90,7 +92,10 @@ export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
     where id = ${worker.id} and lock_key = ${worker.lockKey} and ${seenAt} = ${worker.seenAt} and ${lockFree})`;
 }
 
-/** Removes a dead worker that has nothing in hand any more. False: it still has, it lives, or somebody else has removed it. */
+/**
+ * Removes a dead worker that has nothing in hand any more. False: it still has, it lives, or
+ * somebody else has removed it.
+ */
 export function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
   return bury(db, worker.id, sql<boolean>`lock_key = ${worker.lockKey} and ${stillDead(worker)}`);
 }

@@ -18,9 +18,9 @@ export type ToolModuleContext = Readonly<{
 }>;
 
 /**
- * A tool for agents. `execute` and `needsApproval` get the input as its schema parses it, defaults and transforms included; the transcript
- * keeps what the model wrote. Input that does not fit is refused, and the model reads why. A JSON Schema (an object) is
- * shown to the model only: `execute` has to check its input by itself.
+ * A tool for agents. `execute` and `needsApproval` get the input as its schema parses it, defaults and transforms
+ * included; the transcript keeps what the model wrote. Input that does not fit is refused, and the model reads why. A
+ * JSON Schema (an object) is shown to the model only: `execute` has to check its input by itself.
  * @throws BatonError `config_invalid` for a schema that is not one of an object
  */
 export function defineTool<Schema extends z.ZodType>(definition: Definition<Schema, z.output<Schema>>): ServerTool;

@@ -8,8 +8,8 @@ import type { ToolModuleContext } from './define-tool.ts';
 import type { Tool } from './tool.ts';
 
 /**
- * The tools that a module exports: one, a list, or a function of the context that gives either, as its default export or
- * under any names.
+ * The tools that a module exports: one, a list, or a function of the context that gives either, as its default
+ * export or under any names.
  * @param key of the agent that names the module, for errors
  * @throws BatonError `config_invalid` with the key
  */
@@ -53,8 +53,8 @@ function makeToolsKnown(): void {
 }
 
 /**
- * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart; one
- * that could not be loaded is read again when it is asked for again.
+ * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart;
+ * one that could not be loaded is read again when it is asked for again.
  * @param folder that relative paths count from
  */
 export function createModuleLoader(folder: string, workspaceDir: string): LoadToolModule {

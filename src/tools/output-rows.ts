@@ -1,6 +1,8 @@
 import { toBoundary } from '../domain/truncate.ts';
 
-/** Longer lines are folded: a page must fit the smallest window, and one line of JSON must be readable in pages, too. */
+/**
+ * Longer lines are folded: a page must fit the smallest window, and one line of JSON must be readable in pages, too.
+ */
 export const MAX_ROW_CHARS = 500;
 
 /** A text in numbered rows, counted from 1. A row is a line, or a piece of a long one. */

@@ -1,4 +1,6 @@
-/** A worker's environment holds its keys: what it starts gets only what is listed here, and what it is given by name. */
+/**
+ * A worker's environment holds its keys: what it starts gets only what is listed here, and what it is given by name.
+ */
 const PASSED_ENVIRONMENT = [
   'PATH',
   'HOME',

@@ -4,8 +4,8 @@ import { BatonError } from '../domain/errors.ts';
 const THREAD_HEAP_MB = 256;
 
 /**
- * Runs a module in a thread of its own and returns the message that it posts, of the type that the module promises. The thread is ended on time-out and abort:
- * for work that can take for ever, such as a regular expression.
+ * Runs a module in a thread of its own and returns the message that it posts, of the type that the module promises. The
+ * thread is ended on time-out and abort: for work that can take for ever, such as a regular expression.
  * @param workerData plain data for the thread
  * @throws BatonError `timeout` or `internal`, and the signal's reason
  */

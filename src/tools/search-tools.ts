@@ -32,7 +32,10 @@ export function createSearchTools(tools: readonly Described[]): ServerTool {
 /** A name that is only named does not count as found: see `workingSet`. */
 const nameWithSpace = ({ name }: Described): string => name.replaceAll('_', ' ');
 
-/** The tools in whose names and descriptions most of the query's words are, the best first; words of one or two characters are in anything. Pure. */
+/**
+ * The tools in whose names and descriptions most of the query's words are, at most `limit`, the best first. Words of
+ * one or two characters do not count: they are in anything. Pure.
+ */
 export function findTools<T extends Described>(tools: readonly T[], query: string, limit: number): T[] {
   const words = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])];
   const scoreOf = ({ name, description }: T): number => {

@@ -3,7 +3,10 @@ import type { ToolDrift } from '../domain/tool-drift.ts';
 
 /** What a running tool is told about the call it serves. */
 export type ToolContext = Readonly<{
-  /** Aborted when the run is cancelled, the tool's time is up or the worker loses its claim. A tool must stop its work then. */
+  /**
+   * Aborted when the run is cancelled, the tool's time is up or the worker loses its claim. A tool
+   * must stop its work then.
+   */
   signal: AbortSignal;
   /** Stable over re-deliveries of the same call: use it as the idempotency key of an outside effect. */
   callKey: string;
@@ -20,10 +23,9 @@ export type ToolContext = Readonly<{
 }>;
 
 /**
- * A tool that an agent can call. `execute` returns a string, any JSON value, or `{ type: 'content', value: [...] }` with
- * texts and files in the AI SDK's form; a throw becomes an error result that the
- * model reads (its message only), never a failed run. Without `execute` it is the client's: the run waits until the client
- * gives the output.
+ * A tool that an agent can call. `execute` returns a string, any JSON value, or `{ type: 'content', value: [...] }`
+ * with texts and files in the AI SDK's form; a throw becomes an error result that the model reads (its message only),
+ * never a failed run. Without `execute` it is the client's: the run waits until the client gives the output.
  */
 export type Tool = Readonly<{
   name: string;
@@ -41,8 +43,8 @@ export type Tool = Readonly<{
    */
   needsApproval?: boolean | ((input: unknown) => boolean | Promise<boolean>);
   /**
-   * What becomes of a call whose worker died while it ran, where it may not be repeated. `report` (default): the model is
-   * told that nobody knows. `ask`: the run waits until somebody says whether it is run again.
+   * What becomes of a call whose worker died while it ran, where it may not be repeated. `report` (default): the model
+   * is told that nobody knows. `ask`: the run waits until somebody says whether it is run again.
    */
   onUnknown?: 'report' | 'ask';
   /** Running it twice with the same `callKey` does the same as once: a call of unknown outcome may be repeated. */

@@ -6,7 +6,9 @@ import { EXIT } from '../../src/cli/exit-codes.ts';
 
 const files = await readdir(path.join(import.meta.dirname, '../../src/cli/commands'));
 
-/** Nothing is to be reached: a command that starts in spite of its arguments ends otherwise than with their exit code. */
+/**
+ * Nothing is to be reached: a command that starts in spite of its arguments ends otherwise than with their exit code.
+ */
 const NOWHERE = {
   BATON_URL: 'http://127.0.0.1:1',
   DATABASE_URL: 'postgres://postgres@127.0.0.1:1/none',

@@ -25,8 +25,8 @@ import type { runBody } from '../../src/http/run-body.ts';
 import type { sessionBody } from '../../src/http/session-body.ts';
 
 /**
- * A type without what says the same in another way: `readonly` goes, a field that may be left out becomes one that may be
- * null-like, whatever takes any JSON value is `'json'`.
+ * A type without what says the same in another way: `readonly` goes, a field that may be left out becomes one that may
+ * be null-like, whatever takes any JSON value is `'json'`.
  */
 type Plain<T> = [Json] extends [T]
   ? 'json'

@@ -183,7 +183,8 @@ describe('following a session', () => {
   it('brings the text of an answer once that ends while its replay is on its way', async () => {
     await using server = await startServer((_request, response_) => {
       response_.writeHead(200, eventStream);
-      // What was heard of it before the snapshot was taken comes with its beginning, under the epoch that it was written in.
+      // What was heard of it before the snapshot was taken comes with its beginning, under the
+      // epoch that it was written in.
       response_.write(snapshot({ seq: 4 }) + durable(1) + chunk(0, 'One') + chunk(3, ' two', 1));
       response_.write(response(2, 'msg_1', 'One two') + response(3, 'msg_2', 'Three') + durable(4) + durable(5));
     });

@@ -71,8 +71,8 @@ export function readComposeFile(environment: Readonly<Record<string, string>> = 
 }
 
 /**
- * What a container of the service finds in its environment; `dotEnv` is the file `.env`. As Compose has it, `environment`
- * goes before `env_file`, and what it leaves open is taken from the host before the file.
+ * What a container of the service finds in its environment; `dotEnv` is the file `.env`. As Compose has it,
+ * `environment` goes before `env_file`, and what it leaves open is taken from the host before the file.
  */
 export function environmentOf(
   { environment = {}, env_file }: ComposeService,

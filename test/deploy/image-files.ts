@@ -16,8 +16,8 @@ export async function readFinalStage(root: string): Promise<Instruction[]> {
 }
 
 /**
- * The files that .dockerignore lets into the build, relative to the root. The last pattern that matches decides; one that
- * matches no file is an error, since what it was for has another name now.
+ * The files that .dockerignore lets into the build, relative to the root. The last pattern that matches decides; one
+ * that matches no file is an error, since what it was for has another name now.
  */
 async function listContext(root: string): Promise<string[]> {
   const lines = (await readFile(path.join(root, '.dockerignore'), 'utf8')).split('\n');

@@ -14,7 +14,9 @@ export type OverflowRow = Readonly<{
   room?: number;
 }>;
 
-/** Overflows as the providers word them. Gateways and compatible servers pass these on, so each may come from anywhere. */
+/**
+ * Overflows as the providers word them. Gateways and compatible servers pass these on, so each may come from anywhere.
+ */
 export const OVERFLOW_ROWS: readonly OverflowRow[] = [
   {
     provider: 'OpenAI chat',

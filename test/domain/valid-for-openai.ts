@@ -1,6 +1,6 @@
 /**
- * What OpenAI refuses, written from its API reference and its error messages, not from the code under test. Each finding
- * is one line; a valid request has none. Bodies come from the wire, so they are read as plain JSON.
+ * What OpenAI refuses, written from its API reference and its error messages, not from the code under test. Each
+ * finding is one line; a valid request has none. Bodies come from the wire, so they are read as plain JSON.
  */
 type Field =
   | 'type'

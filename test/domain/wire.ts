@@ -45,7 +45,9 @@ const bodySchema = z.looseObject({
   input: z.array(z.unknown()).optional(),
 });
 
-/** The body that the real provider package sends for these messages. Its conversion may refuse them: then this rejects. */
+/**
+ * The body that the real provider package sends for these messages. Its conversion may refuse them: then this rejects.
+ */
 export async function wireBody(
   api: 'chat' | 'responses',
   messages: ModelMessage[],

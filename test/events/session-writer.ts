@@ -22,7 +22,9 @@ export type WrittenMessage = {
   persisted: number;
 };
 
-/** Writes the rows and events of one session as a step worker does, one statement at a time under the test's control. */
+/**
+ * Writes the rows and events of one session as a step worker does, one statement at a time under the test's control.
+ */
 export type SessionWriter = Readonly<{
   sessionId: string;
   runId: string;

@@ -184,7 +184,8 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     await say('Go on');
     await page.getByRole('button', { name: 'Approve' }).nth(1).waitFor();
     await look('asked');
-    // The second look at the session, which a page takes when it has been opened, is answered when somebody was quicker.
+    // The second look at the session, which a page takes when it has been opened, is answered
+    // when somebody was quicker.
     const allowed = Promise.withResolvers<void>();
     let looks = 0;
     await page.route('**/api/chat/*/messages', async (route) => {

@@ -8,7 +8,9 @@ type Row = Readonly<{ taken: readonly unknown[]; refused: readonly unknown[] }>;
 
 const FORMAT = { type: 'json_schema', json_schema: { name: 'x', schema: {} } };
 
-/** Every parameter that the library documents, but for `model` and `messages`; one that comes to it has to get a row. */
+/**
+ * Every parameter that the library documents, but for `model` and `messages`; one that comes to it has to get a row.
+ */
 const PARAMETERS: Readonly<Record<Exclude<keyof ChatCompletionCreateParams, 'model' | 'messages'>, Row>> = {
   audio: { taken: [{}], refused: [{ voice: 'alloy', format: 'mp3' }] },
   frequency_penalty: { taken: [0], refused: [1] },

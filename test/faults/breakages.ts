@@ -8,7 +8,10 @@ import { z } from 'zod';
 import type { Findings } from './check/verdict.ts';
 import { copyProduct, type SourceChange } from './strikes/product-copy.ts';
 
-/** Kinds of findings that say what is wrong: a row that struck nothing says nothing, and a copy that only crashes neither. */
+/**
+ * Kinds of findings that say what is wrong: a row that struck nothing says nothing, and a copy
+ * that only crashes neither.
+ */
 type Telling = Exclude<keyof Findings, 'missed' | 'crashes' | 'unknownTools'>;
 
 /** A promise broken on purpose, the faults under which that must show, and how. */

@@ -22,7 +22,9 @@ export type Fault = Readonly<{
   environment?: Readonly<Record<string, string>>;
   /** Entry points of the versions that run side by side. */
   versions?: (world: Pick<World, 'folder'>) => Promise<readonly string[]>;
-  /** Steps that the agent's runs may take; a run that has taken them gives a final answer and ends. Default: any number. */
+  /**
+   * Steps that the agent's runs may take; a run that has taken them gives a final answer and ends. Default: any number.
+   */
   maxSteps?: number;
   /** What the agent has and does beside the suite's tools. */
   agent?: AgentTraits;
@@ -34,9 +36,9 @@ export type Fault = Readonly<{
    */
   isHarmless?: boolean;
   /**
-   * Nobody is killed, and whoever loses Postgres gets it back within seconds: a worker that is taken for dead although no
-   * process has ended counts against the product. Not so where a worker is cut off: it cannot say that it lives, and that
-   * others take over is what is promised.
+   * Nobody is killed, and whoever loses Postgres gets it back within seconds: a worker that is taken for dead although
+   * no process has ended counts against the product. Not so where a worker is cut off: it cannot say that it lives, and
+   * that others take over is what is promised.
    */
   killsNobody?: boolean;
   /** Nothing is done at all, so nothing has to be counted: every other row says what it did, or has proven nothing. */
@@ -44,11 +46,14 @@ export type Fault = Readonly<{
   /** What a new worker is told, and what is done to its taps. */
   environmentOf?: (random: Random, strikes: Strikes) => Readonly<Record<string, string>>;
   onMember?: (member: Member, random: Random, strikes: Strikes) => void;
-  /** Does harm until the signal aborts, counts it in the world's strikes, and puts everything in order before it resolves. */
+  /**
+   * Does harm until the signal aborts, counts it in the world's strikes, and puts everything in
+   * order before it resolves.
+   */
   strike?: (world: World, random: Random, signal: AbortSignal) => Promise<void>;
   /**
-   * What only shows in the end: how often it struck where it was to strike, by the name of the place. A row that has missed
-   * one says nothing.
+   * What only shows in the end: how often it struck where it was to strike, by the name of the place. A row that has
+   * missed one says nothing.
    */
   hits?: (
     world: World,

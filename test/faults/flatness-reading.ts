@@ -10,7 +10,9 @@ export type Counts = Readonly<Record<string, number>>;
 const timer = setTimeout(() => undefined, 0);
 clearTimeout(timer);
 
-/** Classes whose living objects are counted: also timers that keep no process alive, and signals that nobody can reach. */
+/**
+ * Classes whose living objects are counted: also timers that keep no process alive, and signals that nobody can reach.
+ */
 const CLASSES = { timers: timer.constructor, emitters: EventEmitter, abortSignals: AbortSignal } as const;
 
 /** Reads what the service holds at this moment: here, in Postgres and in Redis. */
@@ -30,8 +32,8 @@ export async function readCounts(service: FlatnessService): Promise<Counts> {
 }
 
 /**
- * Counts living objects by class. For each V8 collects garbage until there is none, which takes a second or more. What one
- * collection finalizes only the next one frees: signals come last.
+ * Counts living objects by class. For each V8 collects garbage until there is none, which takes a second or more. What
+ * one collection finalizes only the next one frees: signals come last.
  */
 export async function countObjects(): Promise<Counts> {
   const counts: Record<string, number> = {};

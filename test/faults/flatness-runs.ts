@@ -117,7 +117,10 @@ const sessionSchema = z.object({ id: z.string() });
 const acceptedSchema = z.object({ runId: z.string() });
 const runSchema = z.object({ status: z.string() });
 
-/** Counting stops this process for seconds, in which kept connections become too old: the server closes them on the next request. */
+/**
+ * Counting stops this process for seconds, in which kept connections become too old: the server closes
+ * them on the next request.
+ */
 const ONE_REQUEST = { connection: 'close' };
 
 function createApi(url: string) {

@@ -1,8 +1,8 @@
 import type { Counts } from './flatness-reading.ts';
 
 /**
- * How much larger a count may be at the end. What sweeps, heartbeats and pools do in the background moves each by a few;
- * a leak of one in every hundred runs makes 20 of 2 000.
+ * How much larger a count may be at the end. What sweeps, heartbeats and pools do in the background moves each by a
+ * few; a leak of one in every hundred runs makes 20 of 2 000.
  */
 const ALLOWED_GROWTH = 8;
 

@@ -14,7 +14,9 @@ const inputSchema = z.strictObject({
 /** Said before the process stands still, with the file that it waits for: `goOn`. */
 export const STANDS_STILL = 'test_stands_still';
 
-/** After so many effects the process stands still, before the result of the last one is told: whoever listens kills it. */
+/**
+ * After so many effects the process stands still, before the result of the last one is told: whoever listens kills it.
+ */
 const stopAfterEffects = Number(process.env['BATON_TEST_STOP_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
 /** What a result has beside what it says: what fills a context. */
 const padding = ' and the yard was wet with rain'.repeat(Number(process.env['BATON_TEST_OUTPUT_CHARS'] ?? 0) / 31);

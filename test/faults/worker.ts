@@ -1,4 +1,5 @@
-// A worker process that works on every kind of job: the suite's processes are few, each of them has to be worth killing.
+// A worker process that works on every kind of job: the suite's processes are few, each of them
+// has to be worth killing.
 import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { runProcess } from '../../src/runtime/run-process.ts';
 

@@ -11,7 +11,9 @@ import { isRunning } from '../tools/workspace-fixture.ts';
 
 const [backend = 'postgres'] = availableBackends();
 
-/** A shell, its child and a grandchild that would run for a long time; each writes its pid. The second ignores SIGTERM. */
+/**
+ * A shell, its child and a grandchild that would run for a long time; each writes its pid. The second ignores SIGTERM.
+ */
 const FAMILY = 'echo $$ >> pids; (echo $BASHPID >> pids; sleep 1000 & echo $! >> pids; wait) & wait';
 const STUBBORN_FAMILY = `trap "" TERM; ${FAMILY}`;
 

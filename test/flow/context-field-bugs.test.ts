@@ -76,7 +76,8 @@ describe('a compaction and the meter', () => {
     await compacted(scenario);
     const [round] = await scenario.rounds();
     expect(round?.tokensAfter).toBe(await scenario.used());
-    // Before it the meter rests on what was billed, the compaction on the whole view: they differ by the estimate alone.
+    // Before it the meter rests on what was billed, the compaction on the whole view: they
+    // differ by the estimate alone.
     expect(Math.abs((round?.tokensBefore ?? 0) - before)).toBeLessThan(before * 0.1);
   });
 });
@@ -170,7 +171,8 @@ describe('a message that comes while a compaction is under way', () => {
 describe('many compactions in a row', () => {
   it('are each followed by a step that succeeds, and leave one summary in the view (claude-code#82131, jcode#175)', async () => {
     await using scenario = await start({ context: { ...COMPACTING, thresholds: { compactAt: 0.6 } } });
-    // Each step brings three results of 10 % of the window: what a compaction frees is refilled by the second one after it.
+    // Each step brings three results of 10 % of the window: what a compaction frees is refilled by
+    // the second one after it.
     const read = (at: number) => ({ name: 'read', input: { path: `src/file-${at}.ts`, tokens: 1_600 } });
     const batches = Array.from({ length: 12 }, (_, no) => ({ toolCalls: [0, 1, 2].map((at) => read(3 * no + at)) }));
     scenario.service.simulator.script('test', [...batches, { text: 'All read.' }]);

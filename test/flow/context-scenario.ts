@@ -88,7 +88,10 @@ export type ScenarioOptions = Readonly<{
   isPaused?: boolean;
 }>;
 
-/** The whole service, from the HTTP API to the simulated provider, and one session of one agent, created through the API. */
+/**
+ * The whole service, from the HTTP API to the simulated provider, and one session of one agent,
+ * created through the API.
+ */
 export async function startScenario(options: ScenarioOptions): Promise<Scenario> {
   const { window, context = {}, agent: fields = {}, tools = [readTool], environment = {} } = options;
   await using stack = new AsyncDisposableStack();

@@ -90,7 +90,9 @@ describe('above 100 % of the window a summarizer that may answer later is waited
   const BUSY = { mode: '429', retryAfterMs: 1_000 } as const;
   const OVERLOADED = { mode: '503', retryAfterMs: 100 } as const;
 
-  /** A session below all thresholds: with the note it is above what can be used, so that the summarizer is asked next. */
+  /**
+   * A session below all thresholds: with the note it is above what can be used, so that the summarizer is asked next.
+   */
   async function nearlyFull(compaction: object = {}) {
     const scenario = await startScenario({ window: WINDOW, context: { ...COMPACTING, compaction } });
     expect(await readFiles(scenario, 7)).toMatchObject({ ...COMPLETED, steps: 8 });

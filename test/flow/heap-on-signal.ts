@@ -1,5 +1,5 @@
-// Preloaded into a process whose heap is looked at: on SIGUSR2 it collects garbage and writes what is left to the folder
-// HEAP_FOLDER, under its last name when it is complete.
+// Preloaded into a process whose heap is looked at: on SIGUSR2 it collects garbage and writes what is left to the
+// folder HEAP_FOLDER, under its last name when it is complete.
 import { renameSync } from 'node:fs';
 import path from 'node:path';
 import { setFlagsFromString, writeHeapSnapshot } from 'node:v8';

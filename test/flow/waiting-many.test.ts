@@ -93,7 +93,8 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     ];
     for (const sweep of sweeps) {
       const { access } = await eventually(async () => {
-        // What the runs were before they waited stays in an index until a vacuum that no open transaction keeps from it.
+        // What the runs were before they waited stays in an index until a vacuum that no open
+        // transaction keeps from it.
         await sql`vacuum (analyze) runs`.execute(watched.db);
         const seen = await watched.watch(sweep);
         expect(seen.result).toEqual([]);

@@ -36,7 +36,10 @@ async function takeSnapshot(worker: WorkerProcess, folder: string): Promise<Heap
   return snapshotSchema.parse(JSON.parse(text));
 }
 
-/** How many there are of each kind of object, by the names of their classes, and of closures, by those of their functions. */
+/**
+ * How many there are of each kind of object, by the names of their classes, and of closures, by
+ * those of their functions.
+ */
 function countObjects({ snapshot, nodes, strings }: HeapSnapshot): ReadonlyMap<string, number> {
   const { node_fields: fields, node_types: types } = snapshot.meta;
   const [typeAt, nameAt] = [fields.indexOf('type'), fields.indexOf('name')];
@@ -98,8 +101,8 @@ describe.each(availableBackends())('a worker process on %s', (backend) => {
       const snapshot = await takeSnapshot(worker, folder.path);
       const inHeap = namedIds(snapshot);
       const named = ids.filter((id) => inHeap.has(withoutDashes(id)));
-      // What was worked on last may be in a buffer or a cache of one entry. A look at jobs that had to wait for their worker
-      // may still be under way: it ends, and a leak does not.
+      // What was worked on last may be in a buffer or a cache of one entry. A look at jobs that had to wait for their
+      // worker may still be under way: it ends, and a leak does not.
       return named.length < waits / 10 ? snapshot : null;
     }, 'the process lets go of the ids of waiting sessions, runs and messages');
     const grown = [...countObjects(after)].filter(([kind, count]) => count - (before.get(kind) ?? 0) > waits / 4);

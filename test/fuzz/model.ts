@@ -29,8 +29,8 @@ const FAULTS: readonly Fault[] = [
 export const MODEL_SAYS = 'is what the model knows';
 
 /**
- * A model that tells each session its tenant's secret, in pieces, in thoughts and in calls. Some of its answers are held
- * for a while, so that messages meet a session at work.
+ * A model that tells each session its tenant's secret, in pieces, in thoughts and in calls. Some of its answers are
+ * held for a while, so that messages meet a session at work.
  */
 export function createModel({ service }: FuzzService, players: readonly Player[], random: Random): FuzzModel {
   const { simulator, deps } = service;

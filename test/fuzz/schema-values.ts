@@ -112,7 +112,9 @@ export function createValues(
 
 const ODD_NAMES = ['__proto__', 'constructor', 'toString', '', 'tenantId', 'tenant_id', 'x'.repeat(300), 'ключ'];
 
-/** What goes wrong in texts: NUL, halves of characters, other people's encodings, long ones, and attacks' favourites. */
+/**
+ * What goes wrong in texts: NUL, halves of characters, other people's encodings, long ones, and attacks' favourites.
+ */
 export const ODD_TEXTS = [
   '',
   ' ',

@@ -37,8 +37,9 @@ export function openNotedDatabase(connectionString: string): Db {
 }
 
 /**
- * From now on every change of a row that belongs to a tenant is noted in its own transaction, with who made it: what was
- * rolled back is not noted, and it does not matter who else is at work. The note of a key's use is not what this is about.
+ * From now on every change of a row that belongs to a tenant is noted in its own transaction, with who made
+ * it: what was rolled back is not noted, and it does not matter who else is at work. The note of a key's use
+ * is not what this is about.
  * @returns what takes the notes that have come since
  */
 export async function noteWrites(db: Db): Promise<() => Promise<readonly Written[]>> {

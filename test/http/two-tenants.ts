@@ -15,7 +15,10 @@ export type Tenant = Readonly<{
   ids: Readonly<Record<string, string[]>>;
 }>;
 
-/** A tenant with a session that has worked, one at work with messages that wait, one that waits for answers, and an idle one. */
+/**
+ * A tenant with a session that has worked, one at work with messages that wait, one that waits for
+ * answers, and an idle one.
+ */
 export async function createTenant(api: TestApi, name: string): Promise<Tenant> {
   const key = await createTestKey(api.db, name, SCOPES);
   const word = `word-${randomUUID()}`;

@@ -84,7 +84,9 @@ export function recordedFile(name: string, context: TestContext): Recording {
   return existsSync(file) ? parseRecording(readFileSync(file, 'utf8')) : context.skip(`no ${file} here`);
 }
 
-/** Declares one test for every recorded conversation; where their folder is absent, one that is skipped and says why. */
+/**
+ * Declares one test for every recorded conversation; where their folder is absent, one that is skipped and says why.
+ */
 export function testEveryRecording(backend: Backend): void {
   const files = existsSync(RECORDINGS_FOLDER)
     ? readdirSync(RECORDINGS_FOLDER).filter((name) => name.endsWith('.jsonl'))

@@ -77,7 +77,10 @@ function meetAtSession({ deps: { db } }: TestService, session: string, job: JobP
   return { close, cancelled: () => both };
 }
 
-/** The connection breaks when the first statement that names `what` is committed: something is done before anybody knows. */
+/**
+ * The connection breaks when the first statement that names `what` is committed: something is
+ * done before anybody knows.
+ */
 function losingReply(db: Db, what: string, meanwhile: () => Promise<void>): Db {
   const asked: unknown[] = [];
   let isLost = false;

@@ -313,8 +313,8 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
 });
 
 /**
- * Text is appended without the session's row, and what is fenced waits for nobody: it comes and goes while the settlement
- * waits for the run, or when it is written and not committed yet.
+ * Text is appended without the session's row, and what is fenced waits for nobody: it comes and goes while the
+ * settlement waits for the run, or when it is written and not committed yet.
  */
 function meetText<A, B>(
   race: Race,

@@ -164,8 +164,8 @@ const round = fc.array(fc.tuple(fc.constantFrom(...Object.keys(ACTIONS)), fc.nat
 type Round = readonly (readonly [what: string, sessionNo: number])[];
 
 /**
- * All meet at the sessions' rows before any goes on: what came first there may need what others hold already. A run is at
- * work, or there would be little to fight for.
+ * All meet at the sessions' rows before any goes on: what came first there may need what others hold already. A run is
+ * at work, or there would be little to fight for.
  */
 async function playRound(play: Play, actions: Round): Promise<PromiseSettledResult<void>[]> {
   const { db, sessionIds } = play;

@@ -42,7 +42,10 @@ async function pendingJob({ race }: Play) {
   return jobPayloadSchema.parse(rows[0]?.job);
 }
 
-/** Takes the run up as a worker does, unless somebody has it, and looks whether its view is what a worker would read that knows nothing. */
+/**
+ * Takes the run up as a worker does, unless somebody has it, and looks whether its view is what a worker would
+ * read that knows nothing.
+ */
 async function takeUp(play: Play, { worker }: Choice): Promise<Held> {
   if (play.current !== null) return play.current;
   const { db, sessionId } = play.race;
@@ -133,7 +136,9 @@ const goesOn = (before?: Exclude<PendingKind, 'step'>) =>
     ]),
   );
 
-/** A worker that has lost its claim does not know yet: whatever it writes is refused, and its memory stays what it was. */
+/**
+ * A worker that has lost its claim does not know yet: whatever it writes is refused, and its memory stays what it was.
+ */
 const late: Act = async ({ race: { db }, lost }, { pick }) => {
   const held = lost[pick % Math.max(1, lost.length)];
   if (held === undefined) return;

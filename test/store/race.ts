@@ -45,7 +45,10 @@ export async function openRace(db: Db) {
     /** Both wait for the session's row before either gets it, then `first` does. */
     inOrder: <A, B>(first: () => Promise<A>, second: () => Promise<B>) =>
       inOrder(db, { table: 'sessions', id: sessionId }, first, second),
-    /** The same for either order: `isFirst` says whether `a` is the first. The answers are in the order of the arguments. */
+    /**
+     * The same for either order: `isFirst` says whether `a` is the first. The answers are in
+     * the order of the arguments.
+     */
     meet: async <A, B>(isFirst: boolean, a: () => Promise<A>, b: () => Promise<B>): Promise<readonly [A, B]> => {
       const row = { table: 'sessions', id: sessionId } as const;
       if (isFirst) return inOrder(db, row, a, b);
@@ -108,7 +111,10 @@ export async function behindLock<T>(db: Db, { table, id }: Row, work: () => Prom
   });
 }
 
-/** So many transactions of this database wait for a lock. Asked outside a transaction: inside one the answer never changes. */
+/**
+ * So many transactions of this database wait for a lock. Asked outside a transaction: inside one
+ * the answer never changes.
+ */
 export async function untilWaiting(db: Db, count: number): Promise<void> {
   await eventually(async () => (await countWaiting(db)) === count, `${count} transactions wait for a lock`);
 }
@@ -175,7 +181,9 @@ export async function finishCleanUp(
   return finished;
 }
 
-/** Does everything that is pending, as a worker would, until the session is idle. Returns the runs that were at work. */
+/**
+ * Does everything that is pending, as a worker would, until the session is idle. Returns the runs that were at work.
+ */
 async function playOut(db: Db, sessionId: string): Promise<readonly string[]> {
   const runIds = new Set<string>();
   for (let left = 20; left > 0; left--) {

@@ -6,8 +6,9 @@ import pg from 'pg';
 import { runAsAdmin, withDatabase } from './postgres.ts';
 
 /**
- * Databases that tests have used and emptied again. To create one and drop it takes as long as most tests do. Every spare
- * one is a file with its name in a folder that all processes of a test run share: who removes the file has the database.
+ * Databases that tests have used and emptied again. To create one and drop it takes as long as most tests
+ * do. Every spare one is a file with its name in a folder that all processes of a test run share: who
+ * removes the file has the database.
  */
 export type DatabasePool = Readonly<{ adminUrl: string; templateName: string; spareFolder: string; shape: string }>;
 

@@ -1,7 +1,10 @@
 const POLL_INTERVAL_MS = 10;
 const GIVE_UP_AFTER_MS = 45_000;
 
-/** Polls until `probe` gives something other than null or false. @throws when it never does, naming what was waited for */
+/**
+ * Polls until `probe` gives something other than null or false.
+ * @throws when it never does, naming what was waited for
+ */
 export async function eventually<T>(probe: () => Promise<T | null | false>, what: string): Promise<T> {
   const giveUpAtMs = performance.now() + GIVE_UP_AFTER_MS;
   while (performance.now() < giveUpAtMs) {

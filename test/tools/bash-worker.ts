@@ -1,4 +1,5 @@
-// A process that runs one command with the bash tool: bash-worker.ts <root> <command>. For tests that kill it or starve it.
+// A process that runs one command with the bash tool: bash-worker.ts <root> <command>. For tests
+// that kill it or starve it.
 import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
 import { contextOf } from './workspace-fixture.ts';
 

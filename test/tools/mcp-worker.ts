@@ -1,4 +1,5 @@
-// A process that makes one call to the server of mcp-server.ts: mcp-worker.ts <command> <args…>. For a test that kills it.
+// A process that makes one call to the server of mcp-server.ts: mcp-worker.ts <command> <args…>.
+// For a test that kills it.
 import { createMcpFixture } from './mcp-fixture.ts';
 
 const [command = '', ...args] = process.argv.slice(2);

@@ -59,8 +59,8 @@ export function Chat({ id, messages: known, meter }: Props) {
 }
 
 /**
- * What is being written when the page is opened is shown from its beginning. What ended after the page had read its messages,
- * and before it asked for that, is in neither: where nothing was being written, they are read again.
+ * What is being written when the page is opened is shown from its beginning. What ended after the page had read its
+ * messages, and before it asked for that, is in neither: where nothing was being written, they are read again.
  */
 function useResume(
   id: string,

@@ -31,7 +31,8 @@ export type DemoService = AsyncDisposable &
 /**
  * Starts the whole service in this process: API and step worker on a free port of 127.0.0.1, over an embedded Postgres
  * and a simulated model where the environment names no others. Its logs are off: the demo's output is for people.
- * @throws BatonError `config_invalid`, `model_unavailable`, EmbeddedPostgresError, and what services throw that cannot be
+ * @throws BatonError `config_invalid`, `model_unavailable`, EmbeddedPostgresError, and what
+ * services throw that cannot be
  *   reached
  */
 export async function startDemoService(environment: NodeJS.ProcessEnv, workspaceDir: string): Promise<DemoService> {

@@ -6,7 +6,8 @@ import { writeSampleProject } from './sample-project.ts';
 export type WorkspaceFolder = AsyncDisposable & Readonly<{ path: string; isSample: boolean }>;
 
 /**
- * The folder that the agent works on: the given one, or a sample project in a temporary folder that is removed at the end.
+ * The folder that the agent works on: the given one, or a sample project in a temporary folder
+ * that is removed at the end.
  * @returns null when the given one is no folder
  */
 export async function openWorkspace(given: string | null): Promise<WorkspaceFolder | null> {

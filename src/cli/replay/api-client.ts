@@ -32,7 +32,10 @@ export type ApiClient = Readonly<{
   send: (sessionId: string, text: string) => Promise<Pick<SentMessage, 'runId' | 'queued'>>;
   /** Resolves when the run has ended. Rejects with ReplayError `stalled` when it makes no progress for a minute. */
   waitForEnd: (runId: string) => Promise<Run>;
-  /** Resolves when no run of the session is active: after a run its context may be tidied up by one of the service's own. */
+  /**
+   * Resolves when no run of the session is active: after a run its context may be tidied up by
+   * one of the service's own.
+   */
   waitForIdle: (sessionId: string) => Promise<void>;
   /** Cancels a run and waits at most `waitMs` milliseconds for its end. Works after the signal was aborted, too. */
   cancelRun: (runId: string, waitMs: number) => Promise<void>;

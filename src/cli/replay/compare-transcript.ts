@@ -17,7 +17,8 @@ export const isSummary = ({ parts }: StoredMessage): boolean => parts.some((part
  * compared: it is the simulated provider's own. Neither are the tokens written to a cache, which the Responses protocol
  * does not report.
  * A summary stands beside the conversation: the messages that it stands for are still there, and it is left out.
- * @param asksOnceMore a closing message of the assistant is expected after the recorded ones; its content is not compared
+ * @param asksOnceMore a closing message of the assistant is expected after the recorded ones;
+ * its content is not compared
  * @param comparesUsage false where the provider billed what it counted and not what was recorded
  */
 export function compareTranscript(

@@ -21,8 +21,8 @@ export type DeliveryPlan = Readonly<{
 }>;
 
 /**
- * Decides when each user message is sent. One that follows tool calls was sent to a busy session. Several in a row after
- * a step without tool calls are sent during that step, so that waiting messages meet the end of a run.
+ * Decides when each user message is sent. One that follows tool calls was sent to a busy session. Several in a row
+ * after a step without tool calls are sent during that step, so that waiting messages meet the end of a run.
  * @throws ReplayError `no_user_message` when the recording does not begin with a user message
  */
 export function planDeliveries(recording: Recording): DeliveryPlan {

@@ -54,7 +54,8 @@ export type ReplayResult = Readonly<{
  * that answers as recorded, and compares what was stored with the recording. With a window, a policy or a provider the
  * provider counts tokens for itself, by a measure that drifts away from the service's, the conversation has needles in
  * it, and how the context was kept is measured.
- * @throws ReplayError `no_user_message`, `busy_database`, `stalled`, `refused`; what services that cannot be reached throw
+ * @throws ReplayError `no_user_message`, `busy_database`, `stalled`, `refused`; what services
+ * that cannot be reached throw
  */
 export async function replayRecording(given: Recording, options: ReplayOptions = {}): Promise<ReplayResult> {
   const { window, policy, provider } = options;

@@ -5,8 +5,8 @@ import { readToolOutput } from '../../store/tool-outputs.ts';
 import type { StoredMessage } from './api-client.ts';
 
 /**
- * The transcript with every tool output as it can be read again by its reference: whole, also where the message has only
- * head and tail of it.
+ * The transcript with every tool output as it can be read again by its reference: whole, also where the message has
+ * only head and tail of it.
  */
 export async function withWholeOutputs(
   db: Db,

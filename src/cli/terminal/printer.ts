@@ -61,7 +61,8 @@ type TextFlow = Readonly<{
 }>;
 
 /**
- * Streamed text with an indent. With a width it is written word by word and wrapped; without one, line by line as it is.
+ * Streamed text with an indent. With a width it is written word by word and wrapped; without
+ * one, line by line as it is.
  */
 function createTextFlow(write: (text: string) => void, width: number | null): TextFlow {
   let column = 0;

@@ -26,12 +26,14 @@ export const MAX_RATIO = 4;
 /** A session is calibrated from this many estimated tokens on: by then framing and small samples have evened out. */
 export const CALIBRATED_FROM_TOKENS = 2_000;
 
-/** The one safety margin of the ruler. Only without a tokenizer of the family, and only until the session is calibrated. */
+/**
+ * The one safety margin of the ruler. Only without a tokenizer of the family, and only until the session is calibrated.
+ */
 export const COLD_START_MARGIN = 1.1;
 
 /**
- * Real tokens per estimated token before anything was learned. Claude measured on recorded sessions with real usage; for
- * the others the distance between their published tokenizers and o200k, framing included.
+ * Real tokens per estimated token before anything was learned. Claude measured on recorded sessions with real usage;
+ * for the others the distance between their published tokenizers and o200k, framing included.
  */
 const COLD_START_PRIORS: Readonly<Record<TokenTier, Readonly<Partial<Record<ModelFamily, number>>>>> = {
   exact: { openai: 1.1 },
@@ -115,14 +117,17 @@ export const SAMPLE_REFUSALS = [
 ] as const;
 export type SampleRefusal = (typeof SAMPLE_REFUSALS)[number];
 
-/** A sample of at least this size that lies outside this range is no tokenizer's doing: something else was cut or added. */
+/**
+ * A sample of at least this size that lies outside this range is no tokenizer's doing: something else was cut or added.
+ */
 const PLAUSIBLE_FROM_TOKENS = 200;
 const MIN_PLAUSIBLE_RATIO = 0.25;
 const MAX_PLAUSIBLE_RATIO = 8;
 
 /**
- * Learns from one call: the cumulative ratio of real to estimated tokens. A sample that says nothing about the tokenizer
- * is refused and leaves the state as it was; one poisoned sample would bend every later measurement of the session.
+ * Learns from one call: the cumulative ratio of real to estimated tokens. A sample that says nothing about
+ * the tokenizer is refused and leaves the state as it was; one poisoned sample would bend every later
+ * measurement of the session.
  */
 export function learn(
   state: Calibration,

@@ -63,7 +63,9 @@ export type FailedCall = Readonly<{ class: ProviderErrorClass; retryAfterMs: num
 export type SummaryRetryInput = Readonly<{
   /** What the failure leads to where the summary is not tried again. */
   after: AfterFailure;
-  /** The call that the summary failed with; undefined where the summarizer answered, or there was no time left to ask. */
+  /**
+   * The call that the summary failed with; undefined where the summarizer answered, or there was no time left to ask.
+   */
   failedCall: FailedCall | undefined;
   /** Rounds of this compaction that failed for what passes by itself, before this one. */
   failures: number;
@@ -74,8 +76,8 @@ export type SummaryRetryInput = Readonly<{
 }>;
 
 /**
- * Whether a failed summary is worth waiting for, as a failed step is and for as long: only where something is lost without
- * it, and the provider may answer by itself later.
+ * Whether a failed summary is worth waiting for, as a failed step is and for as long: only where something is lost
+ * without it, and the provider may answer by itself later.
  */
 export function planSummaryRetry({ after, failedCall, failures, pausedMs, jitter }: SummaryRetryInput): RetryPlan {
   if (after === 'proceed' || failedCall === undefined) return { retry: false };
@@ -83,7 +85,10 @@ export function planSummaryRetry({ after, failedCall, failures, pausedMs, jitter
   return plan.retry ? { ...plan, delayMs: Math.max(plan.delayMs, afterPauseMs(pausedMs, jitter)) } : plan;
 }
 
-/** The state of a compaction that is tried again: still pending. It is no compaction in vain, so the breaker does not count it. */
+/**
+ * The state of a compaction that is tried again: still pending. It is no compaction in vain, so the
+ * breaker does not count it.
+ */
 export function afterPassingFailure(state: ContextState, pending: NonNullable<ContextState['pending']>): ContextState {
   return { ...state, pending: { ...pending, failures: (pending.failures ?? 0) + 1 } };
 }

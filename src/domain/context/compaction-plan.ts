@@ -71,7 +71,9 @@ const MAX_FIRST_USER_TOKENS = 2_000;
 const MAX_FIRST_USER_SHARE = 0.25;
 const LISTED_RESOURCES = 40;
 const CHARS_PER_LISTED_TOKEN = 3;
-/** Caps for the results of the tail, as shares of `usable`, where the view would not come down to its target otherwise. */
+/**
+ * Caps for the results of the tail, as shares of `usable`, where the view would not come down to its target otherwise.
+ */
 const RESULT_CAP_SHARES = [0.05, 0.0125] as const;
 
 /** How much of the list of touched resources the view holds. */
@@ -81,8 +83,8 @@ export function listBounds({ summaryTokens }: Pick<Thresholds, 'summaryTokens'>)
 
 /**
  * Plans a compaction: what is summarized, what stays, what is carried verbatim. Everything but the summary's text is
- * known before any model is asked, so a compaction that could not help is not begun: the plan takes the largest tail with
- * which the view comes down to its target and loses enough, if need be with its results capped.
+ * known before any model is asked, so a compaction that could not help is not begun: the plan takes the largest tail
+ * with which the view comes down to its target and loses enough, if need be with its results capped.
  */
 export function planCompaction(input: PlanInput): CompactionPlan {
   const { view, thresholds, overheadTokens } = input;

@@ -4,7 +4,9 @@ import { isSettledCall } from '../tool-call.ts';
 import { outputText } from './output-cap.ts';
 import { shownParts } from './shown-parts.ts';
 
-/** Messages of a view without its summary, each with its tokens. One assistant message is one step, results included. */
+/**
+ * Messages of a view without its summary, each with its tokens. One assistant message is one step, results included.
+ */
 export type SizedMessage = Readonly<{ message: ViewMessage; tokens: number }>;
 
 /** Where the part of the view begins that no compaction may take: `length` where there is none. */

@@ -77,9 +77,9 @@ export type Measurement = Readonly<{
 }>;
 
 /**
- * The tokens of the next request. The one ruler: triggers, acceptance of a compaction, the meter and the events all read
- * it. With an anchor, what the provider billed (input, cache included, plus output, minus reasoning that is not sent
- * again) plus `ratio` times the estimate of what came after; without, `ratio` times the estimate of everything.
+ * The tokens of the next request. The one ruler: triggers, acceptance of a compaction, the meter and the events all
+ * read it. With an anchor, what the provider billed (input, cache included, plus output, minus reasoning that is not
+ * sent again) plus `ratio` times the estimate of what came after; without, `ratio` times the estimate of everything.
  * Never negative; appending to the view never lowers it.
  *
  * An anchor whose message the view does not hold, or that another model wrote, or that billed nothing, does not count.
@@ -121,8 +121,8 @@ function anchoredTokens(input: MeasureInput): number | null {
 }
 
 /**
- * What the next request certainly holds: what the anchor billed, without reasoning that is not sent again. Null when the
- * anchor does not fit the view or the model.
+ * What the next request certainly holds: what the anchor billed, without reasoning that is not sent again. Null when
+ * the anchor does not fit the view or the model.
  */
 export function coveredTokens(view: readonly ViewMessage[], anchor: Anchor | null, model: string): number | null {
   if (anchor === null || anchor.usage.inputTokens === 0) return null;
@@ -134,8 +134,8 @@ export function coveredTokens(view: readonly ViewMessage[], anchor: Anchor | nul
 }
 
 /**
- * Estimated tokens, before the ratio, that the next request holds beyond the anchor's call: the results of the calls that
- * it made, and every later message. The estimate that a calibration sample compares with what was billed.
+ * Estimated tokens, before the ratio, that the next request holds beyond the anchor's call: the results of the calls
+ * that it made, and every later message. The estimate that a calibration sample compares with what was billed.
  */
 export function estimateAfter(
   view: readonly ViewMessage[],

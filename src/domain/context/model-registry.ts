@@ -89,10 +89,12 @@ const normalize = (name: string): string => {
 };
 
 /**
- * The entry of `provider/model`: the longest one that its model begins with, of the same provider where two are as long.
- * A model that another provider serves has the limits of its entry but not its prices. Null for a model that is unknown.
+ * The entry of `provider/model`: the longest one that its model begins with, of the same provider where two
+ * are as long. A model that another provider serves has the limits of its entry but not its prices. Null for
+ * a model that is unknown.
  *
- * @param name dated versions (`gpt-5.4-2026-03-05`), resellers (`openrouter/anthropic/claude-opus-4.8`) and Bedrock's ids
+ * @param name dated versions (`gpt-5.4-2026-03-05`), resellers
+ * (`openrouter/anthropic/claude-opus-4.8`) and Bedrock's ids
  *   (`bedrock/us.anthropic.claude-opus-4-8-v1:0`) are found too
  */
 export function findModel(name: string, registry: readonly ModelEntry[] = MODEL_REGISTRY): ModelEntry | null {
@@ -107,7 +109,9 @@ export function findModel(name: string, registry: readonly ModelEntry[] = MODEL_
   return slash < 0 || best.provider === provider ? best : { ...best, prices: null };
 }
 
-/** Whether the pattern stands in the name as words of its own: `gpt-4` is not `gpt-4o`, and `gpt-5` is not `gpt-5.9`. */
+/**
+ * Whether the pattern stands in the name as words of its own: `gpt-4` is not `gpt-4o`, and `gpt-5` is not `gpt-5.9`.
+ */
 function isNamed(name: string, pattern: string): boolean {
   for (let at = name.indexOf(pattern); at >= 0; at = name.indexOf(pattern, at + 1)) {
     const before = name.charAt(at - 1);

@@ -24,8 +24,8 @@ const IMAGE = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const;
 const IMAGE_PDF = [...IMAGE, 'application/pdf'] as const;
 
 /**
- * Current models as models.dev (MIT) published them in July 2026; base prices, without surcharges for long prompts. Every
- * model here calls tools. What an endpoint really takes may be less: see `applyLearned`.
+ * Current models as models.dev (MIT) published them in July 2026; base prices, without surcharges for long prompts.
+ * Every model here calls tools. What an endpoint really takes may be less: see `applyLearned`.
  */
 export const MODEL_TABLE: readonly ProviderRows[] = [
   {

@@ -66,8 +66,8 @@ export function readOverflowText(text: string, admits: (rule: OverflowRule) => b
 }
 
 /**
- * The numbers in an overflow error. Call it only on an error that was classed as an overflow: rate limits speak of tokens
- * and limits too.
+ * The numbers in an overflow error. Call it only on an error that was classed as an overflow: rate limits speak
+ * of tokens and limits too.
  */
 export function limitFromOverflowText(text: string): OverflowNumbers | null {
   return readOverflowText(text, () => true)?.numbers ?? null;

@@ -10,8 +10,8 @@ export function countRealTokens(ruler: Ruler, state: ContextState): (text: strin
 }
 
 /**
- * What a compaction is planned from, but for what its strategy decides. Everything is counted without an anchor: what was
- * billed for the view as it was says nothing of the one that it becomes.
+ * What a compaction is planned from, but for what its strategy decides. Everything is counted without an anchor: what
+ * was billed for the view as it was says nothing of the one that it becomes.
  */
 export function planInputOf(
   ruler: Ruler,

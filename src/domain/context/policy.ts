@@ -74,7 +74,9 @@ const prunePolicySchema = z.strictObject({
 export const contextPolicySchema = z.preprocess(
   liftReserve,
   z.strictObject({
-    /** False: nothing is compacted unless somebody asks for it, and every overflow ends the run as `context_exhausted`. */
+    /**
+     * False: nothing is compacted unless somebody asks for it, and every overflow ends the run as `context_exhausted`.
+     */
     auto: z.boolean().default(true),
     ...budgetOptionsSchema.shape,
     thresholds: thresholdSharesSchema.default({}),

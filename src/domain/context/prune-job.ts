@@ -17,11 +17,12 @@ export type PruneJobPlan = Readonly<{
 const NOTHING_STRIPPED: MediaStripPlan = { marks: [], strippedCount: 0, savedTokens: 0 };
 
 /**
- * Decides what a prune job does to the view, and what comes after it. Images and files go where a request was refused for
- * its bytes; only where there are none do tool outputs have to go that are not due, as they do when somebody asked for it.
- * A view that was rewritten has no anchor, and a compaction that failed on the larger one may be tried again.
+ * Decides what a prune job does to the view, and what comes after it. Images and files go where a request was refused
+ * for its bytes; only where there are none do tool outputs have to go that are not due, as they do when somebody asked
+ * for it. A view that was rewritten has no anchor, and a compaction that failed on the larger one may be tried again.
  *
- * @param goesOn the run goes on after the prune: a compaction that the view needs all the same comes before the next step
+ * @param goesOn the run goes on after the prune: a compaction that the view needs all the same
+ * comes before the next step
  */
 export function planPruneJob(
   ruler: Ruler,

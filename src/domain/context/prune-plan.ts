@@ -50,12 +50,12 @@ const MIN_SAVED_TOKENS = 20;
  * one clears all that may be cleared, and only where that frees the minimum: the next one needs as much again.
  *
  * - Due from `pruneAtTokens` on.
- * - Protected are the newest calls: as many as fit into `pruneProtectTokens`, of the last `pruneProtectTurns` user turns.
- *   A run can be one turn of hundreds of steps, and a turn can be tiny, so both limits hold. What a call weighs here is
- *   what a prune could clear of it: its output and the long texts of its input. Otherwise a session of file writes, with
- *   their short outputs, would protect everything.
- * - Never cleared: results that no model call has read yet; calls without an outcome; calls of protected tools; what the
- *   provider ran itself, whose results go back in a form of its own; the summary and whatever stands before it.
+ * - Protected are the newest calls: as many as fit into `pruneProtectTokens`, of the last `pruneProtectTurns` user
+ *   turns. A run can be one turn of hundreds of steps, and a turn can be tiny, so both limits hold. What a call weighs
+ *   here is what a prune could clear of it: its output and the long texts of its input. Otherwise a session of file
+ *   writes, with their short outputs, would protect everything.
+ * - Never cleared: results that no model call has read yet; calls without an outcome; calls of protected tools; what
+ *   the provider ran itself, whose results go back in a form of its own; the summary and whatever stands before it.
  * - Errors tell the model what not to try again, and are short: they go last, where without them the view would still
  *   have to be compacted. A compaction would take them too, and not leave an id to read them by.
  *
@@ -83,8 +83,8 @@ export function planPrune(input: PruneInput): PrunePlan {
 }
 
 /**
- * Whether `planPrune` would clear anything. Every step of a session that is past the threshold asks, so it reads no more
- * of the view than the answer takes: the newest outputs until what is protected and the minimum are made up.
+ * Whether `planPrune` would clear anything. Every step of a session that is past the threshold asks, so it reads no
+ * more of the view than the answer takes: the newest outputs until what is protected and the minimum are made up.
  */
 export function isPruneWorthwhile(input: PruneInput): boolean {
   if (reasonAgainst(input) !== null) return false;
@@ -190,10 +190,10 @@ function clearedInputEstimate(before: ToolPart, after: ToolPart, count: TokenCou
 export type MediaStripPlan = Readonly<{ marks: readonly PlannedMark[]; strippedCount: number; savedTokens: number }>;
 
 /**
- * Takes images and files out of the view, for a request that was refused for its bytes: those are no matter of tokens, 42
- * screenshots can be 15 % of a window and 34 MB. What the last user message brought stays if anything else can go, so
- * that the model sees what it is asked about; if nothing else can, it goes too. Oldest first. Idempotent once nothing is
- * left.
+ * Takes images and files out of the view, for a request that was refused for its bytes: those are no matter of
+ * tokens, 42 screenshots can be 15 % of a window and 34 MB. What the last user message brought stays if anything
+ * else can go, so that the model sees what it is asked about; if nothing else can, it goes too. Oldest first.
+ * Idempotent once nothing is left.
  */
 export function planMediaStrip(input: Pick<PruneInput, 'view' | 'count' | 'ratio'>): MediaStripPlan {
   const lastUser = input.view.findLastIndex((message) => message.role === 'user');

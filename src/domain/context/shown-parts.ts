@@ -9,8 +9,9 @@ import { outputRef } from './output-ref.ts';
 const MAX_KEPT_INPUT_CHARS = 500;
 
 /**
- * The parts of a message as the view shows them: what the context layer has marked is replaced by what stands for it.
- * The one place that reads the marks: the request and the ruler both take the parts from here. Indexes stay as they are.
+ * The parts of a message as the view shows them: what the context layer has marked is replaced by what stands
+ * for it. The one place that reads the marks: the request and the ruler both take the parts from here.
+ * Indexes stay as they are.
  */
 export function shownParts(message: ViewMessage): readonly Part[] {
   if (!message.parts.some((part) => part.marks !== undefined)) return message.parts;

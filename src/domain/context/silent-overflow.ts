@@ -50,18 +50,18 @@ const FULL_SHARE = 0.99;
 /** Bills are off by a few percent; what is off by this much was cut. */
 const CUT_SHARE = 0.7;
 /**
- * Ollama keeps half of its window and two tokens. What fell far below half of what went through before was not cut at the
- * same window: a provider that bills otherwise from one call to the next, and to believe it would lower the limit of
- * every session.
+ * Ollama keeps half of its window and two tokens. What fell far below half of what went through before was not
+ * cut at the same window: a provider that bills otherwise from one call to the next, and to believe it would
+ * lower the limit of every session.
  */
 const KEPT_SHARE = 0.45;
 /** Nobody runs a smaller window: less is a usage that was not reported, or without its cached part. */
 const MIN_CUT_TOKENS = 1_024;
 
 /**
- * The overflow that no error tells of, seen in an answer's usage and end. Null for an answer that is what it seems. Of a
- * cut request the limit is what the provider let through: Ollama keeps about half of its window, so the real one may be
- * larger, but nothing beyond was ever seen by the model.
+ * The overflow that no error tells of, seen in an answer's usage and end. Null for an answer that is what it seems. Of
+ * a cut request the limit is what the provider let through: Ollama keeps about half of its window, so the real one may
+ * be larger, but nothing beyond was ever seen by the model.
  */
 export function silentOverflow(answer: AnsweredRequest): SilentOverflow | null {
   const { usage, finishReason, rawFinishReason, contextWindow } = answer;

@@ -2,7 +2,10 @@ import type { Part, ViewMessage } from '../message.ts';
 import { isBlank } from '../model-frames.ts';
 import { formatResources, type ListBounds, parseResources, type TouchedResource } from './touched-files.ts';
 
-/** Where the first user message of the session stands: in the summary itself, or after it, where it is also the last one. */
+/**
+ * Where the first user message of the session stands: in the summary itself, or after it, where
+ * it is also the last one.
+ */
 export type FirstUser = Readonly<{ at: 'summary'; text: string } | { at: 'after_summary' }>;
 
 /** A summary in its parts. Only `body` is a model's; everything else is carried from round to round as it was. */

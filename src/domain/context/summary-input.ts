@@ -16,8 +16,9 @@ export const DEFAULT_CUTS: InputCuts = { messageChars: 2_000, resultChars: 500, 
 export const NARROW_CUTS: InputCuts = { messageChars: 600, resultChars: 120, inputChars: 120 };
 
 /**
- * A message as a summarizer reads it: prose about what was said and done, so that no model takes it for calls to imitate.
- * Reasoning, media and empty errors are left out; long texts keep head and tail. Empty for a message that says nothing.
+ * A message as a summarizer reads it: prose about what was said and done, so that no model takes it for calls
+ * to imitate. Reasoning, media and empty errors are left out; long texts keep head and tail. Empty for a
+ * message that says nothing.
  */
 export function serializeMessage(message: ViewMessage, cuts: InputCuts = DEFAULT_CUTS): string {
   const who = message.role === 'user' ? 'The user wrote' : 'The assistant wrote';
@@ -48,8 +49,8 @@ const defused = (text: string): string =>
   text.replaceAll(/<(\/?)(transcript|previous_summary|summary_request)/g, '<$1_$2');
 
 /**
- * The messages as pieces of text that each fit a request: cut between messages, and within one only where it is too large
- * for itself.
+ * The messages as pieces of text that each fit a request: cut between messages, and within one only where it
+ * is too large for itself.
  * @param pieceTokens most tokens of one piece
  */
 export function serializeMessages(
@@ -62,8 +63,8 @@ export function serializeMessages(
 }
 
 /**
- * The same in so many pieces at most: with shorter texts where needed. Where even those are too many, the oldest messages
- * are left out, and a first piece says so and quotes what the user said in them.
+ * The same in so many pieces at most: with shorter texts where needed. Where even those are too many, the oldest
+ * messages are left out, and a first piece says so and quotes what the user said in them.
  * @param limits `pieces`: at least 2
  */
 export function serializeWithin(

@@ -144,8 +144,8 @@ function pieceKindOf(charClass: number): number {
 }
 
 /**
- * Whether an exact tokenizer may be run on the text: it is bounded, and nothing in it is an unbroken run (one huge word,
- * base64, a line of dashes, a page of blanks) on which tokenizers take time that grows faster than the text.
+ * Whether an exact tokenizer may be run on the text: it is bounded, and nothing in it is an unbroken run (one huge
+ * word, base64, a line of dashes, a page of blanks) on which tokenizers take time that grows faster than the text.
  */
 export function isSafeToTokenize(text: string): boolean {
   if (text.length > MAX_TOKENIZED_CHARS) return false;

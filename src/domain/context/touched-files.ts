@@ -40,8 +40,8 @@ const PATCH_HEADER = /^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |\
 const PATCH_START = /^(?:\*\*\* Begin Patch|--- )/m;
 
 /**
- * The files and other resources that the calls of these messages touched: the one touched last comes first, each once, as
- * edited if any call edited it. By names of inputs only: what a shell command does inside is not seen.
+ * The files and other resources that the calls of these messages touched: the one touched last comes first, each once,
+ * as edited if any call edited it. By names of inputs only: what a shell command does inside is not seen.
  */
 export function touchedResources(messages: readonly Pick<ViewMessage, 'parts'>[]): TouchedResource[] {
   const newestFirst = messages.flatMap(({ parts }) => parts.flatMap(touchedByPart)).reverse();

@@ -8,9 +8,9 @@ export const SEARCH_TOOLS = 'search_tools';
 const NAMES = /[a-zA-Z0-9_-]{1,64}/g;
 
 /**
- * Which of the tools that have to be found are in the session's working set: those that the view refers to, by the result
- * of a search that it shows or by a call. Nothing is stored of it: what a prune or a compaction takes out of the view is
- * out of the set with the next step, and is found again by another search.
+ * Which of the tools that have to be found are in the session's working set: those that the view refers to, by the
+ * result of a search that it shows or by a call. Nothing is stored of it: what a prune or a compaction takes out of the
+ * view is out of the set with the next step, and is found again by another search.
  * @param names of the tools that have to be found
  */
 export function workingSet(view: readonly ViewMessage[], names: ReadonlySet<string>): ReadonlySet<string> {

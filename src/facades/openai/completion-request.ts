@@ -191,7 +191,9 @@ export function ownerOf({ messages, user, safety_identifier: safety }: Completio
 const instructionsOf = (messages: CompletionRequest['messages']): string[] =>
   messages.flatMap((given) => (given.role === 'system' || given.role === 'developer' ? [textOf(given.content)] : []));
 
-/** How a request wants its model to answer. At null, and without any sequence, `stop` and the others ask for nothing. */
+/**
+ * How a request wants its model to answer. At null, and without any sequence, `stop` and the others ask for nothing.
+ */
 export function settingsOf(request: CompletionRequest): ModelSettings {
   const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
   const maxOutputTokens = request.max_completion_tokens ?? request.max_tokens;
@@ -216,8 +218,8 @@ export const SETTING_PARAMETERS: Readonly<Record<string, keyof CompletionRequest
 } satisfies Partial<Record<keyof ModelSettings, keyof CompletionRequest>>;
 
 /**
- * The agent as a request wants it: with its instructions after the agent's own, its tools as tools of the client, and its
- * settings.
+ * The agent as a request wants it: with its instructions after the agent's own, its tools as tools of the
+ * client, and its settings.
  * @param base as `agentSchema`
  * @throws BatonError `config_invalid` where that cannot be read
  */

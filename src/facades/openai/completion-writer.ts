@@ -26,8 +26,9 @@ export type CompletionPiece = Readonly<{ text: string } | { comment: string } | 
 const STEP_SEPARATOR = '\n\n';
 
 /**
- * Tells a run as one completion. The calls of the agent's own tools are not told: they are run here. Text that was told
- * cannot be taken back: of a step that is tried again only what is new is told, and all of it where it begins otherwise.
+ * Tells a run as one completion. The calls of the agent's own tools are not told: they are run here. Text
+ * that was told cannot be taken back: of a step that is tried again only what is new is told, and all of it
+ * where it begins otherwise.
  * @param showsCompaction whether compactions are told in the text
  * @param open what the run waits for already
  */

@@ -17,8 +17,8 @@ const ignoredText = z.string().nullish();
 export const textFormat = z.strictObject({ type: only('text') }).nullish();
 
 /**
- * Parameters of OpenAI's chat completions that are not supported: clients send them at values that ask for nothing. Other
- * values would change the answer and are refused by name, so that nobody takes the answer for what was asked for.
+ * Parameters of OpenAI's chat completions that are not supported: clients send them at values that ask for nothing.
+ * Other values would change the answer and are refused by name, so that nobody takes the answer for what was asked for.
  * https://platform.openai.com/docs/api-reference/chat/create
  */
 export const NEUTRAL_PARAMETERS = {

@@ -59,8 +59,8 @@ const deniedSchema = z.looseObject({ id: z.string() });
 const respondedSchema = deniedSchema.extend({ approved: z.boolean(), reason: z.string().optional() });
 
 /**
- * What the client says about a call that a run waits for; null: nothing that would answer what is asked. An answer to an
- * earlier question about the same call, which stays in the client's history, is none to a later one.
+ * What the client says about a call that a run waits for; null: nothing that would answer what is asked. An answer to
+ * an earlier question about the same call, which stays in the client's history, is none to a later one.
  * @param approvals what the client was asked
  * @throws BatonError `invalid_request` for a reason that is too long: passed over, the call would go on waiting unseen
  */

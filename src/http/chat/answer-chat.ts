@@ -30,9 +30,11 @@ import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
 type ChatBody = z.infer<typeof chatBody>;
 
 /**
- * What a request of `useChat` is answered with: the answers in it go to the run that waits for them, its new message to the
- * session, and the stream is that of the run which goes on or begins. A request that is refused has changed nothing.
- * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`, `conflict` (nothing is new in it)
+ * What a request of `useChat` is answered with: the answers in it go to the run that waits for them, its new
+ * message to the session, and the stream is that of the run which goes on or begins. A request that is
+ * refused has changed nothing.
+ * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`,
+ * `conflict` (nothing is new in it)
  */
 export async function answerChat(
   deps: HttpDeps,
@@ -106,8 +108,8 @@ function acceptNew(
 }
 
 /**
- * A message that is sent again and was left waiting, after a failure or a stop, has been promised a run that nothing begins:
- * the session goes on with it.
+ * A message that is sent again and was left waiting, after a failure or a stop, has been promised a run that nothing
+ * begins: the session goes on with it.
  */
 async function resumeParked(
   tx: Tx,
@@ -153,8 +155,8 @@ function validContent(message: IncomingMessage): z.infer<typeof contentField> {
 }
 
 /**
- * After a failure, a cancel or a limit the same question is not asked again: the session goes on. While a run is at work that
- * answers it, unless the request says what becomes of that. Null: it was answered.
+ * After a failure, a cancel or a limit the same question is not asked again: the session goes on. While a run is at
+ * work that answers it, unless the request says what becomes of that. Null: it was answered.
  */
 async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames | null> {
   const { deps, caller, body, signal } = request;

@@ -40,8 +40,8 @@ export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: Abo
 }
 
 /**
- * The stream of what a session is at: the active run from its beginning, and the runs that follow it at once, each a message
- * of its own.
+ * The stream of what a session is at: the active run from its beginning, and the runs that follow it at once,
+ * each a message of its own.
  */
 export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSignal): Frames {
   let runId: string | null = ref.runId;
@@ -56,8 +56,8 @@ export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSi
 const ENDS: ReadonlySet<string> = new Set(['finish', 'abort', 'error']);
 
 /**
- * Frames to their last one. Where they end in the middle of a message the client is told why: to `useChat` an answer that
- * merely breaks off is a whole one.
+ * Frames to their last one. Where they end in the middle of a message the client is told why: to `useChat` an answer
+ * that merely breaks off is a whole one.
  * @param whyEnded null: nobody is there to be told
  */
 export async function* toTheirEnd(

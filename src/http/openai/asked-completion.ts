@@ -100,7 +100,10 @@ export function adapt(tx: Tx, { deps, caller, body }: AskedCompletion, sessionId
   });
 }
 
-/** Nobody is to take the answer for what was asked for. @throws ProblemError `invalid_request` that names the parameter */
+/**
+ * Nobody is to take the answer for what was asked for.
+ * @throws ProblemError `invalid_request` that names the parameter
+ */
 function refuseUntaken(models: ModelPort, model: string, settings: ModelSettings): void {
   if (Object.keys(settings).length === 0) return;
   const [problem] = settingProblems(models(model).protocol, model, settings);

@@ -44,8 +44,8 @@ export type CompletionPieces = Readonly<{
   /** Ends with the completion, unless its client has gone away. */
   pieces: AsyncIterable<CompletionPiece>;
   /**
-   * Nobody reads the pieces any more, whether or not anybody began to: a client that went away before the end ends the run of
-   * a session that it could not find again.
+   * Nobody reads the pieces any more, whether or not anybody began to: a client that went away before the end ends the
+   * run of a session that it could not find again.
    */
   leave: () => Promise<void>;
 }>;
@@ -85,7 +85,8 @@ async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: 
   const place = placeOf(started);
   const runId = started.accepted?.runId ?? started.runId;
   if (!(await leaveTurn(deps.db, sessionId, readerId)) || options.isDurable) return;
-  // Who waits for a whole answer is told nothing before it: the library tries again by itself, and expects this very answer.
+  // Who waits for a whole answer is told nothing before it: the library tries again by itself, and
+  // expects this very answer.
   if (!options.isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
   if (!options.isGone()) return;
   const outcome = await deps.db.transaction().execute(async (tx) => {
@@ -115,7 +116,10 @@ async function* piecesOf(
   }
 }
 
-/** The client will send this conversation again, with what it says next; where it was told no answer, nobody listens any more. */
+/**
+ * The client will send this conversation again, with what it says next; where it was told no answer,
+ * nobody listens any more.
+ */
 async function place({ db }: HttpDeps, started: StartedCompletion, { text, calls, error }: Completion): Promise<void> {
   const { caller, sessionId, conversation, owner, asked, readerId } = started;
   if (error !== null) return void (await leaveTurn(db, sessionId, readerId));

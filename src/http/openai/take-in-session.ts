@@ -19,8 +19,8 @@ import { type AskedCompletion, adapt, contentOf, type NotYetTaken, type TakenCom
 import { judgeRepeated, type KnownConversation, takeContinued, takeRepeated } from './known-conversation.ts';
 
 /**
- * Takes a message in the session of that name, or in the one whose client knows exactly what comes before it, or in a new
- * one. @param canWait whether to say so where the answer depends on a run that is about to end
+ * Takes a message in the session of that name, or in the one whose client knows exactly what comes before it, or in a
+ * new one. @param canWait whether to say so where the answer depends on a run that is about to end
  */
 export async function takeInSession(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
   return asked.sessionName === undefined ? takeUnnamed(asked, canWait) : takeNamed(asked, asked.sessionName, canWait);

@@ -9,8 +9,9 @@ import { goOn, remember } from './take-in-session.ts';
 import { type AskedCalls, giveResults, type ToolResults } from './tool-results.ts';
 
 /**
- * Gives the run that waits for them the results, and with them what the user says: all of it or nothing. Results that it has
- * already are told the answer to them. Null: no run has asked for any of them, or the user says more than they did then.
+ * Gives the run that waits for them the results, and with them what the user says: all of it or nothing.
+ * Results that it has already are told the answer to them. Null: no run has asked for any of them, or the user
+ * says more than they did then.
  * @param canWait as for `takeInSession`
  * @throws BatonError as `giveResults` and `acceptMessage`
  */

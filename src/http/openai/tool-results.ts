@@ -61,8 +61,8 @@ export async function sessionOfCalls(
 }
 
 /**
- * Gives the run that waits for them the results. What was given before is given once: the same again goes on where that is.
- * Null: no run of the session has asked for any of them.
+ * Gives the run that waits for them the results. What was given before is given once: the same again goes on where that
+ * is. Null: no run of the session has asked for any of them.
  * @param said what the user says with them
  * @throws BatonError `already_answered` (only with other results), `invalid_request`
  */

@@ -15,8 +15,8 @@ const TEXT_TYPES = /^(?:text\/|application\/(?:.*\+)?(?:json|xml|yaml|javascript
 const JSON_TYPES = /^application\/(?:.*\+)?json(?:$|;)/;
 
 /**
- * A tool that is an HTTP endpoint: it is sent the input with the ids of the call, and its answer is the result. The call
- * key goes along as `Idempotency-Key`, and with a secret the request is signed.
+ * A tool that is an HTTP endpoint: it is sent the input with the ids of the call, and its answer is the result. The
+ * call key goes along as `Idempotency-Key`, and with a secret the request is signed.
  * @param key of the agent that defines it, for errors
  * @throws BatonError `config_invalid` for a variable that is not set
  */

@@ -4,8 +4,8 @@ import { createHmac } from 'node:crypto';
 const PREFIX = 'whsec_';
 
 /**
- * Headers by which an endpoint knows that a request is ours and fresh, after https://www.standardwebhooks.com: HMAC-SHA256
- * of `id.timestamp.body`. Pure.
+ * Headers by which an endpoint knows that a request is ours and fresh, after https://www.standardwebhooks.com:
+ * HMAC-SHA256 of `id.timestamp.body`. Pure.
  * @param secret `whsec_` and Base64, or any text
  */
 export function signRequest(secret: string, id: string, nowMs: number, body: string): Record<string, string> {

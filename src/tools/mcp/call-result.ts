@@ -68,7 +68,9 @@ function wraps(structured: Json, content: unknown): boolean {
   return values.length === 1 && isDeepStrictEqual(values[0], content);
 }
 
-/** With a notice in place of what a file of the result holds already: as text it would be many times as much to read. */
+/**
+ * With a notice in place of what a file of the result holds already: as text it would be many times as much to read.
+ */
 function withoutFiles(value: Json, notices: ReadonlyMap<string, string>): Json {
   if (typeof value === 'string') return notices.get(value) ?? value;
   if (value === null || typeof value !== 'object') return value;

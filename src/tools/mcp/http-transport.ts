@@ -8,8 +8,8 @@ import { BatonError } from '../../domain/errors.ts';
 export type HttpTransport = Readonly<{ transport: Transport; terminate: () => Promise<void> }>;
 
 /**
- * Talks to a server over streamable HTTP. The SDK waits for an answer until the call's time is up when the stream that it
- * was to come by has broken and cannot be resumed; here the call fails at once.
+ * Talks to a server over streamable HTTP. The SDK waits for an answer until the call's time is up when the stream that
+ * it was to come by has broken and cannot be resumed; here the call fails at once.
  * @param maxAnswerBytes of one answer with all that comes before it
  */
 export function createHttpTransport(

@@ -24,8 +24,8 @@ export type McpServers = AsyncDisposable &
      */
     pin: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
     /**
-     * From now on closes connections that none of the agents of now names and that nobody has used for a while. Sessions of
-     * earlier agents make them anew.
+     * From now on closes connections that none of the agents of now names and that nobody has used for a while.
+     * Sessions of earlier agents make them anew.
      */
     closeUnused: (agents: AgentCatalogue) => Disposable;
   }>;

@@ -4,7 +4,9 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { BatonError } from '../../domain/errors.ts';
 import { type ServerCommand, type ServerProcess, startServerProcess } from './supervised-server.ts';
 
-/** Talks to a server process that cannot outlive this one; the SDK's own transport leaves it behind after a `kill -9`. */
+/**
+ * Talks to a server process that cannot outlive this one; the SDK's own transport leaves it behind after a `kill -9`.
+ */
 export function createStdioTransport(command: ServerCommand, maxMessageBytes: number): Transport {
   const buffer = new ReadBuffer({ maxBufferSize: maxMessageBytes });
   let server: ServerProcess | null = null;

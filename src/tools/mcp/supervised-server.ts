@@ -31,8 +31,8 @@ const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
 
 /**
  * Leads a process group around the command, as the one for commands of `bash` does: descriptor 3 is a socket that ends
- * when the worker lets go of it or dies, however it dies, and then the watcher stops the group. Input and output are the
- * command's own. The exit code goes over descriptor 3, since the leader ends with its group.
+ * when the worker lets go of it or dies, however it dies, and then the watcher stops the group. Input and output are
+ * the command's own. The exit code goes over descriptor 3, since the leader ends with its group.
  */
 const SUPERVISOR = `
 trap '' TERM

@@ -7,7 +7,9 @@ import { workspaceTool } from './workspace-tool.ts';
 
 /** Time for a command to be stopped and answered before the runner's own limit. */
 const TIMEOUT_MARGIN_MS = 10_000;
-/** What the model is shown of one output at once, unless its agent says otherwise; the whole is kept and read in pages. */
+/**
+ * What the model is shown of one output at once, unless its agent says otherwise; the whole is kept and read in pages.
+ */
 const MAX_SHOWN_CHARS = 30_000;
 /** Linux takes at most 128 KiB in one argument; a character is up to 4 bytes (2 of them in UTF-16). */
 const MAX_COMMAND_CHARS = 30_000;
@@ -15,8 +17,9 @@ const MAX_COMMAND_CHARS = 30_000;
 /**
  * `bash`: runs a shell command with the workspace root as working directory.
  *
- * This is NOT a sandbox: only the working directory is set. A command can read and write whatever the worker's user can, the
- * network and the worker's own `/proc` entry included. Give it to trusted agents, or run workers in a container.
+ * This is NOT a sandbox: only the working directory is set. A command can read and write whatever the
+ * worker's user can, the network and the worker's own `/proc` entry included. Give it to trusted agents, or
+ * run workers in a container.
  */
 export function createBashTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({

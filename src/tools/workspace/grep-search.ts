@@ -57,7 +57,10 @@ async function* candidates({ root, start, glob }: GrepRequest): AsyncGenerator<C
   }
 }
 
-/** As in ripgrep, a glob without a slash is about names; one with a slash counts from the searched directory or the root. */
+/**
+ * As in ripgrep, a glob without a slash is about names; one with a slash counts from the
+ * searched directory or the root.
+ */
 function matches(real: string, root: string, start: string, glob: string): boolean {
   if (!glob.includes('/')) return matchesGlob(basename(real), glob);
   return matchesGlob(relativeToRoot(start, real), glob) || matchesGlob(relativeToRoot(root, real), glob);

@@ -9,7 +9,10 @@ export type LineWindow = Readonly<{
   end: () => Readonly<{ lines: readonly Line[]; totalLines: number; carriageReturns: boolean }>;
 }>;
 
-/** A window of `limit` lines from line `offset` (1-based), each cut after `maxLineChars` characters. A line break ends a line. */
+/**
+ * A window of `limit` lines from line `offset` (1-based), each cut after `maxLineChars` characters.
+ * A line break ends a line.
+ */
 export function createLineWindow(offset: number, limit: number, maxLineChars: number): LineWindow {
   const lines: Line[] = [];
   let lineNumber = 1;

@@ -20,9 +20,10 @@ const KILL_GRACE_SECONDS = 2;
 const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
 
 /**
- * Runs as leader of a new process group around the command ($1). Descriptor 3 is a socket to the worker, held open by
- * nobody else there: it ends when the worker lets go of it or dies, however it dies. Then the watcher stops the group:
- * SIGTERM, $2 seconds of grace, SIGKILL. That is the only way a group is ended, so each timeout proves the way of a crash.
+ * Runs as leader of a new process group around the command ($1). Descriptor 3 is a socket to the worker, held
+ * open by nobody else there: it ends when the worker lets go of it or dies, however it dies. Then the watcher
+ * stops the group: SIGTERM, $2 seconds of grace, SIGKILL. That is the only way a group is ended, so each timeout
+ * proves the way of a crash.
  *
  * - The leader, the watcher and cat ignore SIGTERM; the command gets the default back.
  * - `cat` gives the command a real pipe: a script cannot open /dev/stderr when it is a socket (Node.js makes sockets).
@@ -48,9 +49,9 @@ kill -s KILL 0
 `;
 
 /**
- * Runs a shell command in a process group of its own, without input, stdout and stderr as one stream. When it ends, times out
- * or is aborted, and when this process dies, everything left in the group is stopped (SIGTERM, then SIGKILL); the promise
- * settles after that. Processes that leave the group (setsid) are not followed. POSIX only.
+ * Runs a shell command in a process group of its own, without input, stdout and stderr as one stream. When it ends,
+ * times out or is aborted, and when this process dies, everything left in the group is stopped (SIGTERM, then SIGKILL);
+ * the promise settles after that. Processes that leave the group (setsid) are not followed. POSIX only.
  *
  * @throws WorkspaceError `ABORTED` with the output so far, `COMMAND_NOT_STARTED`
  */

@@ -15,7 +15,8 @@ const SKIPPED_DIRECTORIES: ReadonlySet<string> = new Set(['.git', 'node_modules'
 export const skippedDirectories = [...SKIPPED_DIRECTORIES].join(' and ');
 
 /**
- * Yields what is below `directory`, sorted by name (code units), each directory before its contents. Never follows a symbolic link.
+ * Yields what is below `directory`, sorted by name (code units), each directory before its contents. Never
+ * follows a symbolic link.
  *
  * @throws a system error if `directory` itself cannot be read; the signal's reason
  */

@@ -54,7 +54,8 @@ export function displayPath(path: string): string {
  * @throws WorkspaceError `NOT_A_FILE`; or a system error of the file system
  */
 export async function openRegularFile(path: WorkspacePath): Promise<FileHandle> {
-  // O_NONBLOCK: opening a named pipe would wait for a writer. O_NOFOLLOW: the last part was no link when it was checked.
+  // O_NONBLOCK: opening a named pipe would wait for a writer. O_NOFOLLOW: the last part was no
+  // link when it was checked.
   const handle = await open(path.real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
     if ((await handle.stat()).isFile()) return handle;

@@ -120,8 +120,9 @@ const turn: fc.Arbitrary<Draft[]> = fc
   .map(({ said, more, steps, end }) => [said, ...more, ...steps, ...end]);
 
 /**
- * Messages of a session as the recorded ones are: turns of one step or of dozens, file tools, few errors and few parallel
- * batches, short texts among a few that are hundreds of times as long. Ends after an answer or in the middle of the work.
+ * Messages of a session as the recorded ones are: turns of one step or of dozens, file tools, few errors and
+ * few parallel batches, short texts among a few that are hundreds of times as long. Ends after an answer or
+ * in the middle of the work.
  */
 export const conversation: fc.Arbitrary<ViewMessage[]> = fc
   .array(turn, { minLength: 2, maxLength: 10, size: 'max' })

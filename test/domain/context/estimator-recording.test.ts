@@ -56,7 +56,9 @@ type Call = Readonly<{
   realTokens: number;
   /** Relative errors: above 0 measures too much. */
   anchored: number | null;
-  /** As the first call of a session whose view this is: no anchor, nothing learned. Null once the view was rewritten. */
+  /**
+   * As the first call of a session whose view this is: no anchor, nothing learned. Null once the view was rewritten.
+   */
   cold: number | null;
   isCalibrated: boolean;
   refused: SampleRefusal | null;

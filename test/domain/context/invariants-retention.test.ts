@@ -92,7 +92,9 @@ type NeedleClass = keyof typeof NEEDLES;
 
 const at = fc.nat(1_000_000);
 
-/** In a long text of the user or the model only the two ends are sure to reach a summarizer that is given it as data. */
+/**
+ * In a long text of the user or the model only the two ends are sure to reach a summarizer that is given it as data.
+ */
 type Place = 'start' | 'middle' | 'end';
 const PLACES: Readonly<Record<NeedleClass, readonly Place[]>> = {
   constraint: ['start', 'end'],

@@ -20,7 +20,10 @@ function sessionWith(options: LoopOptions): SessionLoop {
   return session;
 }
 
-/** What every session must end with: nothing was refused, nothing is over, nothing orphaned, and the task is still there. */
+/**
+ * What every session must end with: nothing was refused, nothing is over, nothing orphaned, and
+ * the task is still there.
+ */
 function expectSound(session: SessionLoop): void {
   const { history, view, ruler } = session;
   expect(history.exhausted).toBe(null);

@@ -7,7 +7,9 @@ import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/contex
 import type { Part, ViewMessage } from '../../../src/domain/message.ts';
 import { assistantOf, callOf, MODEL, textOf, usageOf, userOf } from './measure-view.ts';
 
-/** 20k window, 16k usable: prune from 8k, protects 4k, needs 1.6k; compaction from 12.8k. A token is four characters. */
+/**
+ * 20k window, 16k usable: prune from 8k, protects 4k, needs 1.6k; compaction from 12.8k. A token is four characters.
+ */
 const ruler = createRuler({
   model: MODEL,
   entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000 },

@@ -54,8 +54,9 @@ type History = {
 };
 
 /**
- * A session without input or output: each step is measured, decided, pruned, compacted and learned from by the very functions
- * that the jobs call, with a provider that bills in proportion to the estimate and a summarizer that uses all its room.
+ * A session without input or output: each step is measured, decided, pruned, compacted and learned from by
+ * the very functions that the jobs call, with a provider that bills in proportion to the estimate and a
+ * summarizer that uses all its room.
  */
 export class SessionLoop {
   view: readonly ViewMessage[] = [];
@@ -267,7 +268,9 @@ export class SessionLoop {
 
 const counted = new Map<string, number>();
 
-/** The same texts are counted in every step; a store would not, but these sessions have hundreds of steps in no time. */
+/**
+ * The same texts are counted in every step; a store would not, but these sessions have hundreds of steps in no time.
+ */
 function countOnce(text: string): number {
   const tokens = counted.get(text) ?? estimateText(text);
   counted.set(text, tokens);

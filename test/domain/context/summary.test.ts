@@ -110,7 +110,8 @@ describe('the answer of a summarizer', () => {
   });
 });
 
-// Field bugs: opencode#27924, codex#40619, gemini-cli#15225, gemini-cli#8586: larger than before, or 734k to 707k again and again.
+// Field bugs: opencode#27924, codex#40619, gemini-cli#15225, gemini-cli#8586: larger than before, or 734k
+// to 707k again and again.
 describe('the sizes of a compaction', () => {
   const sizes = { tokensBefore: 1_000, tokensAfter: 500, targetTokens: 500, reductionShare: 0.1 };
   it.each<[number, number, string | null]>([
@@ -192,7 +193,8 @@ describe('a summary that something is lost without', () => {
 });
 
 describe('what a summarizer is given', () => {
-  // Field bugs: opencode#50814, a tail as text that looks like calls is imitated; eve#749, work without evidence is done again.
+  // Field bugs: opencode#50814, a tail as text that looks like calls is imitated; eve#749, work
+  // without evidence is done again.
   it('says what was done in prose, cuts long texts with the id of the whole, and leaves out media and reasoning', () => {
     const image: Part = { type: 'file', mediaType: 'image/png', url: `data:image/png;base64,${'A'.repeat(5_000)}` };
     const said = serializeMessage(userOf(3, textOf(`x${'y'.repeat(9_000)}z`), image));

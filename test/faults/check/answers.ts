@@ -4,8 +4,9 @@ import { rawId, type Snapshot, type StoredPart } from './snapshot.ts';
 export type GivenAnswer = Readonly<{ runId: string; token: string; answer: 'approve' | 'deny' | 'output' }>;
 
 /**
- * Calls that did not come out as somebody said: approved ones without an outcome of their own, denied ones that ran, outputs
- * that are not the ones that were given, calls that ran although nobody had said so, and runs that waited for more.
+ * Calls that did not come out as somebody said: approved ones without an outcome of their own, denied ones
+ * that ran, outputs that are not the ones that were given, calls that ran although nobody had said so, and
+ * runs that waited for more.
  * @param waits names of the tools whose calls wait for somebody
  */
 export function checkAnswers(

@@ -3,8 +3,9 @@ import { EFFECTLESS } from './tools.ts';
 import { answersIn } from './transcript.ts';
 
 /**
- * A cancel of a run that was accepted. `spoken`: the answers that the model was giving in the run's session at that moment, each
- * by its number, with how long it went on after that: by the pauses before its pieces, to which a busy machine adds nothing.
+ * A cancel of a run that was accepted. `spoken`: the answers that the model was giving in the run's session at
+ * that moment, each by its number, with how long it went on after that: by the pauses before its pieces, to which
+ * a busy machine adds nothing.
  */
 export type AcceptedCancel = Readonly<{
   runId: string;
@@ -15,9 +16,9 @@ export type AcceptedCancel = Readonly<{
 const UNHEARD_AFTER_MS = 3_000;
 
 /**
- * What went on in spite of a cancel: an answer of the run that had long to go and was kept whole, and a call that began after
- * the cancel, by the database's clock. That a call begins is committed under the lock that a cancel takes too; one that only
- * looks begins without that, and is stopped when its worker hears.
+ * What went on in spite of a cancel: an answer of the run that had long to go and was kept whole, and a call that began
+ * after the cancel, by the database's clock. That a call begins is committed under the lock that a cancel takes too;
+ * one that only looks begins without that, and is stopped when its worker hears.
  */
 export function checkCancels({ messages }: Snapshot, cancels: readonly AcceptedCancel[]): string[] {
   const whole = new Map(

@@ -5,8 +5,8 @@ import { rawId, type Snapshot } from './snapshot.ts';
 export type Resumption = Readonly<{ runId: string; messageIds: readonly string[] }>;
 
 /**
- * What a sender has taken back, or what a message said before it was changed, or was refused: it is nowhere and no model has
- * seen it, in a summary neither.
+ * What a sender has taken back, or what a message said before it was changed, or was refused: it is nowhere and no
+ * model has seen it, in a summary neither.
  */
 export function checkTakenBack(
   { messages, waiting }: Snapshot,

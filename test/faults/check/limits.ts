@@ -1,9 +1,9 @@
 import type { Snapshot, StoredMessage } from './snapshot.ts';
 
 /**
- * What is wrong with how the runs of an agent ended that may take so many steps and gives a final answer then. One that has
- * taken them all without an answer is incomplete, for that reason, and its last message is its one final answer: whole,
- * without a call. No other run has such an answer, or more steps.
+ * What is wrong with how the runs of an agent ended that may take so many steps and gives a final answer then. One that
+ * has taken them all without an answer is incomplete, for that reason, and its last message is its one final answer:
+ * whole, without a call. No other run has such an answer, or more steps.
  * @param final words of a final answer, and of no other
  */
 export function checkLimits({ runs, messages }: Snapshot, maxSteps: number, final: string): string[] {

@@ -18,8 +18,8 @@ export type AcceptedMessage = Readonly<{
 }>;
 
 /**
- * A request to the model, as the provider got it. `answer`: the number of what it was answered with. `isSummary`: it asks for a
- * summary, and shows a model nothing.
+ * A request to the model, as the provider got it. `answer`: the number of what it was answered with. `isSummary`: it
+ * asks for a summary, and shows a model nothing.
  */
 export type ModelRequest = Readonly<{
   text: string;
@@ -30,8 +30,9 @@ export type ModelRequest = Readonly<{
 
 export type MessageFindings = Readonly<{
   /**
-   * Accepted, but neither in the inbox nor in the transcript; or taken up by a run that came to its end and whose model never
-   * saw it; or left in the inbox although the session's last run came to its end: only a cancel or a failure leaves something there.
+   * Accepted, but neither in the inbox nor in the transcript; or taken up by a run that came to its end and whose
+   * model never saw it; or left in the inbox although the session's last run came to its end: only a cancel or a
+   * failure leaves something there.
    */
   lost: readonly string[];
   /** In both, or twice in the transcript. */
@@ -119,7 +120,9 @@ export function placesOf(messages: readonly StoredMessage[]): ReadonlyMap<string
   return places;
 }
 
-/** What another run took up than its sender was told. A run that was cancelled or failed leaves what waits to the next. */
+/**
+ * What another run took up than its sender was told. A run that was cancelled or failed leaves what waits to the next.
+ */
 function brokenPromises(
   accepted: readonly AcceptedMessage[],
   places: ReadonlyMap<string, readonly Place[]>,

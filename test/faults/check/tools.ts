@@ -5,7 +5,9 @@ export type ToolFindings = Readonly<{
   repeated: readonly string[];
   /** The call has no outcome, the outcome is not the one that it had, or an effect is of no call in the transcript. */
   lost: readonly string[];
-  /** Reported to the model as of unknown outcome, which is what is promised when a worker dies in the middle of a call. */
+  /**
+   * Reported to the model as of unknown outcome, which is what is promised when a worker dies in the middle of a call.
+   */
   unknown: readonly string[];
 }>;
 

@@ -10,8 +10,8 @@ export const answersIn = (message: StoredMessage): number[] =>
 const wordsOf = ({ parts }: StoredMessage): string => parts.map(({ content }) => content.text ?? '').join('');
 
 /**
- * What no provider would take, and answers that are not as the model gave them: cut off although the step was completed,
- * mixed with another one, or there twice. A run that has ended leaves none of them open.
+ * What no provider would take, and answers that are not as the model gave them: cut off although the step was
+ * completed, mixed with another one, or there twice. A run that has ended leaves none of them open.
  */
 export function checkTranscripts({ messages, runs }: Snapshot, requests: readonly ModelRequest[]): string[] {
   const invalid = requests.flatMap(({ violations }) => violations);

@@ -37,8 +37,8 @@ export type Observed = Readonly<{
 }>;
 
 /**
- * Those of the recoveries that nothing called for: all where nothing is lost, and those of workers that were taken for dead
- * where nobody has died.
+ * Those of the recoveries that nothing called for: all where nothing is lost, and those of workers that were taken for
+ * dead where nobody has died.
  * @param recoveries the reason of each
  */
 export function needless(
@@ -78,7 +78,10 @@ export type Findings = Readonly<{
   missed: readonly string[];
 }>;
 
-/** Judges by the database, the ledger, the provider's log and what readers got: by nothing that the product says of itself. */
+/**
+ * Judges by the database, the ledger, the provider's log and what readers got: by nothing that
+ * the product says of itself.
+ */
 export function judge(observed: Observed): Findings {
   const { snapshot, accepted, requests, read, needlessRecoveries, ownEnds, limit, asked, hits } = observed;
   const messages = checkMessages(snapshot, accepted, requests, limit?.maxSteps ?? Number.POSITIVE_INFINITY);

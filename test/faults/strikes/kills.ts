@@ -107,8 +107,8 @@ export const LONG_LEASES = {
 };
 
 /**
- * What is measured is how soon others take over. Twenty sessions, whose model answers at once, keep both cores of a small
- * machine busy by themselves: it would be the wait for a processor.
+ * What is measured is how soon others take over. Twenty sessions, whose model answers at once, keep both cores of a
+ * small machine busy by themselves: it would be the wait for a processor.
  */
 export const SESSIONS_OF_KILLS = 10;
 

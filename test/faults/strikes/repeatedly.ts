@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../support/random.ts';
 
 /**
- * Does something again and again, with pauses of a random length, until the signal aborts. The first pause is the shortest:
- * a row of a few runs is soon over.
+ * Does something again and again, with pauses of a random length, until the signal aborts. The first pause is the
+ * shortest: a row of a few runs is soon over.
  */
 export async function repeatedly(
   { random, signal, pauseMs }: Readonly<{ random: Random; signal: AbortSignal; pauseMs: readonly [number, number] }>,

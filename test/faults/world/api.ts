@@ -25,8 +25,8 @@ export type Delivery = 'steer' | 'followup' | 'interrupt';
 type Call = Readonly<{ method?: string; body?: object; headers?: Readonly<Record<string, string>>; once?: boolean }>;
 
 /**
- * The HTTP API as a patient client uses it: what fails on the way is sent again, under the same id. Not so what has no id
- * and changes what waits: whoever does that must know what came of it.
+ * The HTTP API as a patient client uses it: what fails on the way is sent again, under the same id. Not so what has no
+ * id and changes what waits: whoever does that must know what came of it.
  */
 export type Api = Readonly<{
   createSession: () => Promise<string>;

@@ -145,7 +145,9 @@ export async function resumeWaiting(api: Api, sessionId: string, edits: Edits): 
   }
 }
 
-/** How often something that waited was changed or taken back, a message was refused, or a session was asked to go on. */
+/**
+ * How often something that waited was changed or taken back, a message was refused, or a session was asked to go on.
+ */
 export function changesOf(messages: readonly AcceptedMessage[], { refused, resumptions }: Edits): number {
   const changed = messages.filter(
     ({ formerTokens, isMoved, isRemoved }) => formerTokens !== undefined || isMoved === true || isRemoved === true,

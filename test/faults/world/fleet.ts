@@ -151,8 +151,8 @@ const RESTART_PAUSE_MS = 200;
 const KILLS_UPON_KILLS = 0.2;
 
 /**
- * A supervisor takes its time too. Were the dead replaced at once, the start of a process, which takes a core for a second,
- * would be what the measured recovery waits for.
+ * A supervisor takes its time too. Were the dead replaced at once, the start of a process, which takes a core for a
+ * second, would be what the measured recovery waits for.
  */
 const REPLACED_AFTER_MS = 2_500;
 

@@ -37,9 +37,11 @@ export const answerTo = (request: SimulatedRequest | undefined): number | undefi
   request === undefined ? undefined : answerNumbers.get(request);
 
 /**
- * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says so at both
- * ends, every call has a token of its own: what came of each can be told afterwards. Told that the work ends, it says so.
- * @param heard told of a request as it arrives, with what makes its answer go on for long, and when the last piece of an
+ * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says
+ * so at both ends, every call has a token of its own: what came of each can be told afterwards. Told that
+ * the work ends, it says so.
+ * @param heard told of a request as it arrives, with what makes its answer go on for long, and
+ * when the last piece of an
  *   answer without calls leaves, by session
  */
 export function createModelScript(

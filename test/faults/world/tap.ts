@@ -12,7 +12,9 @@ export type Passage = Readonly<{
 export type Trigger = Readonly<{
   /** Looked for in what the client sends. */
   marker: RegExp;
-  /** Whether it strikes before the request goes on to the server, or when its answer has come but is not yet passed on. */
+  /**
+   * Whether it strikes before the request goes on to the server, or when its answer has come but is not yet passed on.
+   */
   on: 'request' | 'reply';
   /** Strikes at this occurrence, counted from 1, and is gone then. */
   nth: number;

@@ -62,9 +62,9 @@ export function createTimeline(logFile: string | undefined): Timeline {
 const UNDISTURBED_MS = 4_000;
 
 /**
- * How long each orphan waited for its next worker, in milliseconds. Runs that ended without one are left out, and so are
- * the orphans of a kill that another one follows so soon that it may strike whoever recovers them: what is chosen so has
- * nothing to do with how long the recovery took.
+ * How long each orphan waited for its next worker, in milliseconds. Runs that ended without one are left out, and so
+ * are the orphans of a kill that another one follows so soon that it may strike whoever recovers them: what is chosen
+ * so has nothing to do with how long the recovery took.
  */
 export function recoveryTimes({ claims, orphans, kills }: Pick<Timeline, 'claims' | 'orphans' | 'kills'>): number[] {
   const isDisturbed = (atMs: number): boolean => kills.some((other) => other > atMs && other < atMs + UNDISTURBED_MS);

@@ -28,7 +28,9 @@ export type TrafficOptions = EditOptions &
     interruptChance: number;
     /** How likely a run is cancelled, at a random moment. */
     cancelChance: number;
-    /** How likely a run is cancelled while the model answers, for each of its answers: that one would go on for long. */
+    /**
+     * How likely a run is cancelled while the model answers, for each of its answers: that one would go on for long.
+     */
     cancelAnswerChance: number;
     /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
     atEndChance: number;

@@ -33,8 +33,8 @@ export type World = Readonly<{
   database: pg.Pool;
   simulator: Simulator;
   /**
-   * Tells, by the session's id, of requests as they arrive (`request <id>`, with what makes the answer go on for long), and
-   * that the last word of an answer is spoken (`last-word <id>`): its step ends within milliseconds.
+   * Tells, by the session's id, of requests as they arrive (`request <id>`, with what makes the answer go on for long),
+   * and that the last word of an answer is spoken (`last-word <id>`): its step ends within milliseconds.
    */
   model: EventEmitter;
   /** Tells of the calls of a run that people have answered all (`answered`, with the run's id). */

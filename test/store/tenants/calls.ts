@@ -130,7 +130,8 @@ export const WRITES: Readonly<Record<string, Call>> = {
   adaptAgent: (db, me, draw) =>
     done(within(db, (tx) => conversations.adaptAgent(tx, me.id, draw.session(), async () => agentOf(me.secret)))),
   importConversation: async (db, me, draw) => {
-    // Of a session that nobody has used yet there is none of the other: the first one that is drawn may be the caller's new one.
+    // Of a session that nobody has used yet there is none of the other: the first one that is drawn may
+    // be the caller's new one.
     const id = draw.number(2) === 0 ? draw.session() : (await insertEmpty(db, me)).id;
     const said = [{ role: 'user' as const, parts: [...words(me.secret)] }];
     return done(within(db, (tx) => conversations.importConversation(tx, { tenantId: me.id, id }, said)));

@@ -154,7 +154,9 @@ async function playWaiting(base: Base) {
   return calls;
 }
 
-/** A step at work with a call that is to run and a message that waits for its end, and a compaction that is under way. */
+/**
+ * A step at work with a call that is to run and a message that waits for its end, and a compaction that is under way.
+ */
 async function playBusy(base: Base) {
   const sessionId = await openSession(base);
   const { fence, messageId } = await begin(base, sessionId, 'Work');

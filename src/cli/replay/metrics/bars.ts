@@ -9,7 +9,9 @@ const MIN_ROOM_PER_COMPACTION = 0.4;
 /** From this share of `usable` on a compaction is due, and it cannot take out a part of a message. */
 const CROWDING_SHARE = 0.8;
 
-/** Whether the replay ended early and was right to: one of its messages leaves no room for what must stand beside it. */
+/**
+ * Whether the replay ended early and was right to: one of its messages leaves no room for what must stand beside it.
+ */
 export function wasCrowdedOut({ exhausted, largestMessage, usable }: ContextMetrics): boolean {
   return exhausted > 0 && largestMessage > CROWDING_SHARE * usable;
 }

@@ -49,7 +49,9 @@ export type ContextMetrics = Readonly<{
   editedFileRecall: number;
   needles: ReturnType<typeof keptNeedles>;
   errorResultsKept: number;
-  /** Requests that the provider's checker refused: for calls without results or the reverse, and for anything at all. */
+  /**
+   * Requests that the provider's checker refused: for calls without results or the reverse, and for anything at all.
+   */
   orphans: number;
   invalidViews: number;
   exhausted: number;

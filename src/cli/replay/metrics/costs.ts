@@ -5,7 +5,9 @@ import { servedCalls, type TracedCall } from './traced-call.ts';
 /** Prices in units of one plain input token: how the large providers price theirs. */
 const PRICES = { cachedInput: 0.1, cacheWrite: 1.25, output: 5 } as const;
 
-/** What the calls cost with a prefix cache and without one, in units of one plain input token. Summaries are included. */
+/**
+ * What the calls cost with a prefix cache and without one, in units of one plain input token. Summaries are included.
+ */
 export function costUnits(calls: readonly TracedCall[]): { cached: number; uncached: number } {
   let [cached, uncached] = [0, 0];
   for (const { promptTokens, cachedTokens, usage } of servedCalls(calls)) {

@@ -24,8 +24,8 @@ export function servedCalls(calls: readonly TracedCall[]): TracedCall[] {
 }
 
 /**
- * The steps in their order: neither summaries nor what was refused, cut or given up. One whose answer the service stopped
- * on the last stretch was asked for again: both requests are there.
+ * The steps in their order: neither summaries nor what was refused, cut or given up. One whose answer the service
+ * stopped on the last stretch was asked for again: both requests are there.
  */
 export function stepCalls(recording: Recording, calls: readonly TracedCall[]): StepCall[] {
   const steps = stepsOf(recording);
