@@ -1,7 +1,6 @@
 import type { Fault } from '../fault.ts';
 import { changesOf, type EditOptions } from '../world/edits.ts';
 import { KILLS_OF_WORKERS, type Strikes } from '../world/strikes.ts';
-import { cancelTimes } from '../world/timeline.ts';
 import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
@@ -64,7 +63,9 @@ export const PEOPLE: readonly Fault[] = [
     // Few sessions: how busy the machine is would be measured otherwise.
     traffic: { sessions: 4, cancelAnswerChance: 0.4 },
     manners: { chunkDelayMs: 25, maxChunks: 30 },
-    hits: (world, traffic) => ({ 'answers broken off': cancelTimes(world, traffic).length }),
+    hits: ({ simulator }) => ({
+      'answers broken off': simulator.requests.filter(({ abortedAtMs }) => abortedAtMs !== undefined).length,
+    }),
   },
   {
     name: 'rolling-restart',

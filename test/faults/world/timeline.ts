@@ -77,9 +77,16 @@ export function recoveryTimes({ claims, orphans, kills }: Pick<Timeline, 'claims
   });
 }
 
+/** In its first moments a process compiles what it runs: how long that takes is no time of a cancel. */
+const WARM_AFTER_MS = 3_000;
+
 /** From a cancel to the moment at which the provider saw its request broken off, where one was under way. */
-export function cancelTimes({ simulator }: Pick<World, 'simulator'>, { cancels }: Pick<Traffic, 'cancels'>): number[] {
+export function cancelTimes(
+  { simulator }: Pick<World, 'simulator'>,
+  { cancels, startedAtMs: sinceMs }: Pick<Traffic, 'cancels' | 'startedAtMs'>,
+): number[] {
   return cancels.flatMap(({ sessionId, sentAtMs }) => {
+    if (sentAtMs < sinceMs + WARM_AFTER_MS) return [];
     const request = simulator.requests.find(
       ({ cacheKey, startedAtMs, endedAtMs = Number.POSITIVE_INFINITY }) =>
         cacheKey === rawId(sessionId) && startedAtMs <= sentAtMs && endedAtMs > sentAtMs,

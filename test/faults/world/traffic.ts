@@ -48,6 +48,7 @@ type SentCancel = Readonly<{ sessionId: string; runId: string; sentAtMs: number;
 
 /** What the clients of a world did and saw. */
 export type Traffic = Readonly<{
+  startedAtMs: number;
   /** What was accepted: nobody may lose it. */
   messages: readonly SentMessage[];
   edits: Edits;
@@ -92,6 +93,7 @@ export function startTraffic(
   random: Random,
   signal: AbortSignal,
 ): Traffic {
+  const startedAtMs = performance.now();
   const messages: SentMessage[] = [];
   const edits: Edits = { refused: [], wrongReplays: [], resumptions: [] };
   const cancels: SentCancel[] = [];
@@ -189,7 +191,7 @@ export function startTraffic(
     ),
   ).then(() => undefined);
   const { answers, waits } = answering;
-  return { messages, edits, cancels, atEnds, answers, waits, readers, done };
+  return { startedAtMs, messages, edits, cancels, atEnds, answers, waits, readers, done };
 }
 
 /** A run that was promised to a message is never there where the message was taken back. */
