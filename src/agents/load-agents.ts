@@ -52,7 +52,10 @@ function checkSummarizer(file: string, { context }: Agent, names: ReadonlySet<st
   throw new AgentFileError(file, [SUMMARIZER_KEY], `${file}: ${SUMMARIZER_KEY}: ${what}`);
 }
 
-/** The given agents, which stay as they are. */
+/**
+ * The given agents, which stay as they are.
+ * @throws nothing itself; its `get` throws BatonError `agent_not_found`, which names the agents that there are
+ */
 export function createCatalogue(agents: readonly Agent[]): AgentSet & AgentCatalogue {
   const byName = new Map(agents.map((agent) => [agent.name, agent]));
   const names = [...byName.keys()].sort();

@@ -24,6 +24,7 @@ export type Spent = { calls: number; usage: Usage; costUsd: number };
 
 export const nothingSpent = (): Spent => ({ calls: 0, usage: NO_USAGE, costUsd: 0 });
 
+/** Adds tokens and US dollars to what was spent so far, in place. Calls are counted by who makes them. */
 export function spend(spent: Spent, usage: Usage, costUsd: number): void {
   spent.usage = addUsage(spent.usage, usage);
   spent.costUsd += costUsd;

@@ -19,6 +19,7 @@ const METRICS_PATH = '/metrics';
 /** For load balancers and supervisors: nothing else answers without a key where keys are required. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz']);
 
+/** Whether a path answers without a key, even where keys are required. */
 export const isOpenPath = (path: string): boolean => OPEN_PATHS.has(path);
 
 /** What watches the service asks for: health and numbers, nobody's data. */

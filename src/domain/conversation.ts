@@ -28,6 +28,7 @@ export type SplitConversation = Readonly<{
   news: readonly Exclude<ConversationMessage, { role: 'assistant' }>[];
 }>;
 
+/** Splits a conversation behind the last answer of the model: what came up to it, and what is new. Pure. */
 export function splitConversation(messages: readonly ConversationMessage[]): SplitConversation {
   const end = messages.findLastIndex(({ role }) => role === 'assistant') + 1;
   const news = messages.slice(end).flatMap((message) => (message.role === 'assistant' ? [] : [message]));

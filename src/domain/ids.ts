@@ -34,6 +34,7 @@ export function parseCallId(id: string): Readonly<{ messageId: string; index: nu
  * A UUIDv7 for the given time.
  * @param nowMs milliseconds since the Unix epoch
  * @param random at least 10 random bytes
+ * @throws RangeError for fewer
  */
 export function uuidV7(nowMs: number, random: Uint8Array): string {
   if (random.length < 10) throw new RangeError('uuidV7 needs 10 random bytes');

@@ -67,6 +67,7 @@ export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; o
 /** A provider may not be asked now: the pause, and what readers are told of it. */
 export type Postponement = Readonly<{ delayMs: number; attempt: number; error: ErrorRecord }>;
 
+/** How a step ended: all that decides what follows it, but for what is known only under the session's lock. */
 export type StepOutcome = Readonly<{
   runId: string;
   stepNo: number;

@@ -27,6 +27,7 @@ export const requiredActionSchema = z.strictObject({
 });
 export type RequiredAction = z.infer<typeof requiredActionSchema>;
 
+/** A call that waits for somebody, as clients are told it. `messageId`: the UUID of its message. */
 export function toRequiredAction(messageId: string, { index, part, kind }: AskedCall): RequiredAction {
   const { toolName, input: args } = part;
   return { id: formatCallId(messageId, index), kind, messageId: formatId('message', messageId), toolName, args };

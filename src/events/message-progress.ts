@@ -44,6 +44,7 @@ export type MessageProgress = Readonly<{
   takeEventsWanted: () => boolean;
 }>;
 
+/** How far one reader of one session is, before it has been told anything. */
 export function createMessageProgress(): MessageProgress {
   let open: OpenMessage | null = null;
   let snapshotMessage: OpenMessage | null = null;

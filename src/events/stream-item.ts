@@ -57,10 +57,12 @@ export type StreamItem =
   | Readonly<{ kind: 'live'; event: LiveEvent }>
   | Readonly<{ kind: 'heartbeat'; seq: number }>;
 
+/** An event as it is stored, with its run's id as clients know it. */
 export function toPublicEvent(event: SessionEvent): SessionEvent {
   return event.runId === null ? event : { ...event, runId: formatId('run', event.runId) };
 }
 
+/** A session as its readers are told it. `reset`: its log begins after what the reader has seen last. */
 export function toSessionSnapshot(state: LiveSnapshot, reset: boolean): SessionSnapshot {
   return {
     sessionId: formatId('session', state.sessionId),

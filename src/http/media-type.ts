@@ -5,7 +5,10 @@ import { ProblemError } from './problem.ts';
 
 const OFFERED = ['text/event-stream', 'application/json'] as const;
 
-/** The media type in which a caller wants events. Whoever takes anything gets the stream. */
+/**
+ * The media type in which a caller wants events. Whoever takes anything gets the stream.
+ * @throws ProblemError `not_acceptable` where the header names neither
+ */
 export function wantedEventFormat(c: Context<HttpEnv>): (typeof OFFERED)[number] {
   const header = c.req.header('accept');
   if (header === undefined || header.trim() === '') return 'text/event-stream';

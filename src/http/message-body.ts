@@ -42,6 +42,7 @@ function toPartBody(messageId: string, part: Part, index: number): PartBody {
   return part.type === 'tool' ? { ...part, id: formatCallId(messageId, index) } : part;
 }
 
+/** A message of the transcript as the API answers it; each tool call has an id by which it can be answered. */
 export function toMessageBody(message: TranscriptMessage): z.infer<typeof messageBody> {
   return {
     id: formatId('message', message.id),

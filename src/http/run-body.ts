@@ -52,6 +52,7 @@ export async function readRunBodies(db: Db, rows: readonly RunRow[]): Promise<Ru
   return rows.map((row) => toRunBody(row, actions.get(row.id) ?? []));
 }
 
+/** A run as the API answers it, with the calls that it waits for. */
 export async function readRunBody(db: Db, row: RunRow): Promise<RunBody> {
   const actions = await readRequiredActions(db, [row]);
   return toRunBody(row, actions.get(row.id) ?? []);

@@ -29,6 +29,7 @@ export const sessionBody = z
   })
   .openapi('Session');
 
+/** A session as the API answers it: ids with prefixes, times in ISO 8601. */
 export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
   return {
     id: formatId('session', row.id),

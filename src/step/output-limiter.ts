@@ -41,6 +41,10 @@ export type OutputLimiter = Readonly<{
 
 type LimitedOutput = Pick<CallMove, 'cut'> & Readonly<{ output: ToolOutput }>;
 
+/**
+ * Cuts the tool outputs of one message to what fits into the view. What is left out can be read in pages.
+ * @param messageId UUID of the message that has the calls
+ */
 export function createOutputLimiter(
   deps: Pick<StepDeps, 'db' | 'newId'>,
   messageId: string,

@@ -88,6 +88,7 @@ export function generatedImage(output: unknown): Part[] {
   return data === undefined ? [] : [{ type: 'file', mediaType: '', url: `data:;base64,${data.result}` }];
 }
 
+/** A source that the model names, as a part of its message: a URL, or a document by media type and name. */
 export function toSourcePart(source: Extract<TextStreamPart<ToolSet>, { type: 'source' }>): Part {
   return {
     type: 'source',

@@ -153,6 +153,7 @@ async function withRequested(tx: Tx, outcome: CancelOutcome): Promise<CancelOutc
  * The same for whoever has the session's lock and says what follows a run that has ended.
  * @param parks whether what waits for the run after it stays where it is, as it does where
  * somebody wants the work to stop
+ * @throws BatonError `not_found` for a run that is not there
  */
 export async function cancelLocked(
   tx: Tx,

@@ -32,6 +32,11 @@ type ToolCatalogueOptions = Readonly<{
 /** Definitions whose tools are kept: those of the agents, and of the sessions of their earlier versions. */
 const MAX_KEPT = 500;
 
+/**
+ * Builds the tools of an agent's definition, once for equal definitions as long as they are among the last 500. Its
+ * promise rejects with BatonError `config_invalid` for a tool that is not to be had or whose name is taken, until it is
+ * asked anew.
+ */
 export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogue {
   const kept = new Map<string, Promise<readonly Tool[]>>();
   return (agent) => {

@@ -64,6 +64,7 @@ export type Tool = Readonly<{
 /** A tool that workers run. */
 export type ServerTool = Tool & Readonly<{ execute: NonNullable<Tool['execute']> }>;
 
+/** Whether a worker runs the tool; false for a client's tool and for none. */
 export const isServerTool = (tool: Tool | undefined): tool is ServerTool => tool?.execute !== undefined;
 
 /** A JSON Schema (draft 2020-12) object, for tools whose schema is not written in zod. */

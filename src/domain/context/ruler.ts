@@ -67,6 +67,7 @@ const ESTIMATED_MARGIN_SHARE = 0.05;
 /** Of the reserve: what is usable always leaves room for an answer, and nothing is kept free twice. */
 const MAX_MARGIN_SHARE = 0.5;
 
+/** The ruler of one model with one agent's instructions and tools. All that it measures is in tokens. Pure. */
 export function createRuler(input: RulerInput): Ruler {
   const { model, entry, policy, count } = input;
   const limits = applyLearned(limitsOf(entry), input.learned, entry === UNKNOWN_MODEL);

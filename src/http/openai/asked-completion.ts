@@ -63,6 +63,7 @@ export type TakenCompletion = Readonly<{
 /** It could not be taken yet: a run is about to end. */
 export type NotYetTaken = Readonly<{ waitsFor: string }>;
 
+/** @throws ProblemError `invalid_request` that names the field at `path` */
 export function refuse(path: string, message: string): never {
   throw new ProblemError('invalid_request', `${path}: ${message}`, { errors: [{ path, message }] });
 }

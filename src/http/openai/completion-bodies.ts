@@ -6,6 +6,7 @@ import type { StartedCompletion } from './start-completion.ts';
 
 export type CompletionHead = Readonly<{ id: string; created: number; model: string }>;
 
+/** What every body and chunk of one answer begins with; `created` is in seconds, as OpenAI has it. */
 export function headOfAnswer({ runId, accepted }: StartedCompletion, model: string, nowMs: number): CompletionHead {
   const id = accepted === null ? runId : accepted.messageId;
   return { id: `chatcmpl-${formatId('run', id).slice('run_'.length)}`, created: Math.floor(nowMs / 1_000), model };

@@ -18,6 +18,7 @@ import { usageOf } from '../responses.ts';
 /** What a client says came of its calls, by their ids. */
 export type ToolResults = ReadonlyMap<string, OutputAnswer>;
 
+/** The results among new messages, by the ids of their calls; the last one counts where a call has several. */
 export function resultsOf(news: readonly ConversationMessage[]): ToolResults {
   return new Map(
     news.flatMap((message): [string, OutputAnswer][] => {

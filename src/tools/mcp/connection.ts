@@ -66,6 +66,10 @@ export type ConnectionOptions = Readonly<{
   maxListAgeMs?: number | undefined;
 }>;
 
+/**
+ * A connection to one server, opened when it is first used. After a failure it waits, longer each
+ * time, and opens again.
+ */
 export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const { server, config, log, maxListAgeMs = MAX_LIST_AGE_MS } = options;
   const closing = new AbortController();

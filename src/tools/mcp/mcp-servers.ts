@@ -33,6 +33,11 @@ export type McpServers = AsyncDisposable &
 /** A person may think for that long about the next message of a session. */
 const UNUSED_AFTER_MS = 15 * 60_000;
 
+/**
+ * The MCP servers of this process, one connection per server and configuration, opened at its first use.
+ * @param shared servers by name for all agents; an agent's own server of the same name goes before it
+ * @param options.unusedAfterMs how long one that no agent names any more may be unused. Default: 15 minutes
+ */
 export function createMcpServers(
   shared: McpServerConfigs,
   options: Readonly<{ environment: Environment; log: Log; maxListAgeMs?: number; unusedAfterMs?: number }>,
