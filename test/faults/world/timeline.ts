@@ -19,6 +19,8 @@ export type Timeline = Readonly<{
   orphans: readonly Orphan[];
   /** When a worker was killed. */
   kills: readonly number[];
+  /** When a worker was told to stop. */
+  stops: readonly number[];
   /** How often each event was logged. */
   logged: ReadonlyMap<string, number>;
   /** Why runs were taken back or their jobs added again. */
@@ -33,12 +35,14 @@ export function createTimeline(logFile: string | undefined): Timeline {
   const claims: SeenClaim[] = [];
   const orphans: Orphan[] = [];
   const kills: number[] = [];
+  const stops: number[] = [];
   const logged = new Map<string, number>();
   const recoveries: string[] = [];
   return {
     claims,
     orphans,
     kills,
+    stops,
     logged,
     recoveries,
     hear(workerId, line) {
@@ -46,6 +50,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
       const event = String(line['event']);
       logged.set(event, (logged.get(event) ?? 0) + 1);
       if (event === 'job_claimed') claims.push({ runId: String(line['runId']), workerId, atMs: performance.now() });
+      if (event === 'process_stopping') stops.push(performance.now());
       if (event === 'run_recovered') recoveries.push(String(line['reason']));
     },
     killed: (atMs) => void kills.push(atMs),
@@ -58,16 +63,22 @@ export function createTimeline(logFile: string | undefined): Timeline {
   };
 }
 
-/** Whoever recovers from a kill has this much time before the next one. */
+/** Whoever recovers from a kill has this much time before the next worker ends. */
 const UNDISTURBED_MS = 4_000;
 
 /**
  * How long each orphan waited for its next worker, in milliseconds. Runs that ended without one are left out, and so
- * are the orphans of a kill that another one follows so soon that it may strike whoever recovers them: what is chosen
- * so has nothing to do with how long the recovery took.
+ * are the orphans of a kill that the end of another worker follows so soon that it may be whoever recovers them: what is
+ * chosen so has nothing to do with how long the recovery took.
  */
-export function recoveryTimes({ claims, orphans, kills }: Pick<Timeline, 'claims' | 'orphans' | 'kills'>): number[] {
-  const isDisturbed = (atMs: number): boolean => kills.some((other) => other > atMs && other < atMs + UNDISTURBED_MS);
+export function recoveryTimes({
+  claims,
+  orphans,
+  kills,
+  stops,
+}: Pick<Timeline, 'claims' | 'orphans' | 'kills' | 'stops'>): number[] {
+  const ends = [...kills, ...stops];
+  const isDisturbed = (atMs: number): boolean => ends.some((other) => other > atMs && other < atMs + UNDISTURBED_MS);
   return orphans.flatMap(({ runId, workerId, killedAtMs }) => {
     if (isDisturbed(killedAtMs)) return [];
     const next = claims.find(
