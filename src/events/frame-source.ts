@@ -3,8 +3,11 @@ import { BatonError } from '../domain/errors.ts';
 import { SSE_MAX_BUFFERED_BYTES } from '../domain/tunables.ts';
 import type { Direct } from './stream-mailbox.ts';
 
-/** A full buffer of which the reader takes nothing for this long: it is gone, or as good as. */
-const STALL_LIMIT_MS = 5_000;
+/**
+ * A full buffer of which the reader takes nothing for this long: it is gone, or as good as. Long, because Linux asks for more
+ * only when a third of its own buffer is free, which holds up to 4 MB on a fast network: seconds of a slow reader.
+ */
+const STALL_LIMIT_MS = 30_000;
 
 export type FrameSourceOptions = Readonly<{
   signal: AbortSignal;

@@ -14,6 +14,8 @@ const HEAP_ON_SIGNAL = new URL('heap-on-signal.ts', import.meta.url).href;
 const FIRST = 200;
 /** What is held of one wait shows in a few hundred as well: the second backend has fewer. */
 const MANY = { redis: 1_000, postgres: 300 };
+/** What was worked on last may be in buffers, and in caches of one entry. */
+const MOST_KEPT = 100;
 
 const snapshotSchema = z.object({
   snapshot: z.object({
@@ -101,9 +103,8 @@ describe.each(availableBackends())('a worker process on %s', (backend) => {
       const snapshot = await takeSnapshot(worker, folder.path);
       const inHeap = namedIds(snapshot);
       const named = ids.filter((id) => inHeap.has(withoutDashes(id)));
-      // What was worked on last may be in a buffer or a cache of one entry. A look at jobs that had to wait for their
-      // worker may still be under way: it ends, and a leak does not.
-      return named.length < waits / 10 ? snapshot : null;
+      // A look at jobs that had to wait for their worker may still be under way: it ends, and a leak does not.
+      return named.length < MOST_KEPT ? snapshot : null;
     }, 'the process lets go of the ids of waiting sessions, runs and messages');
     const grown = [...countObjects(after)].filter(([kind, count]) => count - (before.get(kind) ?? 0) > waits / 4);
     expect(grown, 'kinds of objects of which there is one more for every few waits').toEqual([]);
