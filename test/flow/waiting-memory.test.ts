@@ -12,8 +12,7 @@ const HEAP_ON_SIGNAL = new URL('heap-on-signal.ts', import.meta.url).href;
 
 /** Until then a process still grows: code is compiled, connections are opened. */
 const FIRST = 200;
-/** What is held of one wait shows in a few hundred as well: the second backend has fewer. */
-const MANY = { redis: 1_000, postgres: 300 };
+const MANY = 1_000;
 /** What was worked on last may be in buffers, and in caches of one entry. */
 const MOST_KEPT = 100;
 
@@ -88,9 +87,7 @@ async function countWaits({ deps }: TestService): Promise<number> {
 }
 
 describe.each(availableBackends())('a worker process on %s', (backend) => {
-  const waits = MANY[backend];
-
-  it(`that has let ${waits} runs wait holds nothing of them: no id, no object, no timer, no listener`, async () => {
+  it(`that has let ${MANY} runs wait holds nothing of them: no id, no object, no timer, no listener`, async () => {
     await using folder = await temporaryFolder();
     await using service = await startTestService({ backend });
     service.simulator.script('test', () => ({ toolCalls: [{ name: 'browser', input: {} }] }));
@@ -98,7 +95,7 @@ describe.each(availableBackends())('a worker process on %s', (backend) => {
     await using worker = await startWorkerProcess('steps', environment, ['--import', HEAP_ON_SIGNAL]);
     await letWait(service, FIRST);
     const before = countObjects(await takeSnapshot(worker, folder.path));
-    const ids = await letWait(service, waits);
+    const ids = await letWait(service, MANY);
     const after = await eventually(async () => {
       const snapshot = await takeSnapshot(worker, folder.path);
       const inHeap = namedIds(snapshot);
@@ -106,7 +103,7 @@ describe.each(availableBackends())('a worker process on %s', (backend) => {
       // A look at jobs that had to wait for their worker may still be under way: it ends, and a leak does not.
       return named.length < MOST_KEPT ? snapshot : null;
     }, 'the process lets go of the ids of waiting sessions, runs and messages');
-    const grown = [...countObjects(after)].filter(([kind, count]) => count - (before.get(kind) ?? 0) > waits / 4);
+    const grown = [...countObjects(after)].filter(([kind, count]) => count - (before.get(kind) ?? 0) > MANY / 4);
     expect(grown, 'kinds of objects of which there is one more for every few waits').toEqual([]);
   }, 180_000);
 });
