@@ -13,8 +13,8 @@ export const RECOVERY_REASONS = ['lease_expired', 'worker_dead', 'job_lost'] as 
 export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
 
 /**
- * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept
- * free of prompts and keys.
+ * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys. The one
+ * text that is not ours is what an MCP server prints on its standard error, at `debug`.
  */
 export type LogEvent =
   | Readonly<{
