@@ -19,7 +19,7 @@ import type { ViewCache } from './view-cache.ts';
 import { whileAway, whileEnding } from './while-away.ts';
 
 /** A run that needs a newer worker goes back for this long: newer ones have it by then. */
-const ENGINE_RETRY_MS = 5_000;
+const ENGINE_RETRY_MS = 1_000;
 
 /**
  * A worker that the others took for dead claims nothing until it is registered again: it is at

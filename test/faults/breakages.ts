@@ -174,6 +174,13 @@ export const BREAKAGES: readonly Breakage[] = [
     faults: ['cancel-answers'],
     foundBy: ['unheardCancels'],
   },
+  {
+    name: 'any-version',
+    about: 'a worker takes runs that ask for a newer version',
+    changes: [{ file: CLAIM_FUNCTIONS, find: 'if v_run.required_engine > p_engine then', replace: 'if false then' }],
+    faults: ['mixed-versions'],
+    foundBy: ['olderVersions'],
+  },
 ];
 
 const rowSchema = z.looseObject({

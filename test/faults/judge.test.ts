@@ -279,6 +279,14 @@ describe('the judge of the fault suite', () => {
       'unheardCancels',
       withCall({ ...call('call-1', 'completed', 'done call-1'), startedAfterCancel: true }, effect('call-1')),
     ],
+    [
+      'a run that an older version took than it asks for',
+      'olderVersions',
+      observed(
+        { versions: { ofWorkers: [{ id: 'host-7-a1', engine: 1 }], requiredBy: new Map([[RUN, 2]]) } },
+        { claims: [{ runId: RUN, workerId: 'host-7' }] },
+      ),
+    ],
     ['a row that has not struck', 'missed', observed({}, { hits: { kills: 0 } })],
     ['traffic that broke off', 'missed', observed({}, { missed: ['the traffic broke off'] })],
     ['a process that ended by itself', 'crashes', observed({}, { ownEnds: ['worker 1 ended by itself: exit code 7'] })],
@@ -297,6 +305,11 @@ describe('the judge of the fault suite', () => {
   it('has nothing against a call that only looks and began before its worker had heard of the cancel', () => {
     const look = withCall({ ...call('call-1', 'completed', 'done call-1', 'peek'), startedAfterCancel: true });
     expect(judge(look).unheardCancels).toEqual([]);
+  });
+
+  it('has nothing against a run that the version took which it asks for', () => {
+    const newer = { versions: { ofWorkers: [{ id: 'host-7-a1', engine: 2 }], requiredBy: new Map([[RUN, 2]]) } };
+    expect(judge(observed(newer, { claims: [{ runId: RUN, workerId: 'host-7' }] })).olderVersions).toEqual([]);
   });
 
   it('finds false deaths where nobody is killed, and has nothing against deaths where somebody may have died', () => {

@@ -100,6 +100,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     accepted: traffic.messages,
     ...traffic.edits,
     requests,
+    claims: world.timeline.claims,
     cancels: traffic.cancels.map((cancel) => spokenOn(cancel, manners)),
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     needlessRecoveries: needless(world.timeline.recoveries, fault, deaths),
@@ -149,15 +150,16 @@ async function overOrStill({ database }: World, traffic: Traffic): Promise<void>
   }
 }
 
-const CAUGHT_UP_WITHIN_MS = 15_000;
-
-/** Readers get what they have not got yet, or have missed for good. */
+/**
+ * Readers get what they have not got yet, or have missed for good. The last that was done may have been to stop the API,
+ * and on a busy machine its next process takes many seconds to start.
+ */
 async function caughtUp({ database }: World, traffic: Traffic): Promise<void> {
   const { rows } = await database.query<{ id: string; seq: number }>('select id, event_seq::int as seq from sessions');
   const seqs = new Map(rows.map(({ id, seq }) => [id, seq]));
   const isBehind = (): boolean =>
     [...traffic.readers].some(([id, { events }]) => events.length < (seqs.get(rawId(id)) ?? 0));
-  for (const since = performance.now(); isBehind() && performance.now() - since < CAUGHT_UP_WITHIN_MS; ) {
+  for (const since = performance.now(); isBehind() && performance.now() - since < STUCK_AFTER_MS; ) {
     await delay(LOOK_EVERY_MS);
   }
 }

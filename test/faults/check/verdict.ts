@@ -10,6 +10,7 @@ import { checkShown } from './shown.ts';
 import { ENDED, type Snapshot } from './snapshot.ts';
 import { checkTools } from './tools.ts';
 import { checkTranscripts } from './transcript.ts';
+import { checkVersions, type SeenClaim } from './versions.ts';
 
 export type Observed = Readonly<{
   snapshot: Snapshot;
@@ -21,6 +22,7 @@ export type Observed = Readonly<{
   resumptions: readonly Resumption[];
   requests: readonly ModelRequest[];
   cancels: readonly AcceptedCancel[];
+  claims: readonly SeenClaim[];
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
   /** Recoveries where there was nothing to recover. */
   needlessRecoveries: readonly string[];
@@ -72,6 +74,8 @@ export type Findings = Readonly<{
   ignoredAnswers: readonly string[];
   /** What went on or began in spite of a cancel of its run. */
   unheardCancels: readonly string[];
+  /** Runs that an older version worked on than they ask for. */
+  olderVersions: readonly string[];
   /** Processes that ended by themselves: no fault is meant to bring one down. */
   crashes: readonly string[];
   /** Where the harm was to be done and was not, or what people were to do: the row has proven nothing of it. */
@@ -115,6 +119,7 @@ export function judge(observed: Observed): Findings {
     needlessRecoveries,
     ignoredAnswers: asked === undefined ? [] : checkAnswers(snapshot, asked.answers, asked.tools),
     unheardCancels: checkCancels(snapshot, observed.cancels),
+    olderVersions: checkVersions(snapshot, observed.claims),
     crashes: ownEnds,
     missed: [...observed.missed, ...Object.entries(hits).flatMap(([what, count]) => (count === 0 ? [what] : []))],
   };
