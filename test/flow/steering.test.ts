@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { loadModels } from '../../src/agents/load-models.ts';
+import type { RunLimits } from '../../src/domain/run-limits.ts';
 import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
@@ -25,6 +26,13 @@ async function send(
   if (accepted.cancelled?.notify === true) deps.bus.requestCancel(accepted.cancelled.runId);
   if (accepted.job !== null) await deps.jobs.add([accepted.job]);
   return accepted;
+}
+
+/** What the API does when somebody has an ended session go on. */
+async function resume({ deps }: TestService, sessionId: string, limits: RunLimits = {}) {
+  const resumed = await resumeSession(deps.db, { tenantId: 'default', sessionId, runId: deps.newId(), limits });
+  if (resumed.job !== null) await deps.jobs.add([resumed.job]);
+  return resumed;
 }
 
 const lookTool: Tool = {
@@ -143,27 +151,51 @@ describe.each(availableBackends())('a run that may use only so much, on %s', (ba
     const { runId } = await send(service, session, 'Go', { limits: { maxTokens: 1_200 } });
     expect(await service.ended(runId)).toMatchObject({ status: 'incomplete', status_reason: 'budget', step_count: 3 });
     service.simulator.script('test', [{ text: 'Done.' }]);
-    const ids = { tenantId: 'default', sessionId: session, runId: service.deps.newId() };
-    const resumed = await resumeSession(service.deps.db, { ...ids, limits: {} });
-    await service.deps.jobs.add(resumed.job === null ? [] : [resumed.job]);
+    const resumed = await resume(service, session);
     expect(await service.ended(resumed.runId)).toMatchObject({ status: 'completed', step_count: 1 });
     expect(violations(service)).toEqual([]);
   });
 
-  it('ends when it has cost what it may', async () => {
+  it('ends when it has cost what it may, and goes on when it is resumed', async () => {
     await using service = await startTestService({ backend, tools: [lookTool] });
     service.simulator.script('test', looping);
     const prices = { input: 2, cachedInput: null, cacheWrite: null, output: 8 };
     const modelRegistry = loadModels(undefined, [{ provider: 'simulated', model: 'test', prices }]);
     await using _worker = await startJobWorker({ ...service.deps, modelRegistry });
-    const { runId } = await send(service, await service.createSession(), 'Go', { limits: { maxCostUsd: 0.004 } });
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go', { limits: { maxCostUsd: 0.004 } });
     // 400 tokens at 2 $ and 100 at 8 $ a million: 0.0016 $ a step, so that the third one is the first above the limit.
     const run = await service.ended(runId);
     expect(run).toMatchObject({ status: 'incomplete', status_reason: 'budget', step_count: 3 });
     expect(run.cost_usd).toBeCloseTo(0.0048, 9);
+    service.simulator.script('test', [{ text: 'Done.' }]);
+    const resumed = await resume(service, session, { maxCostUsd: 0.004 });
+    // What the run before has cost is not held against this one.
+    const next = await service.ended(resumed.runId);
+    expect(next).toMatchObject({ status: 'completed', step_count: 1 });
+    expect(next.cost_usd).toBeLessThan(0.004);
   });
 
-  it('ends at its deadline, in mid-answer, and keeps what was said', async () => {
+  it('ends at its last step, and goes on when it is resumed', async () => {
+    await using service = await startTestService({ backend, tools: [lookTool] });
+    service.simulator.script('test', looping);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go', { limits: { maxSteps: 2 } });
+    expect(await service.ended(runId)).toMatchObject({
+      status: 'incomplete',
+      status_reason: 'max_steps',
+      step_count: 2,
+    });
+    const resumed = await resume(service, session, { maxSteps: 1 });
+    expect(await service.ended(resumed.runId)).toMatchObject({ status: 'incomplete', status_reason: 'max_steps' });
+    service.simulator.script('test', [{ text: 'Done.' }]);
+    const last = await resume(service, session, { maxSteps: 1 });
+    expect(await service.ended(last.runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    expect(violations(service)).toEqual([]);
+  });
+
+  it('ends at its deadline, in mid-answer, keeps what was said, and goes on when it is resumed', async () => {
     await using service = await startTestService({ backend });
     service.simulator.script('test', [
       { text: 'The beginning of it', chunkChars: 4, gates: { afterChunks: { count: 2, gate: 'middle' } } },
@@ -175,6 +207,10 @@ describe.each(availableBackends())('a run that may use only so much, on %s', (ba
     expect(await service.ended(runId)).toMatchObject({ status: 'incomplete', status_reason: 'deadline' });
     const aborted = await service.simulator.waitForRequest(({ outcome }) => outcome === 'aborted-by-client');
     expect(aborted.request?.messages.at(-1)?.text).toBe('Go');
+    service.simulator.script('test', [{ text: 'The end of it.' }]);
+    const resumed = await resume(service, session, { deadlineMs: 60_000 });
+    expect(await service.ended(resumed.runId)).toMatchObject({ status: 'completed', step_count: 1 });
+    expect(violations(service)).toEqual([]);
   });
 
   it('does not ask at all when its deadline passed while it waited', async () => {
