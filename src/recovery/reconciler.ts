@@ -160,10 +160,13 @@ const MISSING_AT_ONCE = 3;
 /** What somebody has begun does not wait behind what nobody has. */
 const IN_HAND: AddOptions = { isFirst: true };
 
+/** What is due later than this a sweep finds soon after it is due. */
+const DUE_WITHIN_MS = 60_000;
+
 /**
  * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, which the
  * queue knows, or ended a step without having added its next job. Nobody knows of which, so that all work is looked for
- * that has been due since before the death.
+ * that has been due since before the death, and then all that is due soon: it may have been to try a step again later.
  */
 export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): Promise<void> {
   const giveAgain = async (job: JobPayload): Promise<void> => {
@@ -181,6 +184,17 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
   for (const given of await Promise.allSettled([giveTaken(), giveMissing()])) {
     if (given.status === 'rejected') throw given.reason;
   }
+  const dueSoon = await findUnclaimed(deps.db, -DUE_WITHIN_MS, SWEEP_LIMIT);
+  await eachByItself(deps, dueSoon, (run) => addIfMissing(deps, run), MISSING_AT_ONCE);
+}
+
+/** What is in the queue is left as it is. */
+async function addIfMissing(deps: RecoveryDeps, run: UnclaimedRun): Promise<void> {
+  if ((await deps.jobs.stateOf(run)) !== 'missing') return;
+  const { waitedMs } = run;
+  const dueInMs = Math.max(0, Math.ceil(-waitedMs));
+  const isPending = await postponeCheck(deps.db, run, dueInMs > 0 ? dueInMs : Math.min(waitedMs, SWEEP_BACKOFF_CAP_MS));
+  if (isPending) await addLost(deps, run, dueInMs > 0 ? { delayMs: dueInMs } : IN_HAND);
 }
 
 /**

@@ -273,6 +273,36 @@ describe('the watch over workers', () => {
     },
   );
 
+  it.each(availableBackends())(
+    'adds the job of another attempt that a dead worker was to make later, on %s',
+    async (backend) => {
+      await using watched = await startWatched(backend);
+      const { db, service } = watched;
+      const { jobs, newId } = service.deps;
+      const content = [{ type: 'text', text: 'Go' }] as const;
+      const waiting = async () => {
+        const ids = { sessionId: await service.createSession(), messageId: newId(), runId: newId() };
+        const { job } = await acceptMessage(db, { tenantId: 'default', content, ...ids });
+        if (job === null) throw new Error('a run was active');
+        await sql`update runs set pending_at = clock_timestamp() + interval '30 seconds' where id = ${job.runId}`.execute(
+          db,
+        );
+        return job;
+      };
+      const [lost, known] = [await waiting(), await waiting()];
+      await jobs.add([known], { delayMs: 30_000 });
+      await lockIsFree(watched, 'gone');
+      await watched.look(0);
+      expect(await jobs.stateOf(lost)).toBe('missing');
+      await watched.look(DEATH_CONFIRMED_AFTER_MS);
+      expect(await jobs.stateOf(lost)).toBe('waiting');
+      const recovered = service.logged.flatMap((event) =>
+        event.event === 'run_recovered' && event.reason === 'job_lost' ? [event.runId] : [],
+      );
+      expect(recovered).toEqual([lost.runId]);
+    },
+  );
+
   /** What is added to the queue waits at a gate, which tells when so many stand there as are allowed at once. */
   function startGate({ firstFails }: { firstFails: boolean }) {
     const full = Promise.withResolvers<void>();
@@ -303,7 +333,7 @@ describe('the watch over workers', () => {
     const { jobs } = stack.use(await holdJobs(watched.service, 'gone', 2 * RECOVERED_AT_ONCE));
     await watched.db.updateTable('runs').set({ lease_owner: null }).where('lease_owner', '=', 'gone').execute();
     // As young as they are where nothing is slow: whatever is old enough is looked for as well.
-    await sql`update runs set pending_at = clock_timestamp() + interval '1 minute'`.execute(watched.db);
+    await sql`update runs set pending_at = clock_timestamp() + interval '1 hour'`.execute(watched.db);
     await lockIsFree(watched, 'gone');
     await watched.look(0);
     const owned = stack.move();
