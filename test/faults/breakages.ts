@@ -37,7 +37,7 @@ export const BREAKAGES: readonly Breakage[] = [
     name: 'no-fence',
     about: 'a worker that has lost its claim may still write',
     changes: [{ file: LOCKING, find: 'and epoch = p_epoch and claim_id = p_claim', replace: '' }],
-    faults: ['freeze'],
+    faults: ['late-writes'],
     foundBy: ['outOfOrder', 'invalidTranscripts', 'repeatedTools', 'lostResults'],
   },
   {

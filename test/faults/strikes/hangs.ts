@@ -33,6 +33,19 @@ export const HANGS: readonly Fault[] = [
       }),
   },
   {
+    name: 'late-writes',
+    about: 'what a worker says to Postgres arrives when others have taken over',
+    tapped: ['postgres'],
+    strike: (world, random, signal) =>
+      repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
+        const tap = world.fleet.anyone(random)?.taps.postgres;
+        if (tap !== undefined && tap.passages().length > 0) world.strikes.add('stretches without a write');
+        tap?.hold();
+        await pause(random.between(...HUNG_MS), signal);
+        tap?.release();
+      }),
+  },
+  {
     name: 'lost-replies',
     about: 'Postgres has committed, the connection breaks before the answer',
     tapped: ['postgres'],

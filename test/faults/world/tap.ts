@@ -34,6 +34,10 @@ export type Tap = AsyncDisposable &
     swallow: () => void;
     /** What comes from now on passes again; connections that were open meanwhile are cut. */
     restore: () => void;
+    /** Nothing passes for now, in neither direction, and nothing is lost. */
+    hold: () => void;
+    /** All that was held back passes, in its order. */
+    release: () => void;
   }>;
 
 type Armed = Trigger & { seen: number };
@@ -48,6 +52,7 @@ export async function openTap(targetPort: number): Promise<Tap> {
   const armed = new Set<Armed>();
   let target = targetPort;
   let swallowing = false;
+  let holding = false;
   const cut = (link: Link): void => {
     links.delete(link);
     // Not reset: with a shutdown under way that leaves the event loop spinning without an end (Node 24, libuv).
@@ -87,6 +92,7 @@ export async function openTap(targetPort: number): Promise<Tap> {
     links.add(link);
     pass(client, upstream, (data) => !swallowing && onRequest(link, data));
     pass(upstream, client, () => !swallowing && onReply(link));
+    if (holding) holdBack(link);
     for (const socket of [client, upstream]) {
       socket.on('error', () => cut(link));
       socket.on('close', () => {
@@ -111,12 +117,25 @@ export async function openTap(targetPort: number): Promise<Tap> {
       swallowing = false;
       for (const link of [...links]) cut(link);
     },
+    hold() {
+      holding = true;
+      for (const link of links) holdBack(link);
+    },
+    release() {
+      holding = false;
+      for (const { client, server } of links) for (const socket of [client, server]) socket.resume();
+    },
     async [Symbol.asyncDispose]() {
       const closed = new Promise((resolve) => server.close(resolve));
       for (const link of [...links]) cut(link);
       await closed;
     },
   };
+}
+
+/** What comes stays with the system until it is read again. */
+function holdBack({ client, server }: Link): void {
+  for (const socket of [client, server]) socket.pause();
 }
 
 /** Forwards what `mayPass` lets through, at the pace of the receiver. What is held back is lost. */
