@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { migrateQueueTables } from '../src/queues/migrate.ts';
 import { type Db, openDatabase } from '../src/store/database.ts';
@@ -11,7 +12,7 @@ export async function createBenchDatabase(adminUrl: string, maxConnections = 1):
   const name = `baton_bench_${randomBytes(6).toString('hex')}`;
   await using stack = new AsyncDisposableStack();
   await runAsAdmin(adminUrl, `create database ${name}`);
-  stack.defer(() => runAsAdmin(adminUrl, `drop database ${name} with (force)`));
+  stack.defer(() => dropDatabase(adminUrl, name));
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
   const db = openDatabase({ connectionString: url.href, maxConnections });
@@ -20,6 +21,23 @@ export async function createBenchDatabase(adminUrl: string, maxConnections = 1):
   await migrateQueueTables(url.href);
   const owned = stack.move();
   return { db, url: url.href, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+const DROP_TRIES = 20;
+const DROP_PAUSE_MS = 500;
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+/** A vacuum that is under way there belongs to the superuser and cannot be ended by anybody else: it is waited for. */
+async function dropDatabase(adminUrl: string, name: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await runAsAdmin(adminUrl, `drop database ${name} with (force)`);
+    } catch (error) {
+      const isVacuumed = error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE;
+      if (!isVacuumed || tries === DROP_TRIES) throw error;
+      await pause(DROP_PAUSE_MS);
+    }
+  }
 }
 
 async function runAsAdmin(adminUrl: string, statement: string): Promise<void> {
