@@ -18,7 +18,7 @@ import { enqueue } from './pass-on.ts';
 import type { ViewCache } from './view-cache.ts';
 import { whileAway, whileEnding } from './while-away.ts';
 
-/** A run that needs a newer worker goes back for this long: newer ones have it by then. */
+/** A run that needs a newer worker goes back for this long; whoever is free then tries, and may be too old again. */
 const ENGINE_RETRY_MS = 1_000;
 
 /**

@@ -39,7 +39,7 @@ export const HANGS: readonly Fault[] = [
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [200, 800] }, async () => {
         const tap = world.fleet.anyone(random)?.taps.postgres;
-        if (tap !== undefined && tap.passages().length > 0) world.strikes.add('stretches without a write');
+        if (tap !== undefined && tap.passages().length > 0) world.strikes.add('held up');
         tap?.hold();
         await pause(random.between(...HUNG_MS), signal);
         tap?.release();
