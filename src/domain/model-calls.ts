@@ -1,7 +1,7 @@
-import type { Json, ToolPart } from './message.ts';
+import type { Json, OutputItem, ToolPart } from './message.ts';
 import { fileForModel, type MediaContents } from './model-files.ts';
 import { isBlank, NO_OUTPUT, UNNAMED_TOOL } from './model-frames.ts';
-import type { ModelFilePart, ModelTextPart, ModelToolOutput } from './model-message.ts';
+import type { ModelToolOutput } from './model-message.ts';
 import { UNKNOWN_OUTCOME } from './required-action.ts';
 
 /** OpenAI: call ids of at most 64 characters, names likewise. Anthropic: ids of this alphabet only, names likewise. */
@@ -47,6 +47,20 @@ const WITHOUT_OUTCOME = {
   unknown: UNKNOWN_OUTCOME,
 } as const;
 
+type Output = NonNullable<ToolPart['output']>;
+
+const hasOutcome = ({ state }: ToolPart): boolean => !(state in WITHOUT_OUTCOME);
+
+/** The texts and files that the model is shown as the result of a call; none where the result is anything else. */
+export function itemsForModel(part: ToolPart): OutputItem[] {
+  return part.output !== undefined && hasOutcome(part) ? itemsOf(part.output) : [];
+}
+
+function itemsOf(output: Output): OutputItem[] {
+  if (output.type !== 'content') return [];
+  return output.value.filter((item) => item.type !== 'text' || !isBlank(item.text));
+}
+
 /** What the model is shown as the result of a call, whatever became of it. Never empty. */
 export function outputForModel(part: ToolPart, media?: MediaContents): ModelToolOutput {
   switch (part.state) {
@@ -65,13 +79,10 @@ export function outputForModel(part: ToolPart, media?: MediaContents): ModelTool
   }
 }
 
-function withContent(output: NonNullable<ToolPart['output']>, media: MediaContents | undefined): ModelToolOutput {
+function withContent(output: Output, media: MediaContents | undefined): ModelToolOutput {
   switch (output.type) {
     case 'content': {
-      const items = output.value.flatMap((item): (ModelTextPart | ModelFilePart)[] => {
-        if (item.type === 'text') return isBlank(item.text) ? [] : [item];
-        return [fileForModel(item, media)];
-      });
+      const items = itemsOf(output).map((item) => (item.type === 'text' ? item : fileForModel(item, media)));
       // Where nothing but text is left it is sent as such: chat completions know no other result.
       if (items.some(({ type }) => type === 'file')) return { type: 'content', value: items };
       const text = items.flatMap((item) => (item.type === 'text' ? [item.text] : [])).join('\n');

@@ -1,5 +1,5 @@
 import type { Part, ToolPart, ViewMessage, ViewPart } from '../message.ts';
-import { outputForModel } from '../model-calls.ts';
+import { itemsForModel, outputForModel } from '../model-calls.ts';
 import { isSettledCall } from '../tool-call.ts';
 import { outputText } from './output-cap.ts';
 import { shownParts } from './shown-parts.ts';
@@ -106,7 +106,8 @@ function limitOf(
 
 /** What the model reads as the result of a call. */
 export function resultText(part: ToolPart): string {
-  if (part.output?.type === 'content') return outputText(part.output);
+  const items = itemsForModel(part);
+  if (items.length > 0) return outputText({ type: 'content', value: items });
   const output = outputForModel(part);
   if (output.type === 'json' || output.type === 'content') return JSON.stringify(output.value);
   return output.type === 'execution-denied' ? (output.reason ?? '') : output.value;

@@ -1,5 +1,5 @@
 import type { Json, OutputItem, Part, ToolPart, ViewMessage } from '../message.ts';
-import { outputForModel, wireInput } from '../model-calls.ts';
+import { itemsForModel, outputForModel, wireInput } from '../model-calls.ts';
 import { EMPTY_MESSAGE, frameSummary, isBlank } from '../model-frames.ts';
 import type { ModelAssistantPart, ModelReasoningPart } from '../model-message.ts';
 import { keepValidReasoning } from '../model-reasoning.ts';
@@ -102,11 +102,11 @@ export function estimateToolCall(part: ToolPart, count: TokenCounter): number {
 
 /** Estimated tokens of what the model reads as the result of a call. Marks are not read here either. */
 export function estimateToolResult(part: ToolPart, count: TokenCounter): number {
-  if (part.output?.type === 'content') {
-    return TOOL_RESULT_FRAME_TOKENS + part.output.value.reduce((sum, item) => sum + estimateItem(item, count), 0);
-  }
   const output = outputForModel(part);
-  if (output.type === 'content') return TOOL_RESULT_FRAME_TOKENS;
+  const items = itemsForModel(part);
+  if (output.type === 'content' || items.some(({ type }) => type === 'file')) {
+    return TOOL_RESULT_FRAME_TOKENS + items.reduce((sum, item) => sum + estimateItem(item, count), 0);
+  }
   if (output.type === 'json') return TOOL_RESULT_FRAME_TOKENS + countJson(output.value, count);
   const text = output.type === 'execution-denied' ? (output.reason ?? output.type) : output.value;
   return TOOL_RESULT_FRAME_TOKENS + count(text);

@@ -8,6 +8,7 @@ import {
 } from '../../../src/domain/context/message-tokens.ts';
 import { estimateText } from '../../../src/domain/context/tokens.ts';
 import type { Part, ToolPart } from '../../../src/domain/message.ts';
+import { NO_OUTPUT } from '../../../src/domain/model-frames.ts';
 import { toModelMessages } from '../../../src/domain/model-messages.ts';
 import { anyModel, anyView } from '../view-arbitrary.ts';
 import { assistantOf, callOf, MODEL, signedReasoning, textOf, userOf } from './measure-view.ts';
@@ -45,6 +46,18 @@ describe('the tokens of a message', () => {
     const { toolResults } = estimate(assistantOf(1, callOf({}, 'x'.repeat(5_000), running)));
     expect(toolResults).toBeGreaterThan(9);
     expect(toolResults).toBeLessThan(200);
+  });
+
+  test('of a call without an outcome are not those of an output that it has all the same', () => {
+    const ofUnknown = (output: ToolPart['output']): number =>
+      estimate(assistantOf(1, callOf({}, '', { state: 'unknown', output }))).toolResults;
+    const value = [{ type: 'text' as const, text: 'x'.repeat(5_000) }];
+    expect(ofUnknown({ type: 'content', value })).toBe(ofUnknown({ type: 'text', value: 'ok' }));
+  });
+
+  test('of content that says nothing are those of the words for that', () => {
+    const output = { type: 'content' as const, value: [{ type: 'text' as const, text: ' ' }] };
+    expect(estimate(assistantOf(1, callOf({}, '', { output }))).toolResults).toBe(9 + NO_OUTPUT.length);
   });
 
   test('of a JSON result are those of its text', () => {
