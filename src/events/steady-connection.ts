@@ -15,7 +15,7 @@ const BACKOFF_CAP_MS = 2_000;
 export type SteadyConnection = AsyncDisposable &
   Readonly<{
     isUp: () => boolean;
-    /** Rejects at once while the connection is away, and after 5 s without an answer. */
+    /** Rejects at once while the connection is away, and when an answer takes more than 5 s. */
     query: (text: string, values: readonly unknown[]) => Promise<void>;
   }>;
 
@@ -34,7 +34,13 @@ export type SteadyConnectionOptions = Readonly<{
   onError: (error: unknown) => void;
 }>;
 
-type Opened = Readonly<{ client: pg.Client; socket: Socket; ended: Promise<void> }>;
+type Opened = Readonly<{
+  client: pg.Client;
+  socket: Socket;
+  ended: Promise<void>;
+  /** Queries one after the other: a connection is asked nothing while it is at an answer. */
+  ask: (text: string, values?: readonly unknown[]) => Promise<void>;
+}>;
 
 /**
  * One connection to Postgres that comes back by itself.
@@ -82,7 +88,7 @@ export async function openSteadyConnection(options: SteadyConnectionOptions): Pr
     isUp: () => current !== null,
     async query(text, values) {
       if (current === null) throw new Error('the connection to Postgres is away');
-      await current.client.query(text, [...values]);
+      await current.ask(text, values);
     },
     async [Symbol.asyncDispose]() {
       closing.abort();
@@ -109,16 +115,29 @@ async function open(options: SteadyConnectionOptions): Promise<Opened> {
   try {
     await client.connect();
     await options.prepare?.(client);
-    return { client, socket, ended };
+    return { client, socket, ended, ask: inTurn(client) };
   } catch (error) {
     socket.destroy();
     throw error;
   }
 }
 
-async function livesUntilItEnds({ client, socket, ended }: Opened, pingIntervalMs: number): Promise<void> {
-  const ping = setInterval(() => {
-    client.query('select 1').catch(() => socket.destroy());
+function inTurn(client: pg.Client): Opened['ask'] {
+  let before: Promise<unknown> = Promise.resolve();
+  return async (text, values = []) => {
+    const asked = before.then(() => client.query(text, [...values]));
+    before = asked.catch(() => undefined);
+    await asked;
+  };
+}
+
+async function livesUntilItEnds({ ask, socket, ended }: Opened, pingIntervalMs: number): Promise<void> {
+  let isAsking = false;
+  const ping = setInterval(async () => {
+    if (isAsking) return;
+    isAsking = true;
+    await ask('select 1').catch(() => socket.destroy());
+    isAsking = false;
   }, pingIntervalMs).unref();
   await ended;
   clearInterval(ping);
