@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { recoveryTimes } from './world/timeline.ts';
+import { formatId } from '../../src/domain/ids.ts';
+import { cancelTimes, recoveryTimes } from './world/timeline.ts';
 
 const orphan = (runId: string, killedAtMs: number) => ({ runId, workerId: 'dead', killedAtMs });
 const claim = (runId: string, atMs: number, workerId = 'next') => ({ runId, workerId, atMs });
@@ -15,5 +16,29 @@ describe('the measured recovery', () => {
     const orphans = [orphan('ended', 0), orphan('soon', 5_000), orphan('later', 8_000)];
     expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [] })).toEqual([5_000]);
     expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [9_000] })).toEqual([]);
+  });
+});
+
+const RAW = { session: '018f0000-0000-7000-8000-00000000000a', run: '018f0000-0000-7000-8000-00000000000b' };
+const OTHER_RUN = '018f0000-0000-7000-8000-00000000000c';
+
+describe('the measured cancel', () => {
+  const cancel = {
+    sessionId: formatId('session', RAW.session),
+    runId: formatId('run', RAW.run),
+    sentAtMs: 5_000,
+  };
+  const request = { cacheKey: RAW.session, startedAtMs: 4_900, endedAtMs: 5_030, abortedAtMs: 5_030 };
+  const claimed = (runId: string, saidAtMs: number) => ({ runId, sessionId: RAW.session, saidAtMs });
+  const measured = (claims: Parameters<typeof cancelTimes>[0]['timeline']['claims'], startedAtMs = 0): number[] =>
+    cancelTimes({ simulator: { requests: [request] }, timeline: { claims } }, { startedAtMs, cancels: [cancel] });
+
+  it('is from the request to the end of what the model was answering the run', () => {
+    expect(measured([claimed(OTHER_RUN, 4_000), claimed(RAW.run, 4_890), claimed(OTHER_RUN, 5_060)])).toEqual([30]);
+  });
+
+  it('leaves out what another run of the session was being answered, and the first moments of a world', () => {
+    expect(measured([claimed(RAW.run, 4_000), claimed(OTHER_RUN, 4_890)])).toEqual([]);
+    expect(measured([claimed(RAW.run, 4_890)], 2_500)).toEqual([]);
   });
 });

@@ -45,14 +45,14 @@ const MOMENTS: readonly StepMoment[] = [
   },
   {
     name: 'after-response',
-    about: 'the answer is durable, no tool has started',
+    about: 'the answer is durable, and that its calls run; no tool has started',
     line: viaPostgres,
     marker: /baton_write_response/,
     on: 'reply',
   },
   {
     name: 'before-tool',
-    about: '`running` is durable, the tool has not started',
+    about: '`running` is durable of a call that did not start with its response, its tool has not started',
     line: viaPostgres,
     marker: /baton_move_calls[\s\S]*"to":"running"/,
     on: 'reply',

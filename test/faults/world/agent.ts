@@ -27,7 +27,8 @@ export function agentFile({ maxSteps, agent = {} }: Pick<Fault, 'maxSteps' | 'ag
       ...(clientTool === undefined ? [] : [{ client: { name: clientTool, description: 'Asks people.', inputSchema } }]),
     ],
     approvals,
-    limits: { ...limits, toolConcurrency: 4 },
+    // Calls that wait for others are marked as running by themselves, the first ones with their response.
+    limits: { ...limits, toolConcurrency: 2 },
     ...(context !== undefined && { context }),
   });
 }

@@ -1,11 +1,18 @@
 import { appendFileSync } from 'node:fs';
+import type { RequestRecord } from '../../../src/simulator/request.ts';
 import { rawId } from '../check/snapshot.ts';
 import type { LogLine } from './child.ts';
 import type { Traffic } from './traffic.ts';
-import type { World } from './world.ts';
 
 /** A claim that some worker said it has. Times are milliseconds of `performance.now()` of this process. */
-type SeenClaim = Readonly<{ runId: string; workerId: string; atMs: number }>;
+type SeenClaim = Readonly<{
+  runId: string;
+  sessionId: string;
+  workerId: string;
+  atMs: number;
+  /** When the worker said so, as far as this process's clock agrees with its own. `atMs` is when that was heard. */
+  saidAtMs: number;
+}>;
 
 /** A run whose worker was killed while it had it, or before it had passed it on, and what kind of job it was at. */
 type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number } & Partial<LeftWork>>;
@@ -49,7 +56,17 @@ export function createTimeline(logFile: string | undefined): Timeline {
       if (logFile !== undefined) appendFileSync(logFile, `${JSON.stringify({ workerId, ...line })}\n`);
       const event = String(line['event']);
       logged.set(event, (logged.get(event) ?? 0) + 1);
-      if (event === 'job_claimed') claims.push({ runId: String(line['runId']), workerId, atMs: performance.now() });
+      if (event === 'job_claimed') {
+        const { runId, sessionId } = line;
+        const saidAtMs = Date.parse(String(line['time'])) - performance.timeOrigin;
+        claims.push({
+          runId: String(runId),
+          sessionId: String(sessionId),
+          workerId,
+          atMs: performance.now(),
+          saidAtMs,
+        });
+      }
       if (event === 'process_stopping') stops.push(performance.now());
       if (event === 'run_recovered') recoveries.push(String(line['reason']));
     },
@@ -63,6 +80,9 @@ export function createTimeline(logFile: string | undefined): Timeline {
   };
 }
 
+type Recovering = Pick<Timeline, 'orphans' | 'kills' | 'stops'> &
+  Readonly<{ claims: readonly Omit<SeenClaim, 'sessionId' | 'saidAtMs'>[] }>;
+
 /** Whoever recovers from a kill has this much time before the next worker ends. */
 const UNDISTURBED_MS = 4_000;
 
@@ -71,12 +91,7 @@ const UNDISTURBED_MS = 4_000;
  * are the orphans of a kill that the end of another worker follows so soon that it may be whoever recovers them: what is
  * chosen so has nothing to do with how long the recovery took.
  */
-export function recoveryTimes({
-  claims,
-  orphans,
-  kills,
-  stops,
-}: Pick<Timeline, 'claims' | 'orphans' | 'kills' | 'stops'>): number[] {
+export function recoveryTimes({ claims, orphans, kills, stops }: Recovering): number[] {
   const ends = [...kills, ...stops];
   const isDisturbed = (atMs: number): boolean => ends.some((other) => other > atMs && other < atMs + UNDISTURBED_MS);
   return orphans.flatMap(({ runId, workerId, killedAtMs }) => {
@@ -88,20 +103,43 @@ export function recoveryTimes({
   });
 }
 
+/** Log lines have whole milliseconds. A request begins some milliseconds after its claim, and the next claim after its end. */
+const CLOCKS_DIFFER_MS = 2;
+
 /** In its first moments a process compiles what it runs: how long that takes is no time of a cancel. */
 const WARM_AFTER_MS = 3_000;
 
-/** From a cancel to the moment at which the provider saw its request broken off, where one was under way. */
+type CancelledWorld = Readonly<{
+  simulator: Readonly<{
+    requests: readonly Pick<RequestRecord, 'cacheKey' | 'startedAtMs' | 'endedAtMs' | 'abortedAtMs'>[];
+  }>;
+  timeline: Readonly<{ claims: readonly Omit<SeenClaim, 'workerId' | 'atMs'>[] }>;
+}>;
+
+type Cancelling = Readonly<{
+  startedAtMs: number;
+  cancels: readonly Pick<Traffic['cancels'][number], 'sessionId' | 'runId' | 'sentAtMs'>[];
+}>;
+
+/**
+ * From a cancel to the moment at which the provider saw the request of that run broken off, where one was under way. The
+ * run may have ended before its cancel, or wait: what the session's next or present run is asking then is none of it.
+ */
 export function cancelTimes(
-  { simulator }: Pick<World, 'simulator'>,
-  { cancels, startedAtMs: sinceMs }: Pick<Traffic, 'cancels' | 'startedAtMs'>,
+  { simulator, timeline }: CancelledWorld,
+  { cancels, startedAtMs: sinceMs }: Cancelling,
 ): number[] {
-  return cancels.flatMap(({ sessionId, sentAtMs }) => {
+  return cancels.flatMap(({ sessionId, runId, sentAtMs }) => {
     if (sentAtMs < sinceMs + WARM_AFTER_MS) return [];
     const request = simulator.requests.find(
       ({ cacheKey, startedAtMs, endedAtMs = Number.POSITIVE_INFINITY }) =>
         cacheKey === rawId(sessionId) && startedAtMs <= sentAtMs && endedAtMs > sentAtMs,
     );
-    return request?.abortedAtMs === undefined ? [] : [request.abortedAtMs - sentAtMs];
+    if (request?.abortedAtMs === undefined) return [];
+    const { startedAtMs, abortedAtMs } = request;
+    const claim = timeline.claims.findLast(
+      (it) => it.sessionId === rawId(sessionId) && it.saidAtMs < startedAtMs + CLOCKS_DIFFER_MS,
+    );
+    return claim?.runId === rawId(runId) ? [abortedAtMs - sentAtMs] : [];
   });
 }
