@@ -98,6 +98,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       pid integer not null,
       lock_key bigint not null unique,
       locked_at timestamptz not null default clock_timestamp(),
+      lost_alone boolean not null default false,
       engine integer not null,
       started_at timestamptz not null default clock_timestamp(),
       seen_at timestamptz not null default clock_timestamp()

@@ -2,9 +2,10 @@ import { type Kysely, sql } from 'kysely';
 
 /** What a worker writes while it works on a step and when it ends it. Each is one round trip and one transaction. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Replaces whatever was streamed of the message by its final parts. The caller holds both locks.
+  // Replaces whatever was streamed of the message by its final parts, of which none is running where none may start.
+  // The caller holds both locks.
   await sql`
-    create function baton_apply_response(p_session uuid, p_response jsonb) returns void
+    create function baton_apply_response(p_session uuid, p_response jsonb, p_may_start boolean default true) returns void
     language plpgsql as $$
     declare
       v_message uuid := (p_response ->> 'messageId')::uuid;
@@ -25,28 +26,38 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       if not found then raise exception 'message % is not of the session', v_message; end if;
       delete from part_chunks where message_id = v_message;
       delete from parts where message_id = v_message;
-      insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, finished_at)
+      insert into parts
+        (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, started_at, finished_at)
         select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
           e.part ->> 'toolCallId',
           case when e.part ->> 'type' = 'tool' then v_message::text || ':' || (e.ord - 1) end,
-          e.part ->> 'toolName', e.part ->> 'state',
-          case when e.part ->> 'state' in ('completed', 'error', 'denied') then clock_timestamp() end
-        from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord);
+          e.part ->> 'toolName', made.state,
+          case when made.state = 'running' then clock_timestamp() end,
+          case when made.state in ('completed', 'error', 'denied') then clock_timestamp() end
+        from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord), lateral (select
+          case when e.part ->> 'state' = 'running' and not p_may_start then 'pending' else e.part ->> 'state' end
+        ) as made (state);
     end $$`.execute(db);
 
+  // Null: fenced. Calls that are to start with it may not any more when a cancel was requested.
   await sql`
     create function baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
-    returns bigint language plpgsql as $$
+    returns jsonb language plpgsql as $$
     declare
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_message uuid := (p_response ->> 'messageId')::uuid;
+      v_may_start boolean;
     begin
       if v_session is null then return null; end if;
-      -- Written again after a lost reply.
-      if exists (select 1 from messages where id = (p_response ->> 'messageId')::uuid and finished_at is not null) then
-        return (select event_seq from sessions where id = v_session);
+      -- Written again after a lost reply: what was to start then is running.
+      if exists (select 1 from messages where id = v_message and finished_at is not null) then
+        return jsonb_build_object(
+          'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
+          'eventSeq', (select event_seq from sessions where id = v_session));
       end if;
-      perform baton_apply_response(v_session, p_response);
-      return baton_append_events(v_session, p_run, p_events);
+      select cancel_requested_at is null into v_may_start from runs where id = p_run;
+      perform baton_apply_response(v_session, p_response, v_may_start);
+      return jsonb_build_object('mayStart', v_may_start, 'eventSeq', baton_append_events(v_session, p_run, p_events));
     end $$`.execute(db);
 
   // Moves one call from one of the given states. False: it was in none of them, and nothing is written. An output
@@ -120,60 +131,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         if v_answer = 'moved' then v_events := v_events || (v_move -> 'events'); end if;
       end loop;
       return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_session, p_run, v_events));
-    end $$`.execute(db);
-
-  // Names of the tools of the run's last step that were not known to be done when its cancel was requested, call
-  // by call: what has an outcome since then, and had begun. A call whose outcome is unknown may have run on.
-  // What a client gave is none.
-  await sql`
-    create function baton_still_ran(p_run uuid) returns jsonb language plpgsql stable as $$
-    begin
-      return (select coalesce(jsonb_agg(p.tool_name order by m.seq, p.idx), '[]')
-        from runs r
-        join messages m on m.run_id = r.id and m.step_no = r.pending_no and m.role = 'assistant' and not m.superseded
-        join parts p on p.message_id = m.id and p.type = 'tool'
-        where r.id = p_run and p.started_at is not null and p.finished_at >= r.cancel_requested_at
-          and not coalesce(p.answer -> 'given' ?| array['output', 'content'], false));
-    end $$`.execute(db);
-
-  // A run that somebody has is to stop. Null: nobody has it, or it is to stop already. The caller
-  // holds the session's lock.
-  await sql`
-    create function baton_mark_cancelling(p_session uuid, p_run uuid, p_parks boolean) returns bigint
-    language plpgsql as $$
-    declare
-      v_is_claimed boolean;
-    begin
-      select status = 'running' and claim_id is not null into v_is_claimed from runs where id = p_run for no key update;
-      if v_is_claimed is distinct from true then return null; end if;
-      update runs set status = 'cancelling', cancel_requested_at = clock_timestamp(),
-        cancel_inbox_seq = case when p_parks then (select inbox_seq from sessions where id = p_session) else 0 end
-        where id = p_run;
-      return baton_append_events(p_session, p_run, jsonb_build_array(
-        jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
-    end $$`.execute(db);
-
-  // The same for whoever holds nothing yet, and waits for nothing where the run is nobody's, with the entry of who
-  // wants it, where there is to be one.
-  await sql`
-    create function baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb) returns jsonb
-    language plpgsql as $$
-    declare
-      v_session uuid;
-      v_is_claimed boolean;
-      v_last bigint;
-    begin
-      select session_id, status = 'running' and claim_id is not null into v_session, v_is_claimed
-        from runs where id = p_run and tenant_id = p_tenant;
-      if v_is_claimed is distinct from true then return null; end if;
-      perform 1 from sessions where id = v_session for no key update;
-      v_last := baton_mark_cancelling(v_session, p_run, true);
-      if v_last is null then return null; end if;
-      insert into audit_log (tenant_id, key_id, action, target)
-        select a."tenantId", a."keyId", a.action, a.target
-        from jsonb_to_record(p_audit) as a ("tenantId" text, "keyId" uuid, action text, target text)
-        where p_audit is not null;
-      return jsonb_build_object('sessionId', v_session, 'eventSeq', v_last);
     end $$`.execute(db);
 
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under
@@ -386,9 +343,6 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'baton_resume_run',
     'baton_job_of',
     'baton_take_branch',
-    'baton_cancel_claimed',
-    'baton_mark_cancelling',
-    'baton_still_ran',
     'baton_move_calls',
     'baton_move_call',
     'baton_write_response',

@@ -282,28 +282,28 @@ create table sessions (
   status text default 'idle'::text not null,
   active_run_id uuid,
   next_run_id uuid,
-  epoch bigint default 0 not null,
-  message_seq bigint default 0 not null,
-  event_seq bigint default 0 not null,
   events_first_seq bigint default 1 not null,
   inbox_seq bigint default 0 not null,
   view_start_seq bigint default 1 not null,
   summary_message_seq bigint,
   view_version bigint default 1 not null,
-  context_state jsonb default '{}'::jsonb not null,
   requested_resume jsonb,
   requested_maintenance text,
+  compaction_count integer default 0 not null,
+  compacting_since timestamp with time zone,
+  last_compaction_at timestamp with time zone,
+  expires_at timestamp with time zone,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
   input_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
   cache_write_tokens bigint default 0 not null,
   cost_usd double precision default 0 not null,
-  compaction_count integer default 0 not null,
-  compacting_since timestamp with time zone,
-  last_compaction_at timestamp with time zone,
-  expires_at timestamp with time zone,
-  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  context_state jsonb default '{}'::jsonb not null,
+  epoch bigint default 0 not null,
+  message_seq bigint default 0 not null,
+  event_seq bigint default 0 not null,
   updated_at timestamp with time zone default clock_timestamp() not null,
   constraint sessions_pkey PRIMARY KEY (id),
   constraint sessions_next_run_id_key UNIQUE (next_run_id),
@@ -317,6 +317,7 @@ create table workers (
   pid integer not null,
   lock_key bigint not null,
   locked_at timestamp with time zone default clock_timestamp() not null,
+  lost_alone boolean default false not null,
   engine integer not null,
   started_at timestamp with time zone default clock_timestamp() not null,
   seen_at timestamp with time zone default clock_timestamp() not null,
@@ -409,7 +410,7 @@ AS $function$
       return v_last;
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_apply_response(p_session uuid, p_response jsonb)
+CREATE OR REPLACE FUNCTION public.baton_apply_response(p_session uuid, p_response jsonb, p_may_start boolean DEFAULT true)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -432,13 +433,17 @@ AS $function$
       if not found then raise exception 'message % is not of the session', v_message; end if;
       delete from part_chunks where message_id = v_message;
       delete from parts where message_id = v_message;
-      insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, finished_at)
+      insert into parts
+        (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, started_at, finished_at)
         select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
           e.part ->> 'toolCallId',
           case when e.part ->> 'type' = 'tool' then v_message::text || ':' || (e.ord - 1) end,
-          e.part ->> 'toolName', e.part ->> 'state',
-          case when e.part ->> 'state' in ('completed', 'error', 'denied') then clock_timestamp() end
-        from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord);
+          e.part ->> 'toolName', made.state,
+          case when made.state = 'running' then clock_timestamp() end,
+          case when made.state in ('completed', 'error', 'denied') then clock_timestamp() end
+        from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord), lateral (select
+          case when e.part ->> 'state' = 'running' and not p_may_start then 'pending' else e.part ->> 'state' end
+        ) as made (state);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb, p_events jsonb)
@@ -1256,17 +1261,22 @@ AS $function$
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
- RETURNS bigint
+ RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$
     declare
       v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_message uuid := (p_response ->> 'messageId')::uuid;
+      v_may_start boolean;
     begin
       if v_session is null then return null; end if;
-      -- Written again after a lost reply.
-      if exists (select 1 from messages where id = (p_response ->> 'messageId')::uuid and finished_at is not null) then
-        return (select event_seq from sessions where id = v_session);
+      -- Written again after a lost reply: what was to start then is running.
+      if exists (select 1 from messages where id = v_message and finished_at is not null) then
+        return jsonb_build_object(
+          'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
+          'eventSeq', (select event_seq from sessions where id = v_session));
       end if;
-      perform baton_apply_response(v_session, p_response);
-      return baton_append_events(v_session, p_run, p_events);
+      select cancel_requested_at is null into v_may_start from runs where id = p_run;
+      perform baton_apply_response(v_session, p_response, v_may_start);
+      return jsonb_build_object('mayStart', v_may_start, 'eventSeq', baton_append_events(v_session, p_run, p_events));
     end $function$;

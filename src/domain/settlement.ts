@@ -96,6 +96,21 @@ export function planAsks(
   return asked(openCalls({ ...response, answers: new Map() }, traits, toApprove));
 }
 
+/**
+ * The calls of a whole response that start as soon as it is stored, by their index. The rest waits for a free lane, for
+ * somebody, or is not run.
+ * @param lanes how many calls run at once; calls take them in their order
+ */
+export function planStarts(
+  response: Pick<Leftover, 'finishReason' | 'parts'>,
+  traits: ToolTraits,
+  toApprove: ReadonlySet<number>,
+  lanes: number,
+): number[] {
+  const open = openCalls({ ...response, answers: new Map() }, traits, toApprove);
+  return open.slice(0, lanes).flatMap(([{ index }, treatment]) => (treatment === 'run' ? [index] : []));
+}
+
 type Open = readonly (readonly [PlacedCall, Treatment])[];
 
 function openCalls(judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<number>): Open {

@@ -4,6 +4,7 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
  * ```mermaid
  * stateDiagram-v2
  *   [*] --> pending: the model's response is durable
+ *   [*] --> running: the same, and it starts at once
  *   pending --> awaiting_approval
  *   awaiting_approval --> pending: approved
  *   awaiting_approval --> denied

@@ -51,6 +51,12 @@ export const LIVENESS_CHECK_INTERVAL_MS = { perWorker: 65, min: 150, max: 1_000 
  */
 export const DEATH_CONFIRMED_AFTER_MS = 600;
 
+/**
+ * After so long without the lock and without a sign of life the loss is written down as that worker's alone: what frees
+ * all locks frees the witness's at about the same time. The next sign of life takes the word back.
+ */
+export const LOSS_WITNESSED_AFTER_MS = 250;
+
 /** How often a worker asks whether the connection that holds its lock still stands. */
 export const LIVENESS_PING_INTERVAL_MS = 350;
 

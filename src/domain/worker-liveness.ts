@@ -1,4 +1,4 @@
-import { DEATH_CONFIRMED_AFTER_MS, LIVENESS_CHECK_INTERVAL_MS } from './tunables.ts';
+import { DEATH_CONFIRMED_AFTER_MS, LIVENESS_CHECK_INTERVAL_MS, LOSS_WITNESSED_AFTER_MS } from './tunables.ts';
 
 /** What one check sees of a registered worker. */
 export type WorkerSight = Readonly<{
@@ -9,8 +9,10 @@ export type WorkerSight = Readonly<{
   lockFree: boolean;
   /** When it took that lock, in seconds by the database's clock: compared, never reckoned with. */
   lockedAt: string;
-  /** When it last gave a sign of life, by the same clock. */
+  /** When it last gave a sign of life, or somebody who came saw it hold its lock, by the same clock. */
   seenAt: string;
+  /** Somebody has seen that it has lost this lock while others kept theirs. */
+  lostAlone: boolean;
 }>;
 
 type Suspect = Readonly<{ lockKey: number; seenAt: string; sinceMs: number }>;
@@ -43,7 +45,13 @@ export type LivenessCheck = Readonly<{
   leaseDurationMs: number;
 }>;
 
-export type LivenessJudgement = Readonly<{ watch: LivenessWatch; dead: readonly WorkerSight[]; nextCheckInMs: number }>;
+export type LivenessJudgement = Readonly<{
+  watch: LivenessWatch;
+  dead: readonly WorkerSight[];
+  /** Whose lock was lost alone, and nobody has written that down: should the watcher die as well, its successor knows. */
+  lostAlone: readonly WorkerSight[];
+  nextCheckInMs: number;
+}>;
 
 /**
  * Who is dead. A free lock alone says only that a connection is gone, so that a worker is dead when its lock was free
@@ -52,7 +60,7 @@ export type LivenessJudgement = Readonly<{ watch: LivenessWatch; dead: readonly 
  * What frees many locks at once (Postgres restarts or fails over, somebody cuts connections) frees the watcher's
  * too, or has made it take another one: from then on it takes nobody for dead for a whole lease, and the leases
  * decide. A watcher that has just started cannot know what was before: it leaves those alone for a lease who may all
- * have lost their locks together.
+ * have lost their locks together, but for those of whom somebody knew better and has left word.
  */
 export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
   const own = check.workers.find(({ id }) => id === check.ownId);
@@ -64,7 +72,7 @@ export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): Livene
   const doubtful = isNew ? { lockKeys: perhapsFreedTogether(check), untilMs } : watch.doubtful;
   if (check.askedAtMs >= heldOffUntilMs) return judgeFreeLocks({ ...watch, ownLockKey, doubtful }, check);
   const heldOff = { ownLockKey, heldOffUntilMs, doubtful, suspects: new Map() };
-  return { watch: heldOff, dead: [], nextCheckInMs: checkIntervalMs(check.workers.length) };
+  return { watch: heldOff, dead: [], lostAlone: [], nextCheckInMs: checkIntervalMs(check.workers.length) };
 }
 
 /**
@@ -83,22 +91,27 @@ function perhapsFreedTogether({ ownId, workers }: LivenessCheck): ReadonlySet<nu
 function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
   const suspects = new Map<string, Suspect>();
   const dead: WorkerSight[] = [];
+  const lostAlone: WorkerSight[] = [];
   const { lockKeys, untilMs } = watch.doubtful;
   const doubted = check.askedAtMs < untilMs ? lockKeys : new Set();
   let nextCheckInMs = checkIntervalMs(check.workers.length);
   for (const worker of check.workers) {
     const { lockKey, seenAt } = worker;
-    if (!worker.lockFree || doubted.has(lockKey)) continue;
+    if (!worker.lockFree || (doubted.has(lockKey) && !worker.lostAlone)) continue;
     const before = watch.suspects.get(worker.id);
     const unchanged = before?.lockKey === lockKey && before.seenAt === seenAt;
     const sinceMs = unchanged ? before.sinceMs : check.answeredAtMs;
     suspects.set(worker.id, { lockKey, seenAt, sinceMs });
     // Reckoned so that the two looks were apart for that long at least, however slowly they were answered.
-    const confirmedInMs = sinceMs + DEATH_CONFIRMED_AFTER_MS - check.askedAtMs;
-    if (unchanged && confirmedInMs <= 0) dead.push(worker);
-    else nextCheckInMs = Math.min(nextCheckInMs, confirmedInMs);
+    const suspectedForMs = unchanged ? check.askedAtMs - sinceMs : 0;
+    const isWitnessed = suspectedForMs >= LOSS_WITNESSED_AFTER_MS;
+    const isDead = suspectedForMs >= DEATH_CONFIRMED_AFTER_MS;
+    if (isWitnessed && !isDead && !worker.lostAlone) lostAlone.push(worker);
+    const dueAfterMs = isWitnessed || worker.lostAlone ? DEATH_CONFIRMED_AFTER_MS : LOSS_WITNESSED_AFTER_MS;
+    if (isDead) dead.push(worker);
+    else nextCheckInMs = Math.min(nextCheckInMs, sinceMs + dueAfterMs - check.askedAtMs);
   }
-  return { watch: { ...watch, suspects }, dead, nextCheckInMs };
+  return { watch: { ...watch, suspects }, dead, lostAlone, nextCheckInMs };
 }
 
 /** How long a watcher waits before it looks again, among so many workers, while it suspects nobody. */

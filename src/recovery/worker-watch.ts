@@ -9,7 +9,7 @@ import {
 } from '../domain/worker-liveness.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { findRunsOfWorker, type LeasedRun, lockRunOfDeadWorker } from '../store/lost-work.ts';
-import { forgetDeadWorker, sightWorkers } from '../store/workers.ts';
+import { forgetDeadWorker, markHoldersSeen, noteLostAlone, sightWorkers } from '../store/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';
 import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './take-back.ts';
 
@@ -28,8 +28,11 @@ export function createWorkerWatch(deps: WorkerWatchDeps, clock: () => number): (
       const askedAtMs = clock();
       const workers = await sightWorkers(deps.db);
       const judged = judgeWorkers(watch, { ownId, workers, askedAtMs, answeredAtMs: clock(), leaseDurationMs });
+      const hasNewLock = judged.watch.ownLockKey !== watch.ownLockKey;
       watch = judged.watch;
       watched = workers.length;
+      if (hasNewLock) await markHoldersSeen(deps.db, ownId);
+      if (judged.lostAlone.length > 0) await noteLostAlone(deps.db, judged.lostAlone);
       for (const worker of judged.dead) await bury(deps, worker);
       return judged.nextCheckInMs;
     } catch (error) {
@@ -52,7 +55,8 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
       checking = check().then(schedule);
     }, delayMs);
   };
-  schedule(checkIntervalMs(0) * Math.random());
+  // At once: what is held at the first look is known not to have been lost before.
+  schedule(0);
   return {
     async [Symbol.asyncDispose]() {
       stopped = true;

@@ -6,12 +6,13 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { finalAnswerNotice } from '../domain/model-frames.ts';
 import type { AskedCall } from '../domain/required-action.ts';
+import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
 import { keepAnswerFiles, readMedia } from '../store/media.ts';
 import { writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
-import { findAskedCalls, type ToolsByName } from './asked-calls.ts';
+import { callsToApprove, findAskedCalls, findStarts, knownApprovals, type ToolsByName } from './asked-calls.ts';
 import { endBrokenAnswer } from './broken-answer.ts';
 import { callModel, type ModelCallResult, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
@@ -86,8 +87,8 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
         await text.close();
         // Without calls nothing can happen between the response and the end of the step: both are one write.
         if (!response.parts.some(isOpenCall)) return;
-        writing.promise = writeWholeResponse(answering, response).then(async () => {
-          writing.asked = await findAskedCalls(toolsByName, response, scope.held);
+        writing.promise = writeWholeResponse(answering, toolsByName, response).then((asked) => {
+          writing.asked = asked;
         });
         await writing.promise;
       },
@@ -167,15 +168,33 @@ function isDone(response: ModelResponse | null, runner: ToolRunner, asked: reado
   return response.parts.every((part, index) => !isOpenCall(part) || runner.hasSettled(index) || isAsked(index));
 }
 
-async function writeWholeResponse(answering: Answering, response: ModelResponse): Promise<void> {
+/**
+ * Makes a response with calls durable, and with it that those of them run that start at once. Where a function decides
+ * whether one needs an approval, it may take its time, so that it is asked afterwards and no call starts before.
+ * @returns the calls that somebody is asked about
+ * @throws BatonError `fenced`
+ */
+async function writeWholeResponse(
+  answering: Answering,
+  tools: ToolsByName,
+  response: ModelResponse,
+): Promise<readonly AskedCall[]> {
   const { deps, scope, runner } = answering;
   runner.expect(response.parts);
+  const known = knownApprovals(tools, response);
+  const lanes = scope.agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY;
+  const isGoingOn = known !== null && scope.held.stopped() === null && scope.held.mayAct();
+  const starts = isGoingOn ? findStarts(tools, response, known, lanes) : NONE;
   const events = responseEvents(answering, response);
-  const write = () => writeResponse(deps.db, scope.fence, toWrite(answering, response), events);
-  const seq = await whileAway(scope.held, write);
-  if (seq === null) {
+  const write = () => writeResponse(deps.db, scope.fence, toWrite(answering, response, starts), events);
+  const written = await whileAway(scope.held, write);
+  if (written === null) {
     scope.held.stop('lost');
     throw new BatonError('fenced', 'another worker has the run');
   }
-  deps.bus.announce(scope.sessionId, seq);
+  if (written.mayStart) runner.started(starts);
+  deps.bus.announce(scope.sessionId, written.eventSeq);
+  return findAskedCalls(tools, response, known ?? (await callsToApprove(tools, response, scope.held)));
 }
+
+const NONE: ReadonlySet<number> = new Set();

@@ -2,7 +2,7 @@ import { callEvent, callResultEvent } from '../domain/call-events.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import type { FinishReason } from '../domain/message.ts';
+import type { FinishReason, Part } from '../domain/message.ts';
 import type { StepOutcome } from '../domain/next-step.ts';
 import { partEvents } from '../domain/part-events.ts';
 import type { AskedCall, PlacedCall } from '../domain/required-action.ts';
@@ -36,9 +36,16 @@ export function asksOf(scope: JobScope, messageId: string, calls: readonly Asked
   return { asks: { messageId, calls, waitMs: scope.agent.limits.approvalTimeoutMs ?? null } };
 }
 
-/** The answer as it is stored. */
-export function toWrite({ messageId, scope }: Answering, response: ModelResponse): ResponseWrite {
-  const { parts, finishReason, usage } = response;
+/** The answer as it is stored. @param starts the calls that start with it, by their index */
+export function toWrite(
+  { messageId, scope }: Answering,
+  response: ModelResponse,
+  starts: ReadonlySet<number> = new Set(),
+): ResponseWrite {
+  const { finishReason, usage } = response;
+  const parts = response.parts.map(
+    (part, index): Part => (part.type === 'tool' && starts.has(index) ? { ...part, state: 'running' } : part),
+  );
   return { messageId, parts, finishReason, usage, model: scope.agent.model };
 }
 

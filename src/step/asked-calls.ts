@@ -1,6 +1,6 @@
 import { BatonError } from '../domain/errors.ts';
 import type { AskedCall } from '../domain/required-action.ts';
-import { type Leftover, planAsks, type ToolTraits } from '../domain/settlement.ts';
+import { type Leftover, planAsks, planStarts, type ToolTraits } from '../domain/settlement.ts';
 import { APPROVAL_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
 import type { HeldClaim } from '../jobs/claim-keeper.ts';
 import { isServerTool, type Tool } from '../tools/tool.ts';
@@ -9,9 +9,31 @@ import { isOpenCall } from './partial-answer.ts';
 export type ToolsByName = ReadonlyMap<string, Tool>;
 type Response = Pick<Leftover, 'finishReason' | 'parts'>;
 
+/** The calls of a whole response that need an approval, by their index; null where a function decides, in its own time. */
+export function knownApprovals(tools: ToolsByName, { parts }: Pick<Response, 'parts'>): ReadonlySet<number> | null {
+  const needed = parts.map((part) => (isOpenCall(part) ? tools.get(part.toolName)?.needsApproval : false));
+  if (needed.some((needs) => typeof needs === 'function')) return null;
+  return new Set(needed.flatMap((needs, index) => (needs === true ? [index] : [])));
+}
+
 /** The calls of a whole response that somebody has to say something about before they run, or instead. */
-export async function findAskedCalls(tools: ToolsByName, response: Response, held: HeldClaim): Promise<AskedCall[]> {
-  return planAsks(response, traitsOf(tools), await callsToApprove(tools, response, held));
+export function findAskedCalls(tools: ToolsByName, response: Response, toApprove: ReadonlySet<number>): AskedCall[] {
+  return planAsks(response, traitsOf(tools), toApprove);
+}
+
+/** The calls that are `running` with their response, by their index. One that only reads is marked by its outcome. */
+export function findStarts(
+  tools: ToolsByName,
+  response: Response,
+  toApprove: ReadonlySet<number>,
+  lanes: number,
+): ReadonlySet<number> {
+  const isMarked = (index: number): boolean => {
+    const part = response.parts[index];
+    const tool = part?.type === 'tool' ? tools.get(part.toolName) : undefined;
+    return isServerTool(tool) && tool.readOnly !== true;
+  };
+  return new Set(planStarts(response, traitsOf(tools), toApprove, lanes).filter(isMarked));
 }
 
 /** What settlement needs to know of tools. */

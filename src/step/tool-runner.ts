@@ -25,6 +25,8 @@ import { createWriteGroup } from './write-group.ts';
 export type ToolRunner = Readonly<{
   /** Tells the parts of the message before any of its calls runs: its results share one budget. */
   expect: (parts: readonly Part[]) => void;
+  /** Tells which calls were committed as `running` with their response, by their index. */
+  started: (indices: ReadonlySet<number>) => void;
   /** Brings one call to an outcome and commits it. @throws BatonError `fenced` and what the database throws */
   run: (call: PlacedCall) => Promise<ToolOutput>;
   /** Settles a call that is not run, with the reason that the model reads. */
@@ -34,7 +36,8 @@ export type ToolRunner = Readonly<{
   /** Records that nobody knows whether the call took effect. */
   markUnknown: (call: PlacedCall) => Promise<void>;
   /**
-   * Resolves when every call that was begun has its outcome: a result that comes after an abort is kept too.
+   * Resolves when every call that was begun has its outcome: a result that comes after an abort is kept too. Calls that
+   * were to start and that nobody ran are `pending` then, unless the run is lost.
    * @throws the error that kept an outcome from being committed
    */
   allSettled: () => Promise<void>;
@@ -76,6 +79,8 @@ export function createToolRunner(
   const limiter = createOutputLimiter(deps, messageId, limits);
   const running = new Set<Promise<unknown>>();
   const outcomes = new Map<number, CallOutcome>();
+  /** `running` in the database, and not run yet. */
+  const started = new Set<number>();
   const failures: unknown[] = [];
   let last: CallMove | null = null;
 
@@ -117,21 +122,29 @@ export function createToolRunner(
   const cancel = (call: PlacedCall, from: ToolCallState): Promise<ToolOutput> =>
     refuse(call, from, call.part.state === 'pending' ? CANCELLED_BEFORE_START : UNKNOWN_OUTCOME);
 
-  /** Commits `running`. The step may have been stopped while that was under way: then the tool does not start. */
+  /** A call that is marked as running and has not begun goes back to what it was. */
+  const putBack = async (index: number, open: ToolCallState): Promise<void> => {
+    if (scope.held.stopped() !== 'lost') await commit({ messageId, index, from: ['running'], to: open, events: [] });
+  };
+  /**
+   * Commits `running`, unless that came with the response. The step may have been stopped while that was under way: then
+   * the tool does not start.
+   */
   const begin = async (call: PlacedCall, open: ToolCallState): Promise<'begun' | ToolOutput> => {
     const { index } = call;
-    if ((await commit({ messageId, index, from: [open], to: 'running', events: [] })) === 'cancelled') {
+    const isMarked = started.delete(index);
+    if (!isMarked && (await commit({ messageId, index, from: [open], to: 'running', events: [] })) === 'cancelled') {
       return cancel(call, open);
     }
     const allowed = await mayStart(scope);
     if (allowed === 'yes') return 'begun';
-    if (scope.held.stopped() !== 'lost') await commit({ messageId, index, from: ['running'], to: open, events: [] });
+    await putBack(index, open);
     if (allowed === 'cancelled') return cancel(call, open);
     throw new BatonError('fenced', 'the step was stopped before the call');
   };
   const runCall = async (call: PlacedCall): Promise<ToolOutput> => {
     const open: ToolCallState = call.part.state === 'pending' ? 'pending' : 'unknown';
-    const allowed = await mayStart(scope);
+    const allowed = started.has(call.index) ? 'yes' : await mayStart(scope);
     if (allowed === 'cancelled') return cancel(call, open);
     if (allowed === 'no') throw new BatonError('fenced', 'the step was stopped before the call');
     const tool = tools.get(call.part.toolName);
@@ -158,12 +171,18 @@ export function createToolRunner(
   };
   const allDone = async (): Promise<void> => {
     while (running.size > 0) await Promise.all(running);
+    const left = [...started];
+    started.clear();
+    await Promise.all(left.map((index) => putBack(index, 'pending')));
     if (failures.length === 0) return;
     await commitLast();
     throw failures[0];
   };
   return {
     expect: (parts) => limiter.expect(parts),
+    started(indices) {
+      for (const index of indices) started.add(index);
+    },
     run(call) {
       // Nothing waits for a step that goes on.
       const committed = commitLast();

@@ -71,17 +71,24 @@ export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]):
   return streamed.map((_, index) => held.has(index));
 }
 
-/** Makes the whole response durable, before any of its tools starts. Returns the last event's number; null: fenced. */
+/**
+ * The session's last event after the response, and whether its `running` calls are: where a cancel was requested they are
+ * `pending`.
+ */
+export type WrittenResponse = z.infer<typeof writtenResponseSchema>;
+const writtenResponseSchema = z.object({ eventSeq: z.number(), mayStart: z.boolean() });
+
+/** Makes the whole response durable, before any of its tools starts. Null: fenced. */
 export async function writeResponse(
   db: Db,
   fence: Fence,
   response: ResponseWrite,
   events: readonly NewEvent[],
-): Promise<number | null> {
-  const { rows } = await sql<{ seq: number | null }>`
+): Promise<WrittenResponse | null> {
+  const { rows } = await sql<{ written: unknown }>`
     select baton_write_response(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(response)}::jsonb,
-      ${toJson(events)}::jsonb) as seq`.execute(db);
-  return rows[0]?.seq ?? null;
+      ${toJson(events)}::jsonb) as written`.execute(db);
+  return writtenResponseSchema.nullable().parse(rows[0]?.written ?? null);
 }
 
 export type CallMove = Readonly<{

@@ -273,6 +273,7 @@ type WorkersTable = {
   pid: number;
   lock_key: number;
   locked_at: DefaultTime;
+  lost_alone: Generated<boolean>;
   engine: number;
   started_at: DefaultTime;
   seen_at: DefaultTime;

@@ -47,7 +47,8 @@ export async function registerWorker(
   );
   await client.query(
     `insert into workers (id, host, pid, lock_key, engine) values ($1, $2, $3, $4, $5)
-     on conflict (id) do update set lock_key = excluded.lock_key, locked_at = excluded.locked_at, seen_at = clock_timestamp()`,
+     on conflict (id) do update set lock_key = excluded.lock_key, locked_at = excluded.locked_at,
+       lost_alone = false, seen_at = clock_timestamp()`,
     [worker.id, worker.host, worker.pid, rows[0]?.lockKey, ENGINE_VERSION],
   );
   // Afterwards: a burial that the statement before has waited for is seen by this one alone.
@@ -57,9 +58,22 @@ export async function registerWorker(
   }
 }
 
-/** A sign of life. */
+const lockFree = sql<boolean>`
+  pg_try_advisory_xact_lock_shared(${sql.lit(WORKER_LOCK_CLASS)}, lock_key::integer)`;
+
+/** A sign of life. Of whom it comes is not dead, whoever has left word that its lock was lost. */
 export async function markWorkerSeen(db: Db, id: string): Promise<void> {
-  await sql`update workers set seen_at = clock_timestamp() where id = ${id}`.execute(db);
+  await sql`update workers set seen_at = clock_timestamp(), lost_alone = false where id = ${id}`.execute(db);
+}
+
+/**
+ * Whoever holds a lock has been seen to live. Said once by whoever has just taken a lock: as long as that is held, the
+ * others' were not lost in an outage before this.
+ */
+export async function markHoldersSeen(db: Db, ownId: string): Promise<void> {
+  await sql`
+    with holders as (select id from workers where id <> ${ownId} and not ${lockFree} order by id for no key update)
+    update workers set seen_at = clock_timestamp() from holders where workers.id = holders.id`.execute(db);
 }
 
 const hasNothingInHand = (id: string): RawBuilder<boolean> => sql<boolean>`not exists (
@@ -70,9 +84,6 @@ export async function removeWorker(db: Db, id: string): Promise<void> {
   await bury(db, id, sql<boolean>`true`);
 }
 
-const lockFree = sql<boolean>`
-  pg_try_advisory_xact_lock_shared(${sql.lit(WORKER_LOCK_CLASS)}, lock_key::integer)`;
-
 /** To the microsecond, and the same whatever the connection's time zone is. */
 const seenAt = sql<string>`extract(epoch from seen_at)::text`;
 const lockedAt = sql<string>`extract(epoch from locked_at)::text`;
@@ -80,9 +91,29 @@ const lockedAt = sql<string>`extract(epoch from locked_at)::text`;
 /** All workers, each with whether anybody holds its lock. Probes share a lock, so that they do not see each other. */
 export async function sightWorkers(db: Db): Promise<WorkerSight[]> {
   const { rows } = await sql<WorkerSight>`
-    select id, lock_key as "lockKey", ${lockFree} as "lockFree", ${lockedAt} as "lockedAt", ${seenAt} as "seenAt"
+    select id, lock_key as "lockKey", ${lockFree} as "lockFree", ${lockedAt} as "lockedAt", ${seenAt} as "seenAt",
+      lost_alone as "lostAlone"
     from workers`.execute(db);
   return rows;
+}
+
+/**
+ * Leaves word that these locks were lost and those of others not, where nothing was heard of their workers since: for
+ * whoever comes later and cannot know.
+ */
+export async function noteLostAlone(db: Db, workers: readonly WorkerSight[]): Promise<void> {
+  await sql`
+    with lost as (
+      select workers.id from workers join unnest(
+        ${workers.map(({ id }) => id)}::text[],
+        ${workers.map(({ lockKey }) => lockKey)}::bigint[],
+        ${workers.map((worker) => worker.seenAt)}::text[]
+      ) as sighted (id, lock_key, seen_at)
+        on sighted.id = workers.id and sighted.lock_key = workers.lock_key
+          and sighted.seen_at = extract(epoch from workers.seen_at)::text
+      where not workers.lost_alone order by workers.id for no key update of workers
+    )
+    update workers set lost_alone = true from lost where workers.id = lost.id`.execute(db);
 }
 
 /** Whether nothing has changed about a worker since it was sighted with its lock free. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FINISH_REASONS, type Part, type ToolPart } from '../../src/domain/message.ts';
 import type { CallAnswer, PlacedCall } from '../../src/domain/required-action.ts';
-import { planAsks, planSettlement, type ToolTraits } from '../../src/domain/settlement.ts';
+import { planAsks, planSettlement, planStarts, type ToolTraits } from '../../src/domain/settlement.ts';
 import { isSettledCall, TOOL_CALL_STATES, type ToolCallState } from '../../src/domain/tool-call.ts';
 
 const call = (state: ToolCallState, toolName = 'bash'): ToolPart => ({
@@ -148,4 +148,27 @@ describe('what becomes of a step whose worker is gone', () => {
       expect(settled).toMatchObject({ run: { length: started }, refuse: { length: refused } });
     },
   );
+});
+
+describe('the calls that start with their response', () => {
+  const starts = (parts: readonly Part[], lanes: number, finishReason: 'tool-calls' | 'length' = 'tool-calls') =>
+    planStarts({ finishReason, parts }, traits, new Set([1]), lanes);
+
+  it('are those that wait for nobody, among the first that have a lane', () => {
+    const parts = [
+      { type: 'text', text: 'Look.' } as const,
+      call('pending'),
+      call('error'),
+      call('pending', 'browser'),
+      call('pending'),
+      call('pending', 'read'),
+    ];
+    expect(starts(parts, 4)).toEqual([4, 5]);
+    expect(starts(parts, 3)).toEqual([4]);
+    expect(starts(parts, 2)).toEqual([]);
+  });
+
+  it('are none of a response that was cut off', () => {
+    expect(starts([call('pending')], 8, 'length')).toEqual([]);
+  });
 });

@@ -1,6 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DEATH_CONFIRMED_AFTER_MS, LIVENESS_PING_INTERVAL_MS } from '../../src/domain/tunables.ts';
+import {
+  DEATH_CONFIRMED_AFTER_MS,
+  LIVENESS_PING_INTERVAL_MS,
+  LOSS_WITNESSED_AFTER_MS,
+} from '../../src/domain/tunables.ts';
 import {
   checkIntervalMs,
   judgeWorkers,
@@ -11,8 +15,8 @@ import {
 } from '../../src/domain/worker-liveness.ts';
 
 const LEASE_DURATION_MS = 30_000;
-const SELF: WorkerSight = { id: 'self', lockKey: 1, lockFree: false, lockedAt: '1', seenAt: '100' };
-const OTHER: WorkerSight = { id: 'other', lockKey: 2, lockFree: true, lockedAt: '2', seenAt: '100' };
+const SELF: WorkerSight = { id: 'self', lockKey: 1, lockFree: false, lockedAt: '1', seenAt: '100', lostAlone: false };
+const OTHER: WorkerSight = { id: 'other', lockKey: 2, lockFree: true, lockedAt: '2', seenAt: '100', lostAlone: false };
 
 type Look = Readonly<{ nowMs: number; workers: readonly WorkerSight[] }>;
 
@@ -91,6 +95,28 @@ describe('a worker is dead', () => {
     expect(dead).toEqual([[], [], [], ['other']]);
   });
 
+  it('and its loss is told to those who come later, soon and until it is written down', () => {
+    const known = { ...OTHER, lostAlone: true };
+    const looks = [
+      { nowMs: 0, workers: [SELF, OTHER] },
+      { nowMs: LOSS_WITNESSED_AFTER_MS - 1, workers: [SELF, OTHER] },
+      { nowMs: LOSS_WITNESSED_AFTER_MS, workers: [SELF, OTHER] },
+      { nowMs: LOSS_WITNESSED_AFTER_MS + 1, workers: [SELF, known] },
+    ];
+    let watch = NEW_WATCH;
+    const told = looks.map((each) => {
+      const judged = look(watch, each);
+      watch = judged.watch;
+      return [judged.lostAlone.map(({ id }) => id), judged.nextCheckInMs];
+    });
+    expect(told).toEqual([
+      [[], 150],
+      [[], 1],
+      [['other'], 150],
+      [[], 150],
+    ]);
+  });
+
   it('and is looked for the less often by each, the more there are who look', () => {
     expect([0, 2, 3, 10, 100].map(checkIntervalMs)).toEqual([150, 150, 195, 650, 1_000]);
   });
@@ -125,6 +151,7 @@ describe('whoever lost the own lock takes nobody for dead for a whole lease', ()
         lockFree: fc.boolean(),
         lockedAt: fc.constantFrom('1', '100', '102'),
         seenAt: fc.constantFrom('100', '101'),
+        lostAlone: fc.boolean(),
       }),
       { maxLength: 3 },
     );
@@ -155,10 +182,10 @@ describe('whoever has just started', () => {
   // A lock is taken at the time that is its key: keys rise.
   const newcomer: WorkerSight = { ...SELF, lockKey: 9, lockedAt: '9' };
   const free = (id: string, lockKey: number, seenAt = lockKey + 0.5): WorkerSight => {
-    return { id, lockKey, lockFree: true, lockedAt: `${lockKey}`, seenAt: `${seenAt}` };
+    return { id, lockKey, lockFree: true, lockedAt: `${lockKey}`, seenAt: `${seenAt}`, lostAlone: false };
   };
   const held = (id: string, lockKey: number): WorkerSight => {
-    return { id, lockKey, lockFree: false, lockedAt: `${lockKey}`, seenAt: '100' };
+    return { id, lockKey, lockFree: false, lockedAt: `${lockKey}`, seenAt: '100', lostAlone: false };
   };
   const LATER_MS = [0, 1_000, 5_000, LEASE_DURATION_MS - 1, LEASE_DURATION_MS, LEASE_DURATION_MS + 1_000];
 
@@ -170,6 +197,12 @@ describe('whoever has just started', () => {
     ['a lock is held that was taken before the other was last heard of', [held('a', 3), free('b', 1, 4)], ['b'], ['b']],
     ['one was heard of since the newcomer came', [free('a', 1, 9.5), free('b', 2)], ['a'], ['a', 'b']],
     ['another one has started as well', [free('a', 1), free('b', 2), held('new', 10)], [], ['a', 'b']],
+    [
+      'somebody knew that one of them was lost alone',
+      [{ ...free('a', 1), lostAlone: true }, free('b', 2)],
+      ['a'],
+      ['a', 'b'],
+    ],
     ['one was lost before an older one, one after it', [free('a', 1), held('b', 2), free('c', 3)], ['c'], ['a', 'c']],
   ])('judges as it should where %s', (_name, others, atOnce, afterALease) => {
     const workers = [newcomer, ...others];
@@ -190,6 +223,16 @@ describe('whoever has just started', () => {
       workers: [newcomer, a, ...others],
     }));
     expect(judgeAll(looks)).toEqual([[], [], [], ['a']]);
+  });
+
+  it('tells nobody of those whom it doubts', () => {
+    const workers = [newcomer, free('a', 1), free('b', 2)];
+    let watch = NEW_WATCH;
+    for (const nowMs of [0, 1_000, 5_000]) {
+      const judged = look(watch, { nowMs, workers });
+      watch = judged.watch;
+      expect(judged.lostAlone).toEqual([]);
+    }
   });
 
   it('takes nobody who lives within a lease after an outage, however the others come back and whoever is dead', () => {
@@ -215,7 +258,14 @@ describe('whoever has just started', () => {
             const lockKey = isFree ? key : keyAt(isBackAtMs, key);
             const seenAt = isDead ? -1 : lastSaid(nowMs, saysSoAtMs);
             const lockedAt = isFree ? -1_000 + key : isBackAtMs;
-            return { id: `${key}`, lockKey, lockFree: isFree, lockedAt: `${lockedAt}`, seenAt: `${seenAt}` };
+            return {
+              id: `${key}`,
+              lockKey,
+              lockFree: isFree,
+              lockedAt: `${lockedAt}`,
+              seenAt: `${seenAt}`,
+              lostAlone: false,
+            };
           });
           const self = { ...SELF, lockKey: keyAt(startedAtMs, 0), lockedAt: `${startedAtMs}` };
           const judged = look(watch, { nowMs, workers: [self, ...seen] });

@@ -320,7 +320,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const write = () => writeResponse(db, fence, { messageId, parts: [call('a')], finishReason: 'tool-calls' }, events);
     const seq = await write();
     await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
-    expect(await write()).toBe(seq);
+    expect(await write()).toEqual(seq);
     const [, answer] = await listMessages(db, 'default', session, 0, 10);
     expect(answer?.parts).toMatchObject([{ state: 'running' }]);
     const types = (await readEvents(db, 'default', session, 0, 100)).map(({ type }) => type);

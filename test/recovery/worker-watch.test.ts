@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
 import type { JobPayload } from '../../src/domain/job.ts';
-import { DEATH_CONFIRMED_AFTER_MS } from '../../src/domain/tunables.ts';
+import { DEATH_CONFIRMED_AFTER_MS, LOSS_WITNESSED_AFTER_MS } from '../../src/domain/tunables.ts';
 import type { JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { RECOVERED_AT_ONCE } from '../../src/recovery/take-back.ts';
 import { registerPresence } from '../../src/recovery/worker-presence.ts';
@@ -11,7 +11,13 @@ import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { findRunsOfWorker, lockRunOfDeadWorker } from '../../src/store/lost-work.ts';
-import { forgetDeadWorker, markWorkerSeen, registerWorker, sightWorkers } from '../../src/store/workers.ts';
+import {
+  forgetDeadWorker,
+  markWorkerSeen,
+  noteLostAlone,
+  registerWorker,
+  sightWorkers,
+} from '../../src/store/workers.ts';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -237,6 +243,72 @@ describe('the watch over workers', () => {
     await watched.look(LEASE_DURATION_MS + 1_000);
     await watched.look(LEASE_DURATION_MS + 2_000);
     expect(await watched.run()).toMatchObject({ status: 'queued', resume_count: 1 });
+  });
+
+  it('leaves word of a lock that was lost alone, which whoever comes after it believes at once', async () => {
+    await using watched = await startWatched();
+    const { db, service } = watched;
+    await registerAndDie(service.deps.databaseUrl, 'witness');
+    await lockIsFree(watched, 'gone');
+    await lockIsFree(watched, 'witness');
+    const known = async () => (await sightWorkers(db)).filter(({ lostAlone }) => lostAlone).map(({ id }) => id);
+    // They have come before the watcher, and all others are free when it does: it cannot know.
+    await sql`update workers set seen_at = seen_at - interval '1 minute' where id <> 'watcher'`.execute(db);
+    await watched.look(0);
+    await watched.look(1_000);
+    expect([await known(), await watched.workers()]).toEqual([[], ['gone', 'watcher', 'witness']]);
+    const witnessed = (await sightWorkers(db)).find(({ id }) => id === 'gone');
+    if (witnessed === undefined) throw new Error('not registered');
+    await noteLostAlone(db, [
+      { ...witnessed, lockKey: witnessed.lockKey + 1_000 },
+      { ...witnessed, seenAt: '1' },
+    ]);
+    expect(await known()).toEqual([]);
+    await noteLostAlone(db, [witnessed]);
+    expect(await known()).toEqual(['gone']);
+    await watched.look(2_000);
+    await watched.look(3_000);
+    expect(await watched.run()).toMatchObject({ status: 'queued', resume_count: 1 });
+    expect(await watched.workers()).toEqual(['watcher', 'witness']);
+  });
+
+  it('leaves word before it is sure of a death, and takes it back with another lock', async () => {
+    await using watched = await startWatched();
+    const { db, service } = watched;
+    await lockIsFree(watched, 'gone');
+    await watched.look(0);
+    await watched.look(LOSS_WITNESSED_AFTER_MS);
+    expect(await sightWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: true }));
+    await registerAndDie(service.deps.databaseUrl, 'gone');
+    expect(await sightWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: false }));
+  });
+
+  it('takes the word back with the next sign of life', async () => {
+    await using watched = await startWatched();
+    const { db } = watched;
+    await lockIsFree(watched, 'gone');
+    await watched.look(0);
+    await watched.look(LOSS_WITNESSED_AFTER_MS);
+    await markWorkerSeen(db, 'gone');
+    expect(await sightWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: false }));
+  });
+
+  it('marks those as seen that hold their locks when it comes, and nobody else', async () => {
+    await using watched = await startWatched();
+    const { db, presence } = watched;
+    await using _second = await registerPresence({ ...presence, workerId: 'second' });
+    await lockIsFree(watched, 'gone');
+    await sql`update workers set seen_at = to_timestamp(1)`.execute(db);
+    const seen = async () =>
+      (await sightWorkers(db))
+        .filter(({ seenAt }) => Number(seenAt) > 1)
+        .map(({ id }) => id)
+        .sort();
+    await watched.look(0);
+    expect(await seen()).toEqual(['second']);
+    await sql`update workers set seen_at = to_timestamp(1)`.execute(db);
+    await watched.look(100);
+    expect(await seen()).toEqual([]);
   });
 
   it('sees the lock of a living worker as held, and of one that has ended nothing at all', async () => {

@@ -1,45 +1,23 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { type JobPayload, jobPayloadSchema } from '../../src/domain/job.ts';
-import { createClaimKeeper, type HeldClaim } from '../../src/jobs/claim-keeper.ts';
-import { createViewCache } from '../../src/jobs/view-cache.ts';
+import type { HeldClaim } from '../../src/jobs/claim-keeper.ts';
 import type { StepDeps } from '../../src/step/deps.ts';
-import { runStep } from '../../src/step/run-step.ts';
-import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { requeueRun } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { failClaimedRun } from '../../src/store/run-failure.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { writeResponse } from '../../src/store/step-writes.ts';
-import type { ServerTool, Tool } from '../../src/tools/tool.ts';
+import type { ServerTool } from '../../src/tools/tool.ts';
 import { claimJob } from '../http/play-worker.ts';
 import { behindLock, untilWaiting } from '../store/race.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { eventually } from '../support/eventually.ts';
-import { startTestService, type TestService } from '../support/service.ts';
-
-const startService = (...tools: readonly Tool[]) => startTestService({ backend: 'postgres', tools });
-
-async function accept({ deps }: TestService, sessionId: string): Promise<JobPayload> {
-  const content = [{ type: 'text', text: 'Go' }] as const;
-  const ids = { tenantId: 'default', sessionId, messageId: deps.newId(), runId: deps.newId() };
-  const { job } = await acceptMessage(deps.db, { ...ids, content });
-  if (job === null) throw new Error('a run was active');
-  return job;
-}
-
-/** One step as a worker takes it, which is told of no cancel: its notice is late. */
-async function takeStep({ deps }: TestService, job: JobPayload, changes: (own: StepDeps) => Partial<StepDeps>) {
-  await using claims = await createClaimKeeper({ ...deps, heartbeatIntervalMs: 60_000 });
-  const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
-  const rest = { claims, views: createViewCache(), appendText: createTextAppender(deps.db), modelTimeouts };
-  const own: StepDeps = { ...deps, ...rest, random: Math.random };
-  await runStep({ ...own, ...changes(own) }, job, new AbortController().signal);
-}
+import type { TestService } from '../support/service.ts';
+import { accept, hearing, startService, stillRan, takeStep, tool, withHeld } from './one-step.ts';
 
 /** Does something after the claim and before anything of the step is written. */
 const afterClaim =
@@ -82,19 +60,12 @@ function meetAtSession({ deps: { db } }: TestService, session: string, job: JobP
  * done before anybody knows.
  */
 function losingReply(db: Db, what: string, meanwhile: () => Promise<void>): Db {
-  const asked: unknown[] = [];
   let isLost = false;
-  return db.withPlugin({
-    transformQuery: ({ node, queryId }) => {
-      if (node.kind === 'RawNode' && node.sqlFragments.some((text) => text.includes(what))) asked.push(queryId);
-      return node;
-    },
-    transformResult: async ({ result, queryId }) => {
-      if (isLost || !asked.includes(queryId)) return result;
-      isLost = true;
-      await meanwhile();
-      throw new Error('Connection terminated unexpectedly');
-    },
+  return hearing(db, what, async () => {
+    if (isLost) return;
+    isLost = true;
+    await meanwhile();
+    throw new Error('Connection terminated unexpectedly');
   });
 }
 
@@ -252,19 +223,6 @@ describe('what was streamed of an answer whose run fails', () => {
   });
 });
 
-const tool = (name: string, execute: ServerTool['execute'], traits: Partial<ServerTool> = {}): Tool => ({
-  name,
-  description: name,
-  inputSchema: { type: 'object' },
-  execute,
-  ...traits,
-});
-
-async function stillRan({ deps: { db } }: TestService, session: string): Promise<unknown> {
-  const events = await readEvents(db, 'default', session, 0, 100);
-  return events.find(({ type }) => type === 'run:cancelled')?.data['stillRan'];
-}
-
 describe('what still ran after a cancel', () => {
   it.each([
     ['that is marked as running', {}],
@@ -313,15 +271,7 @@ describe('what still ran after a cancel', () => {
       });
       await locked.promise;
     };
-    await takeStep(service, job, ({ claims }) => ({
-      claims: {
-        ...claims,
-        hold: (...claim) => {
-          hooks.held = claims.hold(...claim);
-          return hooks.held;
-        },
-      },
-    }));
+    await takeStep(service, job, (own) => withHeld(own, hooks));
     expect([begun, await stillRan(service, session)]).toEqual([[], []]);
   });
 

@@ -1,0 +1,68 @@
+import type { JobPayload } from '../../src/domain/job.ts';
+import { createClaimKeeper, type HeldClaim } from '../../src/jobs/claim-keeper.ts';
+import { createViewCache } from '../../src/jobs/view-cache.ts';
+import type { StepDeps } from '../../src/step/deps.ts';
+import { runStep } from '../../src/step/run-step.ts';
+import { createTextAppender } from '../../src/step/text-appender.ts';
+import type { Db } from '../../src/store/database.ts';
+import { readEvents } from '../../src/store/events.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import type { ServerTool, Tool } from '../../src/tools/tool.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+export const startService = (...tools: readonly Tool[]) => startTestService({ backend: 'postgres', tools });
+
+export async function accept({ deps }: TestService, sessionId: string): Promise<JobPayload> {
+  const content = [{ type: 'text', text: 'Go' }] as const;
+  const ids = { tenantId: 'default', sessionId, messageId: deps.newId(), runId: deps.newId() };
+  const { job } = await acceptMessage(deps.db, { ...ids, content });
+  if (job === null) throw new Error('a run was active');
+  return job;
+}
+
+/** One step as a worker takes it, which is told of no cancel: its notice is late. */
+export async function takeStep({ deps }: TestService, job: JobPayload, changes: (own: StepDeps) => Partial<StepDeps>) {
+  await using claims = await createClaimKeeper({ ...deps, heartbeatIntervalMs: 60_000 });
+  const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
+  const rest = { claims, views: createViewCache(), appendText: createTextAppender(deps.db), modelTimeouts };
+  const own: StepDeps = { ...deps, ...rest, random: Math.random };
+  await runStep({ ...own, ...changes(own) }, job, new AbortController().signal);
+}
+
+export const tool = (name: string, execute: ServerTool['execute'], traits: Partial<ServerTool> = {}): Tool => ({
+  name,
+  description: name,
+  inputSchema: { type: 'object' },
+  execute,
+  ...traits,
+});
+
+/** Of a run that was cancelled. */
+export async function stillRan({ deps: { db } }: TestService, session: string): Promise<unknown> {
+  const events = await readEvents(db, 'default', session, 0, 100);
+  return events.find(({ type }) => type === 'run:cancelled')?.data['stillRan'];
+}
+
+/** Does something when a statement that has the text is done and its answer is not read yet. */
+export function hearing(db: Db, text: string, done: () => unknown): Db {
+  const heard: unknown[] = [];
+  return db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      if (node.kind === 'RawNode' && node.sqlFragments.some((each) => each.includes(text))) heard.push(queryId);
+      return node;
+    },
+    transformResult: async ({ result, queryId }) => {
+      if (heard.includes(queryId)) await done();
+      return result;
+    },
+  });
+}
+
+/** The step's deps with the claim that it holds, once it does. */
+export function withHeld({ claims }: StepDeps, hooks: { held?: HeldClaim }): Pick<StepDeps, 'claims'> {
+  const hold: typeof claims.hold = (...claim) => {
+    hooks.held = claims.hold(...claim);
+    return hooks.held;
+  };
+  return { claims: { ...claims, hold } };
+}
