@@ -27,7 +27,7 @@ try {
     await run(names, backend, values.json === true, values.small === true ? 'small' : 'full');
   }
 } catch (error) {
-  console.error('bench:', error instanceof Error ? error.message : String(error));
+  console.error('bench:', messageOf(error));
   process.exitCode = 2;
 }
 
@@ -58,4 +58,10 @@ async function run(
   }
   if (!json) console.log(formatTable(rows));
   if (rows.some((row) => !row.ok)) process.exitCode = 1;
+}
+
+/** What went wrong, and what else did while everything was stopped. */
+function messageOf(error: unknown): string {
+  if (error instanceof SuppressedError) return `${messageOf(error.suppressed)}; then ${messageOf(error.error)}`;
+  return error instanceof Error ? error.message : String(error);
 }
