@@ -35,18 +35,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_last;
     end $$`.execute(db);
 
-  // Null: fenced. The caller lost the run and must write nothing.
+  // The run as it is under both locks. Nothing but nulls: fenced. The caller lost the run and must write nothing. No other
+  // session is a run's, so that looking for it needs no lock.
   await sql`
-    create function baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid) returns uuid
+    create function baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid) returns runs
     language plpgsql as $$
     declare
-      v_session uuid;
+      v_run runs;
     begin
-      select session_id into v_session from runs where id = p_run;
-      perform 1 from sessions where id = v_session for no key update;
-      perform 1 from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
-      if not found then return null; end if;
-      return v_session;
+      perform 1 from sessions where id = (select session_id from runs where id = p_run) for no key update;
+      select * into v_run from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
+      return v_run;
     end $$`.execute(db);
 
   // What a run may use: the agent's limits, what the run was given that it goes on from, what came with the newest

@@ -69,39 +69,41 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false));
     end $$`.execute(db);
 
-  // Drains the inbox, opens the assistant's message and returns the view after `p_after`. The caller holds both locks.
+  // Drains the inbox, opens the assistant's message and returns the view after `p_after`, with the numbers of the message
+  // and of the session's last event. The session takes the epoch of the run as it is given. The caller holds both locks.
   await sql`
-    create function baton_begin_step(p_session uuid, p_run uuid, p_message uuid, p_after bigint default 0) returns json
+    create function baton_begin_step(p_run runs, p_message uuid, p_after bigint, out view json, out opened_seq bigint,
+      out last_event_seq bigint)
     language plpgsql as $$
     declare
-      v_run runs;
       v_upto bigint;
-      v_session sessions;
       v_events jsonb := '[]';
     begin
-      select * into v_run from runs where id = p_run;
       -- A final answer hears nothing new: what waits is for a run that may still do something about it.
-      if v_run.final_answer_for is null then v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no); end if;
-      if v_upto is not null or v_run.started_at is null then
-        update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
-          started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      if p_run.final_answer_for is null then
+        v_upto := baton_drain_inbox(p_run.session_id, p_run.id, p_run.pending_no);
       end if;
-      if v_run.started_at is null then
+      if v_upto is not null or p_run.started_at is null then
+        update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
+          started_at = coalesce(started_at, clock_timestamp()) where id = p_run.id;
+      end if;
+      if p_run.started_at is null then
         v_events := v_events || jsonb_build_object(
-          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)));
+          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run.id)));
       end if;
       v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
-        'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
+        'runId', baton_public_id('run', p_run.id), 'step', p_run.pending_no, 'attempt', p_run.attempt,
         'messageId', baton_public_id('msg', p_message))
-          || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', v_run.final_answer_for)));
-      -- One update of the row for both numbers: it is a wide one, and every step writes it often enough.
-      update sessions set message_seq = message_seq + 1, event_seq = event_seq + jsonb_array_length(v_events),
-        updated_at = clock_timestamp() where id = p_session returning * into v_session;
+          || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', p_run.final_answer_for)));
+      -- One update of the row for all of them: it is a wide one, and every step writes it often enough.
+      update sessions set epoch = p_run.epoch, message_seq = message_seq + 1,
+        event_seq = event_seq + jsonb_array_length(v_events), updated_at = clock_timestamp()
+        where id = p_run.session_id returning message_seq, event_seq into opened_seq, last_event_seq;
       insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
-        values (p_message, v_session.tenant_id, p_session, v_session.message_seq, 'assistant', p_run, v_run.pending_no,
-          v_run.attempt, v_run.epoch);
-      perform baton_insert_events(p_session, v_session.tenant_id, p_run, v_session.event_seq, v_events);
-      return baton_view(p_session, p_after);
+        values (p_message, p_run.tenant_id, p_run.session_id, opened_seq, 'assistant', p_run.id, p_run.pending_no,
+          p_run.attempt, p_run.epoch);
+      perform baton_insert_events(p_run.session_id, p_run.tenant_id, p_run.id, last_event_seq, v_events);
+      view := baton_view(p_run.session_id, p_after);
     end $$`.execute(db);
 
   // A compaction or a prune reads the view and drains nothing: what waits is for the next step.
@@ -215,14 +217,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_session sessions;
       v_run runs;
       v_leftover uuid;
+      v_is_known boolean;
+      v_begun record;
       v_view json;
-      v_after bigint;
+      v_message_seq bigint;
+      v_event_seq bigint;
+      v_after bigint := 0;
       v_needs_slot boolean;
     begin
-      select * into v_run from runs where id = p_run;
+      select * into v_session from sessions where id = (select session_id from runs where id = p_run) for no key update;
       if not found then return json_build_object('outcome', 'gone'); end if;
-      select * into v_session from sessions where id = v_run.session_id for no key update;
       select * into v_run from runs where id = p_run for no key update;
+      v_event_seq := v_session.event_seq;
       if v_run.status in ('completed', 'failed', 'cancelled', 'incomplete', 'requires_action') then
         return json_build_object('outcome', 'gone');
       end if;
@@ -244,10 +250,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           update runs set held_back_at = clock_timestamp() where id = p_run;
           return json_build_object('outcome', 'busy');
         end if;
-        update sessions set epoch = epoch + 1 where id = v_session.id returning epoch into v_session.epoch;
         update runs set
           status = case when status = 'queued' then 'running' else status end,
-          epoch = v_session.epoch,
+          epoch = v_session.epoch + 1,
           claim_id = p_claim,
           lease_owner = p_worker,
           lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
@@ -257,19 +262,28 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           where id = p_run returning * into v_run;
       end if;
       if p_kind = 'step' then
-        select id into v_leftover from messages
-          where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded;
+        -- What is known ends before a message that is still there: Postgres itself may have lost the last commits (a
+        -- failover).
+        select (select id from messages where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded),
+          v_session.view_version = p_known_version and exists (select 1 from messages
+            where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1)
+          into v_leftover, v_is_known;
+        if v_is_known then v_after := p_known_seq; end if;
       end if;
-      -- What is known ends before a message that is still there: Postgres itself may have lost the last commits (a failover).
-      v_after := case when p_kind = 'step' and v_session.view_version = p_known_version and exists (select 1 from messages
-        where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1) then p_known_seq else 0 end;
-      if v_run.cancel_requested_at is null then
-        if p_kind <> 'step' then
+      if p_kind = 'step' and v_leftover is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
+        v_begun := baton_begin_step(v_run, p_message, v_after);
+        v_view := v_begun.view;
+        v_message_seq := v_begun.opened_seq;
+        v_event_seq := v_begun.last_event_seq;
+      else
+        -- The claim itself; a step that begins raises the epoch with what it changes anyway.
+        update sessions set epoch = v_run.epoch where id = v_session.id;
+        if v_run.cancel_requested_at is null and p_kind <> 'step' then
           v_view := baton_begin_maintenance(v_session.id, p_run);
-        elsif v_leftover is null and not baton_is_used_up(v_run) then
-          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);
-        elsif v_leftover = p_message then
+          select event_seq into v_event_seq from sessions where id = v_session.id;
+        elsif v_run.cancel_requested_at is null and v_leftover = p_message then
           v_view := baton_view(v_session.id, v_after);
+          select seq into v_message_seq from messages where id = p_message;
         end if;
       end if;
       return json_build_object(
@@ -281,8 +295,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'view', v_view,
         'viewAfterSeq', v_after,
         'viewVersion', v_session.view_version,
-        'messageSeq', (select seq from messages where id = p_message),
-        'eventSeq', (select event_seq from sessions where id = v_session.id),
+        'messageSeq', v_message_seq,
+        'eventSeq', v_event_seq,
         'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
@@ -305,23 +319,24 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_broken jsonb) returns json
     language plpgsql as $$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
       v_view json;
     begin
-      if v_session is null then return null; end if;
-      if not exists (select 1 from runs r where r.id = p_run and (r.cancel_requested_at is not null or baton_is_used_up(r))) then
+      if v_run.id is null then return null; end if;
+      if v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         -- Asked again after a lost reply.
         if exists (select 1 from messages where id = p_message) then
-          v_view := baton_view(v_session);
+          v_view := baton_view(v_run.session_id);
         else
           if p_broken is not null then
-            perform baton_apply_response(v_session, p_broken -> 'response');
-            perform baton_append_events(v_session, p_run, p_broken -> 'events');
+            perform baton_apply_response(v_run.session_id, p_broken -> 'response');
+            perform baton_append_events(v_run.session_id, p_run, p_broken -> 'events');
           end if;
-          v_view := baton_begin_step(v_session, p_run, p_message);
+          v_view := (baton_begin_step(v_run, p_message, 0)).view;
         end if;
       end if;
-      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
+      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message),
+        'eventSeq', (select event_seq from sessions where id = v_run.session_id));
     end $$`.execute(db);
 }
 

@@ -24,8 +24,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         finished_at = clock_timestamp()
         where id = v_message and session_id = p_session returning tenant_id into v_tenant;
       if not found then raise exception 'message % is not of the session', v_message; end if;
-      delete from part_chunks where message_id = v_message;
-      delete from parts where message_id = v_message;
+      with streamed as (delete from part_chunks where message_id = v_message)
+        delete from parts where message_id = v_message;
       insert into parts
         (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, started_at, finished_at)
         select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
@@ -44,20 +44,20 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create function baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
     returns jsonb language plpgsql as $$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
       v_message uuid := (p_response ->> 'messageId')::uuid;
-      v_may_start boolean;
+      v_may_start boolean := v_run.cancel_requested_at is null;
     begin
-      if v_session is null then return null; end if;
+      if v_run.id is null then return null; end if;
       -- Written again after a lost reply: what was to start then is running.
       if exists (select 1 from messages where id = v_message and finished_at is not null) then
         return jsonb_build_object(
           'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
-          'eventSeq', (select event_seq from sessions where id = v_session));
+          'eventSeq', (select event_seq from sessions where id = v_run.session_id));
       end if;
-      select cancel_requested_at is null into v_may_start from runs where id = p_run;
-      perform baton_apply_response(v_session, p_response, v_may_start);
-      return jsonb_build_object('mayStart', v_may_start, 'eventSeq', baton_append_events(v_session, p_run, p_events));
+      perform baton_apply_response(v_run.session_id, p_response, v_may_start);
+      return jsonb_build_object('mayStart', v_may_start,
+        'eventSeq', baton_append_events(v_run.session_id, p_run, p_events));
     end $$`.execute(db);
 
   // Moves one call from one of the given states. False: it was in none of them, and nothing is written. An output
@@ -109,44 +109,43 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create function baton_move_calls(p_run uuid, p_epoch bigint, p_claim uuid, p_moves jsonb, p_blobs bytea[])
     returns jsonb language plpgsql as $$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
-      v_is_cancelled boolean;
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_is_cancelled boolean := v_run.cancel_requested_at is not null;
       v_move jsonb;
       v_answer text;
       v_no integer := 0;
       v_answers jsonb := '[]';
       v_events jsonb := '[]';
     begin
-      if v_session is null then return null; end if;
-      select cancel_requested_at is not null into v_is_cancelled from runs where id = p_run;
+      if v_run.id is null then return null; end if;
       for v_move in select e.move from jsonb_array_elements(p_moves) with ordinality as e (move, ord) order by e.ord loop
         v_no := v_no + 1;
         v_answer := case
           when v_is_cancelled and v_move ->> 'to' = 'running' and exists (select 1 from parts
-            where session_id = v_session and message_id = (v_move ->> 'messageId')::uuid
+            where session_id = v_run.session_id and message_id = (v_move ->> 'messageId')::uuid
               and idx = (v_move ->> 'index')::integer and v_move -> 'from' ? state) then 'cancelled'
-          when baton_move_call(v_session, v_move, p_blobs[v_no]) then 'moved'
+          when baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then 'moved'
           else 'refused' end;
         v_answers := v_answers || to_jsonb(v_answer);
         if v_answer = 'moved' then v_events := v_events || (v_move -> 'events'); end if;
       end loop;
-      return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_session, p_run, v_events));
+      return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_run.session_id, p_run, v_events));
     end $$`.execute(db);
 
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under
-  // the lock. The caller holds both locks. A run that waits for answers has no job and no claim. A compaction or prune
+  // the lock. The caller holds both locks, and gives the run as it is under them. A run that waits for answers has no job and no claim. A compaction or prune
   // that somebody asked for goes before the next step; where the run ends, or has nothing left but its final answer, it
   // gets a run of its own. Returns the jobs to enqueue.
   await sql`
-    create function baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb) returns jsonb
+    create function baton_take_branch(p_run runs, p_finish jsonb) returns jsonb
     language plpgsql as $$
     declare
-      v_run runs;
+      v_run runs := p_run;
+      v_session uuid := p_run.session_id;
       v_requested text;
       v_waiting boolean;
       v_takes boolean;
       v_events jsonb;
-      v_tenant text;
       v_branch_name text;
       v_branch jsonb;
       v_kind text;
@@ -157,10 +156,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_after bigint;
       v_last bigint;
     begin
-      select * into v_run from runs where id = p_run;
-      select requested_maintenance into v_requested from sessions where id = p_session;
-      v_waiting := exists (select 1 from inbox
-        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run);
+      select requested_maintenance, exists (select 1 from inbox
+        where session_id = v_session and consumed_message_seq is null and run_id is not distinct from p_run.id)
+        into v_requested, v_waiting from sessions where id = v_session;
       v_branch_name := case
         when v_run.cancel_requested_at is not null then 'ifCancelled'
         when v_waiting then 'ifMessagesWait'
@@ -174,14 +172,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
           finished_at = case when call ? 'output' then clock_timestamp() end
           from jsonb_array_elements(v_branch -> 'calls') as changed (call)
-          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
+          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = v_session;
       end if;
       v_kind := v_branch ->> 'pendingKind';
       v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs'
         and not v_branch ? 'finalAnswer' and v_run.final_answer_for is null;
       if v_takes then v_kind := v_requested; end if;
       v_events := (p_finish -> 'events') || (v_branch -> 'events');
-      if v_branch ->> 'status' = 'cancelled' then v_events := jsonb_set(v_events, '{-1,data,stillRan}', baton_still_ran(p_run)); end if;
+      if v_branch ->> 'status' = 'cancelled' then v_events := jsonb_set(v_events, '{-1,data,stillRan}', baton_still_ran(p_run.id)); end if;
 
       update runs set
         status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
@@ -221,7 +219,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           then clock_timestamp() + make_interval(secs => (v_branch -> 'finalAnswer' ->> 'withinMs')::integer / 1000.0)
           else final_answer_until end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
-        where id = p_run returning * into v_run;
+        where id = p_run.id returning * into v_run;
       -- Told by the clock that the attempt goes by, which is not the worker's.
       if v_events #>> '{-1,type}' = 'step:retrying' then
         v_events := jsonb_set(v_events, '{-1,data,nextAttemptAt}',
@@ -243,8 +241,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost
-        where id = p_session returning event_seq, tenant_id, requested_maintenance into v_last, v_tenant, v_requested;
-      perform baton_insert_events(p_session, v_tenant, p_run, v_last, v_events);
+        where id = v_session returning event_seq, requested_maintenance into v_last, v_requested;
+      perform baton_insert_events(v_session, v_run.tenant_id, p_run.id, v_last, v_events);
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
       v_after := case
@@ -252,24 +250,24 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         when v_branch ? 'takesUpWaiting' then 0
         else v_run.cancel_inbox_seq end;
       if v_kind is not null then
-        v_jobs := jsonb_build_array(baton_job_of(p_run));
+        v_jobs := jsonb_build_array(baton_pending_job(v_run));
       elsif v_branch ? 'waitMs' then
         null;
-      elsif exists (select 1 from sessions where id = p_session and requested_resume is not null) or exists (
-        select 1 from inbox where session_id = p_session and consumed_message_seq is null
-          and (run_id is null or run_id = p_run) and seq > v_after
+      elsif exists (select 1 from sessions where id = v_session and requested_resume is not null) or exists (
+        select 1 from inbox where session_id = v_session and consumed_message_seq is null
+          and (run_id is null or run_id = p_run.id) and seq > v_after
       ) then
-        select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
+        select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = v_session;
         -- It belongs to the request that it answers, where that is known.
-        v_last := baton_start_run(p_session, v_next_run, 'task', coalesce((
-          select traceparent from inbox where session_id = p_session and consumed_message_seq is null
+        v_last := baton_start_run(v_session, v_next_run, 'task', coalesce((
+          select traceparent from inbox where session_id = v_session and consumed_message_seq is null
             and traceparent is not null order by seq limit 1), v_run.traceparent));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
         v_next_run := (p_finish ->> 'nextRunId')::uuid;
-        if v_requested is not null then perform baton_take_requested(p_session); end if;
+        if v_requested is not null then perform baton_take_requested(v_session); end if;
         v_requested := coalesce(v_requested, p_finish ->> 'maintenanceAtEnd');
-        v_last := baton_start_run(p_session, v_next_run, 'maintenance', v_run.traceparent, v_requested);
+        v_last := baton_start_run(v_session, v_next_run, 'maintenance', v_run.traceparent, v_requested);
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       end if;
       return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);
@@ -289,11 +287,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return baton_job_of(p_run);
     end $$`.execute(db);
 
+  // What is pending of a run, as a job.
+  await sql`
+    create function baton_pending_job(p_run runs) returns jsonb language sql immutable as $$
+      select jsonb_build_object('runId', p_run.id, 'kind', p_run.pending_kind, 'no', p_run.pending_no,
+        'dispatch', p_run.pending_dispatch)
+    $$`.execute(db);
   await sql`
     create function baton_job_of(p_run uuid) returns jsonb language plpgsql stable as $$
     begin
-      return (select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
-        from runs where id = p_run);
+      return (select baton_pending_job(runs) from runs where id = p_run);
     end $$`.execute(db);
 
   // What somebody asked for becomes what the context layer has before it.
@@ -317,21 +320,21 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     declare
       v_move jsonb;
       v_no integer := 0;
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
-      if v_session is null then return null; end if;
+      if v_run.id is null then return null; end if;
       -- What was streamed is dropped for another attempt alone.
-      if p_finish ? 'keptIfCancelled' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+      if p_finish ? 'keptIfCancelled' and v_run.cancel_requested_at is not null then
         p_finish := p_finish || (p_finish -> 'keptIfCancelled');
       end if;
-      if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
+      if p_finish ? 'response' then perform baton_apply_response(v_run.session_id, p_finish -> 'response'); end if;
       for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
         v_no := v_no + 1;
-        if not baton_move_call(v_session, v_move, p_blobs[v_no]) then
+        if not baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then
           raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
         end if;
       end loop;
-      return baton_take_branch(v_session, p_run, p_finish);
+      return baton_take_branch(v_run, p_finish);
     end $$`.execute(db);
 }
 
@@ -342,6 +345,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'baton_requested_state',
     'baton_resume_run',
     'baton_job_of',
+    'baton_pending_job',
     'baton_take_branch',
     'baton_move_calls',
     'baton_move_call',

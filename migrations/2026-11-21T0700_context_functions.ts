@@ -10,7 +10,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create function baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb, p_events jsonb)
     returns jsonb language plpgsql as $$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_session uuid := (baton_lock_claimed_run(p_run, p_epoch, p_claim)).session_id;
       v_round integer;
       v_error jsonb := jsonb_build_object('code', 'internal', 'message', 'The worker died while it compacted.');
     begin
@@ -83,14 +83,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create function baton_finish_maintenance(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb) returns jsonb
     language plpgsql as $$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
-      if v_session is null then return null; end if;
-      perform baton_mark_parts(v_session, p_finish -> 'marks');
+      if v_run.id is null then return null; end if;
+      perform baton_mark_parts(v_run.session_id, p_finish -> 'marks');
       if p_finish ? 'compaction' then
-        perform baton_close_compaction(v_session, p_run, p_finish -> 'compaction');
+        perform baton_close_compaction(v_run.session_id, p_run, p_finish -> 'compaction');
       end if;
-      return baton_take_branch(v_session, p_run, p_finish);
+      return baton_take_branch(v_run, p_finish);
     end $$`.execute(db);
 }
 

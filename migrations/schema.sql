@@ -431,8 +431,8 @@ AS $function$
         finished_at = clock_timestamp()
         where id = v_message and session_id = p_session returning tenant_id into v_tenant;
       if not found then raise exception 'message % is not of the session', v_message; end if;
-      delete from part_chunks where message_id = v_message;
-      delete from parts where message_id = v_message;
+      with streamed as (delete from part_chunks where message_id = v_message)
+        delete from parts where message_id = v_message;
       insert into parts
         (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, started_at, finished_at)
         select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
@@ -451,7 +451,7 @@ CREATE OR REPLACE FUNCTION public.baton_begin_compaction(p_run uuid, p_epoch big
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_session uuid := (baton_lock_claimed_run(p_run, p_epoch, p_claim)).session_id;
       v_round integer;
       v_error jsonb := jsonb_build_object('code', 'internal', 'message', 'The worker died while it compacted.');
     begin
@@ -485,39 +485,39 @@ AS $function$
       return baton_view(p_session);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_begin_step(p_session uuid, p_run uuid, p_message uuid, p_after bigint DEFAULT 0)
- RETURNS json
+CREATE OR REPLACE FUNCTION public.baton_begin_step(p_run runs, p_message uuid, p_after bigint, OUT view json, OUT opened_seq bigint, OUT last_event_seq bigint)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_run runs;
       v_upto bigint;
-      v_session sessions;
       v_events jsonb := '[]';
     begin
-      select * into v_run from runs where id = p_run;
       -- A final answer hears nothing new: what waits is for a run that may still do something about it.
-      if v_run.final_answer_for is null then v_upto := baton_drain_inbox(p_session, p_run, v_run.pending_no); end if;
-      if v_upto is not null or v_run.started_at is null then
-        update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
-          started_at = coalesce(started_at, clock_timestamp()) where id = p_run;
+      if p_run.final_answer_for is null then
+        v_upto := baton_drain_inbox(p_run.session_id, p_run.id, p_run.pending_no);
       end if;
-      if v_run.started_at is null then
+      if v_upto is not null or p_run.started_at is null then
+        update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
+          started_at = coalesce(started_at, clock_timestamp()) where id = p_run.id;
+      end if;
+      if p_run.started_at is null then
         v_events := v_events || jsonb_build_object(
-          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)));
+          'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run.id)));
       end if;
       v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
-        'runId', baton_public_id('run', p_run), 'step', v_run.pending_no, 'attempt', v_run.attempt,
+        'runId', baton_public_id('run', p_run.id), 'step', p_run.pending_no, 'attempt', p_run.attempt,
         'messageId', baton_public_id('msg', p_message))
-          || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', v_run.final_answer_for)));
-      -- One update of the row for both numbers: it is a wide one, and every step writes it often enough.
-      update sessions set message_seq = message_seq + 1, event_seq = event_seq + jsonb_array_length(v_events),
-        updated_at = clock_timestamp() where id = p_session returning * into v_session;
+          || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', p_run.final_answer_for)));
+      -- One update of the row for all of them: it is a wide one, and every step writes it often enough.
+      update sessions set epoch = p_run.epoch, message_seq = message_seq + 1,
+        event_seq = event_seq + jsonb_array_length(v_events), updated_at = clock_timestamp()
+        where id = p_run.session_id returning message_seq, event_seq into opened_seq, last_event_seq;
       insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
-        values (p_message, v_session.tenant_id, p_session, v_session.message_seq, 'assistant', p_run, v_run.pending_no,
-          v_run.attempt, v_run.epoch);
-      perform baton_insert_events(p_session, v_session.tenant_id, p_run, v_session.event_seq, v_events);
-      return baton_view(p_session, p_after);
+        values (p_message, p_run.tenant_id, p_run.session_id, opened_seq, 'assistant', p_run.id, p_run.pending_no,
+          p_run.attempt, p_run.epoch);
+      perform baton_insert_events(p_run.session_id, p_run.tenant_id, p_run.id, last_event_seq, v_events);
+      view := baton_view(p_run.session_id, p_after);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb)
@@ -550,14 +550,18 @@ AS $function$
       v_session sessions;
       v_run runs;
       v_leftover uuid;
+      v_is_known boolean;
+      v_begun record;
       v_view json;
-      v_after bigint;
+      v_message_seq bigint;
+      v_event_seq bigint;
+      v_after bigint := 0;
       v_needs_slot boolean;
     begin
-      select * into v_run from runs where id = p_run;
+      select * into v_session from sessions where id = (select session_id from runs where id = p_run) for no key update;
       if not found then return json_build_object('outcome', 'gone'); end if;
-      select * into v_session from sessions where id = v_run.session_id for no key update;
       select * into v_run from runs where id = p_run for no key update;
+      v_event_seq := v_session.event_seq;
       if v_run.status in ('completed', 'failed', 'cancelled', 'incomplete', 'requires_action') then
         return json_build_object('outcome', 'gone');
       end if;
@@ -579,10 +583,9 @@ AS $function$
           update runs set held_back_at = clock_timestamp() where id = p_run;
           return json_build_object('outcome', 'busy');
         end if;
-        update sessions set epoch = epoch + 1 where id = v_session.id returning epoch into v_session.epoch;
         update runs set
           status = case when status = 'queued' then 'running' else status end,
-          epoch = v_session.epoch,
+          epoch = v_session.epoch + 1,
           claim_id = p_claim,
           lease_owner = p_worker,
           lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
@@ -592,19 +595,28 @@ AS $function$
           where id = p_run returning * into v_run;
       end if;
       if p_kind = 'step' then
-        select id into v_leftover from messages
-          where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded;
+        -- What is known ends before a message that is still there: Postgres itself may have lost the last commits (a
+        -- failover).
+        select (select id from messages where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded),
+          v_session.view_version = p_known_version and exists (select 1 from messages
+            where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1)
+          into v_leftover, v_is_known;
+        if v_is_known then v_after := p_known_seq; end if;
       end if;
-      -- What is known ends before a message that is still there: Postgres itself may have lost the last commits (a failover).
-      v_after := case when p_kind = 'step' and v_session.view_version = p_known_version and exists (select 1 from messages
-        where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1) then p_known_seq else 0 end;
-      if v_run.cancel_requested_at is null then
-        if p_kind <> 'step' then
+      if p_kind = 'step' and v_leftover is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
+        v_begun := baton_begin_step(v_run, p_message, v_after);
+        v_view := v_begun.view;
+        v_message_seq := v_begun.opened_seq;
+        v_event_seq := v_begun.last_event_seq;
+      else
+        -- The claim itself; a step that begins raises the epoch with what it changes anyway.
+        update sessions set epoch = v_run.epoch where id = v_session.id;
+        if v_run.cancel_requested_at is null and p_kind <> 'step' then
           v_view := baton_begin_maintenance(v_session.id, p_run);
-        elsif v_leftover is null and not baton_is_used_up(v_run) then
-          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);
-        elsif v_leftover = p_message then
+          select event_seq into v_event_seq from sessions where id = v_session.id;
+        elsif v_run.cancel_requested_at is null and v_leftover = p_message then
           v_view := baton_view(v_session.id, v_after);
+          select seq into v_message_seq from messages where id = p_message;
         end if;
       end if;
       return json_build_object(
@@ -616,8 +628,8 @@ AS $function$
         'view', v_view,
         'viewAfterSeq', v_after,
         'viewVersion', v_session.view_version,
-        'messageSeq', (select seq from messages where id = p_message),
-        'eventSeq', (select event_seq from sessions where id = v_session.id),
+        'messageSeq', v_message_seq,
+        'eventSeq', v_event_seq,
         'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
@@ -720,14 +732,14 @@ CREATE OR REPLACE FUNCTION public.baton_finish_maintenance(p_run uuid, p_epoch b
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
-      if v_session is null then return null; end if;
-      perform baton_mark_parts(v_session, p_finish -> 'marks');
+      if v_run.id is null then return null; end if;
+      perform baton_mark_parts(v_run.session_id, p_finish -> 'marks');
       if p_finish ? 'compaction' then
-        perform baton_close_compaction(v_session, p_run, p_finish -> 'compaction');
+        perform baton_close_compaction(v_run.session_id, p_run, p_finish -> 'compaction');
       end if;
-      return baton_take_branch(v_session, p_run, p_finish);
+      return baton_take_branch(v_run, p_finish);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb, p_blobs bytea[])
@@ -737,21 +749,21 @@ AS $function$
     declare
       v_move jsonb;
       v_no integer := 0;
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
-      if v_session is null then return null; end if;
+      if v_run.id is null then return null; end if;
       -- What was streamed is dropped for another attempt alone.
-      if p_finish ? 'keptIfCancelled' and exists (select 1 from runs where id = p_run and cancel_requested_at is not null) then
+      if p_finish ? 'keptIfCancelled' and v_run.cancel_requested_at is not null then
         p_finish := p_finish || (p_finish -> 'keptIfCancelled');
       end if;
-      if p_finish ? 'response' then perform baton_apply_response(v_session, p_finish -> 'response'); end if;
+      if p_finish ? 'response' then perform baton_apply_response(v_run.session_id, p_finish -> 'response'); end if;
       for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
         v_no := v_no + 1;
-        if not baton_move_call(v_session, v_move, p_blobs[v_no]) then
+        if not baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then
           raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
         end if;
       end loop;
-      return baton_take_branch(v_session, p_run, p_finish);
+      return baton_take_branch(v_run, p_finish);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_insert_events(p_session uuid, p_tenant text, p_run uuid, p_last bigint, p_events jsonb)
@@ -792,8 +804,7 @@ CREATE OR REPLACE FUNCTION public.baton_job_of(p_run uuid)
  STABLE
 AS $function$
     begin
-      return (select jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no, 'dispatch', pending_dispatch)
-        from runs where id = p_run);
+      return (select baton_pending_job(runs) from runs where id = p_run);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_resumes boolean)
@@ -831,17 +842,15 @@ AS $function$
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid)
- RETURNS uuid
+ RETURNS runs
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_session uuid;
+      v_run runs;
     begin
-      select session_id into v_session from runs where id = p_run;
-      perform 1 from sessions where id = v_session for no key update;
-      perform 1 from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
-      if not found then return null; end if;
-      return v_session;
+      perform 1 from sessions where id = (select session_id from runs where id = p_run) for no key update;
+      select * into v_run from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
+      return v_run;
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_mark_cancelling(p_session uuid, p_run uuid, p_parks boolean)
@@ -938,29 +947,37 @@ CREATE OR REPLACE FUNCTION public.baton_move_calls(p_run uuid, p_epoch bigint, p
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
-      v_is_cancelled boolean;
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_is_cancelled boolean := v_run.cancel_requested_at is not null;
       v_move jsonb;
       v_answer text;
       v_no integer := 0;
       v_answers jsonb := '[]';
       v_events jsonb := '[]';
     begin
-      if v_session is null then return null; end if;
-      select cancel_requested_at is not null into v_is_cancelled from runs where id = p_run;
+      if v_run.id is null then return null; end if;
       for v_move in select e.move from jsonb_array_elements(p_moves) with ordinality as e (move, ord) order by e.ord loop
         v_no := v_no + 1;
         v_answer := case
           when v_is_cancelled and v_move ->> 'to' = 'running' and exists (select 1 from parts
-            where session_id = v_session and message_id = (v_move ->> 'messageId')::uuid
+            where session_id = v_run.session_id and message_id = (v_move ->> 'messageId')::uuid
               and idx = (v_move ->> 'index')::integer and v_move -> 'from' ? state) then 'cancelled'
-          when baton_move_call(v_session, v_move, p_blobs[v_no]) then 'moved'
+          when baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then 'moved'
           else 'refused' end;
         v_answers := v_answers || to_jsonb(v_answer);
         if v_answer = 'moved' then v_events := v_events || (v_move -> 'events'); end if;
       end loop;
-      return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_session, p_run, v_events));
+      return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_run.session_id, p_run, v_events));
     end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_pending_job(p_run runs)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+      select jsonb_build_object('runId', p_run.id, 'kind', p_run.pending_kind, 'no', p_run.pending_no,
+        'dispatch', p_run.pending_dispatch)
+    $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_public_id(p_prefix text, p_id uuid)
  RETURNS text
@@ -981,23 +998,24 @@ CREATE OR REPLACE FUNCTION public.baton_restart_step(p_run uuid, p_epoch bigint,
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
       v_view json;
     begin
-      if v_session is null then return null; end if;
-      if not exists (select 1 from runs r where r.id = p_run and (r.cancel_requested_at is not null or baton_is_used_up(r))) then
+      if v_run.id is null then return null; end if;
+      if v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         -- Asked again after a lost reply.
         if exists (select 1 from messages where id = p_message) then
-          v_view := baton_view(v_session);
+          v_view := baton_view(v_run.session_id);
         else
           if p_broken is not null then
-            perform baton_apply_response(v_session, p_broken -> 'response');
-            perform baton_append_events(v_session, p_run, p_broken -> 'events');
+            perform baton_apply_response(v_run.session_id, p_broken -> 'response');
+            perform baton_append_events(v_run.session_id, p_run, p_broken -> 'events');
           end if;
-          v_view := baton_begin_step(v_session, p_run, p_message);
+          v_view := (baton_begin_step(v_run, p_message, 0)).view;
         end if;
       end if;
-      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message), 'eventSeq', (select event_seq from sessions where id = v_session));
+      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message),
+        'eventSeq', (select event_seq from sessions where id = v_run.session_id));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_resume_run(p_session uuid, p_run uuid)
@@ -1060,17 +1078,17 @@ AS $function$
           and not coalesce(p.answer -> 'given' ?| array['output', 'content'], false));
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_take_branch(p_session uuid, p_run uuid, p_finish jsonb)
+CREATE OR REPLACE FUNCTION public.baton_take_branch(p_run runs, p_finish jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_run runs;
+      v_run runs := p_run;
+      v_session uuid := p_run.session_id;
       v_requested text;
       v_waiting boolean;
       v_takes boolean;
       v_events jsonb;
-      v_tenant text;
       v_branch_name text;
       v_branch jsonb;
       v_kind text;
@@ -1081,10 +1099,9 @@ AS $function$
       v_after bigint;
       v_last bigint;
     begin
-      select * into v_run from runs where id = p_run;
-      select requested_maintenance into v_requested from sessions where id = p_session;
-      v_waiting := exists (select 1 from inbox
-        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run);
+      select requested_maintenance, exists (select 1 from inbox
+        where session_id = v_session and consumed_message_seq is null and run_id is not distinct from p_run.id)
+        into v_requested, v_waiting from sessions where id = v_session;
       v_branch_name := case
         when v_run.cancel_requested_at is not null then 'ifCancelled'
         when v_waiting then 'ifMessagesWait'
@@ -1098,14 +1115,14 @@ AS $function$
           content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
           finished_at = case when call ? 'output' then clock_timestamp() end
           from jsonb_array_elements(v_branch -> 'calls') as changed (call)
-          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = p_session;
+          where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = v_session;
       end if;
       v_kind := v_branch ->> 'pendingKind';
       v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs'
         and not v_branch ? 'finalAnswer' and v_run.final_answer_for is null;
       if v_takes then v_kind := v_requested; end if;
       v_events := (p_finish -> 'events') || (v_branch -> 'events');
-      if v_branch ->> 'status' = 'cancelled' then v_events := jsonb_set(v_events, '{-1,data,stillRan}', baton_still_ran(p_run)); end if;
+      if v_branch ->> 'status' = 'cancelled' then v_events := jsonb_set(v_events, '{-1,data,stillRan}', baton_still_ran(p_run.id)); end if;
 
       update runs set
         status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
@@ -1145,7 +1162,7 @@ AS $function$
           then clock_timestamp() + make_interval(secs => (v_branch -> 'finalAnswer' ->> 'withinMs')::integer / 1000.0)
           else final_answer_until end,
         finished_at = case when v_branch ? 'status' then clock_timestamp() end
-        where id = p_run returning * into v_run;
+        where id = p_run.id returning * into v_run;
       -- Told by the clock that the attempt goes by, which is not the worker's.
       if v_events #>> '{-1,type}' = 'step:retrying' then
         v_events := jsonb_set(v_events, '{-1,data,nextAttemptAt}',
@@ -1167,8 +1184,8 @@ AS $function$
         cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
         cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
         cost_usd = cost_usd + v_cost
-        where id = p_session returning event_seq, tenant_id, requested_maintenance into v_last, v_tenant, v_requested;
-      perform baton_insert_events(p_session, v_tenant, p_run, v_last, v_events);
+        where id = v_session returning event_seq, requested_maintenance into v_last, v_requested;
+      perform baton_insert_events(v_session, v_run.tenant_id, p_run.id, v_last, v_events);
 
       -- What came after a cancel, or to a session that only tidied itself up, was not meant for the run that ends here.
       v_after := case
@@ -1176,24 +1193,24 @@ AS $function$
         when v_branch ? 'takesUpWaiting' then 0
         else v_run.cancel_inbox_seq end;
       if v_kind is not null then
-        v_jobs := jsonb_build_array(baton_job_of(p_run));
+        v_jobs := jsonb_build_array(baton_pending_job(v_run));
       elsif v_branch ? 'waitMs' then
         null;
-      elsif exists (select 1 from sessions where id = p_session and requested_resume is not null) or exists (
-        select 1 from inbox where session_id = p_session and consumed_message_seq is null
-          and (run_id is null or run_id = p_run) and seq > v_after
+      elsif exists (select 1 from sessions where id = v_session and requested_resume is not null) or exists (
+        select 1 from inbox where session_id = v_session and consumed_message_seq is null
+          and (run_id is null or run_id = p_run.id) and seq > v_after
       ) then
-        select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = p_session;
+        select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = v_session;
         -- It belongs to the request that it answers, where that is known.
-        v_last := baton_start_run(p_session, v_next_run, 'task', coalesce((
-          select traceparent from inbox where session_id = p_session and consumed_message_seq is null
+        v_last := baton_start_run(v_session, v_next_run, 'task', coalesce((
+          select traceparent from inbox where session_id = v_session and consumed_message_seq is null
             and traceparent is not null order by seq limit 1), v_run.traceparent));
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
         v_next_run := (p_finish ->> 'nextRunId')::uuid;
-        if v_requested is not null then perform baton_take_requested(p_session); end if;
+        if v_requested is not null then perform baton_take_requested(v_session); end if;
         v_requested := coalesce(v_requested, p_finish ->> 'maintenanceAtEnd');
-        v_last := baton_start_run(p_session, v_next_run, 'maintenance', v_run.traceparent, v_requested);
+        v_last := baton_start_run(v_session, v_next_run, 'maintenance', v_run.traceparent, v_requested);
         v_jobs := jsonb_build_array(baton_job_of(v_next_run));
       end if;
       return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);
@@ -1265,18 +1282,18 @@ CREATE OR REPLACE FUNCTION public.baton_write_response(p_run uuid, p_epoch bigin
  LANGUAGE plpgsql
 AS $function$
     declare
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
       v_message uuid := (p_response ->> 'messageId')::uuid;
-      v_may_start boolean;
+      v_may_start boolean := v_run.cancel_requested_at is null;
     begin
-      if v_session is null then return null; end if;
+      if v_run.id is null then return null; end if;
       -- Written again after a lost reply: what was to start then is running.
       if exists (select 1 from messages where id = v_message and finished_at is not null) then
         return jsonb_build_object(
           'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
-          'eventSeq', (select event_seq from sessions where id = v_session));
+          'eventSeq', (select event_seq from sessions where id = v_run.session_id));
       end if;
-      select cancel_requested_at is null into v_may_start from runs where id = p_run;
-      perform baton_apply_response(v_session, p_response, v_may_start);
-      return jsonb_build_object('mayStart', v_may_start, 'eventSeq', baton_append_events(v_session, p_run, p_events));
+      perform baton_apply_response(v_run.session_id, p_response, v_may_start);
+      return jsonb_build_object('mayStart', v_may_start,
+        'eventSeq', baton_append_events(v_run.session_id, p_run, p_events));
     end $function$;

@@ -222,7 +222,9 @@ export async function renewLeases(
 export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ session: string | null }>`
-      select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);
+      select session_id as session from baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId})`.execute(
+      tx,
+    );
     const sessionId = rows[0]?.session ?? null;
     return sessionId === null ? null : requeueRun(tx, sessionId, fence.runId);
   });

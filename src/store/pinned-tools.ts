@@ -35,7 +35,9 @@ export async function noteToolDrift(
   if (news === undefined) return null;
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ session: string | null }>`
-      select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);
+      select session_id as session from baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId})`.execute(
+      tx,
+    );
     if (rows[0]?.session !== sessionId) throw new BatonError('fenced', 'another worker has the run');
     const noted = await tx
       .updateTable('sessions')

@@ -76,7 +76,9 @@ async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<
 export async function failClaimedRun(db: Db, fence: Fence, error: ErrorRecord): Promise<FailedRun | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ session: string | null }>`
-      select baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId}) as session`.execute(tx);
+      select session_id as session from baton_lock_claimed_run(${fence.runId}, ${fence.epoch}, ${fence.claimId})`.execute(
+      tx,
+    );
     const sessionId = rows[0]?.session ?? null;
     return sessionId === null ? null : failRun(tx, sessionId, fence.runId, error);
   });

@@ -65,9 +65,9 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: STEP_FUNCTIONS,
-        find: `      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+        find: `      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
-      if v_session is null then return null; end if;
+      if v_run.id is null then return null; end if;
       -- What was streamed is dropped`,
         replace: `      v_early text := set_config('baton.waiting', (exists (select 1 from inbox
         where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null
@@ -76,21 +76,21 @@ export const BREAKAGES: readonly Breakage[] = [
         where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null))::text, true);
       -- As long as a look in a round trip of its own would be ahead of the end.
       v_ahead text := pg_sleep(0.01)::text;
-      v_session uuid := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
     begin
-      if v_session is null then return null; end if;
+      if v_run.id is null then return null; end if;
       -- What was streamed is dropped`,
       },
       {
         file: STEP_FUNCTIONS,
-        find: `      v_waiting := exists (select 1 from inbox
-        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run);`,
-        replace: `      v_waiting := coalesce(current_setting('baton.waiting', true), 'false') = 'true';`,
+        find: '        into v_requested, v_waiting from sessions where id = v_session;',
+        replace: `        into v_requested, v_waiting from sessions where id = v_session;
+      v_waiting := coalesce(current_setting('baton.waiting', true), 'false') = 'true';`,
       },
       {
         file: STEP_FUNCTIONS,
-        find: 'and (run_id is null or run_id = p_run) and seq > v_after',
-        replace: `and (run_id is null or run_id = p_run) and seq > v_after
+        find: 'and (run_id is null or run_id = p_run.id) and seq > v_after',
+        replace: `and (run_id is null or run_id = p_run.id) and seq > v_after
           and coalesce(current_setting('baton.any', true), 'false') = 'true'`,
       },
     ],
@@ -116,15 +116,15 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: CLAIM_FUNCTIONS,
-        find: '          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);',
-        replace: `          v_known := case when v_after > 0 then baton_view(v_session.id, v_after) end;
-          v_view := baton_begin_step(v_session.id, p_run, p_message, v_after);
-          v_view := coalesce(v_known, v_view);`,
+        find: '        v_begun := baton_begin_step(v_run, p_message, v_after);\n        v_view := v_begun.view;',
+        replace: `        v_known := case when v_after > 0 then baton_view(v_session.id, v_after) end;
+        v_begun := baton_begin_step(v_run, p_message, v_after);
+        v_view := coalesce(v_known, v_begun.view);`,
       },
       {
         file: CLAIM_FUNCTIONS,
-        find: '      v_after bigint;\n      v_needs_slot',
-        replace: '      v_after bigint;\n      v_known json;\n      v_needs_slot',
+        find: '      v_after bigint := 0;\n      v_needs_slot',
+        replace: '      v_after bigint := 0;\n      v_known json;\n      v_needs_slot',
       },
     ],
     faults: ['cancels-and-steers'],
