@@ -15,6 +15,21 @@ export function boundAnswers(pool: pg.Pool, answerWithinMs: number): PostgresPoo
   };
 }
 
+/** The calls of functions that have been prepared, by their text. */
+const names = new Map<string, string>();
+
+/**
+ * Each step calls the same few functions: such a statement has a name, and is parsed and planned once per connection
+ * (https://node-postgres.com/features/queries#prepared-statements). Any other has none.
+ */
+function nameOf(text: string): string | undefined {
+  const called = /^\s*select (baton_\w+)\(/.exec(text)?.[1];
+  if (called === undefined) return undefined;
+  const name = names.get(text) ?? `${called}_${names.size}`;
+  names.set(text, name);
+  return name;
+}
+
 function boundClient(client: pg.PoolClient, answerWithinMs: number): PostgresPoolClient {
   let isSilent = false;
 
@@ -26,7 +41,7 @@ function boundClient(client: pg.PoolClient, answerWithinMs: number): PostgresPoo
       late.reject(silence());
     }, answerWithinMs);
     try {
-      return await Promise.race([client.query(text, [...values]), late.promise]);
+      return await Promise.race([client.query({ name: nameOf(text), text, values: [...values] }), late.promise]);
     } finally {
       clearTimeout(timer);
     }
