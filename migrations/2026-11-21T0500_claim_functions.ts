@@ -264,7 +264,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       if p_kind = 'step' then
         -- What is known ends before a message that is still there: Postgres itself may have lost the last commits (a
         -- failover).
-        select (select id from messages where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded),
+        select (select id from messages
+            where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded limit 1),
           v_session.view_version = p_known_version and exists (select 1 from messages
             where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1)
           into v_leftover, v_is_known;

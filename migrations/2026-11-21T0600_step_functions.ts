@@ -133,9 +133,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   // Takes the planned branch that holds: whether a cancel was requested and whether messages wait is known only under
-  // the lock. The caller holds both locks, and gives the run as it is under them. A run that waits for answers has no job and no claim. A compaction or prune
-  // that somebody asked for goes before the next step; where the run ends, or has nothing left but its final answer, it
-  // gets a run of its own. Returns the jobs to enqueue.
+  // the lock. The caller holds both locks, and gives the run as it is under them. A run that waits for answers has no
+  // job and no claim. A compaction or prune that somebody asked for goes before the next step; where the run ends, or
+  // has nothing left but its final answer, it gets a run of its own. Returns the jobs to enqueue.
   await sql`
     create function baton_take_branch(p_run runs, p_finish jsonb) returns jsonb
     language plpgsql as $$
@@ -289,7 +289,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   // What is pending of a run, as a job.
   await sql`
-    create function baton_pending_job(p_run runs) returns jsonb language sql immutable as $$
+    create function baton_pending_job(p_run runs) returns jsonb language sql stable as $$
       select jsonb_build_object('runId', p_run.id, 'kind', p_run.pending_kind, 'no', p_run.pending_no,
         'dispatch', p_run.pending_dispatch)
     $$`.execute(db);

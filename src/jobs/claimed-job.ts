@@ -2,7 +2,7 @@ import { type Agent, agentSchema } from '../agents/agent.ts';
 import { NO_BUDGET } from '../domain/budget.ts';
 import { BatonError, toErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
-import { DEFAULT_MAX_STEPS } from '../domain/tunables.ts';
+import { DEFAULT_MAX_STEPS, DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { toSafeError } from '../runtime/log.ts';
 import { failActiveSpan } from '../runtime/tracing.ts';
@@ -185,6 +185,7 @@ function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Age
     claimedAtMs: performance.now(),
     deadlineAtMs: performance.now() + (claim.run.timeLeftMs ?? Number.POSITIVE_INFINITY),
     agent,
+    toolConcurrency: agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY,
     fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },
     held,
     ended: { failure: null },

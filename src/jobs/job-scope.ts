@@ -26,6 +26,8 @@ export type JobScope = Readonly<{
   /** Of the run, or of its final answer, by the clock of `performance.now()`; infinite where it has none. */
   deadlineAtMs: number;
   agent: Agent;
+  /** Calls of the step that run at the same time. */
+  toolConcurrency: number;
   fence: Fence;
   held: HeldClaim;
   /** How the run ended with this job, once it has. */

@@ -6,7 +6,6 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { finalAnswerNotice } from '../domain/model-frames.ts';
 import type { AskedCall } from '../domain/required-action.ts';
-import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
 import { keepAnswerFiles, readMedia } from '../store/media.ts';
@@ -182,9 +181,8 @@ async function writeWholeResponse(
   const { deps, scope, runner } = answering;
   runner.expect(response.parts);
   const known = knownApprovals(tools, response);
-  const lanes = scope.agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY;
   const isGoingOn = known !== null && scope.held.stopped() === null && scope.held.mayAct();
-  const starts = isGoingOn ? findStarts(tools, response, known, lanes) : NONE;
+  const starts = isGoingOn ? findStarts(tools, response, known, scope.toolConcurrency) : NONE;
   const events = responseEvents(answering, response);
   const write = () => writeResponse(deps.db, scope.fence, toWrite(answering, response, starts), events);
   const written = await whileAway(scope.held, write);

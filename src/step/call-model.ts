@@ -9,7 +9,6 @@ import { BatonError } from '../domain/errors.ts';
 import type { FinishReason, Part } from '../domain/message.ts';
 import type { PlacedCall } from '../domain/required-action.ts';
 import { NOT_RUN_AT_LIMIT } from '../domain/settlement.ts';
-import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { JobScope } from '../jobs/job-scope.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -110,7 +109,7 @@ export async function callModel(
     stopWhen: isStepCount(1),
     maxRetries: 0,
     abortSignal: AbortSignal.any([scope.held.signal, watchdog.signal, limits.windowSignal]),
-    toolCallConcurrency: scope.agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY,
+    toolCallConcurrency: scope.toolConcurrency,
     ...callSettings(resolved, {
       sessionId: scope.sessionId,
       settings: scope.agent.settings,

@@ -7,7 +7,6 @@ import type { FinishReason } from '../domain/message.ts';
 import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/settlement.ts';
 import { callKeyOf } from '../domain/tool-call.ts';
-import { DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
@@ -115,7 +114,7 @@ async function runAgain(
 ): Promise<void> {
   for (const call of calls) if (call.part.state !== 'pending') logUnknown(deps, scope, messageId, call, true);
   const waiting = calls.values();
-  const lanes = Array.from({ length: scope.agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY }, async () => {
+  const lanes = Array.from({ length: scope.toolConcurrency }, async () => {
     for (const call of waiting) await runner.run(call);
   });
   await Promise.allSettled(lanes);
