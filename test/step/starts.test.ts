@@ -59,6 +59,28 @@ describe('calls that start as soon as their response is stored', () => {
     expect([seen, await statesOf(service, session)]).toEqual([[['pending']], ['completed']]);
   });
 
+  it('are not marked while it is in doubt whether the claim is still held', async () => {
+    const seen: unknown[] = [];
+    let isSure = false;
+    await using service = await startService(tool('once', async () => undefined));
+    service.simulator.script('test', [{ toolCalls: [call('once')] }]);
+    const session = await service.createSession();
+    await takeStep(service, await accept(service, session), ({ claims }) => ({
+      claims: {
+        ...claims,
+        hold: (...claim) => ({
+          ...claims.hold(...claim),
+          mayAct: () => isSure,
+          async renewed() {
+            seen.push(await statesOf(service, session));
+            isSure = true;
+          },
+        }),
+      },
+    }));
+    expect([seen, await statesOf(service, session)]).toEqual([[['pending']], ['completed']]);
+  });
+
   it.each<[StopKind, string]>([
     ['shutdown', 'pending'],
     ['cancelled', 'error'],
