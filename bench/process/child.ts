@@ -1,6 +1,5 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 
 /** CPU time in milliseconds and queries to Postgres so far, and the memory of now. */
 type Usage = Readonly<{
@@ -30,21 +29,13 @@ export type BenchChild = AsyncDisposable &
     failed: Promise<never>;
   }>;
 
-/** What the image gives every process of the product. */
-function imageOptions(): string[] {
-  const image = readFileSync(new URL('../../Dockerfile', import.meta.url), 'utf8');
-  const options = /^ENV NODE_OPTIONS=(.+)$/m.exec(image)?.[1];
-  if (options === undefined) throw new Error('the Dockerfile sets no NODE_OPTIONS');
-  return options.split(' ');
-}
-
 /** Starts a process and waits until it is ready. What it logs goes nowhere, as to a collector that costs nothing. */
 export async function startBenchChild(file: URL, environment: Readonly<Record<string, string>>): Promise<BenchChild> {
   const { PATH, HOME } = process.env;
   const child = fork(file, {
     env: { PATH, HOME, ...environment },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    execArgv: ['--expose-gc', ...imageOptions(), ...profilerArguments()],
+    execArgv: ['--expose-gc', ...profilerArguments()],
   });
   const exited = once(child, 'exit');
   const failed = exited.then(() => {
