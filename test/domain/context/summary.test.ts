@@ -211,6 +211,14 @@ describe('what a summarizer is given', () => {
     expect(text.length).toBeLessThan(750);
   });
 
+  it('reads of a call of unknown outcome what the model read, whatever output it has', () => {
+    const value = [{ type: 'text' as const, text: 'half of it' }];
+    const call = callOf({}, '', { state: 'unknown', output: { type: 'content', value } });
+    const text = serializeMessage(assistantOf(1, call));
+    expect(text).not.toContain('half of it');
+    expect(text).toContain('It may or may not have taken effect');
+  });
+
   it('leaves out errors that say nothing, and messages that are left empty', () => {
     const failed = callOf({}, '', { state: 'error', output: { type: 'error-text', value: ' ' } });
     expect(serializeMessage(assistantOf(1, failed))).toBe('');
