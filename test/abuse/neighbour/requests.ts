@@ -1,0 +1,73 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+
+/** The neighbour reads a session, creates one, or has a whole run made by worker and model. */
+export const REQUEST_KINDS = ['read', 'create', 'run'] as const;
+export type RequestKind = (typeof REQUEST_KINDS)[number];
+
+/** Requests per second: a hundred and more in ten seconds, so that the p99 is not always the slowest one. */
+const PACE: Readonly<Record<RequestKind, number>> = { read: 20, create: 12, run: 12 };
+
+/** A request that has no answer by then has failed. */
+const ANSWER_WITHIN_MS = 30_000;
+
+export type Neighbour = Readonly<{ url: string; headers: Readonly<Record<string, string>> }>;
+
+/** A message of the neighbour that the API has accepted. */
+type Taken = Readonly<{ messageId: string; runId: string; token: string }>;
+
+/** Sessions and messages of the neighbour that the API has accepted. */
+export type Kept = Readonly<{ sessions: string[]; taken: Taken[] }>;
+
+const createdSchema = z.object({ id: z.string() });
+const acceptedSchema = z.object({ messageId: z.string(), runId: z.string() });
+const runSchema = z.object({ status: z.string() });
+
+const AGENT = 'neighbour';
+const WAIT_MS = 25_000;
+
+/** One function for each kind of request. It rejects if the request fails. */
+export function createRequests(
+  { url, headers }: Neighbour,
+  kept: Kept,
+): Readonly<Record<RequestKind, () => Promise<void>>> {
+  const ask = async <T>(schema: z.ZodType<T>, path: string, body?: object): Promise<T> => {
+    const response = await fetch(url + path, {
+      ...(body !== undefined && { method: 'POST', body: JSON.stringify(body) }),
+      headers: { ...headers, 'content-type': 'application/json' },
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${response.status} ${text.slice(0, 300)}`);
+    return schema.parse(JSON.parse(text));
+  };
+  const create = async (): Promise<string> => {
+    const { id } = await ask(createdSchema, '/v1/sessions', { agent: AGENT });
+    kept.sessions.push(id);
+    return id;
+  };
+  return {
+    create: async () => void (await create()),
+    async read() {
+      const [id = await create()] = kept.sessions;
+      await ask(createdSchema, `/v1/sessions/${id}`);
+    },
+    async run() {
+      const session = await create();
+      const token = crypto.randomUUID();
+      const accepted = await ask(acceptedSchema, `/v1/sessions/${session}/messages`, { content: `token ${token}` });
+      kept.taken.push({ ...accepted, token });
+      const { status } = await ask(runSchema, `/v1/runs/${accepted.runId}/wait?timeoutMs=${WAIT_MS}`);
+      if (status !== 'completed') throw new Error(`the run is ${status} after ${WAIT_MS} ms`);
+    },
+  };
+}
+
+/** Makes requests at their pace, whether or not earlier ones were answered, until the signal aborts. */
+export async function keepPace(kind: RequestKind, request: () => void, signal: AbortSignal): Promise<void> {
+  const pauseMs = 1_000 / PACE[kind];
+  for (let dueAtMs = performance.now(); !signal.aborted; dueAtMs += pauseMs) {
+    await delay(Math.max(0, dueAtMs - performance.now()), undefined, { signal }).catch(() => undefined);
+    if (!signal.aborted) request();
+  }
+}

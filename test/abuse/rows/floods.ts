@@ -1,0 +1,96 @@
+import pg from 'pg';
+import { z } from 'zod';
+import { rawId } from '../../faults/check/snapshot.ts';
+import { type Attacker, attackBy } from '../attack/attacker.ts';
+import { holdRun, release } from '../attack/held-run.ts';
+import type { Row } from '../row.ts';
+
+/** Just below the API's limit for one message. */
+const LARGE_CHARS = 499_000;
+const LARGE_MESSAGES = 300;
+const SENDERS = 30;
+
+/** The model has answered by then, and the run only has to take up its inbox and end. */
+const ENDS_WITHIN_MS = 45_000;
+const STOPS_WITHIN_MS = 10_000;
+
+const clearedSchema = z.object({ removed: z.array(z.string()) });
+
+async function floodInbox(attacker: Attacker): Promise<void> {
+  const { session, run } = await holdRun(attacker, 'inbox');
+  const text = 'lorem ipsum '.repeat(LARGE_CHARS).slice(0, LARGE_CHARS - 100);
+  await attacker.pieces(8, LARGE_MESSAGES, () => attacker.send(session, text));
+  await release(attacker, 'inbox');
+  await attacker.pieces(SENDERS, 4 * SENDERS, () => attacker.send(session, 'And another thing.'));
+  const status = await attacker.ended(run, ENDS_WITHIN_MS);
+  if (status === null) attacker.breach(`the run of the full inbox has not ended ${ENDS_WITHIN_MS} ms later`);
+  await stopSession(attacker, session);
+}
+
+/** The owner of a flooded session must be able to stop it and to clear its queue. */
+async function stopSession(attacker: Attacker, session: string): Promise<void> {
+  const cancelled = await attacker.ask(`/v1/sessions/${session}/cancel`, { body: {}, withinMs: STOPS_WITHIN_MS });
+  attacker.count(`cancels answered ${cancelled.status}`);
+  if (cancelled.status >= 300 || cancelled.status === 0) {
+    attacker.breach(`a cancel of the flooded session was answered ${cancelled.status} ${cancelled.text.slice(0, 200)}`);
+  }
+  const cleared = await attacker.ask(`/v1/sessions/${session}/queue`, { method: 'DELETE', withinMs: STOPS_WITHIN_MS });
+  attacker.count(`queues cleared ${cleared.status}`);
+  if (cleared.status !== 200) {
+    return attacker.breach(`the flooded queue could not be cleared: ${cleared.status} ${cleared.text.slice(0, 200)}`);
+  }
+  attacker.forget(clearedSchema.parse(JSON.parse(cleared.text)).removed);
+}
+
+/** A long statement, or a worker that was cut off in a transaction, holds a session's row like this. */
+async function sendToLocked(attacker: Attacker): Promise<void> {
+  const session = await attacker.createSession();
+  const holder = new pg.Client({ connectionString: attacker.target.databaseUrl });
+  await holder.connect();
+  try {
+    await holder.query('begin');
+    await holder.query('select from sessions where id = $1 for update', [rawId(session)]);
+    await attacker.inLanes(SENDERS, () => attacker.send(session, 'Is anybody there?'));
+    await holder.query('rollback');
+  } finally {
+    await holder.end();
+  }
+}
+
+const MAX_SESSIONS = 1_500;
+
+async function createMany(attacker: Attacker): Promise<void> {
+  await attacker.pieces(16, MAX_SESSIONS, async () => {
+    if (attacker.isOver()) return;
+    const session = await attacker.createSession().catch(() => null);
+    if (session === null) attacker.count('sessions refused');
+    else await attacker.send(session, 'Work.');
+  });
+}
+
+async function guessKeys(attacker: Attacker): Promise<void> {
+  await attacker.inLanes(100, async () => {
+    const authorization = `Bearer bat_${crypto.randomUUID().replaceAll('-', '')}`;
+    const { status } = await attacker.ask('/v1/sessions', { headers: { authorization } });
+    attacker.count(`wrong keys answered ${status}`);
+    if (status === 200) attacker.breach('a key that was made up was let in');
+  });
+}
+
+/** One tenant sends more than it should. */
+export const FLOODS: readonly Row[] = [
+  {
+    name: 'inbox-flood',
+    about: '300 messages of 499 kB to one session at work, then 30 senders to it',
+    attack: attackBy(floodInbox),
+  },
+  { name: 'locked-session', about: '30 senders to a session whose row is locked', attack: attackBy(sendToLocked) },
+  {
+    name: 'many-sessions',
+    about: '1 500 sessions with a run each, by 16 connections',
+    attack: attackBy(createMany),
+    // As docs/production.md says for services with many tenants.
+    setUp: () => ({ settings: { BATON_TENANT_CONCURRENCY: '8' } }),
+  },
+  { name: 'wrong-keys', about: '100 connections that try keys', attack: attackBy(guessKeys) },
+];

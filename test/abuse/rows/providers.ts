@@ -1,0 +1,85 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { type Attacker, attackBy } from '../attack/attacker.ts';
+import type { Row } from '../row.ts';
+import { withOrder } from '../world/model.ts';
+
+const RETRY_AFTER_SECONDS = 60;
+
+/** A model refuses one tenant's requests and asks for a pause of a minute, as for a request above its rate limit. */
+const askTooMuch =
+  (agent: string) =>
+  async (attacker: Attacker): Promise<void> => {
+    await attacker.inLanes(2, async () => {
+      const session = await attacker.createSession(agent);
+      const order = withOrder('A very long question.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
+      const accepted = await attacker.send(session, order);
+      if (accepted === null) return;
+      await attacker.ended(accepted.runId, 1_000);
+      await attacker.ask(`/v1/runs/${accepted.runId}/cancel`, { body: {} });
+      attacker.count('runs told to wait');
+    });
+  };
+
+const pauses = (name: string, about: string, model: string): Row => ({
+  name,
+  about,
+  setUp: () => ({ agents: { limited: { model } } }),
+  attack: attackBy(askTooMuch('limited')),
+});
+
+const sessionSchema = z.object({ id: z.string() });
+const runSchema = z.object({ status: z.string(), costUsd: z.number().nullable() });
+const QUOTA_USD = 0.01;
+
+const UNPRICED = 'simulated-chat/unpriced';
+
+/** A tenant with a daily cost quota asks for a model without a known price: for a new session, and for one that it has. */
+async function spendUnpriced(attacker: Attacker): Promise<void> {
+  const known = await attacker.createSession('priced');
+  await attacker.inLanes(2, async () => {
+    const asked = { agent: 'priced', overrides: { model: UNPRICED } };
+    const created = await attacker.ask('/v1/sessions', { body: asked });
+    attacker.count(`sessions of a model without a price answered ${created.status}`);
+    const switched = await attacker.ask(`/v1/sessions/${known}/agent`, { body: { model: UNPRICED } });
+    attacker.count(`switches to a model without a price answered ${switched.status}`);
+    if (created.status === 201) await spendIn(attacker, sessionSchema.parse(JSON.parse(created.text)).id);
+    if (switched.status === 200) await spendIn(attacker, known);
+  });
+}
+
+async function spendIn(attacker: Attacker, session: string): Promise<void> {
+  const accepted = await attacker.send(session, 'Spend.');
+  if (accepted === null || (await attacker.ended(accepted.runId, 10_000)) !== 'completed') return;
+  const run = runSchema.parse(JSON.parse((await attacker.ask(`/v1/runs/${accepted.runId}`)).text));
+  if (run.costUsd !== null && run.costUsd > 0) return;
+  attacker.count('runs that cost nothing');
+  attacker.breach('a run of a model without a price was completed at no cost, although the tenant has a limit');
+}
+
+const PRICE = { input: 1, cachedInput: null, cacheWrite: null, output: 1 };
+
+/** One tenant's dealings with a provider. */
+export const PROVIDERS: readonly Row[] = [
+  pauses(
+    'provider-429',
+    'a model asks one tenant to wait, the other uses another one of the same provider',
+    'simulated/limited',
+  ),
+  pauses('model-429', 'a model asks one tenant to wait, the other uses the same one', 'simulated/neighbour'),
+  {
+    name: 'unpriced-model',
+    about: 'a session of a model without a price, of a tenant with a limit on its cost',
+    async setUp(folder) {
+      const models = join(folder, 'models.json');
+      const priced = ['attacker', 'neighbour'].map((model) => ({ provider: 'simulated', model, prices: PRICE }));
+      await writeFile(models, JSON.stringify(priced));
+      return {
+        settings: { BATON_MODELS_FILE: models, BATON_TENANT_COST_USD_PER_DAY: String(QUOTA_USD) },
+        agents: { priced: { model: 'simulated/attacker' } },
+      };
+    },
+    attack: attackBy(spendUnpriced),
+  },
+];
