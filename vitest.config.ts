@@ -1,5 +1,35 @@
+import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+
+const EVERY_TEST = 'test/**/*.test.ts';
+
+/** The whole service as people run it, under harm, or with what a bare machine lacks. All other files are the product's. */
+const SYSTEM = [
+  'test/**/*docs.test.ts',
+  'test/abuse/**',
+  'test/bench/**',
+  'test/cli/demo.test.ts',
+  'test/client/browser.test.ts',
+  'test/deploy/**',
+  'test/docs/**',
+  'test/embedded/**',
+  'test/examples/**',
+  'test/faults/**',
+  'test/flow/liveness.test.ts',
+  'test/flow/postgres-outage.test.ts',
+  'test/flow/readme.test.ts',
+  'test/flow/waiting-memory.test.ts',
+  'test/fuzz/**',
+  'test/metrics/promtool.test.ts',
+  'test/package/**',
+  'test/replay/**',
+];
+
+/** The files with cases for Redis, which all name what gives them their backends. */
+const WITH_REDIS = globSync(EVERY_TEST, { cwd: import.meta.dirname }).filter((file) =>
+  /\b(?:availableBackends|busBackends|redisUrl)\b/.test(readFileSync(new URL(file, import.meta.url), 'utf8')),
+);
 
 export default defineConfig({
   test: {
@@ -8,7 +38,6 @@ export default defineConfig({
       'baton/client': fileURLToPath(new URL('src/client/client.ts', import.meta.url)),
       'baton/tools': fileURLToPath(new URL('src/tools/define-tool.ts', import.meta.url)),
     },
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/global-setup.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
@@ -16,5 +45,34 @@ export default defineConfig({
     reporters: ['default', './test/support/closing-line-reporter.ts'],
     // Much of the time is spent in waiting, for processes that start and for leases that end.
     maxWorkers: 3,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'product',
+          include: [EVERY_TEST],
+          exclude: [...configDefaults.exclude, ...SYSTEM],
+          provide: { backends: ['postgres'], redisUrl: null },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'redis',
+          include: WITH_REDIS,
+          exclude: [...configDefaults.exclude, ...SYSTEM],
+          provide: { backends: ['redis'] },
+          setupFiles: ['test/support/skip-without-redis.ts'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'system',
+          include: SYSTEM.map((glob) => glob.replace(/\*\*$/, '**/*.test.ts')),
+          provide: { backends: ['redis', 'postgres'] },
+        },
+      },
+    ],
   },
 });

@@ -24,7 +24,7 @@ export async function findServices(): Promise<Services> {
   const report = [
     `tests: Postgres ${postgres.from}`,
     redis === null
-      ? 'tests: no Redis here (none local, no Docker): the suites of both backends run on the Postgres backend only'
+      ? 'tests: no Redis here (none local, no Docker): the project redis is skipped, all else runs on Postgres'
       : `tests: Redis ${redis.from}`,
   ];
   return {

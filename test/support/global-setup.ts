@@ -3,6 +3,7 @@ import type { TestProject } from 'vitest/node';
 import { migrateQueueTables } from '../../src/queues/migrate.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { migrateToLatest } from '../../src/store/migrate.ts';
+import type { Backend } from './backends.ts';
 import { createDatabasePool, type DatabasePool, destroyDatabasePool } from './database-pool.ts';
 import { findServices } from './find-services.ts';
 import { runAsAdmin, withDatabase } from './postgres.ts';
@@ -10,7 +11,9 @@ import { runAsAdmin, withDatabase } from './postgres.ts';
 declare module 'vitest' {
   export interface ProvidedContext {
     postgres: DatabasePool;
-    /** Null: no Redis here; the suites that need it say so and run on the Postgres backend only. */
+    /** Of each project, what it can run on: vitest.config.ts. */
+    backends: readonly Backend[];
+    /** Null: no Redis here, or none for this project. */
     redisUrl: string | null;
   }
 }

@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect } from 'vitest';
+import { writeSampleProject } from '../../src/cli/demo/sample-project.ts';
 import { childEnvironment } from './child-environment.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -76,7 +77,10 @@ export type PastedOptions = Readonly<{
   packages?: readonly string[];
 }>;
 
-/** Starts the service. Disposing it ends it as Ctrl-C does, and fails where that is not clean. */
+/**
+ * Starts the service, with the workspace that `npm start` makes. Disposing it ends it as Ctrl-C does, and
+ * fails where that is not clean.
+ */
 export async function startPasted({
   command = 'npm start',
   environment = {},
@@ -89,6 +93,8 @@ export async function startPasted({
     await mkdir(path.dirname(path.join(folder, name)), { recursive: true });
     await writeFile(path.join(folder, name), text);
   }
+  const workspace = path.join(folder, 'workspace');
+  await writeSampleProject(workspace);
   await mkdir(path.join(folder, 'node_modules'));
   for (const name of packages) {
     await symlink(path.join(ROOT, 'node_modules', name), path.join(folder, 'node_modules', name));
@@ -97,7 +103,7 @@ export async function startPasted({
   const settings = {
     ...childEnvironment({}),
     BATON_DATA_DIR: path.join(folder, 'data'),
-    BATON_WORKSPACE_DIR: folder,
+    BATON_WORKSPACE_DIR: workspace,
     ...Object.fromEntries(inFolder),
   };
   const start = async (

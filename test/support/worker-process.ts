@@ -10,6 +10,8 @@ export type WorkerProcess = AsyncDisposable &
     /** Lines the process has logged, parsed. */
     logged: readonly Readonly<Record<string, unknown>>[];
     url: string | undefined;
+    /** What it has printed on stderr. */
+    stderr: () => string;
     kill: (signal: NodeJS.Signals) => Promise<number | null>;
   }>;
 
@@ -26,15 +28,15 @@ export async function startWorkerProcess(
   });
   const logged: Record<string, unknown>[] = [];
   const exited = once(child, 'exit');
+  let stderr = '';
+  child.stderr.on('data', (text) => {
+    stderr += text;
+  });
   const started = new Promise<Record<string, unknown>>((resolve, reject) => {
     createInterface({ input: child.stdout }).on('line', (line) => {
       const entry = JSON.parse(line) as Record<string, unknown>;
       logged.push(entry);
       if (entry['event'] === 'process_started') resolve(entry);
-    });
-    let stderr = '';
-    child.stderr.on('data', (text) => {
-      stderr += text;
     });
     child.once('exit', () => reject(new Error(`workers/${name}.ts ended: ${JSON.stringify(logged)} ${stderr}`)));
   });
@@ -43,6 +45,7 @@ export async function startWorkerProcess(
     pid: child.pid ?? 0,
     logged,
     url: typeof url === 'string' ? url : undefined,
+    stderr: () => stderr,
     kill: (signal) => kill(child, exited, signal),
     [Symbol.asyncDispose]: async () => void (await kill(child, exited, 'SIGKILL')),
   };
