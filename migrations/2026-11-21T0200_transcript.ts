@@ -37,7 +37,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       content jsonb not null,
       token_estimate integer,
       tool_call_id text,
-      call_key text,
       tool_name text,
       state text check (state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'completed', 'error', 'denied', 'unknown')),
       asked text check (asked in ('approval', 'output', 'unknown_outcome')),
@@ -49,6 +48,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       view_limit integer,
       media_stripped_at timestamptz,
       original_tokens integer,
+      content_bytes integer not null generated always as (octet_length(content::text)) stored,
       primary key (message_id, idx),
       check ((type = 'tool') = (state is not null))
     )`.execute(db);
@@ -74,6 +74,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       id uuid not null unique,
       delivery text not null default 'steer' check (delivery in ('steer', 'followup', 'interrupt')),
       content jsonb not null,
+      content_bytes integer not null generated always as (octet_length(content::text)) stored,
       limits jsonb not null default '{}',
       run_id uuid references runs (id) on delete set null,
       traceparent text,

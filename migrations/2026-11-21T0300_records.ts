@@ -10,6 +10,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       run_id uuid,
       type text not null,
       data jsonb not null,
+      data_bytes integer not null generated always as (octet_length(data::text)) stored,
       created_at timestamptz not null default clock_timestamp(),
       primary key (session_id, seq)
     )`.execute(db);
@@ -30,7 +31,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       tokens_before integer not null,
       tokens_after integer,
       attempts integer not null default 0,
-      cost_usd double precision not null default 0,
+      cost_usd double precision default 0,
       usage jsonb,
       error jsonb,
       started_at timestamptz not null default clock_timestamp(),
@@ -64,6 +65,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       scopes text[] not null check (scopes <@ array['read', 'write', 'admin', 'operator']),
       created_at timestamptz not null default clock_timestamp(),
       last_used_at timestamptz,
+      expires_at timestamptz,
       revoked_at timestamptz
     )`.execute(db);
 
@@ -96,6 +98,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       id text primary key,
       host text not null,
       pid integer not null,
+      kinds text[] not null check (kinds <@ array['step', 'compaction', 'prune']),
       lock_key bigint not null unique,
       locked_at timestamptz not null default clock_timestamp(),
       lost_alone boolean not null default false,
@@ -120,17 +123,49 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       context_tokens integer,
       input_tokens integer,
       estimator_prior double precision,
+      -- When its endpoint last refused a request for its tools.
+      tools_refused_at timestamptz,
       learned_at timestamptz not null default clock_timestamp(),
       primary key (provider, endpoint, model)
     )`.execute(db);
 
   await sql`
     create table provider_pauses (
-      provider text not null,
+      model text not null,
+      tenant_id text not null,
       endpoint text not null,
+      -- A hash of the key that it is asked with, never the key.
+      credential text not null,
+      -- The session that was told to wait the longest.
+      session_id uuid not null,
+      told_at timestamptz not null,
       until_at timestamptz not null,
-      primary key (provider, endpoint)
+      -- Until when another session of the tenant was told to wait, too.
+      agreed_until_at timestamptz,
+      primary key (model, tenant_id, endpoint, credential)
     )`.execute(db);
+  await sql`create index provider_pauses_of_model on provider_pauses (model, until_at)`.execute(db);
+
+  // Written to by nothing but the probe of whether there is room, which takes back what it writes.
+  await sql`create table write_probe (filler text not null)`.execute(db);
+  await sql`alter table write_probe alter column filler set storage plain`.execute(db);
+  // Makes the table grow, since a disk that is full still takes what fits into pages that are there. A vacuum cuts off
+  // what earlier probes have left; where it has not, they are filled first: a few dozen pages.
+  await sql`
+    create function baton_probe_write() returns void language plpgsql as $$
+    declare
+      v_bytes bigint := pg_relation_size('write_probe');
+    begin
+      begin
+        for v_page in 1..200 loop
+          insert into write_probe (filler) values (repeat('x', 8000));
+          exit when pg_relation_size('write_probe') > v_bytes;
+        end loop;
+        raise exception using errcode = 'BT000', message = 'take it back';
+      exception when sqlstate 'BT000' then
+        null;
+      end;
+    end $$`.execute(db);
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
@@ -148,6 +183,8 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   ]) {
     await sql`drop table ${sql.table(table)}`.execute(db);
   }
+  await sql`drop function baton_probe_write`.execute(db);
+  await sql`drop table write_probe`.execute(db);
   await sql`drop sequence audit_log_seq`.execute(db);
   await sql`drop sequence worker_lock_keys`.execute(db);
 }

@@ -113,20 +113,32 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
     end $$`.execute(db);
 
-  // The summary first, then the messages from the cut on, or those after `p_after` alone: what was in the view before
-  // changes only with its version. Each part comes with its state and its marks beside it: merging them here would take
-  // twice the time of a large view. The output of a pruned call is not read at all. In plpgsql, as whatever is called
-  // for every step: the plan of a function in SQL that cannot be inlined is made anew by every caller.
+  // A page of the view: the summary first, then the messages from the cut on, or those after `p_after` alone, at most 2000.
+  // What was in the view before changes only with its version. `next_after` is where the next page begins; null: there is
+  // none. Each part comes with its state and its marks beside it: merging them here would take twice the time of a large
+  // view. The output of a pruned call is not read at all. In plpgsql, as every function that a step calls: the plan of a
+  // function in SQL that cannot be inlined is made anew by every caller.
   await sql`
-    create function baton_view(p_session uuid, p_after bigint default 0) returns json
+    create function baton_view(p_session uuid, p_after bigint default 0, out view json, out next_after bigint)
     language plpgsql stable as $$
+    declare
+      v_first bigint;
+      v_summary bigint;
     begin
-      return (select coalesce(json_agg(json_build_object(
-        'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
-      from sessions s
-      join messages m on m.session_id = s.id and m.seq >= greatest(s.view_start_seq, p_after + 1)
-        and (not m.is_summary or m.seq = s.summary_message_seq)
-        and not m.superseded and (m.role = 'user' or m.finish_reason is not null)
+      select greatest(view_start_seq, p_after + 1), case when p_after = 0 then summary_message_seq end
+        into v_first, v_summary from sessions where id = p_session;
+      select coalesce(json_agg(json_build_object(
+          'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]'),
+        case when count(*) filter (where not m.is_summary) = 2000 then max(m.seq) filter (where not m.is_summary) end
+        into view, next_after
+      from (
+        (select id, seq, role, model, is_summary from messages where session_id = p_session and seq = v_summary)
+        union all
+        (select id, seq, role, model, is_summary from messages
+          where session_id = p_session and seq >= v_first and not is_summary
+            and not superseded and (role = 'user' or finish_reason is not null)
+          order by seq limit 2000)
+      ) m
       cross join lateral (
         select coalesce(json_agg(json_build_array(
           case when parts.compacted_at is null then parts.content else parts.content - 'output' end,
@@ -138,8 +150,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
               'mediaStripped', case when parts.media_stripped_at is not null then true end))
           end) order by parts.idx), '[]') as parts
         from parts where parts.message_id = m.id
-      ) p
-      where s.id = p_session);
+      ) p;
     end $$`.execute(db);
 }
 

@@ -2,32 +2,41 @@ import { type Kysely, sql } from 'kysely';
 
 /** Claim: who owns the run, and the start of its step, in one round trip. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // The caller holds the locks of the session and of the claimed run. What waits for this run becomes one message: as
-  // it is when it is alone, else each under a label and in the order of arrival. It has the id of the first. `is not
-  // distinct from` keeps the planner with the few that wait: by its run an index would find all that ever came.
+  // The caller holds the locks of the session and of the claimed run. What waits for this run becomes one message: as it is
+  // when it is alone, else each under a label and in the order of arrival. It has the id of the first. At most 100
+  // messages of 1 MiB together, and at least one: the rest waits for the next step. `is not distinct from` keeps the
+  // planner with the few that wait: by its run an index would find all that ever came. An event has the parts of a small
+  // message; of a large one it says how large it is and where it is read.
   await sql`
     create function baton_drain_inbox(p_session uuid, p_run uuid, p_step integer) returns bigint
     language plpgsql as $$
     declare
       v_tenant text;
+      v_upto bigint;
+      v_bytes bigint;
       v_seq bigint;
       v_message uuid;
       v_items jsonb;
       v_ids jsonb;
       v_parts jsonb;
     begin
+      select max(seq), max(bytes) into v_upto, v_bytes from (
+        select seq, row_number() over by_seq as no, sum(content_bytes) over by_seq as bytes from inbox
+          where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+          window by_seq as (order by seq rows unbounded preceding) limit 100
+      ) as waiting where no = 1 or bytes <= 1048576;
+      if v_upto is null then return null; end if;
       select jsonb_agg(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at, 'delivery', delivery) order by seq),
         jsonb_agg(baton_public_id('msg', id) order by seq), (array_agg(id order by seq))[1]
         into v_items, v_ids, v_message from inbox
-        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
-      if v_message is null then return null; end if;
-      with waiting as (
-        select content, row_number() over (order by seq) as no, count(*) over () as total
-        from inbox where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
+      with taken as (
+        select content, row_number() over (order by seq) as no, count(*) over () as total from inbox
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto
       ), labelled as (
         select no, content, case when total = 1 then '' when total > 2 then '[' || no || ']: '
           when no = 1 then 'First: ' else 'Also: ' end as label
-        from waiting
+        from taken
       ), pieces as (
         -- An image that comes first has its label before it.
         select no, 0 as ord, jsonb_build_object('type', 'text', 'text', rtrim(label)) as part
@@ -41,7 +50,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       update sessions set message_seq = message_seq + 1
         where id = p_session returning message_seq, tenant_id into v_seq, v_tenant;
       update inbox set consumed_message_seq = v_seq, consumed_at = clock_timestamp()
-        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
       insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
         values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
           jsonb_build_object('inbox', v_items), clock_timestamp());
@@ -52,7 +61,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(
           'count', jsonb_array_length(v_ids), 'ids', v_ids, 'coalesced', jsonb_array_length(v_ids) > 1)),
         jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
-          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user', 'parts', v_parts))));
+          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user') || case
+            when v_bytes <= 16384 then jsonb_build_object('parts', v_parts)
+            else jsonb_build_object('contentRef', jsonb_build_object(
+              'sizeBytes', v_bytes,
+              'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || v_seq - 1 || '&limit=1')) end)));
       return v_seq;
     end $$`.execute(db);
 
@@ -66,14 +79,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return p_run.request_upto_seq > 0 and (
         coalesce(p_run.deadline_at <= clock_timestamp(), false)
         or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
-        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false));
+        -- A cost that is not known may be any.
+        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, p_run.budget_cost_usd is not null));
     end $$`.execute(db);
 
-  // Drains the inbox, opens the assistant's message and returns the view after `p_after`, with the numbers of the message
-  // and of the session's last event. The session takes the epoch of the run as it is given. The caller holds both locks.
+  // Drains the inbox, opens the assistant's message and returns the view after `p_after`, or its first page, with the
+  // numbers of the message and of the session's last event. The session takes the epoch of the run as it is given. The
+  // caller holds both locks.
   await sql`
-    create function baton_begin_step(p_run runs, p_message uuid, p_after bigint, out view json, out opened_seq bigint,
-      out last_event_seq bigint)
+    create function baton_begin_step(p_run runs, p_message uuid, p_after bigint, out view json, out next_after bigint,
+      out opened_seq bigint, out last_event_seq bigint)
     language plpgsql as $$
     declare
       v_upto bigint;
@@ -103,12 +118,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         values (p_message, p_run.tenant_id, p_run.session_id, opened_seq, 'assistant', p_run.id, p_run.pending_no,
           p_run.attempt, p_run.epoch);
       perform baton_insert_events(p_run.session_id, p_run.tenant_id, p_run.id, last_event_seq, v_events);
-      view := baton_view(p_run.session_id, p_after);
+      select page.view, page.next_after into view, next_after from baton_view(p_run.session_id, p_after) as page;
     end $$`.execute(db);
 
   // A compaction or a prune reads the view and drains nothing: what waits is for the next step.
   await sql`
-    create function baton_begin_maintenance(p_session uuid, p_run uuid) returns json
+    create function baton_begin_maintenance(p_session uuid, p_run uuid, out view json, out next_after bigint)
     language plpgsql as $$
     begin
       update runs set started_at = clock_timestamp() where id = p_run and started_at is null;
@@ -116,7 +131,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
           'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
       end if;
-      return baton_view(p_session);
+      select page.view, page.next_after into view, next_after from baton_view(p_session) as page;
     end $$`.execute(db);
 
   // Claims the run with one of its tenant's slots. False: there is none, or those that were held back before have a
@@ -176,19 +191,58 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return v_jobs;
     end $$`.execute(db);
 
+  // Until when a tenant's sessions do not ask a model, by endpoint and credential. What one session is told holds its
+  // tenant's others off for a few seconds: its request may have been larger than theirs. Beyond that at least two were
+  // told so, and they wait as long as both; of another tenant's sessions one counts, so that no tenant holds off
+  // another one alone. However many were told, a bounded number is looked at, the longest first.
+  await sql`
+    create function baton_pauses(p_model text, p_tenant text)
+    returns table (endpoint text, credential text, until_at timestamptz) language plpgsql stable as $$
+    #variable_conflict use_column
+    declare
+      v_now timestamptz := clock_timestamp();
+    begin
+      if coalesce((select max(until_at) from provider_pauses where model = p_model) <= v_now, true) then return; end if;
+      return query
+        with live as (
+          (select * from provider_pauses where model = p_model and until_at > v_now order by until_at desc limit 64)
+          union
+          (select * from provider_pauses where model = p_model and tenant_id = p_tenant and until_at > v_now limit 64)
+        ), told as (
+          select endpoint, credential, until_at from live
+          union all
+          select endpoint, credential, agreed_until_at from live where tenant_id = p_tenant and agreed_until_at is not null
+        ), ranked as (
+          select endpoint, credential, until_at,
+            row_number() over (partition by endpoint, credential order by until_at desc) as place from told
+        ), paused as (
+          select endpoint, credential, until_at from ranked where place = 2
+          union all
+          select endpoint, credential, least(until_at, told_at + interval '5 seconds') from live where tenant_id = p_tenant
+        )
+        select endpoint, credential, max(until_at) from paused where until_at > v_now group by endpoint, credential;
+    end $$`.execute(db);
+
+  // A server may be started with tools, or given another model: it is tried again once a day.
+  await sql`
+    create function baton_refuses_tools(p_refused_at timestamptz) returns boolean language sql stable as $$
+      select coalesce(p_refused_at > clock_timestamp() - interval '1 day', false)
+    $$`.execute(db);
+
   // What is known of the endpoints that serve a model, for whoever is about to ask it: limits, and pauses that are on.
   await sql`
-    create function baton_model_memory(p_model text) returns json language plpgsql stable as $$
+    create function baton_model_memory(p_model text, p_tenant text) returns json language plpgsql stable as $$
     declare
       v_provider text := split_part(p_model, '/', 1);
+      v_model text := substr(p_model, length(v_provider) + 2);
     begin
       return json_build_object('model', p_model,
         'limits', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'contextWindow', context_tokens,
-            'inputLimit', input_tokens, 'prior', estimator_prior)) from model_limits
-          where provider = v_provider and model = substr(p_model, length(v_provider) + 2)), '[]'),
-        'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint,
-            'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from provider_pauses
-          where provider = v_provider and until_at > clock_timestamp()), '[]'));
+            'inputLimit', input_tokens, 'prior', estimator_prior,
+            'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
+          where provider = v_provider and model = v_model), '[]'),
+        'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'credential', credential,
+            'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from baton_pauses(v_model, p_tenant)), '[]'));
     end $$`.execute(db);
 
   // A worker's claims and its burial keep apart by a lock of its id, which claims share: a claim commits before the
@@ -220,6 +274,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_is_known boolean;
       v_begun record;
       v_view json;
+      v_next_after bigint;
       v_message_seq bigint;
       v_event_seq bigint;
       v_after bigint := 0;
@@ -274,16 +329,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       if p_kind = 'step' and v_leftover is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         v_begun := baton_begin_step(v_run, p_message, v_after);
         v_view := v_begun.view;
+        v_next_after := v_begun.next_after;
         v_message_seq := v_begun.opened_seq;
         v_event_seq := v_begun.last_event_seq;
       else
         -- The claim itself; a step that begins raises the epoch with what it changes anyway.
         update sessions set epoch = v_run.epoch where id = v_session.id;
         if v_run.cancel_requested_at is null and p_kind <> 'step' then
-          v_view := baton_begin_maintenance(v_session.id, p_run);
+          select begun.view, begun.next_after into v_view, v_next_after from baton_begin_maintenance(v_session.id, p_run) as begun;
           select event_seq into v_event_seq from sessions where id = v_session.id;
         elsif v_run.cancel_requested_at is null and v_leftover = p_message then
-          v_view := baton_view(v_session.id, v_after);
+          select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
           select seq into v_message_seq from messages where id = p_message;
         end if;
       end if;
@@ -295,10 +351,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'leftoverMessageId', case when v_leftover is distinct from p_message or v_view is null then v_leftover end,
         'view', v_view,
         'viewAfterSeq', v_after,
+        'viewNextAfter', v_next_after,
         'viewVersion', v_session.view_version,
         'messageSeq', v_message_seq,
         'eventSeq', v_event_seq,
-        'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),
+        'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model', v_session.tenant_id),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
           'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
@@ -322,21 +379,22 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     declare
       v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
       v_view json;
+      v_next_after bigint;
     begin
       if v_run.id is null then return null; end if;
       if v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         -- Asked again after a lost reply.
         if exists (select 1 from messages where id = p_message) then
-          v_view := baton_view(v_run.session_id);
+          select page.view, page.next_after into v_view, v_next_after from baton_view(v_run.session_id) as page;
         else
           if p_broken is not null then
             perform baton_apply_response(v_run.session_id, p_broken -> 'response');
             perform baton_append_events(v_run.session_id, p_run, p_broken -> 'events');
           end if;
-          v_view := (baton_begin_step(v_run, p_message, 0)).view;
+          select begun.view, begun.next_after into v_view, v_next_after from baton_begin_step(v_run, p_message, 0) as begun;
         end if;
       end if;
-      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message),
+      return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after, 'messageSeq', (select seq from messages where id = p_message),
         'eventSeq', (select event_seq from sessions where id = v_run.session_id));
     end $$`.execute(db);
 }
@@ -348,6 +406,8 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'baton_is_buried',
     'baton_lock_burial',
     'baton_model_memory',
+    'baton_refuses_tools',
+    'baton_pauses',
     'baton_admit',
     'baton_take_slot',
     'baton_begin_maintenance',

@@ -27,10 +27,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       with streamed as (delete from part_chunks where message_id = v_message)
         delete from parts where message_id = v_message;
       insert into parts
-        (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, started_at, finished_at)
+        (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name, state, started_at, finished_at)
         select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
           e.part ->> 'toolCallId',
-          case when e.part ->> 'type' = 'tool' then v_message::text || ':' || (e.ord - 1) end,
           e.part ->> 'toolName', made.state,
           case when made.state = 'running' then clock_timestamp() end,
           case when made.state in ('completed', 'error', 'denied') then clock_timestamp() end
@@ -150,7 +149,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       v_branch jsonb;
       v_kind text;
       v_usage jsonb := p_finish -> 'usage';
-      v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
+      -- Null where the price of a model is not known: neither is the sum from then on.
+      v_cost double precision := (p_finish ->> 'costUsd')::double precision;
       v_jobs jsonb := '[]';
       v_next_run uuid;
       v_after bigint;

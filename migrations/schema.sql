@@ -12,6 +12,7 @@ create table api_keys (
   scopes text[] not null,
   created_at timestamp with time zone default clock_timestamp() not null,
   last_used_at timestamp with time zone,
+  expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
   constraint api_keys_pkey PRIMARY KEY (id),
   constraint api_keys_key_sha256_key UNIQUE (key_sha256),
@@ -71,7 +72,7 @@ create table compactions (
   tokens_before integer not null,
   tokens_after integer,
   attempts integer default 0 not null,
-  cost_usd double precision default 0 not null,
+  cost_usd double precision default 0,
   usage jsonb,
   error jsonb,
   started_at timestamp with time zone default clock_timestamp() not null,
@@ -96,6 +97,7 @@ create table events (
   run_id uuid,
   type text not null,
   data jsonb not null,
+  data_bytes integer generated always as (octet_length((data)::text)) stored not null,
   created_at timestamp with time zone default clock_timestamp() not null,
   constraint events_pkey PRIMARY KEY (session_id, seq)
 );
@@ -119,6 +121,7 @@ create table inbox (
   id uuid not null,
   delivery text default 'steer'::text not null,
   content jsonb not null,
+  content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   limits jsonb default '{}'::jsonb not null,
   run_id uuid,
   traceparent text,
@@ -161,6 +164,7 @@ create table model_limits (
   context_tokens integer,
   input_tokens integer,
   estimator_prior double precision,
+  tools_refused_at timestamp with time zone,
   learned_at timestamp with time zone default clock_timestamp() not null,
   constraint model_limits_pkey PRIMARY KEY (provider, endpoint, model)
 );
@@ -184,7 +188,6 @@ create table parts (
   content jsonb not null,
   token_estimate integer,
   tool_call_id text,
-  call_key text,
   tool_name text,
   state text,
   asked text,
@@ -196,6 +199,7 @@ create table parts (
   view_limit integer,
   media_stripped_at timestamp with time zone,
   original_tokens integer,
+  content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   constraint parts_pkey PRIMARY KEY (message_id, idx),
   constraint parts_asked_check CHECK ((asked = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text]))),
   constraint parts_check CHECK (((type = 'tool'::text) = (state IS NOT NULL))),
@@ -204,10 +208,15 @@ create table parts (
 );
 
 create table provider_pauses (
-  provider text not null,
+  model text not null,
+  tenant_id text not null,
   endpoint text not null,
+  credential text not null,
+  session_id uuid not null,
+  told_at timestamp with time zone not null,
   until_at timestamp with time zone not null,
-  constraint provider_pauses_pkey PRIMARY KEY (provider, endpoint)
+  agreed_until_at timestamp with time zone,
+  constraint provider_pauses_pkey PRIMARY KEY (model, tenant_id, endpoint, credential)
 );
 
 create table runs (
@@ -249,7 +258,7 @@ create table runs (
   reasoning_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
   cache_write_tokens bigint default 0 not null,
-  cost_usd double precision default 0 not null,
+  cost_usd double precision default 0,
   required_engine integer default 1 not null,
   traceparent text,
   attempt_traceparent text,
@@ -299,7 +308,7 @@ create table sessions (
   reasoning_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
   cache_write_tokens bigint default 0 not null,
-  cost_usd double precision default 0 not null,
+  cost_usd double precision default 0,
   context_state jsonb default '{}'::jsonb not null,
   epoch bigint default 0 not null,
   message_seq bigint default 0 not null,
@@ -315,6 +324,7 @@ create table workers (
   id text not null,
   host text not null,
   pid integer not null,
+  kinds text[] not null,
   lock_key bigint not null,
   locked_at timestamp with time zone default clock_timestamp() not null,
   lost_alone boolean default false not null,
@@ -322,7 +332,12 @@ create table workers (
   started_at timestamp with time zone default clock_timestamp() not null,
   seen_at timestamp with time zone default clock_timestamp() not null,
   constraint workers_pkey PRIMARY KEY (id),
-  constraint workers_lock_key_key UNIQUE (lock_key)
+  constraint workers_lock_key_key UNIQUE (lock_key),
+  constraint workers_kinds_check CHECK ((kinds <@ ARRAY['step'::text, 'compaction'::text, 'prune'::text]))
+);
+
+create table write_probe (
+  filler text not null
 );
 
 CREATE INDEX audit_log_listed ON public.audit_log USING btree (tenant_id, seq DESC);
@@ -334,6 +349,7 @@ CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id) WHERE (run_id IS 
 CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);
 CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
 CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'unknown'::text]));
+CREATE INDEX provider_pauses_of_model ON public.provider_pauses USING btree (model, until_at);
 CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE ((status = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
 CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, created_at DESC, id DESC);
 CREATE INDEX runs_held_back ON public.runs USING btree (tenant_id, created_at, id) WHERE (held_back_at IS NOT NULL);
@@ -434,10 +450,9 @@ AS $function$
       with streamed as (delete from part_chunks where message_id = v_message)
         delete from parts where message_id = v_message;
       insert into parts
-        (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state, started_at, finished_at)
+        (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name, state, started_at, finished_at)
         select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
           e.part ->> 'toolCallId',
-          case when e.part ->> 'type' = 'tool' then v_message::text || ':' || (e.ord - 1) end,
           e.part ->> 'toolName', made.state,
           case when made.state = 'running' then clock_timestamp() end,
           case when made.state in ('completed', 'error', 'denied') then clock_timestamp() end
@@ -472,8 +487,8 @@ AS $function$
       return jsonb_build_object('round', v_round, 'eventSeq', baton_append_events(v_session, p_run, p_events));
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_begin_maintenance(p_session uuid, p_run uuid)
- RETURNS json
+CREATE OR REPLACE FUNCTION public.baton_begin_maintenance(p_session uuid, p_run uuid, OUT view json, OUT next_after bigint)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
     begin
@@ -482,10 +497,10 @@ AS $function$
         perform baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
           'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
       end if;
-      return baton_view(p_session);
+      select page.view, page.next_after into view, next_after from baton_view(p_session) as page;
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_begin_step(p_run runs, p_message uuid, p_after bigint, OUT view json, OUT opened_seq bigint, OUT last_event_seq bigint)
+CREATE OR REPLACE FUNCTION public.baton_begin_step(p_run runs, p_message uuid, p_after bigint, OUT view json, OUT next_after bigint, OUT opened_seq bigint, OUT last_event_seq bigint)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -517,7 +532,7 @@ AS $function$
         values (p_message, p_run.tenant_id, p_run.session_id, opened_seq, 'assistant', p_run.id, p_run.pending_no,
           p_run.attempt, p_run.epoch);
       perform baton_insert_events(p_run.session_id, p_run.tenant_id, p_run.id, last_event_seq, v_events);
-      view := baton_view(p_run.session_id, p_after);
+      select page.view, page.next_after into view, next_after from baton_view(p_run.session_id, p_after) as page;
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb)
@@ -553,6 +568,7 @@ AS $function$
       v_is_known boolean;
       v_begun record;
       v_view json;
+      v_next_after bigint;
       v_message_seq bigint;
       v_event_seq bigint;
       v_after bigint := 0;
@@ -607,16 +623,17 @@ AS $function$
       if p_kind = 'step' and v_leftover is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         v_begun := baton_begin_step(v_run, p_message, v_after);
         v_view := v_begun.view;
+        v_next_after := v_begun.next_after;
         v_message_seq := v_begun.opened_seq;
         v_event_seq := v_begun.last_event_seq;
       else
         -- The claim itself; a step that begins raises the epoch with what it changes anyway.
         update sessions set epoch = v_run.epoch where id = v_session.id;
         if v_run.cancel_requested_at is null and p_kind <> 'step' then
-          v_view := baton_begin_maintenance(v_session.id, p_run);
+          select begun.view, begun.next_after into v_view, v_next_after from baton_begin_maintenance(v_session.id, p_run) as begun;
           select event_seq into v_event_seq from sessions where id = v_session.id;
         elsif v_run.cancel_requested_at is null and v_leftover = p_message then
-          v_view := baton_view(v_session.id, v_after);
+          select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
           select seq into v_message_seq from messages where id = p_message;
         end if;
       end if;
@@ -628,10 +645,11 @@ AS $function$
         'leftoverMessageId', case when v_leftover is distinct from p_message or v_view is null then v_leftover end,
         'view', v_view,
         'viewAfterSeq', v_after,
+        'viewNextAfter', v_next_after,
         'viewVersion', v_session.view_version,
         'messageSeq', v_message_seq,
         'eventSeq', v_event_seq,
-        'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model'),
+        'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model', v_session.tenant_id),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
           'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
@@ -682,24 +700,31 @@ CREATE OR REPLACE FUNCTION public.baton_drain_inbox(p_session uuid, p_run uuid, 
 AS $function$
     declare
       v_tenant text;
+      v_upto bigint;
+      v_bytes bigint;
       v_seq bigint;
       v_message uuid;
       v_items jsonb;
       v_ids jsonb;
       v_parts jsonb;
     begin
+      select max(seq), max(bytes) into v_upto, v_bytes from (
+        select seq, row_number() over by_seq as no, sum(content_bytes) over by_seq as bytes from inbox
+          where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+          window by_seq as (order by seq rows unbounded preceding) limit 100
+      ) as waiting where no = 1 or bytes <= 1048576;
+      if v_upto is null then return null; end if;
       select jsonb_agg(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at, 'delivery', delivery) order by seq),
         jsonb_agg(baton_public_id('msg', id) order by seq), (array_agg(id order by seq))[1]
         into v_items, v_ids, v_message from inbox
-        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
-      if v_message is null then return null; end if;
-      with waiting as (
-        select content, row_number() over (order by seq) as no, count(*) over () as total
-        from inbox where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
+      with taken as (
+        select content, row_number() over (order by seq) as no, count(*) over () as total from inbox
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto
       ), labelled as (
         select no, content, case when total = 1 then '' when total > 2 then '[' || no || ']: '
           when no = 1 then 'First: ' else 'Also: ' end as label
-        from waiting
+        from taken
       ), pieces as (
         -- An image that comes first has its label before it.
         select no, 0 as ord, jsonb_build_object('type', 'text', 'text', rtrim(label)) as part
@@ -713,7 +738,7 @@ AS $function$
       update sessions set message_seq = message_seq + 1
         where id = p_session returning message_seq, tenant_id into v_seq, v_tenant;
       update inbox set consumed_message_seq = v_seq, consumed_at = clock_timestamp()
-        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run;
+        where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
       insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
         values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
           jsonb_build_object('inbox', v_items), clock_timestamp());
@@ -724,7 +749,11 @@ AS $function$
         jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(
           'count', jsonb_array_length(v_ids), 'ids', v_ids, 'coalesced', jsonb_array_length(v_ids) > 1)),
         jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
-          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user', 'parts', v_parts))));
+          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user') || case
+            when v_bytes <= 16384 then jsonb_build_object('parts', v_parts)
+            else jsonb_build_object('contentRef', jsonb_build_object(
+              'sizeBytes', v_bytes,
+              'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || v_seq - 1 || '&limit=1')) end)));
       return v_seq;
     end $function$;
 
@@ -796,7 +825,8 @@ AS $function$
       return p_run.request_upto_seq > 0 and (
         coalesce(p_run.deadline_at <= clock_timestamp(), false)
         or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
-        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, false));
+        -- A cost that is not known may be any.
+        or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, p_run.budget_cost_usd is not null));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_job_of(p_run uuid)
@@ -887,21 +917,22 @@ AS $function$
       where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_model_memory(p_model text)
+CREATE OR REPLACE FUNCTION public.baton_model_memory(p_model text, p_tenant text)
  RETURNS json
  LANGUAGE plpgsql
  STABLE
 AS $function$
     declare
       v_provider text := split_part(p_model, '/', 1);
+      v_model text := substr(p_model, length(v_provider) + 2);
     begin
       return json_build_object('model', p_model,
         'limits', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'contextWindow', context_tokens,
-            'inputLimit', input_tokens, 'prior', estimator_prior)) from model_limits
-          where provider = v_provider and model = substr(p_model, length(v_provider) + 2)), '[]'),
-        'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint,
-            'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from provider_pauses
-          where provider = v_provider and until_at > clock_timestamp()), '[]'));
+            'inputLimit', input_tokens, 'prior', estimator_prior,
+            'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
+          where provider = v_provider and model = v_model), '[]'),
+        'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'credential', credential,
+            'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from baton_pauses(v_model, p_tenant)), '[]'));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea)
@@ -971,6 +1002,36 @@ AS $function$
       return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_run.session_id, p_run, v_events));
     end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_pauses(p_model text, p_tenant text)
+ RETURNS TABLE(endpoint text, credential text, until_at timestamp with time zone)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+    #variable_conflict use_column
+    declare
+      v_now timestamptz := clock_timestamp();
+    begin
+      if coalesce((select max(until_at) from provider_pauses where model = p_model) <= v_now, true) then return; end if;
+      return query
+        with live as (
+          (select * from provider_pauses where model = p_model and until_at > v_now order by until_at desc limit 64)
+          union
+          (select * from provider_pauses where model = p_model and tenant_id = p_tenant and until_at > v_now limit 64)
+        ), told as (
+          select endpoint, credential, until_at from live
+          union all
+          select endpoint, credential, agreed_until_at from live where tenant_id = p_tenant and agreed_until_at is not null
+        ), ranked as (
+          select endpoint, credential, until_at,
+            row_number() over (partition by endpoint, credential order by until_at desc) as place from told
+        ), paused as (
+          select endpoint, credential, until_at from ranked where place = 2
+          union all
+          select endpoint, credential, least(until_at, told_at + interval '5 seconds') from live where tenant_id = p_tenant
+        )
+        select endpoint, credential, max(until_at) from paused where until_at > v_now group by endpoint, credential;
+    end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_pending_job(p_run runs)
  RETURNS jsonb
  LANGUAGE sql
@@ -980,11 +1041,37 @@ AS $function$
         'dispatch', p_run.pending_dispatch)
     $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_probe_write()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_bytes bigint := pg_relation_size('write_probe');
+    begin
+      begin
+        for v_page in 1..200 loop
+          insert into write_probe (filler) values (repeat('x', 8000));
+          exit when pg_relation_size('write_probe') > v_bytes;
+        end loop;
+        raise exception using errcode = 'BT000', message = 'take it back';
+      exception when sqlstate 'BT000' then
+        null;
+      end;
+    end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_public_id(p_prefix text, p_id uuid)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select p_prefix || '_' || replace(p_id::text, '-', '') $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_refuses_tools(p_refused_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+      select coalesce(p_refused_at > clock_timestamp() - interval '1 day', false)
+    $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_requested_state()
  RETURNS jsonb
@@ -1001,21 +1088,22 @@ AS $function$
     declare
       v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
       v_view json;
+      v_next_after bigint;
     begin
       if v_run.id is null then return null; end if;
       if v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         -- Asked again after a lost reply.
         if exists (select 1 from messages where id = p_message) then
-          v_view := baton_view(v_run.session_id);
+          select page.view, page.next_after into v_view, v_next_after from baton_view(v_run.session_id) as page;
         else
           if p_broken is not null then
             perform baton_apply_response(v_run.session_id, p_broken -> 'response');
             perform baton_append_events(v_run.session_id, p_run, p_broken -> 'events');
           end if;
-          v_view := (baton_begin_step(v_run, p_message, 0)).view;
+          select begun.view, begun.next_after into v_view, v_next_after from baton_begin_step(v_run, p_message, 0) as begun;
         end if;
       end if;
-      return json_build_object('view', v_view, 'messageSeq', (select seq from messages where id = p_message),
+      return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after, 'messageSeq', (select seq from messages where id = p_message),
         'eventSeq', (select event_seq from sessions where id = v_run.session_id));
     end $function$;
 
@@ -1094,7 +1182,8 @@ AS $function$
       v_branch jsonb;
       v_kind text;
       v_usage jsonb := p_finish -> 'usage';
-      v_cost double precision := coalesce((p_finish ->> 'costUsd')::double precision, 0);
+      -- Null where the price of a model is not known: neither is the sum from then on.
+      v_cost double precision := (p_finish ->> 'costUsd')::double precision;
       v_jobs jsonb := '[]';
       v_next_run uuid;
       v_after bigint;
@@ -1251,18 +1340,29 @@ AS $function$
       end loop;
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid, p_after bigint DEFAULT 0)
- RETURNS json
+CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid, p_after bigint DEFAULT 0, OUT view json, OUT next_after bigint)
+ RETURNS record
  LANGUAGE plpgsql
  STABLE
 AS $function$
+    declare
+      v_first bigint;
+      v_summary bigint;
     begin
-      return (select coalesce(json_agg(json_build_object(
-        'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]')
-      from sessions s
-      join messages m on m.session_id = s.id and m.seq >= greatest(s.view_start_seq, p_after + 1)
-        and (not m.is_summary or m.seq = s.summary_message_seq)
-        and not m.superseded and (m.role = 'user' or m.finish_reason is not null)
+      select greatest(view_start_seq, p_after + 1), case when p_after = 0 then summary_message_seq end
+        into v_first, v_summary from sessions where id = p_session;
+      select coalesce(json_agg(json_build_object(
+          'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]'),
+        case when count(*) filter (where not m.is_summary) = 2000 then max(m.seq) filter (where not m.is_summary) end
+        into view, next_after
+      from (
+        (select id, seq, role, model, is_summary from messages where session_id = p_session and seq = v_summary)
+        union all
+        (select id, seq, role, model, is_summary from messages
+          where session_id = p_session and seq >= v_first and not is_summary
+            and not superseded and (role = 'user' or finish_reason is not null)
+          order by seq limit 2000)
+      ) m
       cross join lateral (
         select coalesce(json_agg(json_build_array(
           case when parts.compacted_at is null then parts.content else parts.content - 'output' end,
@@ -1274,8 +1374,7 @@ AS $function$
               'mediaStripped', case when parts.media_stripped_at is not null then true end))
           end) order by parts.idx), '[]') as parts
         from parts where parts.message_id = m.id
-      ) p
-      where s.id = p_session);
+      ) p;
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)

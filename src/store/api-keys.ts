@@ -19,17 +19,18 @@ export type ApiKey = Readonly<{
   createdAt: Date;
   /** To the minute. */
   lastUsedAt: Date | null;
+  /** From then on it is refused; null: never. */
+  expiresAt: Date | null;
   revokedAt: Date | null;
 }>;
+
+export type NewApiKey = Pick<ApiKey, 'id' | 'tenantId' | 'name' | 'scopes' | 'expiresAt'>;
 
 /** Fast hashing is enough for a secret of 256 random bits: there is nothing to guess it from. */
 const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
 /** Creates a key. Its secret is in the answer and nowhere else: the database has its hash. */
-export async function createApiKey(
-  tx: Tx,
-  key: Readonly<{ id: string; tenantId: string; name: string; scopes: readonly Scope[] }>,
-): Promise<string> {
+export async function createApiKey(tx: Tx, key: NewApiKey): Promise<string> {
   const secret = KEY_PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
   await tx
     .insertInto('api_keys')
@@ -40,12 +41,13 @@ export async function createApiKey(
       shown: secret.slice(0, SHOWN_CHARS),
       key_sha256: hashOf(secret),
       scopes: [...key.scopes],
+      expires_at: key.expiresAt,
     })
     .execute();
   return secret;
 }
 
-/** All keys, the oldest first, the revoked ones included. */
+/** All keys, the oldest first, those included that are revoked or have expired. */
 export async function listApiKeys(db: Db): Promise<ApiKey[]> {
   const rows = await db.selectFrom('api_keys').selectAll().orderBy('created_at').orderBy('id').execute();
   return rows.map((row) => ({
@@ -56,6 +58,7 @@ export async function listApiKeys(db: Db): Promise<ApiKey[]> {
     scopes: toScopes(row.scopes),
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at,
+    expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
   }));
 }
@@ -88,8 +91,11 @@ export async function hasApiKeys(db: Db): Promise<boolean> {
 
 type KeyRow = Readonly<{ id: string; tenantId: string; scopes: string[]; sha256: Buffer }>;
 
+/** As a condition on a row of `api_keys`. */
+const IS_VALID = sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
+
 /**
- * Whose secret this is; null: nobody's, or the key was revoked. Notes the use at most once a minute, and waits for
+ * Whose secret this is; null: nobody's, or the key was revoked or has expired. Notes the use at most once a minute, and waits for
  * nobody who notes it at the same time.
  */
 export async function findCaller(db: Db, secret: string): Promise<Caller | null> {
@@ -98,12 +104,12 @@ export async function findCaller(db: Db, secret: string): Promise<Caller | null>
     with used as (
       update api_keys set last_used_at = clock_timestamp() where id in (
         select id from api_keys
-        where key_sha256 = ${sha256} and revoked_at is null
+        where key_sha256 = ${sha256} and ${IS_VALID}
           and coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)
         for no key update skip locked)
     )
     select id, tenant_id as "tenantId", scopes, key_sha256 as sha256 from api_keys
-    where key_sha256 = ${sha256} and revoked_at is null`.execute(db);
+    where key_sha256 = ${sha256} and ${IS_VALID}`.execute(db);
   const [row] = rows;
   // The index compares hashes, of which nobody can choose the first bytes; the last word has a
   // comparison without a clock.
@@ -112,10 +118,10 @@ export async function findCaller(db: Db, secret: string): Promise<Caller | null>
 }
 
 /** Those of the keys that are not valid any more. */
-export async function findRevokedKeys(db: Db, ids: readonly string[]): Promise<string[]> {
+export async function findInvalidKeys(db: Db, ids: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from unnest(${[...ids]}::uuid[]) as asked (id)
-    where not exists (select 1 from api_keys where api_keys.id = asked.id and revoked_at is null)`.execute(db);
+    where not exists (select 1 from api_keys where api_keys.id = asked.id and ${IS_VALID})`.execute(db);
   return rows.map(({ id }) => id);
 }
 

@@ -51,7 +51,7 @@ export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise
     const name = `call ${formatCallId(ref.messageId, ref.index)}`;
     const [given = said] = await keepGivenFiles(tx, { tenantId: ref.tenantId, sessionId }, [said]);
     const call = await readAskedCall(tx, sessionId, ref, given);
-    if (call === null) throw new BatonError('not_found', `${name} is not of run ${formatId('run', ref.runId)}`);
+    if (call === null) throw callNotFound(ref);
     const { asked: kind, answer, isSame } = call;
     if (kind === null) throw new BatonError('conflict', `nobody is asked about ${name}`);
     if (answer !== null && isSame) {
@@ -107,6 +107,25 @@ async function lockRun(tx: Tx, runId: string): Promise<RunStatus | null> {
   const run = await tx.selectFrom('runs').select('status').where('id', '=', runId).forNoKeyUpdate().executeTakeFirst();
   return run?.status ?? null;
 }
+
+/** @throws BatonError `not_found` where the run has no such call */
+export async function refuseUnknownCall(db: Db, { tenantId, runId, messageId, index }: CallRef): Promise<void> {
+  const call = await db
+    .selectFrom('parts')
+    .innerJoin('messages', 'messages.id', 'parts.message_id')
+    .select('parts.idx')
+    .where('parts.message_id', '=', messageId)
+    .where('parts.idx', '=', index)
+    .where('parts.type', '=', 'tool')
+    .where('messages.run_id', '=', runId)
+    .where('messages.tenant_id', '=', tenantId)
+    .where('messages.superseded', '=', false)
+    .executeTakeFirst();
+  if (call === undefined) throw callNotFound({ runId, messageId, index });
+}
+
+const callNotFound = ({ runId, messageId, index }: Omit<CallRef, 'tenantId'>): BatonError =>
+  new BatonError('not_found', `call ${formatCallId(messageId, index)} is not of run ${formatId('run', runId)}`);
 
 const askedCallSchema = z.object({ answer: recordedAnswerSchema.nullable(), isSame: z.boolean() });
 

@@ -3,31 +3,16 @@ import { z } from 'zod';
 import { contextStateSchema } from '../domain/context/state.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { JobPayload } from '../domain/job.ts';
-import { MESSAGE_ROLES, type ViewMessage } from '../domain/message.ts';
+import type { ViewMessage } from '../domain/message.ts';
 import { LIMIT_REASONS, RUN_KINDS } from '../domain/run.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
 import { toJson } from './json.ts';
-import { toViewPart } from './messages.ts';
 import { modelMemorySchema } from './model-limits.ts';
+import { readRestOfView, viewSchema } from './views.ts';
 
 /** What a worker must show with every write: it holds the run as long as nobody raised the epoch. */
 export type Fence = Readonly<{ runId: string; epoch: number; claimId: string }>;
-
-/** The view as the database gives it. */
-export const viewSchema = z.array(
-  z.object({
-    id: z.uuid(),
-    seq: z.number().int(),
-    role: z.enum(MESSAGE_ROLES),
-    model: z.string().nullable(),
-    parts: z.array(
-      z
-        .tuple([z.unknown(), z.string().nullable(), z.unknown()])
-        .transform(([content, state, marks]) => toViewPart(content, state, marks)),
-    ),
-  }),
-);
 
 /** A view that a claim need not bring once more: all of it that comes before a message, as of a version. */
 export type KnownView = Readonly<{
@@ -47,6 +32,8 @@ const claimedSchema = z.object({
   view: viewSchema.nullable(),
   /** The view was read from here on; 0: all of it. */
   viewAfterSeq: z.number().int(),
+  /** Where the next page of the view begins; null: there is none. */
+  viewNextAfter: z.number().int().nullable(),
   viewVersion: z.number().int(),
   /** The number of the message that the step has opened; null where none was opened. */
   messageSeq: z.number().int().nullable(),
@@ -71,7 +58,7 @@ const claimedSchema = z.object({
       maxTokens: z.number().nullable(),
       maxCostUsd: z.number().nullable(),
       usedTokens: z.number(),
-      usedCostUsd: z.number(),
+      usedCostUsd: z.number().nullable(),
     }),
     /** The limit that the run has reached: its step is its final answer. */
     finalAnswerFor: z.enum(LIMIT_REASONS).nullable(),
@@ -105,7 +92,7 @@ const claimSchema = z.discriminatedUnion('outcome', [
 ]);
 
 export type Claim = ClaimedRun | Exclude<z.infer<typeof claimSchema>, { outcome: 'claimed' }>;
-export type ClaimedRun = Omit<z.infer<typeof claimedSchema>, 'view' | 'viewAfterSeq'> &
+export type ClaimedRun = Omit<z.infer<typeof claimedSchema>, 'view' | 'viewAfterSeq' | 'viewNextAfter'> &
   Readonly<{ view: readonly ViewMessage[] | null }>;
 
 export type ClaimInput = Readonly<{
@@ -124,7 +111,7 @@ export type ClaimInput = Readonly<{
 
 /**
  * Claims a run for its pending work and begins it. A step: inbox drained, message opened, view read; a compaction or a
- * prune: view read. One round trip.
+ * prune: view read. One round trip, and one more for each page of the view after the first.
  */
 export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   const { job, known } = input;
@@ -136,18 +123,13 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   );
   const claim = claimSchema.parse(rows[0]?.claim);
   if (claim.outcome !== 'claimed') return claim;
-  const { viewAfterSeq, ...claimed } = claim;
-  if (viewAfterSeq === 0 || claim.view === null) return claimed;
-  return { ...claimed, view: [...(known?.messages ?? []), ...claim.view] };
-}
-
-/** The newest messages of a session's view, in its order: so many, or fewer where it has no more. */
-export async function readNewestOfView(db: Db, sessionId: string, count: number): Promise<readonly ViewMessage[]> {
-  const { rows } = await sql<{ view: unknown }>`
-    select baton_view(${sessionId}, coalesce((select seq from messages
-      where session_id = ${sessionId} and not superseded and not is_summary and (role = 'user' or finish_reason is not null)
-      order by seq desc offset ${count} limit 1), 0)) as view`.execute(db);
-  return viewSchema.parse(rows[0]?.view);
+  const { viewAfterSeq, viewNextAfter, ...claimed } = claim;
+  if (claim.view === null) return claimed;
+  const before = viewAfterSeq === 0 ? [] : (known?.messages ?? []);
+  return {
+    ...claimed,
+    view: [...before, ...claim.view, ...(await readRestOfView(db, claim.session.id, viewNextAfter))],
+  };
 }
 
 /**
@@ -160,10 +142,15 @@ export async function noteAttempt(db: Db, fence: Fence, traceparent: string): Pr
 }
 
 const restartedSchema = z.object({
+  sessionId: z.uuid(),
   view: viewSchema.nullable(),
+  viewNextAfter: z.number().int().nullable(),
   messageSeq: z.number().int().nullable(),
   eventSeq: z.number().int(),
 });
+
+/** `view`: null where nothing has begun. */
+type RestartedStep = Readonly<{ view: readonly ViewMessage[] | null; messageSeq: number | null; eventSeq: number }>;
 
 /** A message whose answer broke off, and what readers are told when it is superseded. */
 export type BrokenAnswer = Readonly<{ messageId: string; events: readonly NewEvent[] }>;
@@ -177,7 +164,7 @@ export async function restartStep(
   fence: Fence,
   messageId: string,
   broken: BrokenAnswer | null,
-): Promise<z.infer<typeof restartedSchema> | null> {
+): Promise<RestartedStep | null> {
   const superseded = broken && {
     response: { messageId: broken.messageId, parts: [], superseded: true },
     events: broken.events,
@@ -185,7 +172,11 @@ export async function restartStep(
   const { rows } = await sql<{ restarted: unknown }>`
     select baton_restart_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${messageId},
       ${superseded && toJson(superseded)}::jsonb) as restarted`.execute(db);
-  return restartedSchema.nullable().parse(rows[0]?.restarted ?? null);
+  const begun = restartedSchema.nullable().parse(rows[0]?.restarted ?? null);
+  if (begun === null) return null;
+  const { sessionId, view, viewNextAfter, ...restarted } = begun;
+  if (view === null) return { ...restarted, view };
+  return { ...restarted, view: [...view, ...(await readRestOfView(db, sessionId, viewNextAfter))] };
 }
 
 export type Heartbeat = Readonly<{ runId: string; claimId: string; cancelRequested: boolean }>;

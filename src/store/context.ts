@@ -1,17 +1,17 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { type ContextState, contextStateSchema } from '../domain/context/state.ts';
-import { BatonError } from '../domain/errors.ts';
+import { BatonError, errorRecordSchema } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { PendingKind } from '../domain/run.ts';
-import { viewSchema } from './claims.ts';
 import type { Db } from './database.ts';
 import { lockSession, sessionNotFound } from './sessions.ts';
 import { startRun } from './start-run.ts';
+import { readRestOfView, viewSchema } from './views.ts';
 
-/** What a session's next request would be measured by, all of one moment. */
+/** What a session's next request would be measured by. */
 export type SessionContext = Readonly<{
   view: readonly ViewMessage[];
   contextState: ContextState;
@@ -20,19 +20,60 @@ export type SessionContext = Readonly<{
   compactingSince: Date | null;
 }>;
 
-/** Reads a session's view and what is known of its context. @throws BatonError `not_found` */
+/** Tries at a view of several pages that is changed by a compaction or a prune meanwhile. */
+const MAX_TRIES = 3;
+
+/**
+ * Reads a session's view and what is known of its context: of one moment where the view is one page, else as it was
+ * between its first and its last page, with the marks and the cut of the first.
+ * @throws BatonError `not_found`; `session_busy` where the view was changed each time
+ */
 export async function readContext(db: Db, tenantId: string, sessionId: string): Promise<SessionContext> {
-  const { rows } = await sql<{ view: unknown; state: unknown; snapshot: unknown; compacting: Date | null }>`
-    select baton_view(id) as view, context_state as state, agent_snapshot as snapshot, compacting_since as compacting
-    from sessions where id = ${sessionId} and tenant_id = ${tenantId}`.execute(db);
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const { view, nextAfter, version, ...context } = await readFirstPage(db, tenantId, sessionId);
+    if (nextAfter === null) return { ...context, view };
+    const rest = await readRestOfView(db, sessionId, nextAfter);
+    if ((await readViewVersion(db, tenantId, sessionId)) === version) return { ...context, view: [...view, ...rest] };
+  }
+  throw new BatonError('session_busy', `session ${formatId('session', sessionId)} is being compacted: try again`);
+}
+
+type FirstPage = SessionContext & Readonly<{ nextAfter: number | null; version: number }>;
+
+type FirstPageRow = Readonly<{
+  view: unknown;
+  nextAfter: number | null;
+  version: number;
+  state: unknown;
+  snapshot: unknown;
+  compacting: Date | null;
+}>;
+
+async function readFirstPage(db: Db, tenantId: string, sessionId: string): Promise<FirstPage> {
+  const { rows } = await sql<FirstPageRow>`
+    select page.view, page.next_after as "nextAfter", view_version as version, context_state as state,
+      agent_snapshot as snapshot, compacting_since as compacting
+    from sessions, baton_view(sessions.id) as page where id = ${sessionId} and tenant_id = ${tenantId}`.execute(db);
   const [row] = rows;
   if (row === undefined) throw sessionNotFound(sessionId);
   return {
     view: viewSchema.parse(row.view),
+    nextAfter: row.nextAfter,
+    version: row.version,
     contextState: contextStateSchema.parse(row.state),
     agentSnapshot: row.snapshot,
     compactingSince: row.compacting,
   };
+}
+
+async function readViewVersion(db: Db, tenantId: string, sessionId: string): Promise<number | null> {
+  const row = await db
+    .selectFrom('sessions')
+    .select('view_version')
+    .where('id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  return row?.view_version ?? null;
 }
 
 const compactionRow = z.object({
@@ -43,8 +84,8 @@ const compactionRow = z.object({
   tokensBefore: z.number(),
   tokensAfter: z.number().nullable(),
   attempts: z.number(),
-  costUsd: z.number(),
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  costUsd: z.number().nullable(),
+  error: errorRecordSchema.nullable(),
   startedAt: z.date(),
   finishedAt: z.date().nullable(),
 });

@@ -207,26 +207,52 @@ export async function importConversation(
     .executeTakeFirst();
   if (unused === undefined) throw new BatonError('conflict', 'the session is used already');
   await keepFilesTogether(tx, owner, [...messages.flatMap(({ parts }) => parts), ...said]);
-  const rows: (NewMessage & Readonly<{ id: string; seq: number }>)[] = [];
+  const rows: ImportedRow[] = [];
   for (const [index, { role, parts }] of messages.entries()) {
     const content = parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : []));
     const kept =
       role === 'user' ? await keepUserFiles(tx, owner, content) : await keepAnswerFiles(tx, session.id, parts);
     rows.push({ id: newId(), seq: index + 1, role, parts: kept });
   }
+  for (const piece of piecesOf(rows)) await writeImported(tx, session, piece);
+}
+
+type ImportedRow = NewMessage & Readonly<{ id: string; seq: number }>;
+
+/** Characters of the messages that one statement writes. A larger message is written by one of its own. */
+const MAX_STATEMENT_CHARS = 1_000_000;
+
+/** The messages as JSON, in pieces that a statement may write. */
+function* piecesOf(rows: readonly ImportedRow[]): Generator<string> {
+  let piece: string[] = [];
+  let chars = 0;
+  for (const row of rows) {
+    const json = toJson(row);
+    if (piece.length > 0 && chars + json.length > MAX_STATEMENT_CHARS) {
+      yield `[${piece.join(',')}]`;
+      piece = [];
+      chars = 0;
+    }
+    piece.push(json);
+    chars += json.length;
+  }
+  if (piece.length > 0) yield `[${piece.join(',')}]`;
+}
+
+/** @param rows as JSON */
+async function writeImported(tx: Tx, session: Readonly<{ tenantId: string; id: string }>, rows: string): Promise<void> {
   await sql`
     with given as (
-      select * from jsonb_to_recordset(${toJson(rows)}::jsonb) as g (id uuid, seq bigint, role text, parts jsonb)
+      select * from jsonb_to_recordset(${rows}::jsonb) as g (id uuid, seq bigint, role text, parts jsonb)
     ), written as (
       insert into messages (id, tenant_id, session_id, seq, role, finish_reason, finished_at, metadata)
       select id, ${session.tenantId}, ${session.id}, seq, role,
         case when role = 'assistant' then 'other' end, clock_timestamp(), '{"imported": true}' from given
     )
-    insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, call_key, tool_name, state,
+    insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name, state,
       finished_at)
     select g.id, e.ord - 1, ${session.id}, ${session.tenantId}, e.part ->> 'type', e.part - 'state',
-      e.part ->> 'toolCallId', case when e.part ->> 'type' = 'tool' then g.id::text || ':' || (e.ord - 1) end,
-      e.part ->> 'toolName', e.part ->> 'state', clock_timestamp()
+      e.part ->> 'toolCallId', e.part ->> 'toolName', e.part ->> 'state', clock_timestamp()
     from given g, jsonb_array_elements(g.parts) with ordinality as e (part, ord)`.execute(tx);
 }
 

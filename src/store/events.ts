@@ -1,7 +1,9 @@
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { NewEvent, SessionEvent } from '../domain/events.ts';
+import { MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
+import type { Tables } from './tables.ts';
 
 /** Appends to the session's log. The caller holds the session's lock: that is what keeps the numbers free of gaps. */
 export async function appendEvents(
@@ -17,7 +19,41 @@ export async function appendEvents(
   return seq;
 }
 
-/** The session's events after `afterSeq`, in order. */
+/** `hasMore`: the page ends before the log does. */
+export type EventPage = Readonly<{ events: SessionEvent[]; hasMore: boolean }>;
+
+type EventRow = Selectable<Tables['events']> & Readonly<{ found: number }>;
+
+/**
+ * A page of the session's events after `afterSeq`, in order: at most `limit`, fewer where they are large, but at least one
+ * where there is any.
+ */
+export async function readEventPage(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  afterSeq: number,
+  limit: number,
+): Promise<EventPage> {
+  const { rows } = await sql<EventRow>`
+    select seq, type, run_id, created_at, data, found from (
+      select *, row_number() over by_seq as no, sum(data_bytes) over by_seq as total, count(*) over () as found from (
+        select seq, type, run_id, created_at, data, data_bytes from events
+        where session_id = ${sessionId} and tenant_id = ${tenantId} and seq > ${afterSeq} order by seq limit ${limit}
+      ) as next window by_seq as (order by seq rows unbounded preceding)
+    ) as page where no = 1 or total <= ${MAX_PAGE_CONTENT_BYTES} order by seq`.execute(db);
+  const events = rows.map((row) => ({
+    seq: row.seq,
+    type: row.type,
+    runId: row.run_id,
+    createdAt: row.created_at.toISOString(),
+    data: row.data,
+  }));
+  const found = rows[0]?.found ?? 0;
+  return { events, hasMore: found === limit || found > events.length };
+}
+
+/** The events of one page. */
 export async function readEvents(
   db: Db,
   tenantId: string,
@@ -25,22 +61,7 @@ export async function readEvents(
   afterSeq: number,
   limit: number,
 ): Promise<SessionEvent[]> {
-  const rows = await db
-    .selectFrom('events')
-    .select(['seq', 'type', 'run_id', 'created_at', 'data'])
-    .where('session_id', '=', sessionId)
-    .where('tenant_id', '=', tenantId)
-    .where('seq', '>', afterSeq)
-    .orderBy('seq')
-    .limit(limit)
-    .execute();
-  return rows.map((row) => ({
-    seq: row.seq,
-    type: row.type,
-    runId: row.run_id,
-    createdAt: row.created_at.toISOString(),
-    data: row.data,
-  }));
+  return (await readEventPage(db, tenantId, sessionId, afterSeq, limit)).events;
 }
 
 /**

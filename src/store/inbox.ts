@@ -1,6 +1,8 @@
+import { sql } from 'kysely';
 import { type ActiveRun, placeMessage, type RequestedDelivery, storedDelivery } from '../domain/delivery.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
+import type { InboxLimits, InboxLoad } from '../domain/inbox-limits.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { UserPart } from '../domain/message.ts';
 import type { RunStatus } from '../domain/run.ts';
@@ -10,6 +12,7 @@ import { currentTraceparent } from '../runtime/tracing.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
+import { refuseFullInbox } from './inbox-load.ts';
 import { toJson } from './json.ts';
 import { keepUserFiles } from './media.ts';
 import { refuseOverQuota, type TenantQuota } from './quota.ts';
@@ -30,6 +33,8 @@ export type NewInboxMessage = Readonly<{
   limits?: RunLimits;
   /** What its tenant may use in a day. */
   quota?: TenantQuota | undefined;
+  /** What may wait in the session's inbox. */
+  inboxLimits?: InboxLimits | undefined;
 }>;
 
 export type AcceptedMessage = Readonly<{
@@ -54,8 +59,8 @@ export type AcceptedMessage = Readonly<{
 /**
  * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it
  * up. Sent again with the same id it changes nothing and gives the answer of now.
- * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `conflict` (the id is taken),
- *   `quota_exceeded`, `invalid_request` (a file that is none)
+ * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `inbox_full`, `conflict` (the id
+ *   is taken), `quota_exceeded`, `invalid_request` (a file that is none)
  */
 export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
   return inTransaction(db, (tx) => accept(tx, message));
@@ -63,8 +68,8 @@ export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<Ac
 
 async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
   const session = await lockSession(tx, message.tenantId, message.sessionId);
-  const known = await findItem(tx, message.messageId);
-  if (known !== undefined) return replayAccepted(tx, message, session, known);
+  const { known, waiting } = await readInbox(tx, message);
+  if (known !== null) return replayAccepted(tx, message, session, known);
   await refuseOverQuota(tx, message.tenantId, message.quota);
   await refuseTakenId(tx, message.messageId);
   if (session.status === 'closed') {
@@ -76,8 +81,10 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
   if (place === 'refuse') {
     throw new BatonError('session_busy', `session ${formatId('session', session.id)} is at work`);
   }
+  refuseFullInbox(message, waiting);
   const content = await keepUserFiles(tx, message, message.content);
-  const stored = { ...message, content, delivery: storedDelivery(requested) };
+  const position = waiting.messages + 1;
+  const stored = { ...message, content, position, delivery: storedDelivery(requested) };
   if (active === null || place === 'start') return startWith(tx, session, stored);
   if (place === 'join') return enqueue(tx, session, stored, active.id, active);
   // The message after the cancel: what comes later than a cancel is not parked by it.
@@ -97,11 +104,12 @@ export async function findAccepted(
   message: Pick<NewInboxMessage, 'tenantId' | 'sessionId' | 'messageId'>,
 ): Promise<AcceptedMessage | null> {
   const session = await lockSession(tx, message.tenantId, message.sessionId);
-  const known = await findItem(tx, message.messageId);
-  return known === undefined ? null : replayAccepted(tx, message, session, known);
+  const { known } = await readInbox(tx, message);
+  return known === null ? null : replayAccepted(tx, message, session, known);
 }
 
-type StoredMessage = NewInboxMessage & Readonly<{ delivery: Delivery }>;
+/** `position`: its place among what waits, from 1. */
+type StoredMessage = NewInboxMessage & Readonly<{ delivery: Delivery; position: number }>;
 type WaitedForRun = ActiveRun & Readonly<{ id: string }>;
 
 async function startWith(tx: Tx, session: LockedSession, message: StoredMessage): Promise<AcceptedMessage> {
@@ -120,13 +128,12 @@ async function enqueue(
   runId: string | null,
   active: WaitedForRun,
 ): Promise<AcceptedMessage> {
-  const { messageId } = message;
+  const { messageId, position } = message;
   await insertInboxRow(tx, message, session.inbox_seq + 1, runId);
   const promised = runId ?? (await promiseRun(tx, session, message.runId));
   const status = runId === null ? 'queued' : active.status;
   const accepted = { messageId, runId: promised, status, job: null, cancelled: null };
   if (active.kind === 'maintenance') return { ...accepted, queued: false, position: 0, eventSeq: session.event_seq };
-  const position = await countWaiting(tx, session.id, session.inbox_seq + 1);
   const eventSeq = await appendEvents(tx, session.id, active.id, [
     { type: 'message:queued', data: { position, id: formatId('message', messageId) } },
   ]);
@@ -178,12 +185,19 @@ type KnownItem = Readonly<{
   consumed_message_seq: number | null;
 }>;
 
-function findItem(tx: Tx, messageId: string): Promise<KnownItem | undefined> {
-  return tx
-    .selectFrom('inbox')
-    .select(['session_id', 'seq', 'run_id', 'consumed_message_seq'])
-    .where('id', '=', messageId)
-    .executeTakeFirst();
+type Inbox = Readonly<{ known: KnownItem | null; waiting: InboxLoad }>;
+
+/** The item of this id, where there is one, and how much waits in the session. */
+async function readInbox(
+  tx: Tx,
+  { sessionId, messageId }: Pick<NewInboxMessage, 'sessionId' | 'messageId'>,
+): Promise<Inbox> {
+  const { rows } = await sql<Inbox>`
+    select (select row_to_json(item) from (
+        select session_id, seq, run_id, consumed_message_seq from inbox where id = ${messageId}) as item) as known,
+      (select json_build_object('messages', count(*), 'bytes', coalesce(sum(content_bytes), 0)) from inbox
+        where session_id = ${sessionId} and consumed_message_seq is null) as waiting`.execute(tx);
+  return rows[0] ?? { known: null, waiting: { messages: 0, bytes: 0 } };
 }
 
 async function replayAccepted(

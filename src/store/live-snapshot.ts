@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { type ContextState, contextStateSchema } from '../domain/context/state.ts';
 import type { SessionStatus } from '../domain/session.ts';
+import { DEFAULT_INBOX_MESSAGES } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import { readChunks, type StreamedText } from './chunks.ts';
 import type { Db } from './database.ts';
 import { findSession } from './sessions.ts';
-import { listWaiting, type WaitingMessage } from './waiting.ts';
+import { countWaiting, listWaitingNotices, type WaitingNotice } from './waiting.ts';
 
 /** What a reader needs to know of a session before it follows it: all of it as of one moment. */
 export type LiveSnapshot = Readonly<{
@@ -16,7 +17,9 @@ export type LiveSnapshot = Readonly<{
   eventSeq: number;
   /** The oldest event that is kept. */
   eventsFirstSeq: number;
-  waiting: readonly WaitingMessage[];
+  /** How many messages wait, and the first of them. */
+  queueLength: number;
+  waiting: readonly WaitingNotice[];
   /** The assistant's message that is open, with the text that was persisted of it so far (possibly none). */
   inFlight: StreamedText | null;
   usage: Usage;
@@ -24,6 +27,9 @@ export type LiveSnapshot = Readonly<{
   /** How full the context was after the last step, prune or compaction; null before the first. */
   meter: ContextState['meter'];
 }>;
+
+/** Waiting messages of a snapshot: as many as wait where no setting allows more. */
+const SNAPSHOT_WAITING = DEFAULT_INBOX_MESSAGES;
 
 /**
  * The state of a session in one snapshot: the text so far belongs to exactly the events up to `eventSeq`.
@@ -33,7 +39,9 @@ export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: stri
   const transaction = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
   return transaction.execute(async (tx) => {
     const session = await findSession(tx, tenantId, sessionId);
-    const waiting = await listWaiting(tx, tenantId, sessionId);
+    const waiting = await listWaitingNotices(tx, tenantId, sessionId, SNAPSHOT_WAITING);
+    const isAll = waiting.length < SNAPSHOT_WAITING;
+    const queueLength = isAll ? waiting.length : await countWaiting(tx, tenantId, sessionId);
     const inFlight = session.active_run_id === null ? null : await readOpenMessage(tx, session.active_run_id);
     return {
       sessionId,
@@ -41,6 +49,7 @@ export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: stri
       activeRunId: session.active_run_id,
       eventSeq: session.event_seq,
       eventsFirstSeq: session.events_first_seq,
+      queueLength,
       waiting,
       inFlight,
       compactingSince: session.compacting_since,

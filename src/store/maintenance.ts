@@ -55,7 +55,7 @@ export type CompactionEnd = Readonly<
   {
     id: string;
     attempts: number;
-    costUsd: number;
+    costUsd: number | null;
     usage: Usage;
     /** Set where the ladder ended with another strategy than the round began with. */
     strategy?: string;
@@ -77,7 +77,7 @@ export type MaintenanceFinish = Readonly<{
   compaction?: CompactionEnd;
   contextState: ContextState;
   usage: Usage;
-  costUsd: number;
+  costUsd: number | null;
   events: readonly NewEvent[];
   next: NextPlan;
   /** The id for the run that follows, should this one end here and nobody was promised another. */

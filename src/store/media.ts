@@ -156,9 +156,11 @@ function readDataUrl({ url, mediaType }: Named): NewBlob | Readonly<{ refused: s
   return 'refused' in verdict ? verdict : bytesBlob(newId(), verdict.mediaType, bytes);
 }
 
+/** In base64 and base64url, with white space anywhere but in the padding. */
 function decodeBase64(text: string): Buffer | null {
-  const compact = text.replaceAll(/\s/g, '');
-  return /^[A-Za-z0-9+/_-]*={0,2}$/.test(compact) ? Buffer.from(compact, 'base64') : null;
+  const padding = text.indexOf('=');
+  const isWhole = padding === -1 || ['=', '=='].includes(text.slice(padding).trimEnd());
+  return isWhole && !/[^A-Za-z0-9+/_\s=-]/.test(text) ? Buffer.from(text, 'base64') : null;
 }
 
 function decodePercent(text: string): Buffer | null {

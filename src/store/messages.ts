@@ -1,9 +1,12 @@
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { z } from 'zod';
 import { FINISH_REASONS, type Part, partMarksSchema, storedPartSchema, type ViewPart } from '../domain/message.ts';
 import { recordedAnswerSchema } from '../domain/required-action.ts';
 import type { Leftover } from '../domain/settlement.ts';
+import { MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { Db } from './database.ts';
+import type { Tables } from './tables.ts';
 
 /** A stored part with its state, checked on the way out of the database. */
 export function toPart(content: unknown, state: string | null): Part {
@@ -61,6 +64,8 @@ export async function readLeftover(db: Db, messageId: string): Promise<Leftover>
   };
 }
 
+type MessageRow = Selectable<Tables['messages']>;
+
 export type TranscriptMessage = Readonly<{
   id: string;
   seq: number;
@@ -76,36 +81,63 @@ export type TranscriptMessage = Readonly<{
   parts: readonly Part[];
 }>;
 
-/** The transcript after `afterSeq`, in order; what was superseded by a later attempt is left out. */
-export async function listMessages(
+/**
+ * The transcript after `afterSeq`, in order; what was superseded by a later attempt is left out. At most `limit` messages,
+ * fewer where their parts are large, but at least one where there is any.
+ */
+export function listMessages(
   db: Db,
   tenantId: string,
   sessionId: string,
   afterSeq: number,
   limit: number,
 ): Promise<TranscriptMessage[]> {
-  const rows = await db
+  return readPage(
+    db,
+    sql`session_id = ${sessionId} and tenant_id = ${tenantId} and seq > ${afterSeq}`,
+    sql`seq`,
+    limit,
+  );
+}
+
+/** The newest messages of the transcript, in order: as many as `listMessages` gives. */
+export function listNewestMessages(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  limit: number,
+): Promise<TranscriptMessage[]> {
+  return readPage(db, sql`session_id = ${sessionId} and tenant_id = ${tenantId}`, sql`seq desc`, limit);
+}
+
+/** Whether the transcript goes on after a message. */
+export async function hasMessagesAfter(db: Db, tenantId: string, sessionId: string, seq: number): Promise<boolean> {
+  const next = await db
     .selectFrom('messages')
-    .select([
-      'id',
-      'seq',
-      'role',
-      'run_id',
-      'step_no',
-      'attempt',
-      'model',
-      'finish_reason',
-      'usage',
-      'error',
-      'created_at',
-    ])
+    .select('seq')
     .where('session_id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
-    .where('seq', '>', afterSeq)
+    .where('seq', '>', seq)
     .where('superseded', '=', false)
     .orderBy('seq')
-    .limit(limit)
-    .execute();
+    .limit(1)
+    .executeTakeFirst();
+  return next !== undefined;
+}
+
+async function readPage(
+  db: Db,
+  where: RawBuilder<unknown>,
+  order: RawBuilder<unknown>,
+  limit: number,
+): Promise<TranscriptMessage[]> {
+  const { rows } = await sql<MessageRow>`
+    select id, seq, role, run_id, step_no, attempt, model, finish_reason, usage, error, created_at from (
+      select *, row_number() over in_order as no, sum(bytes) over in_order as total from (
+        select *, (select coalesce(sum(content_bytes), 0) from parts where message_id = messages.id) as bytes
+        from messages where ${where} and not superseded order by ${order} limit ${limit}
+      ) as next window in_order as (order by ${order} rows unbounded preceding)
+    ) as page where no = 1 or total <= ${MAX_PAGE_CONTENT_BYTES} order by seq`.execute(db);
   const parts =
     rows.length === 0
       ? new Map<string, Part[]>()
@@ -127,6 +159,18 @@ export async function listMessages(
     createdAt: row.created_at,
     parts: parts.get(row.id) ?? [],
   }));
+}
+
+/** The parts of one message; none where the tenant has no such message. */
+export async function readMessageParts(db: Db, tenantId: string, messageId: string): Promise<Part[]> {
+  const rows = await db
+    .selectFrom('parts')
+    .select(['content', 'state'])
+    .where('message_id', '=', messageId)
+    .where('tenant_id', '=', tenantId)
+    .orderBy('idx')
+    .execute();
+  return rows.map(({ content, state }) => toPart(content, state));
 }
 
 /** One part by its place, or null when there is no such part. */

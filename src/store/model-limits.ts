@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import type { Lesson } from '../domain/context/learned-limits.ts';
 import type { LearnedLimits } from '../domain/context/limits.ts';
 import type { Db } from './database.ts';
 
@@ -11,6 +12,8 @@ export type RememberedModel = Readonly<{
   learned: LearnedLimits | null;
   /** Real tokens per estimated token, from earlier sessions. */
   prior: number | null;
+  /** Its endpoint has refused a request for its tools within the last day. */
+  refusesTools: boolean;
 }>;
 
 /** What is remembered of a model; nothing when it was never met. */
@@ -18,35 +21,45 @@ export async function readModel(db: Db, key: ModelKey): Promise<RememberedModel>
   const row = await db
     .selectFrom('model_limits')
     .select(['context_tokens', 'input_tokens', 'estimator_prior'])
+    .select(sql<boolean>`baton_refuses_tools(tools_refused_at)`.as('refuses_tools'))
     .where('provider', '=', key.provider)
     .where('endpoint', '=', key.endpoint)
     .where('model', '=', key.model)
     .executeTakeFirst();
-  return toRemembered(row?.context_tokens ?? null, row?.input_tokens ?? null, row?.estimator_prior ?? null);
+  return toRemembered(
+    row && {
+      contextWindow: row.context_tokens,
+      inputLimit: row.input_tokens,
+      prior: row.estimator_prior,
+      refusesTools: row.refuses_tools,
+    },
+  );
 }
 
-function toRemembered(contextWindow: number | null, inputLimit: number | null, prior: number | null): RememberedModel {
+function toRemembered(row: RememberedRow | undefined): RememberedModel {
+  const { contextWindow = null, inputLimit = null, prior = null, refusesTools = false } = row ?? {};
   const learned = {
     ...(contextWindow !== null && { contextWindow }),
     ...(inputLimit !== null && { inputLimit }),
   };
-  return { learned: Object.keys(learned).length === 0 ? null : learned, prior };
+  return { learned: Object.keys(learned).length === 0 ? null : learned, prior, refusesTools };
 }
+
+const rememberedSchema = z.object({
+  contextWindow: z.number().nullable(),
+  inputLimit: z.number().nullable(),
+  prior: z.number().nullable(),
+  refusesTools: z.boolean(),
+});
+type RememberedRow = z.infer<typeof rememberedSchema>;
 
 /** What a claim brings along of the endpoints that serve the agent's model: what a step would ask for next. */
 export const modelMemorySchema = z.object({
   /** `provider/model`; null where the copy of the agent cannot be read. */
   model: z.string().nullable(),
-  limits: z.array(
-    z.object({
-      endpoint: z.string(),
-      contextWindow: z.number().nullable(),
-      inputLimit: z.number().nullable(),
-      prior: z.number().nullable(),
-    }),
-  ),
-  /** Endpoints that are not to be asked, and for how long still. */
-  pauses: z.array(z.object({ endpoint: z.string(), leftMs: z.number() })),
+  limits: z.array(rememberedSchema.extend({ endpoint: z.string() })),
+  /** Where the model is not to be asked with which key, and for how long still. */
+  pauses: z.array(z.object({ endpoint: z.string(), credential: z.string(), leftMs: z.number() })),
 });
 
 export type ModelMemory = z.infer<typeof modelMemorySchema>;
@@ -54,23 +67,31 @@ export type ModelMemory = z.infer<typeof modelMemorySchema>;
 /** What the claim says of this model; null where it is another one than the agent's name says. */
 export function recallModel(
   memory: ModelMemory,
-  { provider, endpoint, model }: ModelKey,
+  { provider, endpoint, model, credential }: ModelKey & Readonly<{ credential: string }>,
 ): Readonly<{ remembered: RememberedModel; pausedMs: number }> | null {
   if (memory.model !== `${provider}/${model}`) return null;
   const limits = memory.limits.find((each) => each.endpoint === endpoint);
-  const { contextWindow = null, inputLimit = null, prior = null } = limits ?? {};
-  const pausedMs = memory.pauses.find((each) => each.endpoint === endpoint)?.leftMs ?? 0;
-  return { remembered: toRemembered(contextWindow, inputLimit, prior), pausedMs };
+  const pausedMs =
+    memory.pauses.find((each) => each.endpoint === endpoint && each.credential === credential)?.leftMs ?? 0;
+  return { remembered: toRemembered(limits), pausedMs };
 }
 
-/** Remembers what an overflow taught. The last one counts: an endpoint may be given a larger window. */
-export async function rememberLimits(db: Db, key: ModelKey, learned: LearnedLimits): Promise<void> {
+/**
+ * Remembers what an endpoint taught. Its last word counts: it may be given a larger window. What a call has shown only
+ * raises what is there.
+ */
+export async function rememberLimits(db: Db, key: ModelKey, { by, limits }: Lesson): Promise<void> {
+  const { contextWindow = null, inputLimit = null } = limits;
+  const after = (name: 'context_tokens' | 'input_tokens') =>
+    by === 'told'
+      ? sql`coalesce(excluded.${sql.ref(name)}, model_limits.${sql.ref(name)})`
+      : sql`greatest(excluded.${sql.ref(name)}, model_limits.${sql.ref(name)})`;
   await sql`
     insert into model_limits (provider, endpoint, model, context_tokens, input_tokens)
-    values (${key.provider}, ${key.endpoint}, ${key.model}, ${learned.contextWindow ?? null}, ${learned.inputLimit ?? null})
+    values (${key.provider}, ${key.endpoint}, ${key.model}, ${contextWindow}, ${inputLimit})
     on conflict (provider, endpoint, model) do update set
-      context_tokens = coalesce(excluded.context_tokens, model_limits.context_tokens),
-      input_tokens = coalesce(excluded.input_tokens, model_limits.input_tokens),
+      context_tokens = ${after('context_tokens')},
+      input_tokens = ${after('input_tokens')},
       learned_at = clock_timestamp()`.execute(db);
 }
 
@@ -80,4 +101,12 @@ export async function rememberPrior(db: Db, key: ModelKey, prior: number): Promi
     insert into model_limits (provider, endpoint, model, estimator_prior)
     values (${key.provider}, ${key.endpoint}, ${key.model}, ${prior})
     on conflict (provider, endpoint, model) do update set estimator_prior = excluded.estimator_prior`.execute(db);
+}
+
+/** Remembers that an endpoint takes no tools for a model. */
+export async function rememberToolRefusal(db: Db, key: ModelKey): Promise<void> {
+  await sql`
+    insert into model_limits (provider, endpoint, model, tools_refused_at)
+    values (${key.provider}, ${key.endpoint}, ${key.model}, clock_timestamp())
+    on conflict (provider, endpoint, model) do update set tools_refused_at = excluded.tools_refused_at`.execute(db);
 }

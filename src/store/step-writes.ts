@@ -148,7 +148,7 @@ export type StepFinish = Readonly<{
   /** Outcomes of calls that commit with the end of the step. */
   moves: readonly CallMove[];
   usage: Usage;
-  costUsd: number;
+  costUsd: number | null;
   /** 1 for a step that counts against the run's limit, 0 for one that never got an answer. */
   steps: 0 | 1;
   /** Set where the step changed what is known of the context. */

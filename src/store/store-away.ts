@@ -13,23 +13,38 @@ const CONNECTION_CODES = new Set([
 ]);
 
 /**
- * SQLSTATE prefixes of a Postgres that is away, stopping, starting or full, of a session that it has ended, and of
- * transactions that it gave up on and that may be tried again
- * (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+ * What a Postgres has to say that does not take a statement for the moment, by the beginning of its SQLSTATE; the first
+ * that fits counts (https://www.postgresql.org/docs/current/errcodes-appendix.html).
  */
-const RETRYABLE_STATES = ['08', '25P03', '40', '53', '57P'];
+const REFUSALS: readonly (readonly [state: string, what: string])[] = [
+  ['08', 'cannot be reached'],
+  ['25006', 'takes no writes'],
+  ['25P03', 'has ended a transaction that stood still'],
+  ['40', 'has given up a transaction'],
+  ['53100', 'has no room left on its disk'],
+  ['53200', 'has no memory left'],
+  ['53300', 'has no connection left'],
+  ['53', 'has reached a limit of its resources'],
+  ['57P', 'is stopping or starting'],
+];
 
 /** pg and Kysely report these without a code. */
 const CONNECTION_MESSAGES =
   /^(Connection terminated|Client has encountered a connection error|Postgres connection has been discarded|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end|driver has already been destroyed)/i;
 
-/** Whether an error says that the database is away for the moment, and that the same may be tried again. */
-export function isStoreAway(error: unknown): boolean {
-  if (error instanceof BatonError) return error.code === 'store_unavailable';
-  if (!(error instanceof Error)) return false;
+/**
+ * Says in a sentence why the database does not take a statement for the moment, in Postgres's own words where it has
+ * said anything. Null where the error is another one: the same statement would fail again.
+ */
+export function whyStoreAway(error: unknown): string | null {
+  if (error instanceof BatonError) return error.code === 'store_unavailable' ? error.message : null;
+  if (!(error instanceof Error)) return null;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  const away = CONNECTION_CODES.has(code) || RETRYABLE_STATES.some((state) => isState(code, state));
-  return away || CONNECTION_MESSAGES.test(error.message);
+  const refusal = REFUSALS.find(([state]) => /^[0-9A-Z]{5}$/.test(code) && code.startsWith(state));
+  if (refusal !== undefined) return `The database ${refusal[1]} (${code}: ${error.message})`;
+  const isUnreachable = CONNECTION_CODES.has(code) || CONNECTION_MESSAGES.test(error.message);
+  return isUnreachable ? 'The database cannot be reached' : null;
 }
 
-const isState = (code: string, prefix: string): boolean => /^[0-9A-Z]{5}$/.test(code) && code.startsWith(prefix);
+/** Whether an error says that the database is away for the moment, and that the same may be tried again. */
+export const isStoreAway = (error: unknown): boolean => whyStoreAway(error) !== null;

@@ -59,7 +59,8 @@ type SessionsTable = {
   reasoning_tokens: Generated<number>;
   cache_read_tokens: Generated<number>;
   cache_write_tokens: Generated<number>;
-  cost_usd: Generated<number>;
+  /** Null: of a call in it nobody knows the price. */
+  cost_usd: Generated<number | null>;
   compaction_count: Generated<number>;
   compacting_since: Time | null;
   last_compaction_at: Time | null;
@@ -113,7 +114,8 @@ export type RunsTable = {
   reasoning_tokens: Generated<number>;
   cache_read_tokens: Generated<number>;
   cache_write_tokens: Generated<number>;
-  cost_usd: Generated<number>;
+  /** Null: of a call in it nobody knows the price. */
+  cost_usd: Generated<number | null>;
   required_engine: Generated<number>;
   traceparent: string | null;
   attempt_traceparent: string | null;
@@ -152,7 +154,6 @@ type PartsTable = {
   content: Json;
   token_estimate: number | null;
   tool_call_id: string | null;
-  call_key: string | null;
   tool_name: string | null;
   state: ToolCallState | null;
   asked: ActionKind | null;
@@ -215,7 +216,8 @@ type CompactionsTable = {
   tokens_before: number;
   tokens_after: number | null;
   attempts: Generated<number>;
-  cost_usd: Generated<number>;
+  /** Null: of a call in it nobody knows the price. */
+  cost_usd: Generated<number | null>;
   usage: Json | null;
   error: Json | null;
   started_at: DefaultTime;
@@ -255,6 +257,7 @@ type ApiKeysTable = {
   scopes: string[];
   created_at: DefaultTime;
   last_used_at: Time | null;
+  expires_at: Time | null;
   revoked_at: Time | null;
 };
 
@@ -271,6 +274,8 @@ type WorkersTable = {
   id: string;
   host: string;
   pid: number;
+  /** Of the jobs that it takes. */
+  kinds: PendingKind[];
   lock_key: number;
   locked_at: DefaultTime;
   lost_alone: Generated<boolean>;
@@ -286,6 +291,7 @@ type ModelLimitsTable = {
   context_tokens: number | null;
   input_tokens: number | null;
   estimator_prior: number | null;
+  tools_refused_at: Date | null;
   learned_at: DefaultTime;
 };
 

@@ -1,58 +1,142 @@
+import { type RawBuilder, sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
+import type { InboxLimits, InboxLoad } from '../domain/inbox-limits.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { UserPart } from '../domain/message.ts';
 import type { Delivery } from '../domain/session.ts';
+import { MAX_INLINE_CONTENT_BYTES, MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { forgetTurn } from './conversations.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
 import { promiseRun } from './inbox.ts';
+import { refuseFullInbox } from './inbox-load.ts';
 import { toJson } from './json.ts';
 import { keepUserFiles } from './media.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
 import { startRequested, startRun } from './start-run.ts';
 
+/** Messages of one page of what waits, where nobody asks for fewer. */
+const MAX_WAITING_PAGE = 200;
+
 export type WaitingMessage = Readonly<{
   id: string;
   seq: number;
+  /** Among those that wait, from 1. */
+  position: number;
   delivery: Delivery;
   content: unknown[];
+  contentBytes: number;
   enqueuedAt: Date;
 }>;
 
-/** What waits in a session's inbox, in order: also what a cancelled or failed run left behind. */
-export async function listWaiting(db: Db, tenantId: string, sessionId: string): Promise<WaitingMessage[]> {
-  return db
-    .selectFrom('inbox')
-    .select(['id', 'seq', 'delivery', 'content', 'enqueued_at as enqueuedAt'])
-    .where('session_id', '=', sessionId)
-    .where('tenant_id', '=', tenantId)
-    .where('consumed_message_seq', 'is', null)
-    .orderBy('seq')
-    .execute();
+/** The same without a content that is too large to be repeated. */
+export type WaitingNotice = Omit<WaitingMessage, 'content'> & Readonly<{ content: unknown[] | null }>;
+
+/**
+ * What waits in a session's inbox, in order: also what a cancelled or failed run left behind. A page of it: at most
+ * `limit` messages after a number, fewer where their contents are large, but at least one where any is left.
+ */
+export async function listWaiting(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  { afterSeq = 0, limit = MAX_WAITING_PAGE }: Readonly<{ afterSeq?: number; limit?: number }> = {},
+): Promise<WaitingMessage[]> {
+  const { rows } = await sql<WaitingMessage>`
+    select id, seq, no + (select count(*) from inbox where ${isWaiting(tenantId, sessionId)} and seq <= ${afterSeq}) as position,
+      delivery, content, content_bytes as "contentBytes", enqueued_at as "enqueuedAt"
+    from (
+      select *, row_number() over by_seq as no, sum(content_bytes) over by_seq as bytes
+      from inbox where ${isWaiting(tenantId, sessionId)} and seq > ${afterSeq}
+      window by_seq as (order by seq rows unbounded preceding) limit ${limit}
+    ) as page
+    where no = 1 or bytes <= ${MAX_PAGE_CONTENT_BYTES} order by seq`.execute(db);
+  return rows;
 }
+
+/** The first of what waits, as snapshots have it: without contents that are large. */
+export async function listWaitingNotices(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  limit: number,
+): Promise<WaitingNotice[]> {
+  const { rows } = await sql<WaitingNotice>`
+    select id, seq, row_number() over (order by seq) as position, delivery,
+      case when content_bytes <= ${MAX_INLINE_CONTENT_BYTES} then content end as content,
+      content_bytes as "contentBytes", enqueued_at as "enqueuedAt"
+    from inbox where ${isWaiting(tenantId, sessionId)} order by seq limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** How many messages wait. */
+export async function countWaiting(db: Db, tenantId: string, sessionId: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) from inbox where ${isWaiting(tenantId, sessionId)}`.execute(db);
+  return rows[0]?.count ?? 0;
+}
+
+/** A message's place among those that wait, from 1; null: it waits no longer. */
+export async function readPosition(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+  messageId: string,
+): Promise<number | null> {
+  const { rows } = await sql<{ position: number }>`
+    select (select count(*) from inbox where ${isWaiting(tenantId, sessionId)} and seq <= item.seq) as position
+    from inbox item
+    where id = ${messageId} and session_id = ${sessionId} and tenant_id = ${tenantId} and consumed_message_seq is null`.execute(
+    db,
+  );
+  return rows[0]?.position ?? null;
+}
+
+/** One message that waits. @throws BatonError `not_found`; `conflict` when it was taken up already */
+export async function readWaiting(
+  db: Db | Tx,
+  { tenantId, sessionId, messageId }: WaitingRef,
+): Promise<WaitingMessage> {
+  const { seq } = await waitingItem(db, { tenantId, sessionId, messageId });
+  const [message] = await listWaiting(db, tenantId, sessionId, { afterSeq: seq - 1, limit: 1 });
+  if (message?.id === messageId) return message;
+  throw new BatonError('conflict', `message ${formatId('message', messageId)} was taken up already`);
+}
+
+const isWaiting = (tenantId: string, sessionId: string): RawBuilder<boolean> =>
+  sql<boolean>`session_id = ${sessionId} and tenant_id = ${tenantId} and consumed_message_seq is null`;
 
 type WaitingRef = Readonly<{ tenantId: string; sessionId: string; messageId: string }>;
 
+/** A message that waits as it is now. `eventSeq`: the session's last event. */
+export type ChangedWaiting = Readonly<{ message: WaitingMessage; eventSeq: number }>;
+
 /**
  * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. What was asked
- * with one that says something else now is not known any more. Returns the session's last event.
+ * with one that says something else now is not known any more.
  * @param freshRunId for the run after the active one, should the message now wait for it
- * @throws BatonError `not_found`; `conflict` when it was taken up already; `invalid_request` for a file that is none
+ * @throws BatonError `not_found`; `conflict` when it was taken up already; `inbox_full`; `invalid_request` for a file
+ *   that is none
  */
 export async function changeWaiting(
   db: Db,
   ref: WaitingRef,
-  change: Readonly<{ content?: readonly UserPart[] | undefined; delivery?: 'steer' | 'followup' | undefined }>,
+  change: Readonly<{
+    content?: readonly UserPart[] | undefined;
+    delivery?: 'steer' | 'followup' | undefined;
+    inboxLimits?: InboxLimits | undefined;
+  }>,
   freshRunId: string,
-): Promise<number> {
+): Promise<ChangedWaiting> {
   return db.transaction().execute(async (tx) => {
     const session = await lockSession(tx, ref.tenantId, ref.sessionId);
     const item = await waitingItem(tx, ref);
     const delivery = change.delivery ?? item.delivery;
-    const content = change.content === undefined ? undefined : await keepUserFiles(tx, ref, change.content);
+    const content =
+      change.content === undefined ? undefined : await keepChanged(tx, ref, change.content, change.inboxLimits);
     const runId = delivery === item.delivery ? item.run_id : await runFor(tx, session, delivery, item.run_id);
     if (runId === null && session.active_run_id !== null) await promiseRun(tx, session, freshRunId);
     await tx
@@ -67,8 +151,23 @@ export async function changeWaiting(
     await forgetPromise(tx, session.id);
     if (content !== undefined) await forgetTurn(tx, session.id, [item.seq]);
     const data = { id: formatId('message', ref.messageId), delivery };
-    return appendEvents(tx, session.id, session.active_run_id, [{ type: 'message:changed', data }]);
+    const eventSeq = await appendEvents(tx, session.id, session.active_run_id, [{ type: 'message:changed', data }]);
+    return { message: await readWaiting(tx, ref), eventSeq };
   });
+}
+
+/** Another content of a message that waits, as it is stored. */
+async function keepChanged(
+  tx: Tx,
+  ref: WaitingRef,
+  content: readonly UserPart[],
+  inboxLimits: InboxLimits | undefined,
+): Promise<UserPart[]> {
+  const { rows } = await sql<InboxLoad>`
+    select count(*) as messages, coalesce(sum(content_bytes), 0)::bigint as bytes from inbox
+    where ${isWaiting(ref.tenantId, ref.sessionId)} and id <> ${ref.messageId}`.execute(tx);
+  refuseFullInbox({ ...ref, content, inboxLimits }, rows[0] ?? { messages: 0, bytes: 0 });
+  return keepUserFiles(tx, ref, content);
 }
 
 /** The run that a message now waits for: null for the one after the active one. */
@@ -132,12 +231,13 @@ export async function removeWaiting(
   });
 }
 
-async function waitingItem(tx: Tx, { sessionId, messageId }: WaitingRef) {
+async function waitingItem(tx: Db | Tx, { tenantId, sessionId, messageId }: WaitingRef) {
   const item = await tx
     .selectFrom('inbox')
     .select(['seq', 'delivery', 'run_id', 'consumed_message_seq'])
     .where('id', '=', messageId)
     .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
   const name = `message ${formatId('message', messageId)}`;
   if (item === undefined) throw new BatonError('not_found', `${name} does not wait in this session`);

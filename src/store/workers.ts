@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type pg from 'pg';
+import type { PendingKind } from '../domain/run.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { WorkerSight } from '../domain/worker-liveness.ts';
 import { type Db, inTransaction } from './database.ts';
@@ -21,7 +22,8 @@ const SERVER_PATIENCE: Readonly<Record<string, string>> = {
   client_connection_check_interval: '1000',
 };
 
-export type RegisteredWorker = Readonly<{ id: string; host: string; pid: number }>;
+/** `kinds`: of the jobs that it takes. */
+export type RegisteredWorker = Readonly<{ id: string; host: string; pid: number; kinds: readonly PendingKind[] }>;
 
 export type RegistrationOptions = Readonly<{
   /** Settings of the connection, by name. */
@@ -46,10 +48,10 @@ export async function registerWorker(
     [WORKER_LOCK_CLASS],
   );
   await client.query(
-    `insert into workers (id, host, pid, lock_key, engine) values ($1, $2, $3, $4, $5)
+    `insert into workers (id, host, pid, kinds, lock_key, engine) values ($1, $2, $3, $4, $5, $6)
      on conflict (id) do update set lock_key = excluded.lock_key, locked_at = excluded.locked_at,
        lost_alone = false, seen_at = clock_timestamp()`,
-    [worker.id, worker.host, worker.pid, rows[0]?.lockKey, ENGINE_VERSION],
+    [worker.id, worker.host, worker.pid, worker.kinds, rows[0]?.lockKey, ENGINE_VERSION],
   );
   // Afterwards: a burial that the statement before has waited for is seen by this one alone.
   await client.query('delete from buried_workers where id = $1', [worker.id]);
@@ -95,6 +97,18 @@ export async function sightWorkers(db: Db): Promise<WorkerSight[]> {
       lost_alone as "lostAlone"
     from workers`.execute(db);
   return rows;
+}
+
+export type WorkersByKind = Readonly<Record<PendingKind, number>>;
+
+/** How many workers hold their lock, of those that take jobs of each kind. */
+export async function countWorkersByKind(db: Db): Promise<WorkersByKind> {
+  const { rows } = await sql<{ kind: PendingKind; count: number }>`
+    with alive as materialized (select kinds from workers where not ${lockFree})
+    select kind, count(*) as count from alive, unnest(kinds) as kind group by kind`.execute(db);
+  const counts = new Map(rows.map(({ kind, count }) => [kind, count]));
+  const countOf = (kind: PendingKind): number => counts.get(kind) ?? 0;
+  return { step: countOf('step'), compaction: countOf('compaction'), prune: countOf('prune') };
 }
 
 /**

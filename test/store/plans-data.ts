@@ -137,8 +137,12 @@ async function insertEndpoints(db: Db): Promise<void> {
     db,
   );
   await sql`
-    insert into provider_pauses (provider, endpoint, until_at)
-    select 'provider' || n % 50, 'https://' || n || '.example', now() from generate_series(1, 2000) n`.execute(db);
+    insert into provider_pauses (model, tenant_id, endpoint, credential, session_id, told_at, until_at)
+    select 'model' || n % 50, 'tenant' || n, 'https://' || n % 3 || '.example', 'key', ${idSql(1, 'n')}, now(), now()
+    from generate_series(1, 2000) n
+    union all
+    select 'crowded', 'tenant' || n, 'https://1.example', 'key', ${idSql(1, 'n')}, now(), now() + interval '1 hour'
+    from generate_series(1, 1000) n`.execute(db);
 }
 
 /** Workers that are gone: a claim looks for its own among them. */

@@ -25,6 +25,7 @@ import {
   lockRunOfDeadWorker,
 } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
+import { pauseLeftMs } from '../../src/store/provider-pauses.ts';
 import { findStaleSessions } from '../../src/store/retention.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
@@ -119,7 +120,8 @@ describe('a page of a list reads only its own entries of an index', () => {
       listMessages(db, tenantId, sessionId(OLD_SESSION.n), 2_500, limit),
     );
     expect(result).toHaveLength(limit);
-    expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey'], 3 * limit);
+    // Two parts for each message: once for their size, once for what they say.
+    expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey'], 5 * limit);
   });
 
   it('sessions with given metadata', async () => {
@@ -161,7 +163,8 @@ describe('the search for lost work never looks at runs that have ended', () => {
     };
 
     beforeAll(async () => {
-      const worker = { host: 'here', pid: 1, engine: 1 };
+      const kinds = ['step' as const];
+      const worker = { host: 'here', pid: 1, kinds, engine: 1 };
       const workers = Array.from({ length: WORKERS }, (_, n) => ({ ...worker, id: `worker-${n}`, lock_key: n }));
       await watched.db.insertInto('workers').values(workers).execute();
     });
@@ -202,8 +205,8 @@ describe('the search for lost work never looks at runs that have ended', () => {
       .execute();
     const { access, result } = await watched.watch((db) => renewLeases(db, claims, 30_000));
     expect(result).toHaveLength(limit);
-    // Once to lock them in their order, once to write.
-    expectAccess(access, ['runs_pkey'], 2 * limit);
+    // Once to lock them in their order, once to write. Since PostgreSQL 18 the planner reads both ends of the index first.
+    expectAccess(access, ['runs_pkey'], 2 * limit + 2);
   });
 });
 
@@ -235,6 +238,13 @@ describe('what is read of a message in flight', () => {
     const { access } = await watched.watch((db) => readLeftover(db, leftoverOf(EXPIRED.from)));
     expectAccess(access, ['messages_pkey', 'parts_pkey'], 2);
   });
+});
+
+it('a look for pauses reads a bounded number of those that are on', async () => {
+  const model = { endpoint: 'https://1.example', credential: 'key', modelId: 'crowded' };
+  const { access, result } = await watched.watch((db) => pauseLeftMs(db, model, tenantId));
+  expect(result).toBeGreaterThan(0);
+  expectAccess(access, ['provider_pauses_of_model'], 200);
 });
 
 describe('a look for expired sessions', () => {

@@ -70,11 +70,15 @@ export const READS: Readonly<Record<string, Call>> = {
   listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
   findSessionOfMessage: (db, me, draw) => conversations.findSessionOfMessage(db, me.id, draw.message()),
   readEvents: (db, me, draw) => events.readEvents(db, me.id, draw.session(), 0, 1_000),
+  readEventPage: async (db, me, draw) => (await events.readEventPage(db, me.id, draw.session(), 0, 1_000)).events,
   findLastRunEvent: (db, me, draw) =>
     events.findLastRunEvent(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 'run:queued'),
   readLiveSnapshot: (db, me, draw) => liveSnapshot.readLiveSnapshot(db, me.id, draw.session()),
   readEventSeq: (db, me, draw) => liveSnapshot.readEventSeq(db, me.id, draw.session()),
   listMessages: (db, me, draw) => messages.listMessages(db, me.id, draw.session(), 0, 100),
+  listNewestMessages: (db, me, draw) => messages.listNewestMessages(db, me.id, draw.session(), 100),
+  hasMessagesAfter: (db, me, draw) => messages.hasMessagesAfter(db, me.id, draw.session(), 0),
+  readMessageParts: (db, me, draw) => messages.readMessageParts(db, me.id, draw.message()),
   readPart: (db, me, draw) => messages.readPart(db, me.id, draw.call()),
   refuseOverQuota: (db, me) => done(refuseOverQuota(db, me.id, { tokensPerDay: 1_100, costUsdPerDay: 0 })),
   findRun: (db, me, draw) => runs.findRun(db, me.id, draw.run()),
@@ -86,6 +90,10 @@ export const READS: Readonly<Record<string, Call>> = {
   readAgentSnapshot: (db, me, draw) => sessions.readAgentSnapshot(db, me.id, draw.session()),
   listSessions: (db, me) => sessions.listSessions(db, { tenantId: me.id, limit: 100 }),
   listWaiting: (db, me, draw) => waiting.listWaiting(db, me.id, draw.session()),
+  listWaitingNotices: (db, me, draw) => waiting.listWaitingNotices(db, me.id, draw.session(), 100),
+  countWaiting: async (db, me, draw) => (await waiting.countWaiting(db, me.id, draw.session())) > 0,
+  readPosition: (db, me, draw) => waiting.readPosition(db, me.id, draw.session(), draw.message()),
+  readWaiting: (db, me, draw) => waiting.readWaiting(db, { ...owner(me, draw), messageId: draw.message() }),
   findAccepted: (db, me, draw) =>
     within(db, (tx) => inbox.findAccepted(tx, { ...owner(me, draw), messageId: draw.message() })),
   lockSession: (db, me, draw) => within(db, (tx) => sessions.lockSession(tx, me.id, draw.session())),
@@ -94,7 +102,7 @@ export const READS: Readonly<Record<string, Call>> = {
 /** Writes by functions that take the tenant. */
 export const WRITES: Readonly<Record<string, Call>> = {
   createApiKey: (db, me) => {
-    const key = { id: newId(), tenantId: me.id, name: me.secret, scopes: ['read'] } as const;
+    const key = { id: newId(), tenantId: me.id, name: me.secret, scopes: ['read'], expiresAt: null } as const;
     return within(db, (tx) => apiKeys.createApiKey(tx, key));
   },
   appendAudit: (db, me) =>
@@ -117,6 +125,7 @@ export const WRITES: Readonly<Record<string, Call>> = {
     const said = draw.number(2) === 0 ? ({ decision: 'approve' } as const) : files;
     return callAnswers.answerCall(db, { tenantId: me.id, ...draw.call() }, said);
   },
+  refuseUnknownCall: (db, me, draw) => done(callAnswers.refuseUnknownCall(db, { tenantId: me.id, ...draw.call() })),
   takeTurn: (db, me, draw) => {
     const place = draw.number(2) === 0 ? { asked: SHARED.asked } : { answered: SHARED.answered };
     return within(db, (tx) => conversations.takeTurn(tx, { tenantId: me.id, agentName: 'tester' }, place, () => true));

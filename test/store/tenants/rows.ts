@@ -9,6 +9,7 @@ const SHARED_TABLES = [
   'model_limits',
   'provider_pauses',
   'workers',
+  'write_probe',
 ];
 const OWNED_BY: Readonly<Record<string, RawBuilder<unknown>>> = {
   part_chunks: sql`(select tenant_id from messages where messages.id = row.message_id)`,

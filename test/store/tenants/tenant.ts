@@ -225,7 +225,7 @@ async function playHeldBack(base: Base): Promise<void> {
 
 async function keepRecords({ db, id, secret }: Base): Promise<void> {
   await db.transaction().execute(async (tx) => {
-    await createApiKey(tx, { id: newId(), tenantId: id, name: secret, scopes: ['read'] });
+    await createApiKey(tx, { id: newId(), tenantId: id, name: secret, scopes: ['read'], expiresAt: null });
   });
   await appendAudit(db, { tenantId: id, keyId: null, action: 'session:delete', target: secret });
   const { route, key } = SHARED;
