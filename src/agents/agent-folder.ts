@@ -13,7 +13,7 @@ type AgentFolderOptions = Readonly<{
   /** Takes the place of every agent's model, where given. */
   model?: string | undefined;
   /** Whether an agent can be served. @throws BatonError `config_invalid` whose message begins with the key */
-  check: (agent: Agent) => Promise<void>;
+  check: (agent: Agent, agents: AgentSet) => Promise<void>;
   /** The files besides its own by which an agent may be right or wrong, as absolute paths. */
   filesOf?: (agent: Agent) => readonly string[];
   /** Told of every set that is taken. */
@@ -69,16 +69,16 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
 
 async function load({ folder, model, check, onLoad }: AgentFolderOptions): Promise<AgentSet> {
   const read = readAgents(folder, model);
+  const agents = createCatalogue(read.map(({ agent }) => agent));
   for (const { file, agent } of read) {
     try {
-      await check(agent);
+      await check(agent, agents);
     } catch (error) {
       if (!(error instanceof BatonError)) throw error;
       const message = `agent ${agent.name}: ${error.message}`;
       throw new AgentFileError(file, keysIn(error.message), message, { cause: error });
     }
   }
-  const agents = createCatalogue(read.map(({ agent }) => agent));
   onLoad?.(agents);
   return agents;
 }

@@ -16,6 +16,16 @@ export const agentSchema = z.strictObject({
   description: z.string().optional(),
   /** `provider/model`, for example `openai/gpt-5.4`; the provider `simulated` needs no key. */
   model: z.string().regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4'),
+  /** Models that its sessions may take beside it; one that ends with `*` stands for all that begin so. */
+  models: z
+    .array(
+      z
+        .string()
+        .max(200)
+        .regex(/^(\*|[a-z0-9-]+(\*|\/.+))$/, 'provider/model, or the beginning of one and *'),
+    )
+    .max(100)
+    .default([]),
   instructions: z.string().default(''),
   /** Where its tools come from, in the order in which the model is offered them. */
   tools: z.array(toolSourceSchema).default([]),

@@ -28,6 +28,9 @@ export function hashOfTools(tools: readonly PinnedTool[]): string {
   return createHash('sha256').update(JSON.stringify(sorted, withSortedKeys)).digest('hex').slice(0, 16);
 }
 
+/** What the definitions take of a session's row and of every request to its model, about. Pure. */
+export const definitionBytes = (tools: readonly PinnedTool[]): number => Buffer.byteLength(JSON.stringify(tools));
+
 function withSortedKeys(_key: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));

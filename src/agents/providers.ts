@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto';
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI, type OpenAILanguageModelResponsesOptions } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { bindsThinking } from '../domain/claude-version.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ProviderMetadata } from '../domain/message.ts';
+import { askEndpoint } from '../model/ask-endpoint.ts';
 import type { ModelPort, ResolvedModel } from '../step/model-port.ts';
 import type { ProviderConfig } from './provider-configs.ts';
 
@@ -27,8 +29,8 @@ type Endpoint = Readonly<{
 
 type Provider = (modelId: string) => ResolvedModel;
 
-/** What a provider without a base URL of its own is remembered under. */
-const DEFAULT_ENDPOINT = 'default';
+/** Where the SDK asks a provider that has no base URL of its own. */
+const DEFAULT_ENDPOINTS = { openai: 'https://api.openai.com/v1', anthropic: 'https://api.anthropic.com/v1' } as const;
 
 /**
  * The models of the configured providers, by `provider/model`.
@@ -91,18 +93,34 @@ function settingsOf({ baseUrl, apiKey, headers }: Endpoint) {
   };
 }
 
+/** Of a header, what follows its scheme too. */
+const secretsOf = ({ apiKey = '', headers = {} }: Endpoint): readonly string[] =>
+  [apiKey, ...Object.values(headers)].flatMap((secret) => [secret, secret.replace(/^\S+\s+/, '')]);
+
+/** Tells keys apart, and none of them: half of a SHA-256 of key and headers. */
+function credentialOf({ apiKey = '', headers = {} }: Endpoint): string {
+  const sorted = Object.entries(headers).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256')
+    .update(JSON.stringify([apiKey, sorted]))
+    .digest('hex')
+    .slice(0, 32);
+}
+
 /**
  * OpenAI's Responses protocol. Nothing is stored at the provider: the transcript is ours, so reasoning comes back
  * encrypted and is sent again by us. The session's id keeps its requests on one prompt cache.
  */
 function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOptions): Provider {
   const openai = createOpenAI(settingsOf(at));
+  const credential = credentialOf(at);
   return (modelId) => ({
     model: openai.responses(modelId),
     provider: at.name,
     modelId,
     protocol: 'openai-responses',
-    endpoint: at.baseUrl ?? DEFAULT_ENDPOINT,
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.openai,
+    credential,
+    secrets: secretsOf(at),
     providerOptions: (sessionId) => ({
       openai: { store: false, promptCacheKey: sessionId, reasoningSummary: 'auto', ...toJsonOptions(extra) },
     }),
@@ -111,12 +129,15 @@ function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOption
 
 function openaiChat(at: Endpoint): Provider {
   const openai = createOpenAI(settingsOf(at));
+  const credential = credentialOf(at);
   return (modelId) => ({
     model: openai.chat(modelId),
     provider: at.name,
     modelId,
     protocol: 'openai-chat',
-    endpoint: at.baseUrl ?? DEFAULT_ENDPOINT,
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.openai,
+    credential,
+    secrets: secretsOf(at),
     // The protocol has no calls that the provider runs itself.
     providerTools: false,
     providerOptions: (sessionId) => ({ openai: { store: false, promptCacheKey: sessionId } }),
@@ -130,14 +151,20 @@ function openaiChat(at: Endpoint): Provider {
 function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
   const baseURL = at.baseUrl ?? '';
   const compatible = createOpenAICompatible({ ...settingsOf(at), baseURL, name: at.name, includeUsage: true });
+  const credential = credentialOf(at);
+  const bearer = at.apiKey === undefined ? {} : { authorization: `Bearer ${at.apiKey}` };
+  const serving = { baseUrl: baseURL, headers: { ...bearer, ...at.headers } };
   return (modelId) => ({
     model: compatible.chatModel(modelId),
     provider: at.name,
     modelId,
     protocol: 'openai-compatible',
     endpoint: baseURL,
+    credential,
+    secrets: secretsOf(at),
     providerTools: false,
     providerOptions: () => ({}),
+    askServed: () => askEndpoint(serving, modelId),
   });
 }
 
@@ -150,12 +177,15 @@ function anthropicMessages(
   options: (modelId: string, sessionId: string) => ProviderMetadata[string],
 ): Provider {
   const anthropic = createAnthropic(settingsOf(at));
+  const credential = credentialOf(at);
   return (modelId) => ({
     model: anthropic.messages(modelId),
     provider: at.name,
     modelId,
     protocol: 'anthropic-messages',
-    endpoint: at.baseUrl ?? DEFAULT_ENDPOINT,
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.anthropic,
+    credential,
+    secrets: secretsOf(at),
     providerTools: false,
     cacheBreakpoints: true,
     providerOptions: (sessionId) => ({ anthropic: options(modelId, sessionId) }),

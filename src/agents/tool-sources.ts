@@ -98,7 +98,7 @@ export type McpSource = Readonly<{
   deferred?: boolean;
 }>;
 
-/** The source as lists show it. */
+/** The source as errors name it. */
 export function toolSourceLabel(source: ToolSource): string {
   if (typeof source === 'string') return source;
   if (source.http !== undefined) return `http:${source.http.name}`;

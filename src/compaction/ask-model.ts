@@ -1,7 +1,8 @@
 import { dynamicTool, streamText, type ToolSet } from 'ai';
+import { whyUnpriced } from '../agents/cost-limit.ts';
 import { costOf } from '../domain/context/cost.ts';
-import type { ModelEntry } from '../domain/context/model-registry.ts';
-import { BatonError } from '../domain/errors.ts';
+import type { ModelEntry } from '../domain/context/model-entry.ts';
+import { BatonError, type ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { FinishReason } from '../domain/message.ts';
 import type { ReasoningLevel } from '../domain/model-settings.ts';
@@ -10,15 +11,17 @@ import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { callSettings } from '../step/call-settings.ts';
 import { brokeOff, toFinishReason } from '../step/finish-reason.ts';
 import { logModelCall } from '../step/log-model-call.ts';
-import { type ModelFailure, toModelFailure } from '../step/model-error.ts';
+import { failedCallOf, type ModelFailure, toModelFailure } from '../step/model-error.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import { leaveToProvider, type ModelPrompt } from '../step/model-prompt.ts';
 import { inModelSpan, type TracedRequest } from '../step/model-span.ts';
+import { watchHeaders } from '../step/response-headers.ts';
 import { toUsage } from '../step/response-parts.ts';
 import { toSdkSchema } from '../step/sdk-schema.ts';
+import { costLimitsOf } from '../step/step-context.ts';
 import { comesFromModel } from '../step/stream-processor.ts';
 import { createWatchdog, type Watchdog } from '../step/watchdog.ts';
-import { pauseProvider } from '../store/provider-pauses.ts';
+import { pauseModel } from '../store/provider-pauses.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';
 
@@ -37,6 +40,8 @@ export type ModelRequest = Readonly<{
 export type ModelAnswer = Readonly<
   | { kind: 'answered'; text: string; finishReason: FinishReason; toolCalls: number; outputTokens: number }
   | { kind: 'failed'; failure: ModelFailure }
+  /** It must not be asked. */
+  | { kind: 'refused'; error: ErrorRecord }
   /** The job was stopped, its time is up, or it has used up its calls. */
   | { kind: 'stopped'; reason: 'stopped' | 'time_up' | 'calls_used_up' }
 >;
@@ -49,23 +54,26 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
   const { deps, scope, spent, signal } = work;
   if (signal.aborted) return stopped(work);
   if (spent.calls >= MAX_MODEL_CALLS) return { kind: 'stopped', reason: 'calls_used_up' };
+  const { resolved, entry } = request;
+  const model = `${resolved.provider}/${resolved.modelId}`;
+  const refusal = entry.prices === null ? whyUnpriced(model, costLimitsOf(deps, scope)) : null;
+  if (refusal !== null) return { kind: 'refused', error: refusal };
   spent.calls++;
   using watchdog = createWatchdog(deps.modelTimeouts);
-  const { resolved, entry } = request;
   const { answer, usage } = await inModelSpan(tracedRequest(work, request), async (span) => {
     const asked = await ask(work, request, watchdog);
     if (asked.answer.kind === 'answered') {
       const { finishReason, text } = asked.answer;
       span.answered({ finishReason, usage: asked.usage ?? NO_USAGE, text: () => text });
     } else {
-      span.broken(asked.answer.kind === 'failed' ? asked.answer.failure.class : asked.answer.reason);
+      span.broken(whyBroken(asked.answer));
     }
     return asked;
   });
   if (usage !== null) spend(spent, usage, costOf(usage, entry));
   logModelCall(deps.log, scope, {
     purpose: 'compaction',
-    model: `${resolved.provider}/${resolved.modelId}`,
+    model,
     entry,
     usage,
     firstChunkMs: watchdog.firstChunkMs(),
@@ -75,11 +83,16 @@ export async function askModel(work: CompactionWork, request: ModelRequest): Pro
   return answer;
 }
 
-/** One session is told, all of them wait. */
-async function pauseIfAsked({ deps, failures }: CompactionWork, resolved: ResolvedModel, answer: ModelAnswer) {
+function whyBroken(answer: Exclude<ModelAnswer, { kind: 'answered' }>): BatonError | string {
+  if (answer.kind === 'failed') return answer.failure.error;
+  return answer.kind === 'refused' ? answer.error.code : answer.reason;
+}
+
+/** What this session is told is known to the others. */
+async function pauseIfAsked({ deps, failures, scope }: CompactionWork, resolved: ResolvedModel, answer: ModelAnswer) {
   if (answer.kind !== 'failed' || answer.failure.class !== 'rate_limited') return;
   const retry = planRetry('rate_limited', failures + 1, answer.failure.retryAfterMs, deps.random());
-  if (retry.retry) await pauseProvider(deps.db, resolved, retry.delayMs);
+  if (retry.retry) await pauseModel(deps.db, resolved, scope, retry.delayMs);
 }
 
 function tracedRequest({ deps, scope }: CompactionWork, request: ModelRequest): TracedRequest {
@@ -98,12 +111,17 @@ type Asked = Readonly<{ answer: ModelAnswer; usage: Usage | null }>;
 
 async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchdog): Promise<Asked> {
   const { scope, signal } = work;
+  const { resolved, prompt, tools, maxOutputTokens, reasoning } = request;
+  const watched = watchHeaders(resolved.model);
   const unanswered = (answer: ModelAnswer): Asked => ({ answer, usage: null });
+  const failed = (error: unknown): Asked => {
+    const failure = toModelFailure(error, failedCallOf(resolved, prompt, watched.headers()));
+    return unanswered({ kind: 'failed', failure });
+  };
   try {
-    const { resolved, prompt, tools, maxOutputTokens, reasoning } = request;
     const failure: { error: unknown } = { error: null };
     const result = streamText({
-      model: resolved.model,
+      model: watched.model,
       ...prompt,
       experimental_download: leaveToProvider,
       ...(tools.length === 0 ? {} : { tools: toSdkTools(tools), ...toolChoiceFor(resolved) }),
@@ -124,15 +142,15 @@ async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchd
       if (part.type === 'error') failure.error ??= part.error;
     }
     if (signal.aborted) return unanswered(stopped(work));
-    if (watchdog.signal.aborted) return unanswered(failed(watchdog.signal.reason));
-    if (failure.error !== null) return unanswered(failed(failure.error));
+    if (watchdog.signal.aborted) return failed(watchdog.signal.reason);
+    if (failure.error !== null) return failed(failure.error);
     const [text, finishReason, toolCalls, sdkUsage] = await Promise.all([
       result.text,
       result.finishReason,
       result.toolCalls,
       result.usage,
     ]);
-    if (brokeOff(finishReason)) return unanswered(failed(new Error('the answer broke off')));
+    if (brokeOff(finishReason)) return failed(new Error('the answer broke off'));
     const usage = toUsage(sdkUsage);
     const answer: ModelAnswer = {
       kind: 'answered',
@@ -144,12 +162,8 @@ async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchd
     return { answer, usage };
   } catch (error) {
     if (signal.aborted) return unanswered(stopped(work));
-    return unanswered(failed(watchdog.signal.aborted ? watchdog.signal.reason : error));
+    return failed(watchdog.signal.aborted ? watchdog.signal.reason : error);
   }
-}
-
-function failed(error: unknown): ModelAnswer {
-  return { kind: 'failed', failure: toModelFailure(error) };
 }
 
 function stopped({ scope }: CompactionWork): ModelAnswer {

@@ -4,7 +4,7 @@ import {
   type SummaryAnswer,
   type SummaryFault,
 } from '../domain/context/summary-validation.ts';
-import type { ErrorRecord } from '../domain/errors.ts';
+import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
 import { REMEDIES } from '../domain/retry-policy.ts';
 import type { ModelFailure } from '../step/model-error.ts';
 import { askModel, type ModelAnswer, type ModelRequest } from './ask-model.ts';
@@ -55,6 +55,7 @@ function judge(
   validate: (answer: SummaryAnswer) => SummaryFault | null,
 ): Asked | Again {
   if (answer.kind === 'stopped') return { kind: 'over', error: STOPPED[answer.reason] };
+  if (answer.kind === 'refused') return { kind: 'over', error: answer.error };
   if (answer.kind === 'failed') return judgeFailure(answer.failure);
   // A provider's own count holds where it gives one; the estimate would call a summary too long that kept its limit.
   const tokens = answer.outputTokens > 0 ? answer.outputTokens : countReal(work)(answer.text);
@@ -65,12 +66,13 @@ function judge(
 }
 
 function judgeFailure(failure: ModelFailure): Asked | Again {
-  const { code, message } = failure.error;
-  const error: ErrorRecord = { code, message };
+  const error = toErrorRecord(failure.error);
   const remedy = REMEDIES[failure.class];
   if (remedy === 'compact' || remedy === 'strip_media' || remedy === 'shrink_output')
     return { kind: 'too_large', error };
   const failedCall = { class: failure.class, retryAfterMs: failure.retryAfterMs };
+  // A request of its own has none.
+  if (remedy === 'drop_tools') return { kind: 'faulty', error };
   const mayPass = failure.class === 'transport' || failure.class === 'overloaded';
   return mayPass ? { again: { reminder: null, error, failedCall } } : { kind: 'over', error, failedCall };
 }

@@ -67,7 +67,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     calls: attempts,
     durationMs: durationMs(scope),
     ...(strategy !== undefined && { strategy }),
-    ...(compaction !== null && 'error' in compaction && { code: compaction.error.code }),
+    ...(compaction !== null && 'error' in compaction && compaction.error),
   });
 }
 

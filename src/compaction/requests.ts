@@ -1,5 +1,5 @@
 import type { Agent } from '../agents/agent.ts';
-import { rulerOf } from '../context/ruler-of.ts';
+import { knownModel, rulerOf } from '../context/ruler-of.ts';
 import type { CompactPlan } from '../domain/context/compaction-plan.ts';
 import { reserveOf } from '../domain/context/limits.ts';
 import { SAME_MODEL, summarizingAgent } from '../domain/context/policy.ts';
@@ -40,13 +40,7 @@ export async function prefixRequest(
   const { total } = ruler.measure(sent, { ...scope.contextState, anchor: null });
   if (total > inputRoom(ruler, maxOutputTokens)) return null;
   const media = await readMedia(deps.db, scope.sessionId, sent);
-  const prompt = promptFor(
-    { ...resolved, calls: ruler.entry.tools },
-    ruler.model,
-    scope.agent.instructions,
-    sent,
-    media,
-  );
+  const prompt = promptFor({ ...resolved, calls: ruler.entry.tools }, ruler.model, ruler.instructions, sent, media);
   const { reasoning } = scope.agent.settings;
   // A budget would be another one than a step's, which is as good as none to the cache.
   const keepsThinking = resolved.cacheBreakpoints === true && !thinksByBudget(resolved.modelId);
@@ -71,7 +65,7 @@ export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   const { model, instructions } = agent;
   if (model === ruler.model) return { resolved, ruler, instructions };
   const other = deps.models(model);
-  return { resolved: other, ruler: (await rulerOf(deps, agent, other, [])).ruler, instructions };
+  return { resolved: other, ruler: await rulerOf(agent, await knownModel(deps, other), []), instructions };
 }
 
 /** The agent that the policy names, or the session's own with the model that it names. */

@@ -1,4 +1,4 @@
-import { offeredTools, rulerOf } from '../context/ruler-of.ts';
+import { knownModel, offeredTools, rulerOf } from '../context/ruler-of.ts';
 import {
   type AfterFailure,
   afterFailedCompaction,
@@ -11,7 +11,7 @@ import { exhausted, MAX_COMPACTIONS_WITHOUT_STEP } from '../domain/context/decid
 import type { Measurement } from '../domain/context/measure.ts';
 import { planInputOf } from '../domain/context/plan-input.ts';
 import type { ContextState } from '../domain/context/state.ts';
-import { BatonError, type ErrorRecord } from '../domain/errors.ts';
+import { BatonError, type ErrorRecord, withProvider } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { RetryPlan } from '../domain/retry-policy.ts';
@@ -63,8 +63,9 @@ export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: 
 
 async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {
   const resolved = deps.models(scope.agent.model);
-  const tools = await offeredTools(deps, scope.agent, resolved, view);
-  const { ruler } = await rulerOf(deps, scope.agent, resolved, tools);
+  const known = await knownModel(deps, resolved);
+  const tools = await offeredTools(deps, scope.agent, known, view);
+  const ruler = await rulerOf(scope.agent, known, tools);
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
   const measurement = ruler.measure(view, scope.contextState);
   const base = planInputOf(ruler, scope.contextState, view, pending);
@@ -162,7 +163,7 @@ async function afterFailure(
     setting,
     `${failed.error.message.replace(/\.$/, '')}. Without a compaction it is larger`,
   );
-  return endCompaction(setting.deps, scope, { ...ending, exhausted: record });
+  return endCompaction(setting.deps, scope, { ...ending, exhausted: withProvider(record, failed.error) });
 }
 
 async function retryOf(work: CompactionWork, after: AfterFailure, failed: Failed): Promise<RetryPlan> {
@@ -203,7 +204,7 @@ async function summarizerPausedMs(work: Setting['work']): Promise<number> {
     if (error instanceof BatonError) return null;
     throw error;
   });
-  return summarizer === null ? 0 : pauseLeftMs(work.deps.db, summarizer.resolved);
+  return summarizer === null ? 0 : pauseLeftMs(work.deps.db, summarizer.resolved, work.scope.tenantId);
 }
 
 /** The same compaction when the pause is over: nothing has begun, nothing is counted. */

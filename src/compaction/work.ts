@@ -1,4 +1,5 @@
 import type { AgentCatalogue } from '../agents/agent.ts';
+import { addCosts } from '../domain/context/cost.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import type { ViewMessage } from '../domain/message.ts';
@@ -19,15 +20,15 @@ export type CompactionDeps = StepDeps &
 /** Model calls of one compaction, on all its rungs together. */
 export const MAX_MODEL_CALLS = 6;
 
-/** What the model calls of a compaction have cost so far. */
-export type Spent = { calls: number; usage: Usage; costUsd: number };
+/** What the model calls of a compaction have cost so far; null once the price of one is not known. */
+export type Spent = { calls: number; usage: Usage; costUsd: number | null };
 
 export const nothingSpent = (): Spent => ({ calls: 0, usage: NO_USAGE, costUsd: 0 });
 
 /** Adds tokens and US dollars to what was spent so far, in place. Calls are counted by who makes them. */
-export function spend(spent: Spent, usage: Usage, costUsd: number): void {
+export function spend(spent: Spent, usage: Usage, costUsd: number | null): void {
   spent.usage = addUsage(spent.usage, usage);
-  spent.costUsd += costUsd;
+  spent.costUsd = addCosts(spent.costUsd, costUsd);
 }
 
 /** One compaction under way. */

@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import type { Agent } from '../agents/agent.ts';
 import type { ToolDescription } from '../domain/context/measure.ts';
-import { findModel, type ModelEntry, UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
+import type { ModelEntry } from '../domain/context/model-entry.ts';
 import { createRuler, type Ruler } from '../domain/context/ruler.ts';
 import { mediaSupportOf } from '../domain/context/shown-media.ts';
 import { estimateText, guardCounter, type TokenCounter } from '../domain/context/tokens.ts';
 import { workingSet } from '../domain/context/working-set.ts';
 import { type Json, jsonSchema, type ViewMessage } from '../domain/message.ts';
+import { NO_TOOLS_NOTICE } from '../domain/model-frames.ts';
+import type { DescribeModel } from '../model/describe-model.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
 import { type ModelKey, type RememberedModel, readModel } from '../store/model-limits.ts';
@@ -15,35 +17,54 @@ import type { Tool } from '../tools/tool.ts';
 
 export type RulerDeps = Readonly<{
   db: Db;
-  /** What is known of the models, the configuration's own words included. */
-  modelRegistry: readonly ModelEntry[];
+  describeModel: DescribeModel;
 }>;
 
-/** The ruler of an agent's requests, with what was learned about its model's endpoint: read, where it is not known. */
-export async function rulerOf(
+/** A model with all that is known of it before a request. */
+export type KnownModel = Readonly<{
+  resolved: ResolvedModel;
+  entry: ModelEntry;
+  /** What its endpoint has taught. */
+  remembered: RememberedModel;
+}>;
+
+/** @param remembered read, where it is not given */
+export async function knownModel(
   deps: RulerDeps,
-  agent: Agent,
   resolved: ResolvedModel,
-  tools: readonly Tool[],
   remembered?: RememberedModel,
-): Promise<Readonly<{ ruler: Ruler; prior: number | null }>> {
-  const entry = findModel(agent.model, deps.modelRegistry) ?? undescribed(resolved);
-  const [{ learned, prior }, count] = await Promise.all([
+): Promise<KnownModel> {
+  const [entry, taught] = await Promise.all([
+    deps.describeModel(resolved),
     remembered ?? readModel(deps.db, modelKey(resolved)),
-    counterOf(entry),
   ]);
-  const ruler = createRuler({
+  return { resolved, entry: taught.refusesTools ? { ...entry, tools: false } : entry, remembered: taught };
+}
+
+/** The ruler of an agent's requests to a model. */
+export async function rulerOf(
+  agent: Agent,
+  { resolved, entry, remembered }: KnownModel,
+  tools: readonly Tool[],
+): Promise<Ruler> {
+  return createRuler({
     model: agent.model,
     entry,
-    learned,
-    prior,
+    learned: remembered.learned,
+    prior: remembered.prior,
     policy: agent.context,
-    instructions: agent.instructions,
+    instructions: instructionsFor(agent, entry),
     tools: describe(tools),
-    count,
+    count: await counterOf(entry),
     media: mediaSupportOf(resolved.protocol, entry.mediaTypes),
   });
-  return { ruler, prior };
+}
+
+/** An agent's instructions may speak of tools that its model is offered nowhere. */
+function instructionsFor({ instructions, tools, mcpServers }: Agent, entry: ModelEntry): string {
+  const hasTools = tools.length > 0 || Object.keys(mcpServers).length > 0;
+  if (entry.tools || !hasTools) return instructions;
+  return instructions.trim() === '' ? NO_TOOLS_NOTICE : `${instructions}\n\n${NO_TOOLS_NOTICE}`;
 }
 
 /**
@@ -51,30 +72,18 @@ export async function rulerOf(
  * have to be found the ones that the view refers to.
  */
 export async function offeredTools(
-  deps: Pick<RulerDeps, 'modelRegistry'> & Readonly<{ toolsOf: ToolCatalogue }>,
+  { toolsOf }: Readonly<{ toolsOf: ToolCatalogue }>,
   agent: Agent,
-  resolved: ResolvedModel,
+  { entry }: Pick<KnownModel, 'entry'>,
   view: readonly ViewMessage[],
 ): Promise<readonly Tool[]> {
-  const entry = findModel(agent.model, deps.modelRegistry) ?? undescribed(resolved);
   if (!entry.tools) return [];
-  const tools = await deps.toolsOf(agent);
+  const tools = await toolsOf(agent);
   const deferred = tools.filter((tool) => tool.deferred === true);
   if (deferred.length === 0) return tools;
   const found = workingSet(view, new Set(deferred.map(({ name }) => name)));
   return tools.filter((tool) => tool.deferred !== true || found.has(tool.name));
 }
-
-/** The simulator stands in for a model of today where nobody says otherwise. */
-const SIMULATED_MODEL: ModelEntry = {
-  ...UNKNOWN_MODEL,
-  contextWindow: 200_000,
-  maxOutput: 32_000,
-  mediaTypes: ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf'],
-};
-
-const undescribed = ({ provider }: ResolvedModel): ModelEntry =>
-  provider.startsWith('simulated') ? SIMULATED_MODEL : UNKNOWN_MODEL;
 
 /** Under this the endpoint's limits are remembered. */
 export function modelKey({ provider, endpoint, modelId }: ResolvedModel): ModelKey {

@@ -1,4 +1,4 @@
-import { isWithinJsonDepth } from './json-depth.ts';
+import { isWithinJsonDepth } from './json-bounds.ts';
 import type { Json, OutputItem, UserPart } from './message.ts';
 
 /** A message of a conversation as clients of chat protocols send it again with every request. */
@@ -103,22 +103,11 @@ export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
 }
 
 /**
- * The conversation as one text: the same for the same conversation, however its client spells it, and never the same
- * for two. White space around a text and the layout of arguments do not count: clients trim and parse them.
+ * A message as one text: the same for the same message, however its client spells it, and never the same for two. White
+ * space around a text and the layout of arguments do not count: clients trim and parse them.
  */
-export function canonicalConversation(messages: readonly ConversationMessage[]): string {
-  return `[${messages.map(canonicalMessage).join(',')}]`;
-}
-
-/** One request asks for the same messages once for each point from which it may go on. */
-const canonicalTexts = new WeakMap<ConversationMessage, string>();
-
-function canonicalMessage(message: ConversationMessage): string {
-  const known = canonicalTexts.get(message);
-  if (known !== undefined) return known;
-  const text = JSON.stringify(canonicalForm(message));
-  canonicalTexts.set(message, text);
-  return text;
+export function canonicalMessage(message: ConversationMessage): string {
+  return JSON.stringify(canonicalForm(message));
 }
 
 function canonicalForm(message: ConversationMessage): Json {

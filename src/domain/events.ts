@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ERROR_CODES } from './errors.ts';
+import { errorRecordSchema as error } from './errors.ts';
 import { FINISH_REASONS, fileFieldsSchema, jsonSchema, sourceFieldsSchema, userPartSchema } from './message.ts';
 import { requiredActionSchema } from './required-action.ts';
 import { INCOMPLETE_REASONS, LIMIT_REASONS } from './run.ts';
@@ -9,8 +9,10 @@ import { usageSchema } from './usage.ts';
 
 const run = { runId: z.string() };
 const step = { ...run, step: z.number().int().positive(), attempt: z.number().int().positive() };
-const error = z.strictObject({ code: z.enum(ERROR_CODES), message: z.string() });
 const count = z.number().int().nonnegative();
+/** Stands for a content that is too large to be repeated: its size as JSON, and the path at which it is read. */
+export const contentRefSchema = z.strictObject({ sizeBytes: count, href: z.string() });
+
 const optionalContext = z.string().optional();
 
 /**
@@ -89,11 +91,13 @@ export const EVENT_SCHEMAS = {
   'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
   'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),
   'message:removed': z.strictObject({ ids: z.array(z.string()) }),
+  /** With its parts, or with `contentRef` in their place where they are large. */
   'message:created': z.strictObject({
     messageId: z.string(),
     seq: z.number().int().positive(),
     role: z.enum(['user', 'assistant']),
-    parts: z.array(userPartSchema),
+    parts: z.array(userPartSchema).optional(),
+    contentRef: contentRefSchema.optional(),
   }),
   'context:compressed': z.strictObject({
     originalTokens: count,

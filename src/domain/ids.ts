@@ -18,7 +18,10 @@ export function parseId(kind: IdKind, id: string): string | null {
   return match.slice(2).join('-');
 }
 
-/** `018f…-…` and 2 → `call_018f…_2`: a tool call by its place. What providers call it may come again. */
+/**
+ * `018f…-…` and 2 → `call_018f…_2`: a tool call by its place, and the key of its effects, since it is the same for every
+ * delivery of the call. What providers call it may come again.
+ */
 export function formatCallId(messageId: string, partIndex: number): string {
   return `call_${messageId.replaceAll('-', '')}_${partIndex}`;
 }

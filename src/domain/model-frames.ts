@@ -20,6 +20,10 @@ export const finalAnswerNotice = (reason: LimitReason): string =>
   `[System notice, not from the user] The work ends here: ${LIMIT_WORDS[reason]}. No tool can be called any more. ` +
   'Answer now, in text alone: what was done and found, what is still open, and what should be done next.';
 
+/** Ends the instructions of an agent with tools whose model is offered none. */
+export const NO_TOOLS_NOTICE =
+  'No tools can be called here: the model server takes none. Where a task needs one, say so, and what you would have done with it.';
+
 /** Stands for a user message without any content. */
 export const EMPTY_MESSAGE = '(empty message)';
 

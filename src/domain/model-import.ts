@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { isWithinJsonDepth, MAX_JSON_DEPTH } from './json-depth.ts';
+import { isWithinJsonDepth } from './json-bounds.ts';
 import { type Json, jsonSchema, type ProviderMetadata } from './message.ts';
+import { MAX_JSON_DEPTH } from './tunables.ts';
 
 /**
  * JSON as it is once written and read again: libraries leave `undefined` in what they hand out.

@@ -15,6 +15,7 @@ export type ProviderErrorClass = Extract<
   | 'rate_limited'
   | 'silent_truncation'
   | 'timeout'
+  | 'tools_unsupported'
   | 'transport'
 >;
 

@@ -7,6 +7,7 @@ import {
   RULES_BEFORE_OVERFLOW,
 } from './provider-error-rules.ts';
 import { EMPTY_REFUSALS, type OverflowRule } from './provider-overflow-rules.ts';
+import { MAX_TOOL_REFUSAL_CHARS, TOOL_REFUSAL_RULES, TOOL_REFUSAL_STATUSES } from './provider-tool-rules.ts';
 
 /** What a failed model call shows of itself, whatever the provider. */
 export type ProviderErrorSignals = Readonly<{
@@ -14,7 +15,7 @@ export type ProviderErrorSignals = Readonly<{
   status: number | null;
   /** The provider's own codes and types, lower case, the outermost first. */
   codes: readonly string[];
-  /** The provider's messages, each of bounded length, the outermost first. Matched, never stored. */
+  /** The provider's messages, each of bounded length, the outermost first. Matched; what is stored of them is what `providerFailureOf` leaves. */
   texts: readonly string[];
   /** Whom the request went to, lower case; empty when unknown. */
   host: string;
@@ -26,12 +27,13 @@ export type ProviderErrorSignals = Readonly<{
 export type ProviderErrorVerdict = Readonly<{ class: ProviderErrorClass; overflow: OverflowNumbers | null }>;
 
 /**
- * The class of a failed model call, in this order: a rate that the request alone exceeds, codes, rates and quotas,
+ * The class of a failed model call, in this order: a rate that the request alone exceeds, tools, codes, rates and quotas,
  * texts of overflows, everything else. Without any response it is `transport`.
  */
 export function judgeProviderError(signals: ProviderErrorSignals): ProviderErrorVerdict {
   const never = firstOf(signals.texts, rateBelowRequest);
   if (never !== null) return { class: 'input_overflow', overflow: never };
+  if (refusesTools(signals)) return only('tools_unsupported');
   const before = RULES_BEFORE_OVERFLOW.find((rule) => matches(rule, signals));
   // A code says that it was an overflow, and the text of which kind and how much.
   if (before?.class === 'input_overflow') return byText(signals, () => true) ?? only(before.class);
@@ -41,6 +43,13 @@ export function judgeProviderError(signals: ProviderErrorSignals): ProviderError
   if (isEmptyRefusal(signals)) return only('input_overflow');
   const after = RULES_AFTER_OVERFLOW.find((rule) => matches(rule, signals));
   return only(after?.class ?? (isClientError(signals.status) ? 'invalid_request' : 'transport'));
+}
+
+/** Before the codes: OpenAI's says that a parameter is wrong, and only the text that it is the tools. */
+function refusesTools({ status, texts }: ProviderErrorSignals): boolean {
+  if (!counts(status, TOOL_REFUSAL_STATUSES)) return false;
+  const beginnings = texts.map((text) => text.slice(0, MAX_TOOL_REFUSAL_CHARS));
+  return TOOL_REFUSAL_RULES.some((rule) => beginnings.some((text) => rule.text.test(text)));
 }
 
 function byText({ texts }: ProviderErrorSignals, admits: (rule: OverflowRule) => boolean): ProviderErrorVerdict | null {
@@ -77,7 +86,7 @@ function firstOf<T>(texts: readonly string[], read: (text: string) => T | null):
   return null;
 }
 
-/** What a user is told of each class: the provider's own text may quote the prompt. */
+/** What a user is told of each class, before the provider's own words. */
 export const PROVIDER_ERROR_MESSAGES: Readonly<Record<ProviderErrorClass, string>> = {
   auth: 'The provider refused the API key.',
   byte_overflow: 'The request has more bytes, or more media, than the provider takes.',
@@ -92,5 +101,6 @@ export const PROVIDER_ERROR_MESSAGES: Readonly<Record<ProviderErrorClass, string
   rate_limited: 'The provider limits the rate of requests.',
   silent_truncation: 'The provider cut the request without saying so.',
   timeout: 'The provider did not answer in time.',
+  tools_unsupported: 'The model takes no tools there.',
   transport: 'The connection to the provider failed or its answer broke off.',
 };

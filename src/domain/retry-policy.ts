@@ -4,9 +4,10 @@ import type { ProviderErrorClass } from './provider-error-rules.ts';
  * What can make a failed model call succeed: `wait`: the same request later. `compact`: a shorter history; the context
  * layer compacts with force and takes the same step again. A silent truncation too: what the model saw was not the
  * history. `shrink_output`: the same request with a smaller `maxOutputTokens`; if that is refused as well, `compact`.
- * `strip_media`: the same history without its images and files. `none`: nothing that can be done without a person.
+ * `strip_media`: the same history without its images and files. `drop_tools`: the same request without tools.
+ * `none`: nothing that can be done without a person.
  */
-export type Remedy = 'wait' | 'compact' | 'shrink_output' | 'strip_media' | 'none';
+export type Remedy = 'wait' | 'compact' | 'shrink_output' | 'strip_media' | 'drop_tools' | 'none';
 
 /** Closed: a class without a remedy does not compile. Only `wait` is this policy's; all others change the request. */
 export const REMEDIES: Readonly<Record<ProviderErrorClass, Remedy>> = {
@@ -18,6 +19,7 @@ export const REMEDIES: Readonly<Record<ProviderErrorClass, Remedy>> = {
   silent_truncation: 'compact',
   output_reserve_overflow: 'shrink_output',
   byte_overflow: 'strip_media',
+  tools_unsupported: 'drop_tools',
   auth: 'none',
   content_policy: 'none',
   invalid_request: 'none',

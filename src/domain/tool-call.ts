@@ -53,11 +53,3 @@ export const TOOL_CALL_TRANSITIONS: Transitions<ToolCallState> = {
 export const isSettledCall = (state: ToolCallState): boolean => isTerminalIn(TOOL_CALL_TRANSITIONS, state);
 export const canMoveCall = (from: ToolCallState, to: ToolCallState): boolean =>
   canMoveIn(TOOL_CALL_TRANSITIONS, from, to);
-
-/**
- * The key of a call: stable over every delivery of it. Providers reuse call ids within one conversation, so the id is
- * not part of it.
- */
-export function callKeyOf(messageId: string, partIndex: number): string {
-  return `${messageId}:${partIndex}`;
-}

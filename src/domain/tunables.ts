@@ -104,6 +104,15 @@ export const SSE_HEARTBEAT_INTERVAL_MS = 5_000;
 /** A reader that is this far behind is dropped; it can resume where it was. */
 export const SSE_MAX_BUFFERED_BYTES = 1_048_576;
 
+/**
+ * JSON values of one request, each entry of a list or object being one: validating them takes the time of whoever else
+ * is served by the process.
+ */
+export const MAX_JSON_VALUES = 50_000;
+
+/** Deeper values are refused: each reader, Postgres too, goes through them level by level. */
+export const MAX_JSON_DEPTH = 100;
+
 /** Bodies over this are refused with 413. */
 export const MAX_BODY_BYTES = 1_048_576;
 
@@ -112,6 +121,9 @@ export const MAX_CONTENT_BODY_BYTES = 16_777_216;
 
 /** The largest file: about what providers take of one. */
 export const MAX_BLOB_BYTES = 20_971_520;
+
+/** How often a process at most tries whether Postgres takes a write, however often its health is asked for. */
+export const WRITE_PROBE_INTERVAL_MS = 5_000;
 
 /** A blob that nothing refers to is kept for this long: time to send the message that it was uploaded for. */
 export const UNREFERENCED_BLOB_KEPT_MS = 86_400_000;
@@ -124,6 +136,23 @@ export const MAX_MESSAGE_CHARS = 500_000;
 
 /** Characters of the reason for a denial, which the model reads. */
 export const MAX_DENIAL_REASON_CHARS = 2_000;
+
+/** What may wait in the inbox of one session, where no setting says otherwise. */
+export const DEFAULT_INBOX_MESSAGES = 100;
+export const DEFAULT_INBOX_BYTES = 4_194_304;
+
+/** What one step takes up of an inbox, and at least one message: the rest waits for the next step. */
+export const MAX_TAKEN_UP_MESSAGES = 100;
+export const MAX_TAKEN_UP_BYTES = 1_048_576;
+
+/** The largest content that events and snapshots repeat. Of a larger one they say how large it is and where it is read. */
+export const MAX_INLINE_CONTENT_BYTES = 16_384;
+
+/** Messages of a view, that of a session's next request, which one statement reads. */
+export const VIEW_PAGE_MESSAGES = 2_000;
+
+/** Content that one page of a list brings: a page ends before its limit of entries where they are large. */
+export const MAX_PAGE_CONTENT_BYTES = 4_194_304;
 
 /** Texts and files that one user message, or one output of a client, may be made of. */
 export const MAX_MESSAGE_PARTS = 256;
@@ -155,3 +184,7 @@ export const CLIENT_RETURNS_WITHIN_MS = 3_000;
 
 /** A request that says that it is an earlier one once more is told the answer to that one, this long after its end. */
 export const REPEATED_WITHIN_MS = 60_000;
+
+/** Tools of one MCP server that a session takes, and what their definitions may take of its row: more is refused. */
+export const MAX_SERVER_TOOLS = 500;
+export const MAX_SERVER_DEFINITION_BYTES = 262_144;

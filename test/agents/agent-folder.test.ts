@@ -24,7 +24,7 @@ async function openFolder(options: Readonly<{ check?: () => Promise<void>; withM
   const clock = { nowMs: 0 };
   const logged: LogEvent[] = [];
   const loaded: (readonly string[])[] = [];
-  const load = createModuleLoader(folder.path, folder.path);
+  const load = createModuleLoader(folder.path, path.join(folder.path, 'workspace'));
   const checkModules = async (agent: Agent): Promise<void> => {
     for (const module of modulesOf(agent)) await load(module, agent.name, 'tools.0.module');
   };

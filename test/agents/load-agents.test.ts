@@ -72,6 +72,7 @@ describe('a folder of agents', () => {
     expect(agents.get('writer')).toEqual({
       name: 'writer',
       model: 'openai/gpt-5.4',
+      models: [],
       instructions: '',
       tools: [],
       mcpServers: {},

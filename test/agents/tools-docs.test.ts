@@ -54,6 +54,6 @@ describe('docs/tools.md', () => {
 it('the example agents have the tools that they name', async () => {
   const folder = path.join(ROOT, 'examples/agents');
   const agents = loadAgents(folder);
-  const toolsOf = createToolCatalogue({ sets: {}, loadModule: createModuleLoader(folder, '.') });
+  const toolsOf = createToolCatalogue({ sets: {}, loadModule: createModuleLoader(folder, 'workspace') });
   for (const name of agents.names()) expect((await toolsOf(agents.get(name))).length).toBeGreaterThan(0);
 });

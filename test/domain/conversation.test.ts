@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   type ConversationMessage,
-  canonicalConversation,
+  canonicalMessage,
   parseArgs,
   splitConversation,
 } from '../../src/domain/conversation.ts';
@@ -48,6 +48,9 @@ function reversed(value: unknown): unknown {
       .map(([key, inner]) => [key, reversed(inner)]),
   );
 }
+
+const canonicalConversation = (messages: readonly ConversationMessage[]): string =>
+  JSON.stringify(messages.map(canonicalMessage));
 
 const trimmed = (messages: readonly ConversationMessage[]) =>
   messages.map((each) => ({

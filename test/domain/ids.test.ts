@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { formatId, ID_PREFIXES, type IdKind, parseId, uuidV7 } from '../../src/domain/ids.ts';
 import { jobIdOf, jobPayloadSchema } from '../../src/domain/job.ts';
 import { PENDING_KINDS } from '../../src/domain/run.ts';
-import { callKeyOf } from '../../src/domain/tool-call.ts';
 import { addUsage, NO_USAGE, type Usage, usageSchema } from '../../src/domain/usage.ts';
 
 const timeMs = fc.integer({ min: 0, max: 2 ** 48 - 1 });
@@ -112,12 +111,6 @@ describe('job ids', () => {
       expect(jobPayloadSchema.safeParse({ ...valid, ...wrong }).success).toBe(false);
     },
   );
-});
-
-describe('call keys', () => {
-  it('are made of the place of the call and nothing else', () => {
-    expect(callKeyOf('m1', 2)).toBe('m1:2');
-  });
 });
 
 describe('usage', () => {

@@ -3,9 +3,9 @@ import type { FinishReason, ViewMessage } from '../message.ts';
 import type { Usage } from '../usage.ts';
 import { afterCall } from './after-call.ts';
 import { decideContext } from './decide.ts';
-import type { LearnedLimits } from './limits.ts';
+import { type Lesson, lessonOfNumbers, lessonOfSuccess } from './learned-limits.ts';
 import type { Measurement } from './measure.ts';
-import { learnedFromOverflow, type OverflowNumbers } from './overflow-limit.ts';
+import type { OverflowNumbers } from './overflow-limit.ts';
 import { planOverflow, type StepPlace, withPending } from './overflow-plan.ts';
 import type { Ruler } from './ruler.ts';
 import { certainOf, type SilentOverflow, silentOverflow } from './silent-overflow.ts';
@@ -21,8 +21,6 @@ export type WholeAnswer = Readonly<{
   measurement: Measurement;
   maxOutputTokens: number;
   isWindowBound: boolean;
-  /** The limits are those of a model that nobody described. */
-  isGuess: boolean;
   /** The answer as the view of the next step will hold it, outcomes of its calls included. */
   message: ViewMessage;
   usage: Usage;
@@ -43,8 +41,8 @@ export type AfterAnswer = Readonly<{
   exhausted?: ErrorRecord;
   /** The answer was cut off for want of room: the run goes on although no tool was called. */
   isUnfinished?: true;
-  /** What the provider let slip about its limits. */
-  learned: LearnedLimits | null;
+  /** What it taught about the endpoint's limits. */
+  lesson: Lesson | null;
   /** The view after the answer is worth a prune: where the run ends, it gets one of its own. */
   isPrunable: boolean;
 }>;
@@ -55,11 +53,13 @@ export type AfterAnswer = Readonly<{
  */
 export function afterAnswer(answer: WholeAnswer): AfterAnswer {
   const { ruler, view, usage, message } = answer;
+  const lesson = wentWell(answer) ? lessonOfSuccess(ruler, usage) : null;
   const silent = silentOverflow({
     usage,
     finishReason: answer.finishReason,
     rawFinishReason: answer.rawFinishReason,
-    contextWindow: answer.isGuess ? null : ruler.limits.contextWindow,
+    // What the call itself has shown to be larger is no limit of it.
+    contextWindow: ruler.isGuess || lesson !== null ? null : ruler.limits.contextWindow,
     expectedInputTokens: answer.measurement.total,
     certain: certainOf(view, ruler.anchorOf(answer.state), ruler.model),
   });
@@ -68,10 +68,14 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
   const isUnfinished = answer.finishReason === 'length' && answer.isWindowBound && answer.toolCalls === 0;
   if (isUnfinished && ruler.policy.auto) {
     const contextState = withPending(state, 'stream');
-    return { contextState, before: 'compaction', isUnfinished, learned: null, isPrunable: false };
+    return { contextState, before: 'compaction', isUnfinished, lesson, isPrunable: false };
   }
-  return { ...nextDecision(answer, { ...state, pending: null }), learned: null };
+  return { ...nextDecision(answer, { ...state, pending: null }), lesson };
 }
+
+/** Whether the model has read all of the request and had room for its answer. */
+const wentWell = ({ usage, finishReason }: WholeAnswer): boolean =>
+  usage.outputTokens > 0 && finishReason !== 'length' && finishReason !== 'other';
 
 function nextDecision(
   { ruler, view, message, prunable }: WholeAnswer,
@@ -92,18 +96,18 @@ function nextDecision(
 
 function afterSilentOverflow(answer: WholeAnswer, silent: SilentOverflow): AfterAnswer {
   const { ruler, state, toolCalls } = answer;
-  const learned = silent.overflow === null ? null : learnedFromOverflow(silent.overflow);
+  const lesson = lessonOfNumbers(silent.overflow);
   // What was billed is not what was sent: it says nothing about the next request.
   const unanchored: ContextState = { ...state, anchor: null };
   const isWorthless = silent.sign === 'no_answer' || silent.sign === 'cut_request';
-  if (isWorthless && toolCalls === 0) return again(answer, unanchored, silent.overflow, learned);
-  if (!ruler.policy.auto) return { contextState: unanchored, learned, isPrunable: false };
+  if (isWorthless && toolCalls === 0) return again(answer, unanchored, silent.overflow, lesson);
+  if (!ruler.policy.auto) return { contextState: unanchored, lesson, isPrunable: false };
   const isUnfinished = silent.sign === 'window_full' && toolCalls === 0;
   return {
     contextState: withPending(unanchored, silent.sign === 'window_full' ? 'stream' : 'overflow'),
     before: 'compaction',
     ...(isUnfinished && { isUnfinished }),
-    learned,
+    lesson,
     isPrunable: false,
   };
 }
@@ -112,7 +116,7 @@ function again(
   { ruler, place, maxOutputTokens }: WholeAnswer,
   state: ContextState,
   numbers: OverflowNumbers | null,
-  learned: LearnedLimits | null,
+  lesson: Lesson | null,
 ): AfterAnswer {
   const message = 'The provider did not take the whole request';
   const plan = planOverflow({
@@ -126,8 +130,8 @@ function again(
     message,
   });
   if (plan.kind === 'detour') {
-    return { contextState: plan.contextState, dropAnswer: true, learned, isPrunable: false };
+    return { contextState: plan.contextState, dropAnswer: true, lesson, isPrunable: false };
   }
   const exhausted: ErrorRecord = plan.kind === 'exhausted' ? plan.error : { code: 'context_exhausted', message };
-  return { contextState: state, exhausted, learned, isPrunable: false };
+  return { contextState: state, exhausted, lesson, isPrunable: false };
 }

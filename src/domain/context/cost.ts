@@ -1,20 +1,35 @@
 import type { Usage } from '../usage.ts';
-import type { ModelEntry } from './model-registry.ts';
+import type { ModelEntry, TokenPrice } from './model-entry.ts';
 
 const PER_TOKENS = 1_000_000;
 
 /**
- * US dollars of one model call. Cached input is part of the input and billed by its own price; where a provider has no
- * such price, as ordinary input. 0 for a model whose prices are not known.
+ * US dollars of one model call; null for a model whose prices are not known. Cached input is part of the input and
+ * billed by its own price; where a provider has no such price, as ordinary input. The size of the whole input decides
+ * the tier of every price.
  */
-export function costOf(usage: Usage, { prices }: Pick<ModelEntry, 'prices'>): number {
-  if (prices === null) return 0;
+export function costOf(usage: Usage, { prices }: Pick<ModelEntry, 'prices'>): number | null {
+  if (prices === null) return null;
   const { cacheReadTokens, cacheWriteTokens, inputTokens, outputTokens } = usage;
   const plainTokens = Math.max(0, inputTokens - cacheReadTokens - cacheWriteTokens);
+  const allTokens = plainTokens + cacheReadTokens + cacheWriteTokens;
+  const at = (price: TokenPrice): number => priceAt(price, allTokens);
   const dollars =
-    plainTokens * prices.input +
-    cacheReadTokens * (prices.cachedInput ?? prices.input) +
-    cacheWriteTokens * (prices.cacheWrite ?? prices.input) +
-    outputTokens * prices.output;
-  return dollars / PER_TOKENS;
+    plainTokens * at(prices.input) +
+    cacheReadTokens * at(prices.cachedInput ?? prices.input) +
+    cacheWriteTokens * at(prices.cacheWrite ?? prices.input) +
+    outputTokens * at(prices.output);
+  return prices.request + dollars / PER_TOKENS;
+}
+
+/** Of what is not known the sum is not known either. */
+export const addCosts = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? null : a + b;
+
+/** US dollars per million tokens in a call with so much input. */
+function priceAt(price: TokenPrice, inputTokens: number): number {
+  if (typeof price === 'number') return price;
+  const reached = price.tiers.filter(({ aboveInputTokens }) => inputTokens > aboveInputTokens);
+  const highest = reached.toSorted((a, b) => a.aboveInputTokens - b.aboveInputTokens).at(-1);
+  return highest?.price ?? price.base;
 }

@@ -12,8 +12,8 @@ export const modelLimitsSchema = z.strictObject({
 });
 export type ModelLimits = Readonly<z.infer<typeof modelLimitsSchema>>;
 
-/** For a model that nobody described: small enough for what is run locally. The first overflow teaches the real one. */
-export const UNKNOWN_LIMITS: ModelLimits = { contextWindow: 16_000, maxOutput: 4_000 };
+/** What is taken for the limits of a model of which they are not known, until its endpoint teaches others. */
+export const GUESSED_LIMITS: ModelLimits = { contextWindow: 128_000, maxOutput: 16_000 };
 
 /** No answer needs more; what is reserved is lost for the context. */
 const MAX_RESERVE_TOKENS = 32_000;

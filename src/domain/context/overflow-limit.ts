@@ -4,7 +4,6 @@ import {
   type OverflowRule,
   RATE_BELOW_REQUEST,
 } from '../provider-overflow-rules.ts';
-import type { LearnedLimits } from './limits.ts';
 
 /** What a provider's overflow error tells in numbers, all in tokens as the provider counts them. */
 export type OverflowNumbers = Readonly<{
@@ -80,15 +79,6 @@ export function rateBelowRequest(text: string): OverflowNumbers | null {
   const requestedTokens = numberOf(groups?.['requested']);
   if (limitTokens === null || requestedTokens === null || requestedTokens <= limitTokens) return null;
   return { ...NO_NUMBERS, limitTokens, requestedTokens, isLasting: false };
-}
-
-/** What to remember of an overflow for the model behind that endpoint; null when there is nothing to remember. */
-export function learnedFromOverflow(
-  numbers: Pick<OverflowNumbers, 'limitTokens' | 'scope' | 'isLasting'>,
-): LearnedLimits | null {
-  const { limitTokens, scope, isLasting } = numbers;
-  if (limitTokens === null || !isLasting) return null;
-  return scope === 'input' ? { inputLimit: limitTokens } : { contextWindow: limitTokens };
 }
 
 function numbersOf(rule: OverflowRule, groups: Readonly<Record<string, string>>): OverflowNumbers | null {

@@ -2,7 +2,7 @@ import type { Json, ViewMessage } from '../message.ts';
 import { type Calibration, isCalibrated, ratioOf, startCalibration } from './calibration.ts';
 import { applyLearned, type LearnedLimits, type ModelLimits, reserveOf, usableOf } from './limits.ts';
 import { type Anchor, estimateOverhead, type Measurement, measure, type OverheadTokens } from './measure.ts';
-import { limitsOf, type ModelEntry, tierOf, UNKNOWN_MODEL } from './model-registry.ts';
+import { limitsOf, type ModelEntry, tierOf } from './model-entry.ts';
 import type { ContextPolicy, StrategyName } from './policy.ts';
 import { type MediaSupport, type ShownMedia, showMedia } from './shown-media.ts';
 import type { ContextState } from './state.ts';
@@ -41,6 +41,12 @@ export type Ruler = Readonly<{
   entry: ModelEntry;
   policy: ContextPolicy;
   limits: ModelLimits;
+  /** Nobody has told how large the model's window is, and no call has shown it. */
+  isGuess: boolean;
+  /** What the endpoint taught about its limits. */
+  learned: LearnedLimits | null;
+  /** As every request carries them. */
+  instructions: string;
   thresholds: Thresholds;
   /** Estimated tokens of what every request carries, before the ratio. */
   overheadTokens: OverheadTokens;
@@ -70,7 +76,7 @@ const MAX_MARGIN_SHARE = 0.5;
 /** The ruler of one model with one agent's instructions and tools. All that it measures is in tokens. Pure. */
 export function createRuler(input: RulerInput): Ruler {
   const { model, entry, policy, count } = input;
-  const limits = applyLearned(limitsOf(entry), input.learned, entry === UNKNOWN_MODEL);
+  const limits = applyLearned(limitsOf(entry), input.learned, entry.isGuessed);
   const thresholds = thresholdsOf(usableOf(limits, policy), limits.contextWindow, sharesOf(policy));
   const overheadTokens = estimateOverhead(input.instructions, input.tools, count);
   const calibrationOf = (state: ContextState): Calibration =>
@@ -90,6 +96,9 @@ export function createRuler(input: RulerInput): Ruler {
     entry,
     policy,
     limits,
+    isGuess: entry.isGuessed && input.learned === null,
+    learned: input.learned,
+    instructions: input.instructions,
     thresholds: withPrunePolicy(thresholds, policy),
     overheadTokens,
     count,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { afterAnswer, type WholeAnswer } from '../../../src/domain/context/after-answer.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import type { Part } from '../../../src/domain/message.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
@@ -17,7 +18,6 @@ const answer = (rest: Partial<WholeAnswer> = {}) =>
     measurement: measured(5_000),
     maxOutputTokens: 4_000,
     isWindowBound: false,
-    isGuess: false,
     message: assistantOf(2, textOf('Done.')),
     usage: usageOf({ inputTokens: 5_000, outputTokens: 10 }),
     finishReason: 'stop',
@@ -39,7 +39,7 @@ describe('an answer that fits', () => {
       usage: usageOf({ inputTokens: 5_000, outputTokens: 10 }),
       messageSeq: 2,
     });
-    expect(after).toMatchObject({ learned: null, isPrunable: false, contextState: { pending: null } });
+    expect(after).toMatchObject({ lesson: null, isPrunable: false, contextState: { pending: null } });
     expect(after).not.toHaveProperty('before');
   });
 
@@ -141,7 +141,10 @@ describe('a request that the provider did not take whole', () => {
   });
 
   it('that was cut without a word is taken again too, and teaches where it was cut', () => {
-    expect(answer(truncated)).toMatchObject({ dropAnswer: true, learned: { inputLimit: 10_500 } });
+    expect(answer(truncated)).toMatchObject({
+      dropAnswer: true,
+      lesson: { by: 'told', limits: { inputLimit: 10_500 } },
+    });
   });
 
   it('keeps its answer where calls have run: their effects can not be taken back', () => {
@@ -151,7 +154,8 @@ describe('a request that the provider did not take whole', () => {
   });
 
   it('proves nothing of a window that is a guess', () => {
-    expect(answer({ ...noAnswer, isGuess: true })).not.toHaveProperty('dropAnswer');
+    const ruler = smallRuler({}, { entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000 } });
+    expect(answer({ ...noAnswer, ruler })).not.toHaveProperty('dropAnswer');
   });
 
   it('that was larger than the window, and was answered all the same, counts: compact before the next step', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { afterCompaction, afterFailedCompaction } from '../../../src/domain/context/compaction-outcome.ts';
 import { decideContext, MAX_COMPACTIONS_WITHOUT_STEP } from '../../../src/domain/context/decide.ts';
 import type { Measurement } from '../../../src/domain/context/measure.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import { type OverflowRemedy, planOverflow } from '../../../src/domain/context/overflow-plan.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { createRuler } from '../../../src/domain/context/ruler.ts';
@@ -15,7 +15,7 @@ import { MODEL, usageOf } from './measure-view.ts';
 const rulerWith = (policy: unknown = {}) =>
   createRuler({
     model: MODEL,
-    entry: { ...UNKNOWN_MODEL, contextWindow: 16_000, maxOutput: 4_000 },
+    entry: { ...UNKNOWN_MODEL, contextWindow: 16_000, maxOutput: 4_000, isGuessed: false },
     learned: null,
     prior: null,
     policy: contextPolicySchema.parse(policy),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { costOf } from '../../../src/domain/context/cost.ts';
+import { addCosts, costOf } from '../../../src/domain/context/cost.ts';
 import { usageOf } from './measure-view.ts';
 
-const prices = { input: 10, cachedInput: 1, cacheWrite: 12.5, output: 50 };
+const prices = { input: 10, cachedInput: 1, cacheWrite: 12.5, output: 50, request: 0 };
 const million = 1_000_000;
 
 describe('the cost of a call', () => {
@@ -28,7 +28,21 @@ describe('the cost of a call', () => {
     expect(costOf(usageOf({ inputTokens: 10, cacheReadTokens: million }), { prices })).toBeCloseTo(1);
   });
 
-  it('is nothing for a model whose prices nobody knows', () => {
-    expect(costOf(usageOf({ inputTokens: million }), { prices: null })).toBe(0);
+  it('is by the tier that the whole input reaches, for input, cache and output', () => {
+    const tiered = (base: number, price: number) => ({ base, tiers: [{ aboveInputTokens: 200_000, price }] });
+    const long = { ...prices, input: tiered(10, 20), cachedInput: tiered(1, 2), output: tiered(50, 75) };
+    const below = usageOf({ inputTokens: 200_000, outputTokens: million });
+    expect(costOf(below, { prices: long })).toBeCloseTo(2 + 50);
+    const above = usageOf({ inputTokens: 400_000, cacheReadTokens: 300_000, outputTokens: million });
+    expect(costOf(above, { prices: long })).toBeCloseTo(2 + 0.6 + 75);
+  });
+
+  it('has what the request itself costs', () => {
+    expect(costOf(usageOf({}), { prices: { ...prices, request: 0.012 } })).toBeCloseTo(0.012);
+  });
+
+  it('is not known for a model whose prices nobody knows, nor is any sum with it', () => {
+    expect(costOf(usageOf({ inputTokens: million }), { prices: null })).toBeNull();
+    expect([addCosts(1, null), addCosts(null, 1), addCosts(1, 2)]).toEqual([null, null, 3]);
   });
 });

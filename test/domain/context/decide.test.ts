@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decideContext } from '../../../src/domain/context/decide.ts';
 import type { Measurement } from '../../../src/domain/context/measure.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { createRuler } from '../../../src/domain/context/ruler.ts';
 import type { ContextState } from '../../../src/domain/context/state.ts';
@@ -62,7 +62,7 @@ describe('an answer of a few tokens', () => {
   });
 
   it('is not why a request that fits would be compacted: what is usable leaves room, however large the window', () => {
-    const entry = { ...UNKNOWN_MODEL, contextWindow: 1_000_000, maxOutput: 128_000 };
+    const entry = { ...UNKNOWN_MODEL, contextWindow: 1_000_000, maxOutput: 128_000, isGuessed: false };
     const ruler = createRuler({ ...LARGE, entry });
     const { usableTokens } = ruler.thresholds;
     const state = stateOf({ failedAtTokens: usableTokens - 1_000, compactionsSinceStep: 1 });

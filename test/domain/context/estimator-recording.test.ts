@@ -20,7 +20,7 @@ import {
   measure,
 } from '../../../src/domain/context/measure.ts';
 import { totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { findModel, tierOf, UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { traitsOf } from '../../../src/domain/context/model-traits.ts';
 import { estimateText } from '../../../src/domain/context/tokens.ts';
 import type { ViewMessage } from '../../../src/domain/message.ts';
 import { RECORDINGS_FOLDER } from '../../support/recordings.ts';
@@ -77,8 +77,7 @@ function messageOf(seq: number, step: StepLine): ViewMessage {
 
 /** Measures every call of the recording as the service would have before making it. */
 function measureRecording(text: string): Call[] {
-  const entry = findModel(MODEL) ?? UNKNOWN_MODEL;
-  const coldStart = startCalibration(entry.family, tierOf({ ...entry, tokenizer: null }), null);
+  const coldStart = startCalibration(traitsOf(MODEL).family, 'estimate', null);
   let calibration: Calibration = coldStart;
   let anchor: Anchor | null = null;
   let overheadTokens: MeasureInput['overheadTokens'] | null = null;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { judgeSizes } from '../../../src/domain/context/compaction-outcome.ts';
 import { decideContext } from '../../../src/domain/context/decide.ts';
 import { TOKEN_KINDS } from '../../../src/domain/context/measure.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { createRuler } from '../../../src/domain/context/ruler.ts';
 import { NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
@@ -88,7 +88,7 @@ describe('what can never fit', () => {
   it('invariant 9: instructions and tools above what can be used end the run, whatever the state, with the numbers', () => {
     const ruler = createRuler({
       model: MODEL,
-      entry: { ...UNKNOWN_MODEL, contextWindow: 16_000, maxOutput: 4_000 },
+      entry: { ...UNKNOWN_MODEL, contextWindow: 16_000, maxOutput: 4_000, isGuessed: false },
       learned: null,
       prior: null,
       policy: contextPolicySchema.parse({}),

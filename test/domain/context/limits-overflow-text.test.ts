@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { learnedFromOverflow, limitFromOverflowText } from '../../../src/domain/context/overflow-limit.ts';
+import { lessonOfNumbers } from '../../../src/domain/context/learned-limits.ts';
+import { limitFromOverflowText } from '../../../src/domain/context/overflow-limit.ts';
 
 type Row = [provider: string, text: string, scope: 'window' | 'input', limit: number, requested: number | null];
 
@@ -179,9 +180,9 @@ describe('the limit in an overflow error', () => {
 
   test('is remembered as what it limits, and not where it is the rate of an account', () => {
     const numbers = { limitTokens: 1_000, isLasting: true };
-    expect(learnedFromOverflow({ ...numbers, scope: 'window' })).toEqual({ contextWindow: 1_000 });
-    expect(learnedFromOverflow({ ...numbers, scope: 'input' })).toEqual({ inputLimit: 1_000 });
-    expect(learnedFromOverflow({ ...numbers, scope: 'window', isLasting: false })).toBeNull();
-    expect(learnedFromOverflow({ ...numbers, scope: 'window', limitTokens: null })).toBeNull();
+    expect(lessonOfNumbers({ ...numbers, scope: 'window' })?.limits).toEqual({ contextWindow: 1_000 });
+    expect(lessonOfNumbers({ ...numbers, scope: 'input' })?.limits).toEqual({ inputLimit: 1_000 });
+    expect(lessonOfNumbers({ ...numbers, scope: 'window', isLasting: false })).toBeNull();
+    expect(lessonOfNumbers({ ...numbers, scope: 'window', limitTokens: null })).toBeNull();
   });
 });

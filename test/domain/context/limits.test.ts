@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest';
 import {
   applyLearned,
   budgetOptionsSchema,
+  GUESSED_LIMITS,
   learnedLimitsSchema,
   type ModelLimits,
   maxOutputFor,
   modelLimitsSchema,
   reserveOf,
-  UNKNOWN_LIMITS,
   usableOf,
 } from '../../../src/domain/context/limits.ts';
 
@@ -31,7 +31,7 @@ describe('the reserve and what is usable', () => {
   test.each([
     ['8k with 32k output (a reserve above the window loops for ever)', limits(8_000, 32_000), 2_000, 6_000],
     ['40k with 32k output', limits(40_000, 32_000), 10_000, 30_000],
-    ['an unknown model', UNKNOWN_LIMITS, 4_000, 12_000],
+    ['an unknown model', GUESSED_LIMITS, 16_000, 112_000],
     ['128k with 16k output', limits(128_000, 16_384), 16_384, 111_616],
     ['200k with 64k output', limits(200_000, 64_000), 32_000, 168_000],
     ['400k with an input limit', limits(400_000, 128_000, 272_000), 32_000, 272_000],
@@ -122,9 +122,9 @@ describe('learned limits', () => {
   });
 
   test('replace the guess for an unknown model, larger or smaller', () => {
-    expect(applyLearned(UNKNOWN_LIMITS, { contextWindow: 131_072 }, true)).toEqual(limits(131_072, 4_000));
-    expect(applyLearned(UNKNOWN_LIMITS, { contextWindow: 8_192 }, true)).toEqual(limits(8_192, 4_000));
-    expect(applyLearned(UNKNOWN_LIMITS, { inputLimit: 100_000 }, true)).toEqual(limits(100_000, 4_000));
+    expect(applyLearned(GUESSED_LIMITS, { contextWindow: 131_072 }, true)).toEqual(limits(131_072, 16_000));
+    expect(applyLearned(GUESSED_LIMITS, { contextWindow: 8_192 }, true)).toEqual(limits(8_192, 8_192));
+    expect(applyLearned(GUESSED_LIMITS, { inputLimit: 100_000 }, true)).toEqual(limits(128_000, 16_000, 100_000));
   });
 
   test('change nothing when nothing was learned', () => {

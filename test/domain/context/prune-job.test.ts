@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { planPruneJob, withMarks } from '../../../src/domain/context/prune-job.ts';
 import { createRuler } from '../../../src/domain/context/ruler.ts';
@@ -12,7 +12,7 @@ import { assistantOf, callOf, MODEL, textOf, usageOf, userOf } from './measure-v
  */
 const ruler = createRuler({
   model: MODEL,
-  entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000 },
+  entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000, isGuessed: false },
   learned: null,
   prior: 1 / 1.1,
   policy: contextPolicySchema.parse({}),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import { createRuler } from '../../../src/domain/context/ruler.ts';
 import { assistantOf, MODEL, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
@@ -58,7 +58,7 @@ describe('a ruler', () => {
 });
 
 describe('the limits of a ruler', () => {
-  const known = { ...UNKNOWN_MODEL, model: 'known', contextWindow: 200_000, maxOutput: 64_000 };
+  const known = { ...UNKNOWN_MODEL, contextWindow: 200_000, maxOutput: 64_000, isGuessed: false };
 
   it('are those of the model, with its reserve', () => {
     const { limits, thresholds } = smallRuler({}, { entry: known });

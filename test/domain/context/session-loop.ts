@@ -12,7 +12,7 @@ import { type ContextDecision, decideContext } from '../../../src/domain/context
 import { estimateMessages } from '../../../src/domain/context/measure.ts';
 import { totalOf } from '../../../src/domain/context/message-tokens.ts';
 import { MIN_REMOVAL_TOKENS, removalBody } from '../../../src/domain/context/middle-removal.ts';
-import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import { planInputOf } from '../../../src/domain/context/plan-input.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { planPruneJob, withMarks } from '../../../src/domain/context/prune-job.ts';
@@ -85,7 +85,7 @@ export class SessionLoop {
 
   #rulerOf(model: string, contextWindow: number): Ruler {
     const { maxOutput = 8_000, policy = {}, instructions = 'Be helpful.' } = this.#options;
-    const entry: ModelEntry = { ...UNKNOWN_MODEL, contextWindow, maxOutput, family: 'claude' };
+    const entry: ModelEntry = { ...UNKNOWN_MODEL, contextWindow, maxOutput, family: 'claude', isGuessed: false };
     return createRuler({
       model,
       entry,
@@ -150,7 +150,6 @@ export class SessionLoop {
       measurement,
       maxOutputTokens: proceed.maxOutputTokens,
       isWindowBound: proceed.isWindowBound,
-      isGuess: false,
       message,
       usage: usageOf({ inputTokens, outputTokens, totalTokens: inputTokens + outputTokens }),
       finishReason: 'stop',

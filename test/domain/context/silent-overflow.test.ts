@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { learnedFromOverflow } from '../../../src/domain/context/overflow-limit.ts';
+import { lessonOfNumbers } from '../../../src/domain/context/learned-limits.ts';
 import { type AnsweredRequest, certainOf, silentOverflow } from '../../../src/domain/context/silent-overflow.ts';
 import { FINISH_REASONS, type Part, type ViewMessage } from '../../../src/domain/message.ts';
 import { NO_USAGE, type Usage } from '../../../src/domain/usage.ts';
@@ -70,7 +70,7 @@ describe('an overflow that no error tells of', () => {
       sign: 'cut_request',
       overflow: { limitTokens: 2_050, scope: 'input', requestedTokens: 6_000 },
     });
-    expect(found?.overflow && learnedFromOverflow(found.overflow)).toEqual({ inputLimit: 2_050 });
+    expect(lessonOfNumbers(found?.overflow ?? null)?.limits).toEqual({ inputLimit: 2_050 });
   });
 
   test.each([

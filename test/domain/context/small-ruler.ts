@@ -1,5 +1,5 @@
 import { type Measurement, TOKEN_KINDS } from '../../../src/domain/context/measure.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-registry.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { createRuler, type Ruler, type RulerInput } from '../../../src/domain/context/ruler.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
@@ -12,7 +12,7 @@ import { MODEL } from './measure-view.ts';
 export function smallRuler(policy: unknown = {}, rest: Partial<RulerInput> = {}): Ruler {
   return createRuler({
     model: MODEL,
-    entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000 },
+    entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000, isGuessed: false },
     learned: null,
     prior: 1 / 1.1,
     policy: contextPolicySchema.parse(policy),

@@ -6,7 +6,6 @@ import {
   planAfterFailure,
   planSummaryRetry,
 } from '../../../src/domain/context/compaction-outcome.ts';
-import { costOf } from '../../../src/domain/context/cost.ts';
 import { removalBody } from '../../../src/domain/context/middle-removal.ts';
 import { parsePrunedConversation, prunedBody } from '../../../src/domain/context/pruned-conversation.ts';
 import { contextStateSchema } from '../../../src/domain/context/state.ts';
@@ -24,7 +23,7 @@ import type { ProviderErrorClass } from '../../../src/domain/provider-error-rule
 import { REMEDIES } from '../../../src/domain/retry-policy.ts';
 import { countText } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
-import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
+import { assistantOf, callOf, textOf, userOf } from './measure-view.ts';
 import { stateOf } from './small-ruler.ts';
 
 const BOUNDS = { entries: 40, chars: 6_000 };
@@ -297,20 +296,5 @@ describe('a middle that is removed without a summary', () => {
       expect(body).toContain(`Round ${round}, wish 29`);
       expect(body.split('## Removed without a summary').length).toBe(2);
     }
-  });
-});
-
-describe('the cost of a call', () => {
-  it('bills cached input by its own price and never twice', () => {
-    const prices = { input: 10, cachedInput: 1, cacheWrite: 12.5, output: 50 };
-    const usage = usageOf({
-      inputTokens: 1_000_000,
-      cacheReadTokens: 800_000,
-      cacheWriteTokens: 100_000,
-      outputTokens: 10_000,
-    });
-    expect(costOf(usage, { prices })).toBeCloseTo(1 + 0.8 + 1.25 + 0.5);
-    expect(costOf(usage, { prices: { ...prices, cachedInput: null, cacheWrite: null } })).toBeCloseTo(10.5);
-    expect(costOf(usage, { prices: null })).toBe(0);
   });
 });

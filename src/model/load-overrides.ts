@@ -1,24 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
-import {
-  MODEL_REGISTRY,
-  type ModelEntry,
-  type ModelOverride,
-  mergeModels,
-  modelOverrideSchema,
-} from '../domain/context/model-registry.ts';
+import { type ModelOverride, modelOverrideSchema } from '../domain/context/model-entry.ts';
 import { BatonError } from '../domain/errors.ts';
 
 /**
- * What is known of the models: the registry, then the overrides of a file (YAML or JSON, a list), then those given.
+ * What a file (YAML or JSON, a list) says of models.
  * @throws BatonError `config_invalid` that names the entry and the key that are wrong
  */
-export function loadModels(file: string | undefined, overrides: readonly ModelOverride[] = []): readonly ModelEntry[] {
-  return mergeModels(MODEL_REGISTRY, [...(file === undefined ? [] : readOverrides(file)), ...overrides]);
-}
-
-function readOverrides(file: string): ModelOverride[] {
+export function loadOverrides(file: string | undefined): readonly ModelOverride[] {
+  if (file === undefined) return [];
   const parsed = z.array(modelOverrideSchema).safeParse(readYaml(file));
   if (parsed.success) return parsed.data;
   throw new BatonError('config_invalid', `models file ${file}: ${z.prettifyError(parsed.error)}`, {

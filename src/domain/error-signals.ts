@@ -1,0 +1,270 @@
+import type { ProviderErrorSignals } from './provider-errors.ts';
+
+/** What a failed model call says of itself, beside what it is judged by. */
+export type ErrorSignals = ProviderErrorSignals &
+  Readonly<{
+    /** Of the response, also where it was no refusal. */
+    httpStatus: number | null;
+    /** The provider's own code, or else its type of error, as it writes it. */
+    code: string | null;
+    requestId: string | null;
+    /** Whom the request went to, with the port. */
+    authority: string | null;
+    /** Why there was no response: `ECONNREFUSED`. */
+    errno: string | null;
+    /** The texts, longer than they are matched. */
+    words: readonly string[];
+  }>;
+
+/** A provider says what is wrong at the beginning; what follows may be the prompt, in which any pattern can occur. */
+const MAX_TEXT_CHARS = 1_000;
+/** Of a text that is shown, before anything is taken out of it. */
+const MAX_WORDS_CHARS = 4_000;
+/** A body beyond this holds the request rather than an error: only its beginning is read, and as text. */
+const MAX_JSON_CHARS = 65_536;
+/** Of objects: the JSON within a text is as deep as the text. */
+const MAX_DEPTH = 8;
+const MAX_VISITED = 200;
+const MAX_TEXTS = 16;
+
+/**
+ * Where errors hide errors: of the SDK, of providers, and of the gateways that wrap them, the nearest
+ * first. Deliberately absent is all that may repeat the request: `requestBodyValues`, `input`, `value`,
+ * `param`, `prompt`, `messages`.
+ */
+const NESTED_KEYS = [
+  'error',
+  'errors',
+  'lastError',
+  'response',
+  'responseBody',
+  'body',
+  'data',
+  'detail',
+  'details',
+  'metadata',
+  'raw',
+  'base_resp',
+  'innererror',
+  'cause',
+];
+const MESSAGE_KEYS = ['message', 'msg', 'status_msg', 'error_description', 'title'];
+const CODE_KEYS = ['code', 'type', 'status', '__type', 'name', 'error_code', 'errorCode'];
+const STATUS_KEYS = ['statusCode', 'status_code', 'status', 'code'];
+
+/** `error` is what every provider calls the outermost type. */
+const NO_CODES = ['error', 'ai_apicallerror', 'ai_streamprovidererror'];
+
+/** Where providers and gateways name a request, the most useful name first. */
+const REQUEST_ID_HEADERS = [
+  'x-request-id', // OpenAI, OpenRouter, vLLM, Groq, xAI
+  'request-id', // Anthropic
+  'apim-request-id', // Azure
+  'x-amzn-requestid', // Bedrock
+  'x-litellm-call-id',
+  'x-generation-id',
+  'cf-ray', // whoever is behind Cloudflare
+];
+const REQUEST_ID_KEYS = ['request_id', 'requestId', 'requestID'];
+
+/** Errors of the SDK whose cause says how it read the answer, and nothing of the provider. */
+const MISREADINGS = ['AI_TypeValidationError', 'AI_JSONParseError'];
+
+type Found = {
+  statuses: number[];
+  codes: string[];
+  texts: string[];
+  host: string;
+  isEmpty: boolean;
+  httpStatus: number | null;
+  code: string | null;
+  type: string | null;
+  requestId: string | null;
+  authority: string | null;
+  errno: string | null;
+  words: string[];
+  visited: Set<object>;
+};
+
+/**
+ * Everything by which a failed model call can be judged, out of whatever was thrown: nested errors, and errors as JSON
+ * inside of texts. Bounded in depth, number and length; never throws.
+ */
+export function signalsOf(error: unknown): ErrorSignals {
+  const found: Found = {
+    statuses: [],
+    codes: [],
+    texts: [],
+    host: '',
+    isEmpty: false,
+    httpStatus: null,
+    code: null,
+    type: null,
+    requestId: null,
+    authority: null,
+    errno: null,
+    words: [],
+    visited: new Set(),
+  };
+  collect(error, found, 0);
+  const { statuses, code, type, texts, visited: _, ...rest } = found;
+  return { ...rest, status: statusOf(statuses), texts: texts.slice(0, MAX_TEXTS), code: code ?? type };
+}
+
+/** What a response calls its request; null where it does not. */
+export function requestIdIn(headers: unknown): string | null {
+  for (const name of REQUEST_ID_HEADERS) {
+    const id = read(headers, name);
+    if (isName(id)) return id;
+  }
+  return null;
+}
+
+/** The outermost status, unless a gateway's own hides a rate limit or a refusal of the provider behind it. */
+function statusOf(statuses: readonly number[]): number | null {
+  const [outermost] = statuses;
+  if (statuses.includes(429)) return 429;
+  if (outermost === undefined || outermost < 500) return outermost ?? null;
+  return statuses.find((status) => status < 500) ?? outermost;
+}
+
+function collect(value: unknown, found: Found, depth: number): void {
+  if (depth > MAX_DEPTH || found.visited.size >= MAX_VISITED) return;
+  if (typeof value === 'string') {
+    collectText(value, found, depth);
+    return;
+  }
+  if (typeof value !== 'object' || value === null || found.visited.has(value)) return;
+  found.visited.add(value);
+  if (Array.isArray(value)) {
+    for (const item of value.slice(0, MAX_TEXTS)) collect(item, found, depth + 1);
+    return;
+  }
+  for (const key of STATUS_KEYS) if (!isMadeUp(value, key)) addStatus(read(value, key), found);
+  for (const key of CODE_KEYS) addCode(read(value, key), found);
+  addCode(read(read(value, 'responseHeaders'), 'x-amzn-errortype'), found);
+  addDetails(value, found);
+  for (const key of MESSAGE_KEYS) collect(read(value, key), found, depth + 1);
+  addWindow(value, found);
+  addResponse(value, found);
+  const isMisread = MISREADINGS.includes(String(read(value, 'name')));
+  for (const key of NESTED_KEYS) if (key !== 'cause' || !isMisread) collect(read(value, key), found, depth + 1);
+}
+
+/** A text that is JSON, or holds some, is read as what it holds; whatever is no JSON is a message. */
+function collectText(text: string, found: Found, depth: number): void {
+  const json = embeddedJson(text);
+  if (json !== undefined) collect(json.value, found, depth);
+  const whole = json === undefined ? text : text.slice(0, json.start);
+  const message = whole.slice(0, MAX_TEXT_CHARS).trim();
+  if (message === '' || found.texts.includes(message)) return;
+  found.texts.push(message);
+  // No word is cut in half: it might be half of a secret.
+  found.words.push(whole.length > MAX_WORDS_CHARS ? whole.slice(0, MAX_WORDS_CHARS).replace(/\S*$/, '') : whole);
+}
+
+/** The first whole JSON object in a text, and where it starts. */
+function embeddedJson(text: string): { value: unknown; start: number } | undefined {
+  const start = text.indexOf('{');
+  if (start === -1 || start > MAX_TEXT_CHARS || text.length > MAX_JSON_CHARS) return undefined;
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = start; at < text.length; at++) {
+    const char = text[at];
+    if (isQuoted) {
+      if (char === '\\') at++;
+      else if (char === '"') isQuoted = false;
+    } else if (char === '"') isQuoted = true;
+    else if (char === '{') depth++;
+    else if (char === '}' && --depth === 0) return parsed(text.slice(start, at + 1), start);
+  }
+  return undefined;
+}
+
+function parsed(text: string, start: number): { value: unknown; start: number } | undefined {
+  try {
+    return { value: JSON.parse(text), start };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * For an error inside a stream the SDK makes up a 500 where it knows nothing better, as if the response had been
+ * refused. What the provider itself said of a status is in the error's data.
+ */
+function isMadeUp(error: object, key: string): boolean {
+  if (key !== 'statusCode' || read(error, key) !== 500) return false;
+  const mediaType = read(read(error, 'responseHeaders'), 'content-type');
+  return read(error, 'name') === 'AI_StreamProviderError' || /^text\/event-stream/i.test(String(mediaType));
+}
+
+function addStatus(value: unknown, found: Found): void {
+  const status = typeof value === 'string' && /^[45]\d\d$/.test(value) ? Number(value) : value;
+  if (typeof status === 'number' && Number.isInteger(status) && status >= 300 && status < 600)
+    found.statuses.push(status);
+}
+
+function addCode(value: unknown, found: Found): void {
+  if (typeof value !== 'string' || value === '' || value.length > 100) return;
+  const code = value.toLowerCase();
+  if (!NO_CODES.includes(code) && !found.codes.includes(code)) found.codes.push(code);
+}
+
+/** What is told of it, the outermost first. What was thrown under the SDK has the system's code, not the provider's. */
+function addDetails(value: object, found: Found): void {
+  const headers = read(value, 'responseHeaders');
+  found.requestId ??= requestIdIn(headers) ?? firstOf(REQUEST_ID_KEYS.map((key) => read(value, key)).filter(isName));
+  const status = read(value, 'statusCode');
+  if (typeof status === 'number' && !isMadeUp(value, 'statusCode')) found.httpStatus ??= status;
+  const codes = OWN_CODE_KEYS.map((key) => read(value, key));
+  if (value instanceof Error && !value.name.startsWith('AI_')) {
+    found.errno ??= firstOf(codes.filter(isErrno));
+    return;
+  }
+  codes.push(read(headers, 'x-amzn-errortype'), ...[read(value, 'status')].filter(isErrno));
+  found.code ??= firstOf(codes.filter(isOwnCode));
+  found.type ??= firstOf([read(value, 'type')].filter(isOwnCode));
+}
+
+const OWN_CODE_KEYS = ['code', 'error_code', 'errorCode', '__type'];
+
+const firstOf = <T>(values: readonly T[]): T | null => values[0] ?? null;
+
+/** Printable and on one line, so that it can stand in a sentence. */
+const isName = (value: unknown): value is string => typeof value === 'string' && /^[\w.:=/+-]{1,128}$/.test(value);
+
+const isErrno = (value: unknown): value is string => typeof value === 'string' && /^[A-Z][A-Z\d_]{2,60}$/.test(value);
+
+/** Neither the status once more, nor what every provider calls its errors, nor a gateway's word for nothing. */
+const isOwnCode = (value: unknown): value is string =>
+  isName(value) && !/^(?:[1-5]\d\d|error|none|null|response\..*)$/i.test(value);
+
+/** llama.cpp tells its numbers beside the message. */
+function addWindow(value: object, found: Found): void {
+  const window = { n_prompt_tokens: read(value, 'n_prompt_tokens'), n_ctx: read(value, 'n_ctx') };
+  if (typeof window.n_prompt_tokens === 'number' && typeof window.n_ctx === 'number') {
+    found.texts.push(JSON.stringify(window));
+  }
+}
+
+/** Who answered, and whether with nothing, where the error is one of the SDK about a response. */
+function addResponse(value: object, found: Found): void {
+  const [url, body] = [read(value, 'url'), read(value, 'responseBody')];
+  if (typeof url === 'string' && URL.canParse(url)) {
+    const { hostname, host } = new URL(url);
+    found.host ||= hostname.toLowerCase();
+    found.authority ??= host;
+  }
+  if (typeof body === 'string' && body.trim() === '') found.isEmpty = true;
+}
+
+/** A property of anything; a getter that throws has none. */
+function read(value: unknown, key: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  try {
+    return Reflect.get(value, key);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,38 @@
+/** How a server says that a model takes no tools, or that it does not offer them. */
+export type ToolRefusalRule = Readonly<{
+  /** Who writes so. Others copy it: gateways, compatible servers. */
+  provider: string;
+  text: RegExp;
+}>;
+
+/** Statuses of such a refusal; null is an error without one, as inside a stream. */
+export const TOOL_REFUSAL_STATUSES: readonly (number | null)[] = [400, 404, 405, 422, 500, 501, null];
+
+/** A server says it at the beginning; what follows may quote the prompt. */
+export const MAX_TOOL_REFUSAL_CHARS = 300;
+
+/** The texts by which a refusal is told from others. Asked only of a request that had tools. */
+export const TOOL_REFUSAL_RULES: readonly ToolRefusalRule[] = [
+  { provider: 'Ollama', text: /\bdoes not support tools\b/i },
+  { provider: 'vLLM', text: /tool choice requires .{0,40}--tool-call-parser/i },
+  { provider: 'llama.cpp', text: /\btools param requires --jinja\b/i },
+  { provider: 'llama.cpp of old', text: /\bunsupported param: tools\b/i },
+  { provider: 'OpenRouter', text: /no endpoints found that support tool use/i },
+  { provider: 'OpenAI', text: /\btools is not supported in this model/i },
+  { provider: 'OpenAI', text: /unsupported parameter: '?tools'? is not supported/i },
+  { provider: 'Azure', text: /unrecognized request argument supplied: (?:tools|functions)\b/i },
+  { provider: 'DeepSeek', text: /\bdoes not support function calling\b/i },
+  { provider: 'Bedrock', text: /\bdoes(?:n.t| not) support tool use\b/i },
+  { provider: 'Google, Mistral', text: /function calling is not enabled for\b/i },
+  { provider: 'LiteLLM', text: /does not support parameters: [[{]['"]tools?['"]/i },
+  // LM Studio and others render a template that the model brings.
+  { provider: 'templates', text: /template does(?:n.t| not) support (?:tools|tool (?:use|calls|calling))\b/i },
+  {
+    provider: 'DeepInfra, Groq and others',
+    text: /\b(?:tools?|tool use|tool[ -]calling|function[ -]calling)\W{0,2} (?:is|are) not supported (?:with|by|for|in|on)\b/i,
+  },
+  {
+    provider: 'many',
+    text: /\bmodel\b.{0,80} does(?:n.t| not) support (?:tool[ -](?:use|calls|calling)|function[ -]call(?:s|ing))\b/i,
+  },
+];

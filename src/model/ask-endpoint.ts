@@ -1,0 +1,63 @@
+import type { ServedModel } from '../domain/context/model-entry.ts';
+import { type EndpointQuestion, MODEL_LIST, OWN_QUESTIONS } from './endpoint-answers.ts';
+
+/** Where a provider is asked, with the headers of every request to it. */
+export type ServingEndpoint = Readonly<{ baseUrl: string; headers: Readonly<Record<string, string>> }>;
+
+/** All questions about one model together: a step may wait for them. */
+const ANSWER_WITHIN_MS = 3_000;
+/** A list of many hundred models with their descriptions. */
+const MAX_ANSWER_BYTES = 4_194_304;
+
+/**
+ * Asks an endpoint what it serves under a name. Null where it does not tell, whatever the reason: no answer is worth a
+ * failure, and a step does well without.
+ */
+export async function askEndpoint(
+  endpoint: ServingEndpoint,
+  modelId: string,
+  withinMs = ANSWER_WITHIN_MS,
+): Promise<ServedModel | null> {
+  const signal = AbortSignal.timeout(withinMs);
+  const ask = (question: EndpointQuestion) => answerTo(question, endpoint, modelId, signal);
+  const listed = await ask(MODEL_LIST);
+  if (listed?.contextWindow !== undefined) return listed;
+  const answers = [listed, ...(await Promise.all(OWN_QUESTIONS.map(ask)))].filter((answer) => answer !== null);
+  return answers.length === 0 ? null : Object.assign({}, ...answers);
+}
+
+async function answerTo(
+  { method, base, path, body, read }: EndpointQuestion,
+  { baseUrl, headers }: ServingEndpoint,
+  modelId: string,
+  signal: AbortSignal,
+): Promise<ServedModel | null> {
+  const root = baseUrl.replace(/\/+$/, '');
+  const url = `${base === 'api' ? root : root.replace(/\/v1$/, '')}${path}`;
+  try {
+    const response = await fetch(url, {
+      method,
+      headers: { ...headers, accept: 'application/json', ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body(modelId)) }),
+      // Its headers may hold a key that is for this address alone.
+      redirect: 'error',
+      signal,
+    });
+    const text = await readWithin(response, MAX_ANSWER_BYTES);
+    return response.ok ? read(JSON.parse(text), modelId) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @throws RangeError for a longer body */
+async function readWithin(response: Response, maxBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength;
+    if (bytes > maxBytes) throw new RangeError('the answer is too long');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

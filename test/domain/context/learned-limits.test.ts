@@ -1,0 +1,90 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { afterAnswer } from '../../../src/domain/context/after-answer.ts';
+import { lessonOfRefusal, lessonOfSuccess } from '../../../src/domain/context/learned-limits.ts';
+import type { LearnedLimits } from '../../../src/domain/context/limits.ts';
+import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
+import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
+import { measured, smallRuler, stateOf } from './small-ruler.ts';
+
+const GUESSED = UNKNOWN_MODEL;
+const TOLD: ModelEntry = { ...UNKNOWN_MODEL, contextWindow: 200_000, isGuessed: false };
+const rulerOf = (entry: ModelEntry, learned: LearnedLimits | null = null) => smallRuler({}, { entry, learned });
+const usage = (inputTokens: number, outputTokens = 100) => usageOf({ inputTokens, outputTokens });
+
+describe('a call that went well', () => {
+  it('raises a guessed window that it was larger than', () => {
+    expect(lessonOfSuccess(rulerOf(GUESSED), usage(140_000))).toEqual({
+      by: 'shown',
+      limits: { contextWindow: 140_100 },
+    });
+    expect(lessonOfSuccess(rulerOf(GUESSED), usage(127_000))).toBeNull();
+  });
+
+  it('raises what an overflow or a cut had lowered too far', () => {
+    expect(lessonOfSuccess(rulerOf(GUESSED, { contextWindow: 9_000 }), usage(9_500))?.limits).toEqual({
+      contextWindow: 9_600,
+    });
+    expect(lessonOfSuccess(rulerOf(TOLD, { inputLimit: 2_050 }), usage(3_000))?.limits).toEqual({ inputLimit: 3_000 });
+  });
+
+  it('raises no window that somebody told', () => {
+    expect(lessonOfSuccess(rulerOf(TOLD), usage(250_000))).toBeNull();
+    const ruler = rulerOf(TOLD, { contextWindow: 250_000 });
+    expect(ruler.limits.contextWindow).toBe(200_000);
+  });
+
+  it('is no overflow then, and its answer counts', () => {
+    const answer = (of: ReturnType<typeof rulerOf>, finishReason: 'stop' | 'length' = 'stop') =>
+      afterAnswer({
+        ruler: of,
+        state: stateOf(),
+        place: { runId: 'r', stepNo: 1 },
+        view: [userOf(1, textOf('Go on.'))],
+        measurement: measured(9_000),
+        maxOutputTokens: 1_000,
+        isWindowBound: false,
+        message: assistantOf(2, textOf('Done.')),
+        usage: usage(9_500),
+        finishReason,
+        rawFinishReason: null,
+        toolCalls: 0,
+        prunable: () => false,
+      });
+    const lowered = rulerOf(GUESSED, { contextWindow: 9_000 });
+    expect(answer(lowered)).toMatchObject({ lesson: { by: 'shown' }, contextState: { anchor: { messageSeq: 2 } } });
+    expect(answer(lowered, 'length')).toMatchObject({ lesson: null, before: 'compaction' });
+  });
+});
+
+describe('a refusal without numbers', () => {
+  it('lowers a guessed window below the request, and leaves one that somebody told', () => {
+    expect(lessonOfRefusal(rulerOf(GUESSED), measured(60_000), null)).toEqual({
+      by: 'told',
+      limits: { contextWindow: 42_000 },
+    });
+    expect(lessonOfRefusal(rulerOf(TOLD), measured(60_000), null)).toBeNull();
+  });
+
+  it('does not lower it below what went through before', () => {
+    expect(lessonOfRefusal(rulerOf(GUESSED), measured(10_000), usage(9_000))?.limits).toEqual({ contextWindow: 9_100 });
+  });
+
+  it('finds the real window within a few refusals, and never ends far below it', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 4_096, max: 120_000 }), (real) => {
+        let learned: LearnedLimits | null = null;
+        let refusals = 0;
+        for (;;) {
+          const { limits } = rulerOf(GUESSED, learned);
+          if (limits.contextWindow <= real) break;
+          // The request that fills what is taken for the window.
+          learned = lessonOfRefusal(rulerOf(GUESSED, learned), measured(limits.contextWindow), null)?.limits ?? null;
+          refusals++;
+        }
+        expect(refusals).toBeLessThanOrEqual(10);
+        expect(rulerOf(GUESSED, learned).limits.contextWindow).toBeGreaterThan(real * 0.69);
+      }),
+    );
+  });
+});

@@ -1,0 +1,11 @@
+import type { ModelOverride } from '../../src/domain/context/model-entry.ts';
+import { createModelBook, type DescribeModel } from '../../src/model/describe-model.ts';
+import { openPriceRegistry } from '../../src/model/price-registry.ts';
+
+/** What is known of models, with the registry that comes along and what the test says of some. */
+export async function modelBook(overrides: readonly ModelOverride[] = []): Promise<ReturnType<typeof createModelBook>> {
+  return createModelBook({ registry: await openPriceRegistry(), overrides });
+}
+
+export const describing = async (overrides: readonly ModelOverride[] = []): Promise<DescribeModel> =>
+  (await modelBook(overrides)).describeModel;
