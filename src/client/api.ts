@@ -13,8 +13,22 @@ export type Usage = Readonly<{
   totalTokens: number;
 }>;
 
-/** Why a run or a call to a model failed. */
-export type RunError = Readonly<{ code: RunErrorCode; message: string }>;
+/** What a model provider said of a call that failed, without the prompt and credentials; what is unknown is left out. */
+export type ProviderFailure = Readonly<{
+  /** Of the HTTP response; 200 where the answer broke off. */
+  status?: number;
+  /** The provider's own code, or else its type of error. */
+  code?: string;
+  message?: string;
+  /** Names the request to the provider's support. */
+  requestId?: string;
+  host?: string;
+  /** Why there was no response at all: `ECONNREFUSED`. */
+  errno?: string;
+}>;
+
+/** Why a run, a compaction or a call to a model failed. `provider`: the fields that `message` tells in words. */
+export type RunError = Readonly<{ code: RunErrorCode; message: string; provider?: ProviderFailure }>;
 
 export type SessionStatus = 'idle' | 'busy' | 'requires_action' | 'closed';
 
@@ -31,7 +45,8 @@ export type Session = Readonly<{
   /** Set while older messages are being summarized; messages are accepted as always. */
   compactingSince: string | null;
   usage: Usage;
-  costUsd: number;
+  /** US dollars; null where the price of a call in it is not known. */
+  costUsd: number | null;
   /** From then on the service deletes it, within about an hour. */
   expiresAt: string | null;
   createdAt: string;
@@ -143,8 +158,8 @@ export type Run = Readonly<{
   approvalExpiresAt: string | null;
   error: RunError | null;
   usage: Usage;
-  /** Of the steps whose model has known prices. */
-  costUsd: number;
+  /** US dollars; null where the price of a call in it is not known. */
+  costUsd: number | null;
   createdAt: string;
   startedAt: string | null;
   finishedAt: string | null;
@@ -278,7 +293,14 @@ export type WaitingMessage = Readonly<{
   enqueuedAt: string;
 }>;
 
-export type Queue = Readonly<{ messages: readonly WaitingMessage[] }>;
+/** Stands for a content that is too large to be repeated: its size as JSON, and the path at which it is read. */
+export type ContentRef = Readonly<{ sizeBytes: number; href: string }>;
+
+/** A message that waits, with its content or where that is read. */
+export type WaitingNotice = Omit<WaitingMessage, 'content'> &
+  Readonly<{ content?: WaitingMessage['content']; contentRef?: ContentRef }>;
+
+export type QueuePage = Readonly<{ messages: readonly WaitingMessage[]; nextCursor: string | null }>;
 
 export type Compaction = Readonly<{
   round: number;
@@ -288,8 +310,9 @@ export type Compaction = Readonly<{
   tokensBefore: number;
   tokensAfter: number | null;
   attempts: number;
-  costUsd: number;
-  error: Readonly<{ code: string; message: string }> | null;
+  /** US dollars; null where the price of a call in it is not known. */
+  costUsd: number | null;
+  error: RunError | null;
   startedAt: string;
   finishedAt: string | null;
 }>;
@@ -299,6 +322,8 @@ export type ContextMeter = Readonly<{
   model: string;
   /** Of input and output together. */
   window: number;
+  /** Nobody has told how large the window is, and no call has shown it yet. */
+  guessed: boolean;
   /** What a request may hold. */
   usable: number;
   /** What the next request holds. */
@@ -346,7 +371,16 @@ export type Agent = Readonly<{
   version: string;
   description: string | null;
   model: string;
+  /** Others that its sessions may take; one that ends with `*` stands for all that begin so. */
+  models: readonly string[];
   tools: readonly string[];
+}>;
+
+export type Readiness = Readonly<{
+  ready: boolean;
+  checks: Readonly<Record<string, Readonly<{ ok: boolean; message?: string }>>>;
+  /** Kinds of jobs that no worker takes at the moment: what is accepted waits. */
+  unattended?: readonly ('step' | 'compaction' | 'prune')[];
 }>;
 
 export type AuditEntry = Readonly<{

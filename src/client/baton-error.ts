@@ -11,16 +11,19 @@ export type RunErrorCode =
   | 'context_exhausted'
   | 'fenced'
   | 'idempotency_conflict'
+  | 'inbox_full'
   | 'input_overflow'
   | 'internal'
   | 'invalid_request'
   | 'limit_exceeded'
   | 'malformed_history'
+  | 'model_not_allowed'
   | 'model_unavailable'
   | 'not_found'
   | 'output_reserve_overflow'
   | 'overloaded'
   | 'payload_too_large'
+  | 'price_unknown'
   | 'quota'
   | 'quota_exceeded'
   | 'rate_limited'
@@ -31,6 +34,7 @@ export type RunErrorCode =
   | 'store_unavailable'
   | 'timeout'
   | 'tools_unavailable'
+  | 'tools_unsupported'
   | 'transport';
 
 /** The `code` of a problem that the service answers with. */

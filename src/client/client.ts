@@ -9,7 +9,8 @@ import type {
   Maintenance,
   MessagePage,
   NewSession,
-  Queue,
+  QueuePage,
+  Readiness,
   RepinnedTools,
   ResumedSession,
   Run,
@@ -23,6 +24,7 @@ import type {
   StoredBlob,
   ToolCallAnswer,
   UserPart,
+  WaitingMessage,
 } from './api.ts';
 import { type EventOptions, streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
@@ -134,13 +136,15 @@ export type BatonClient = Readonly<{
   }>;
   /** The messages that wait to be taken up. */
   queue: Readonly<{
-    list: (sessionId: string, options?: CallOptions) => Promise<Queue>;
+    /** A page of them, in their order. */
+    list: (sessionId: string, options?: Paged & Readonly<{ cursor?: string }>) => Promise<QueuePage>;
+    get: (sessionId: string, messageId: string, options?: CallOptions) => Promise<WaitingMessage>;
     change: (
       sessionId: string,
       messageId: string,
       change: Readonly<{ content?: Content; delivery?: 'steer' | 'followup' }>,
       options?: CallOptions,
-    ) => Promise<Queue>;
+    ) => Promise<WaitingMessage>;
     remove: (sessionId: string, messageId: string, options?: CallOptions) => Promise<void>;
     /** Resolves with the ids of what was removed. */
     clear: (sessionId: string, options?: CallOptions) => Promise<Readonly<{ removed: readonly string[] }>>;
@@ -175,6 +179,11 @@ export type BatonClient = Readonly<{
     download: (blobId: string, options?: CallOptions) => Promise<Blob>;
   }>;
   agents: (options?: CallOptions) => Promise<Readonly<{ agents: readonly Agent[] }>>;
+  /**
+   * Whether the service can take requests, and which kinds of jobs no worker takes at the moment. Rejects where it says
+   * that it cannot.
+   */
+  readiness: (options?: CallOptions) => Promise<Readiness>;
   /** Which key cancelled, removed, answered and deleted what, newest first. Needs the scope `admin`. */
   audit: (options?: Paged & Readonly<{ before?: number }>) => Promise<AuditPage>;
 }>;
@@ -215,6 +224,7 @@ export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs }: Cli
         }),
     },
     agents: ({ signal } = {}) => get(transport, '/v1/agents', {}, signal),
+    readiness: ({ signal } = {}) => transport.call({ method: 'GET', path: '/readyz', signal, isRepeatable: false }),
     audit: ({ before, limit, signal } = {}) => get(transport, '/v1/audit', { before, limit }, signal),
   };
 }
@@ -281,7 +291,8 @@ function queueMethods(transport: Transport): BatonClient['queue'] {
   const path = (id: string): string => pathOf`/v1/sessions/${id}/queue`;
   const itemPath = (id: string, messageId: string): string => pathOf`/v1/sessions/${id}/queue/${messageId}`;
   return {
-    list: (id, { signal } = {}) => get(transport, path(id), {}, signal),
+    list: (id, { cursor, limit, signal } = {}) => get(transport, path(id), { cursor, limit }, signal),
+    get: (id, messageId, { signal } = {}) => get(transport, itemPath(id, messageId), {}, signal),
     change: (id, messageId, body, { signal } = {}) =>
       transport.call({ method: 'PATCH', path: itemPath(id, messageId), body, signal, isRepeatable: true }),
     remove: (id, messageId, { signal } = {}) =>

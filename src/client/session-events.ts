@@ -1,4 +1,5 @@
 import type {
+  ContentRef,
   Delivery,
   FilePart,
   IncompleteReason,
@@ -12,7 +13,7 @@ import type {
   TextPart,
   ToolChanges,
   Usage,
-  WaitingMessage,
+  WaitingNotice,
 } from './api.ts';
 
 export type FinishReason = 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'other' | 'aborted';
@@ -79,7 +80,9 @@ export type EventData = Readonly<{
     messageId: string;
     seq: number;
     role: 'user' | 'assistant';
-    parts: readonly (TextPart | FilePart)[];
+    /** Left out where they are large: `contentRef` says where they are read. */
+    parts?: readonly (TextPart | FilePart)[];
+    contentRef?: ContentRef;
   }>;
   'context:compressed': Readonly<{
     originalTokens: number;
@@ -138,7 +141,9 @@ export type SessionSnapshot = Readonly<{
   status: SessionStatus;
   activeRunId: string | null;
   seq: number;
-  queue: readonly WaitingMessage[];
+  /** How many messages wait, and the first hundred of them: large contents are left out. */
+  queueLength: number;
+  queue: readonly WaitingNotice[];
   /** The message that is being written. Its text comes as `llm:chunk` events, too. */
   inFlight: Readonly<{
     messageId: string;
@@ -147,7 +152,10 @@ export type SessionSnapshot = Readonly<{
     epoch: number;
     chunks: readonly Pick<Chunk, 'chunkType' | 'content' | 'offset'>[];
   }> | null;
-  /** Events that the reader lacks are gone: what it knows is replaced by this. */
+  /**
+   * Events that the reader lacks are gone, or those that it has are of another log: what it knows is replaced by this and
+   * by the events that follow.
+   */
   reset: boolean;
   usage: Usage;
   compactingSince: string | null;

@@ -1,20 +1,19 @@
-import type { SessionEvent } from '../domain/events.ts';
 import type { Db } from '../store/database.ts';
-import { readEvents } from '../store/events.ts';
+import { type EventPage, readEventPage } from '../store/events.ts';
 import { toPublicEvent } from './stream-item.ts';
 
 type Page = Readonly<{ tenantId: string; sessionId: string; afterSeq: number; limit: number }>;
 
-const underWay = new WeakMap<Db, Map<string, Promise<SessionEvent[]>>>();
+const underWay = new WeakMap<Db, Map<string, Promise<EventPage>>>();
 
 /**
  * Committed events after `afterSeq`, oldest first, with their ids in public form. Readers of one session that were told
  * of the same event and are at the same place share one query: it began after the announcement, so it finds that event
  * for each of them. Whoever looks for another reason may know more than a query under way, and gets one of its own.
  */
-export function readPublicEvents(db: Db, page: Page, announcedSeq: number | null): Promise<SessionEvent[]> {
+export function readPublicEvents(db: Db, page: Page, announcedSeq: number | null): Promise<EventPage> {
   if (announcedSeq === null) return query(db, page);
-  const shared = underWay.get(db) ?? new Map<string, Promise<SessionEvent[]>>();
+  const shared = underWay.get(db) ?? new Map<string, Promise<EventPage>>();
   underWay.set(db, shared);
   const key = [page.tenantId, page.sessionId, page.afterSeq, page.limit, announcedSeq].join();
   const known = shared.get(key);
@@ -24,6 +23,7 @@ export function readPublicEvents(db: Db, page: Page, announcedSeq: number | null
   return asked;
 }
 
-async function query(db: Db, { tenantId, sessionId, afterSeq, limit }: Page): Promise<SessionEvent[]> {
-  return (await readEvents(db, tenantId, sessionId, afterSeq, limit)).map(toPublicEvent);
+async function query(db: Db, { tenantId, sessionId, afterSeq, limit }: Page): Promise<EventPage> {
+  const page = await readEventPage(db, tenantId, sessionId, afterSeq, limit);
+  return { ...page, events: page.events.map(toPublicEvent) };
 }

@@ -41,11 +41,12 @@ export async function* joinSession(reader: Reader, afterSeq: number | null): Ite
   yield { kind: 'snapshot', data };
 }
 
+/** A reader that lacks events which are gone, or has some that were never in this log, is given all that is kept. */
 function placeCursor(afterSeq: number | null, state: LiveSnapshot): { cursor: number; reset: boolean } {
   if (afterSeq === null) return { cursor: state.eventSeq, reset: false };
   const beforeFirst = state.eventsFirstSeq - 1;
-  if (afterSeq < beforeFirst) return { cursor: beforeFirst, reset: true };
-  return { cursor: Math.min(afterSeq, state.eventSeq), reset: false };
+  if (afterSeq < beforeFirst || afterSeq > state.eventSeq) return { cursor: beforeFirst, reset: true };
+  return { cursor: afterSeq, reset: false };
 }
 
 function openMessageOf({ inFlight }: SessionSnapshot): Parameters<MessageProgress['restart']>[0] {
@@ -62,17 +63,17 @@ export async function* deliverCommitted(reader: Reader, announcedSeq: number | n
   const { tenantId, sessionId } = reader.request;
   for (;;) {
     const asked = { tenantId, sessionId, afterSeq: reader.last, limit: EVENT_PAGE_SIZE };
-    const page = await readPublicEvents(reader.db, asked, announcedSeq);
-    const first = page[0];
+    const { events, hasMore } = await readPublicEvents(reader.db, asked, announcedSeq);
+    const first = events[0];
     if (first !== undefined && first.seq !== reader.last + 1) {
       yield* rejoin(reader);
       continue;
     }
-    for (const event of page) {
+    for (const event of events) {
       if (reader.isClosed()) return;
       yield* deliver(reader, event);
     }
-    if (page.length < EVENT_PAGE_SIZE || reader.isClosed()) return;
+    if (!hasMore || reader.isClosed()) return;
   }
 }
 

@@ -1,10 +1,11 @@
 import { z } from 'zod';
-import type { LiveEvent, SessionEvent } from '../domain/events.ts';
+import { contentRefSchema, type LiveEvent, type SessionEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import { DELIVERIES, SESSION_STATUSES } from '../domain/session.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { StreamedText } from '../store/chunks.ts';
 import type { LiveSnapshot } from '../store/live-snapshot.ts';
+import type { WaitingNotice } from '../store/waiting.ts';
 
 const chunkSchema = z.strictObject({
   chunkType: z.enum(['text', 'reasoning']),
@@ -19,12 +20,15 @@ export const sessionSnapshotSchema = z.strictObject({
   status: z.enum(SESSION_STATUSES),
   activeRunId: z.string().nullable(),
   seq: z.number().int().nonnegative(),
+  /** How many messages wait, and the first of them: with `contentRef` in place of a large content. */
+  queueLength: z.number().int().nonnegative(),
   queue: z.array(
     z.strictObject({
       id: z.string(),
       position: z.number().int().positive(),
       delivery: z.enum(DELIVERIES),
-      content: z.array(z.unknown()),
+      content: z.array(z.unknown()).optional(),
+      contentRef: contentRefSchema.optional(),
       enqueuedAt: z.iso.datetime(),
     }),
   ),
@@ -62,25 +66,32 @@ export function toPublicEvent(event: SessionEvent): SessionEvent {
   return event.runId === null ? event : { ...event, runId: formatId('run', event.runId) };
 }
 
-/** A session as its readers are told it. `reset`: its log begins after what the reader has seen last. */
+/** A session as its readers are told it. `reset`: what the reader has seen is not how its log begins. */
 export function toSessionSnapshot(state: LiveSnapshot, reset: boolean): SessionSnapshot {
   return {
     sessionId: formatId('session', state.sessionId),
     status: state.status,
     activeRunId: state.activeRunId === null ? null : formatId('run', state.activeRunId),
     seq: state.eventSeq,
-    queue: state.waiting.map((message, index) => ({
-      id: formatId('message', message.id),
-      position: index + 1,
-      delivery: z.enum(DELIVERIES).parse(message.delivery),
-      content: message.content,
-      enqueuedAt: message.enqueuedAt.toISOString(),
-    })),
+    queueLength: state.queueLength,
+    queue: state.waiting.map((message) => toNotice(state.sessionId, message)),
     inFlight: state.inFlight === null ? null : toInFlight(state.inFlight),
     reset,
     usage: state.usage,
     compactingSince: state.compactingSince?.toISOString() ?? null,
     context: state.meter === null ? null : { used: state.meter.usedTokens, usable: state.meter.usableTokens },
+  };
+}
+
+function toNotice(sessionId: string, { content, ...message }: WaitingNotice): SessionSnapshot['queue'][number] {
+  const id = formatId('message', message.id);
+  const href = `/v1/sessions/${formatId('session', sessionId)}/queue/${id}`;
+  return {
+    id,
+    position: message.position,
+    delivery: message.delivery,
+    ...(content === null ? { contentRef: { sizeBytes: message.contentBytes, href } } : { content }),
+    enqueuedAt: message.enqueuedAt.toISOString(),
   };
 }
 

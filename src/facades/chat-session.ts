@@ -1,16 +1,15 @@
 import { createHash } from 'node:crypto';
 import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '../agents/agent.ts';
-import { refuseUnconfigured } from '../agents/configured-models.ts';
+import { type ModelCheck, refuseUnusableModels } from '../agents/configured-models.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
-import type { ModelPort } from '../step/model-port.ts';
 import type { Db, Tx } from '../store/database.ts';
 import { findSession, findSessionByKey, insertSession, type NewSession, type SessionRow } from '../store/sessions.ts';
 
 export type ChatSessionDeps = Readonly<{
   db: Db;
   agents: AgentCatalogue;
-  models: ModelPort;
+  modelCheck: ModelCheck;
   /** The agent as a new session keeps it. @throws BatonError `tools_unavailable` */
   pinTools: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
   newId: () => string;
@@ -66,7 +65,7 @@ export async function newChatSession(
 ): Promise<NewSession> {
   const agents = await deps.agents.current();
   const agent = agents.get(agentName ?? defaultAgentOf(agents, deps.defaultAgent));
-  refuseUnconfigured(agent, agents, deps.models);
+  refuseUnusableModels(agent, agents, deps.modelCheck);
   return {
     id: deps.newId(),
     tenantId,
@@ -96,7 +95,9 @@ function defaultAgentOf(agents: AgentSet, defaultAgent: string | undefined): str
  * A UUID (version 8, RFC 9562) that is always the same for the same words: what a client sends again is known by it.
  */
 export function derivedId(...words: readonly string[]): string {
-  const hex = createHash('sha256').update(JSON.stringify(words)).digest('hex');
+  const hash = createHash('sha256');
+  for (const word of words) hash.update(`${word.length}:`).update(word);
+  const hex = hash.digest('hex');
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16);
   return [
     hex.slice(0, 8),

@@ -1,12 +1,13 @@
 import { contextStateSchema } from '../domain/context/state.ts';
-import { parseCallId } from '../domain/ids.ts';
+import { parseCallId, parseId } from '../domain/ids.ts';
+import type { UserPart } from '../domain/message.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Db } from '../store/database.ts';
-import { readPart } from '../store/messages.ts';
+import { readMessageParts, readPart } from '../store/messages.ts';
 import { findRun } from '../store/runs.ts';
 import { findSession } from '../store/sessions.ts';
-import { listWaiting } from '../store/waiting.ts';
+import { countWaiting } from '../store/waiting.ts';
 import type { ContextMeter, EndState, LoggedUpdate, RunUpdate } from './run-updates.ts';
 
 export type FollowDeps = Readonly<{ db: Db; bus: LiveBus; onError?: (error: unknown) => void }>;
@@ -23,6 +24,9 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
       yield { ...update, part: part?.type === 'tool' ? part : null };
       return;
     }
+    case 'joined':
+      yield { ...update, parts: update.parts ?? (await readUserParts(db, ref.tenantId, update.messageId)) };
+      return;
     case 'step-completed':
       yield { ...update, context: isLive ? await readMeter(db, ref) : null };
       return;
@@ -32,6 +36,12 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
     default:
       yield update;
   }
+}
+
+async function readUserParts(db: Db, tenantId: string, messageId: string): Promise<UserPart[]> {
+  const id = parseId('message', messageId);
+  const parts = id === null ? [] : await readMessageParts(db, tenantId, id);
+  return parts.filter((part) => part.type === 'text' || part.type === 'file');
 }
 
 async function readMeter(db: Db, { tenantId, sessionId }: RunRef): Promise<ContextMeter | null> {
@@ -62,6 +72,6 @@ export async function readIdleState(
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
 ): Promise<EndState> {
   const session = await findSession(db, tenantId, sessionId);
-  const waiting = await listWaiting(db, tenantId, sessionId);
-  return { usage: NO_USAGE, context: toMeter(session.context_state), waiting: waiting.length };
+  const waiting = await countWaiting(db, tenantId, sessionId);
+  return { usage: NO_USAGE, context: toMeter(session.context_state), waiting };
 }

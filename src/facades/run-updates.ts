@@ -55,8 +55,10 @@ export type RunUpdate = Readonly<
 
 /** An update as the event log has it: what is read besides, where it is passed on, is left out. */
 export type LoggedUpdate =
-  | Exclude<RunUpdate, Readonly<{ kind: 'tool-result' | 'step-completed' | 'ended' }>>
+  | Exclude<RunUpdate, Readonly<{ kind: 'tool-result' | 'joined' | 'step-completed' | 'ended' }>>
   | Readonly<{ kind: 'tool-result'; id: string }>
+  /** Without the parts where they are large. */
+  | Readonly<{ kind: 'joined'; messageId: string; parts?: readonly UserPart[] | undefined }>
   | Omit<Extract<RunUpdate, { kind: 'step-completed' }>, 'context'>
   | Readonly<{ kind: 'ended'; end: RunEnd }>;
 

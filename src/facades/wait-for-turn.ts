@@ -5,7 +5,7 @@ import { openEventStream } from '../events/subscribe.ts';
 import type { Db } from '../store/database.ts';
 import { findRun } from '../store/runs.ts';
 import { findSession } from '../store/sessions.ts';
-import { listWaiting } from '../store/waiting.ts';
+import { readPosition } from '../store/waiting.ts';
 import { type FollowDeps, readIdleState } from './run-details.ts';
 import { type RunUpdate, readEvent, runEndOf } from './run-updates.ts';
 
@@ -61,21 +61,16 @@ type QueueEvent = Extract<NewEvent, { type: 'message:dequeued' | 'message:remove
 
 async function lookAtQueue(db: Db, ref: WaitingRef, event: QueueEvent, by: string | null): Promise<News | null> {
   if (!event.data.ids.includes(formatId('message', ref.messageId))) {
-    const position = await positionOf(db, ref);
+    const position = await readPosition(db, ref.tenantId, ref.sessionId, ref.messageId);
     return position === null ? null : { kind: 'queued', position };
   }
   const runId = event.type === 'message:dequeued' && by !== null ? parseId('run', by) : null;
   return runId === null ? parked(db, ref, 'cancelled') : { kind: 'taken-up', runId };
 }
 
-async function positionOf(db: Db, { tenantId, sessionId, messageId }: WaitingRef): Promise<number | null> {
-  const index = (await listWaiting(db, tenantId, sessionId)).findIndex(({ id }) => id === messageId);
-  return index === -1 ? null : index + 1;
-}
-
 /** A run has ended: the next one began in the same moment, or nothing takes up what waits. */
 async function isParked(db: Db, ref: WaitingRef): Promise<boolean> {
-  if ((await positionOf(db, ref)) === null) return false;
+  if ((await readPosition(db, ref.tenantId, ref.sessionId, ref.messageId)) === null) return false;
   const { active_run_id: active } = await findSession(db, ref.tenantId, ref.sessionId);
   return active === null || (await findRun(db, ref.tenantId, active)).kind === 'maintenance';
 }

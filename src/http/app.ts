@@ -5,6 +5,7 @@ import { boundedBody } from './bounded-body.ts';
 import { createErrorHandler } from './error-handler.ts';
 import { guarded } from './guarded.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from './http-deps.ts';
+import { lookUpFirst } from './look-up-first.ts';
 import { measured } from './measured.ts';
 import { createNotFoundHandler } from './not-found.ts';
 import { limitRate } from './request-rate.ts';
@@ -43,7 +44,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.use(...guarded(deps));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));
-  app.use(boundedBody);
+  app.use(boundedBody, lookUpFirst(deps));
   registerSessionRoutes(app, deps);
   registerAgentSwitchRoute(app, deps);
   registerRepinRoute(app, deps);

@@ -27,7 +27,7 @@ export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>):
     const credentials = readCredentials({ method, path, authorization, apiKey: c.req.header('x-api-key') });
     if (credentials === null) throw unauthenticated(c, 'This needs an API key: Authorization: Bearer baton_…');
     const caller = await findCaller(db, credentials.secret);
-    if (caller === null) throw unauthenticated(c, 'The API key is unknown or was revoked');
+    if (caller === null) throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
     const scope = requiredScope(method, path);
     if (!caller.scopes.includes(scope)) throw new ProblemError('forbidden', `The API key lacks the scope ${scope}`);
     if (credentials.byBrowser && isFromElsewhere(c)) {
@@ -45,9 +45,8 @@ export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>):
     if (open && c.env.allowedHosts === null) refuseOtherHosts(c, []);
     const caller = open ? ANYBODY : await identify(c);
     c.set('caller', caller);
-    if (caller.keyId === null) return next();
     const hold = watch.hold(caller.keyId);
-    c.set('revoked', hold.revoked);
+    c.set('denied', hold.denied);
     const { closed } = c.env ?? {};
     closed?.addEventListener('abort', () => hold[Symbol.dispose](), { once: true });
     await next();

@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi';
+import { listOf } from '../domain/bounded-list.ts';
 import { formatId } from '../domain/ids.ts';
 import { bareMediaType } from '../domain/media-type.ts';
 import type { FilePart, UserPart } from '../domain/message.ts';
@@ -46,10 +47,8 @@ type FilePartBody = z.infer<typeof filePart>;
 /** What a user says: a text, or parts. */
 export const contentField = z.union([
   messageText,
-  z
-    .array(z.discriminatedUnion('type', [textPart, filePart]))
+  listOf(z.discriminatedUnion('type', [textPart, filePart]), MAX_MESSAGE_PARTS)
     .min(1)
-    .max(MAX_MESSAGE_PARTS)
     .refine((parts) => charsOf(parts) <= MAX_MESSAGE_CHARS, {
       error: `at most ${MAX_MESSAGE_CHARS} characters altogether`,
     })

@@ -1,34 +1,40 @@
 import { z } from '@hono/zod-openapi';
 
-const positionSchema = z.strictObject({
-  list: z.enum(['sessions', 'runs']),
-  createdAt: z.iso.datetime(),
-  id: z.uuid(),
-});
+const newestFirst = { createdAt: z.iso.datetime(), id: z.uuid() };
 
-type List = z.infer<typeof positionSchema>['list'];
-type Position = Readonly<{ createdAt: string; id: string }>;
+/** The lists that have cursors, each with where a page of it ends. */
+const POSITIONS = {
+  sessions: z.strictObject({ list: z.literal('sessions'), ...newestFirst }),
+  runs: z.strictObject({ list: z.literal('runs'), ...newestFirst }),
+  queue: z.strictObject({ list: z.literal('queue'), seq: z.int().nonnegative() }),
+} as const;
+
+type List = keyof typeof POSITIONS;
+type Position<L extends List> = z.infer<(typeof POSITIONS)[L]>;
 
 /** The cursor of the page after these rows, or null when the list ends with them. `rows` holds one more than a page. */
 export function nextCursor(
-  list: List,
+  list: 'sessions' | 'runs',
   rows: readonly Readonly<{ created_at: Date; id: string }>[],
   limit: number,
 ): string | null {
   const last = rows.length > limit ? rows[limit - 1] : undefined;
-  if (last === undefined) return null;
-  const position = { list, createdAt: last.created_at.toISOString(), id: last.id };
+  return last === undefined ? null : toCursor({ list, createdAt: last.created_at.toISOString(), id: last.id });
+}
+
+/** The cursor of the page that follows a position. */
+export function toCursor(position: Position<List>): string {
   return Buffer.from(JSON.stringify(position)).toString('base64url');
 }
 
 /** A query parameter with the cursor of the given list: opaque to callers, checked like any other input. */
-export function cursorField(list: List) {
+export function cursorField<L extends List>(list: L) {
   return z
     .string()
     .max(512)
-    .transform((text, ctx): Position => {
-      const position = decode(text);
-      if (position?.list === list) return { createdAt: position.createdAt, id: position.id };
+    .transform((text, ctx): Position<L> => {
+      const position = POSITIONS[list].safeParse(decode(text));
+      if (position.success) return position.data as Position<L>;
       ctx.addIssue({ code: 'custom', message: `not a cursor of ${list}: pass nextCursor of a page as it is` });
       return z.NEVER;
     })
@@ -36,10 +42,10 @@ export function cursorField(list: List) {
     .openapi({ type: 'string', description: '`nextCursor` of the page before, as it is.' });
 }
 
-function decode(text: string): z.infer<typeof positionSchema> | null {
+function decode(text: string): unknown {
   if (!/^[\w-]+$/.test(text)) return null;
   try {
-    return positionSchema.parse(JSON.parse(Buffer.from(text, 'base64url').toString('utf8')));
+    return JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
   } catch {
     return null;
   }

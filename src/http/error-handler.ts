@@ -26,7 +26,20 @@ function toProblem(error: unknown): ProblemError {
     return new ProblemError(error.code, error.message, { errors, cause: error });
   }
   if (error instanceof HTTPException) return fromHttpException(error);
+  if (isTooMuchForEngine(error)) {
+    return new ProblemError('payload_too_large', 'The request is too much to be worked on at once: send less', {
+      cause: error,
+    });
+  }
   return toStoreProblem(error) ?? new ProblemError('internal', 'An unexpected error; the log of the server names it');
+}
+
+/** V8 gives up on a value that is nested too deeply or too long. Other range errors are defects. */
+function isTooMuchForEngine(error: unknown): boolean {
+  return (
+    error instanceof RangeError &&
+    /^(Maximum call stack size exceeded|Invalid (string|array) length)/.test(error.message)
+  );
 }
 
 /** The validators of Hono throw these. */

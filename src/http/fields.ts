@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../domain/ids.ts';
-import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../domain/json-depth.ts';
+import { isWithinJsonDepth } from '../domain/json-bounds.ts';
+import { MAX_JSON_DEPTH } from '../domain/tunables.ts';
 
 /** A public id, read as the UUID that it stands for. */
 export function idField(kind: IdKind) {
@@ -102,17 +103,18 @@ export const MAX_METADATA_VALUE_CHARS = 512;
 export const metadataField = z
   .preprocess(
     (value, ctx) => {
+      if (typeof value !== 'object' || value === null) return value;
       // zod leaves this key out without a word.
-      if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
+      if (Object.hasOwn(value, '__proto__')) {
         ctx.addIssue({ code: 'custom', path: ['__proto__'], message: 'not a possible key' });
+      }
+      // Before any of them is looked at.
+      if (Object.keys(value).length > MAX_METADATA_KEYS) {
+        ctx.addIssue({ code: 'custom', message: `at most ${MAX_METADATA_KEYS} keys` });
       }
       return value;
     },
-    z
-      .record(textField(MAX_METADATA_KEY_CHARS).min(1), textField(MAX_METADATA_VALUE_CHARS))
-      .refine((metadata) => Object.keys(metadata).length <= MAX_METADATA_KEYS, {
-        error: `at most ${MAX_METADATA_KEYS} keys`,
-      }),
+    z.record(textField(MAX_METADATA_KEY_CHARS).min(1), textField(MAX_METADATA_VALUE_CHARS)),
   )
   .openapi({
     type: 'object',

@@ -2,16 +2,19 @@ import type { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context, Hono } from 'hono';
 import type { RequestIdVariables } from 'hono/request-id';
 import type { AgentCatalogue } from '../agents/agent.ts';
+import type { ModelCheck } from '../agents/configured-models.ts';
 import type { Caller } from '../domain/access.ts';
-import type { ModelEntry } from '../domain/context/model-registry.ts';
+import type { InboxLimits } from '../domain/inbox-limits.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import type { DescribeModel } from '../model/describe-model.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import type { Readiness } from '../runtime/health.ts';
 import type { Log } from '../runtime/log.ts';
 import type { ModelPort } from '../step/model-port.ts';
 import type { Db } from '../store/database.ts';
 import type { TenantQuota } from '../store/quota.ts';
+import type { WorkersByKind } from '../store/workers.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 import type { RequestRate } from './request-rate.ts';
@@ -22,17 +25,22 @@ export type HttpDeps = Readonly<{
   bus: LiveBus;
   agents: AgentCatalogue;
   models: ModelPort;
-  modelRegistry: readonly ModelEntry[];
+  describeModel: DescribeModel;
+  modelCheck: ModelCheck;
   toolsOf: ToolCatalogue;
   /** The agent as a new session keeps it. @throws BatonError `tools_unavailable` */
   pinTools: McpServers['pin'];
   log: Log;
   readiness: () => Promise<Readiness>;
+  /** How many workers take jobs of each kind; absent where the process does not look. */
+  countWorkers?: () => Promise<WorkersByKind>;
   metrics: Pick<Metrics, 'http' | 'text'>;
   /** The page that shows the queues. */
   board?: Hono;
   /** What a tenant may use in a day; absent: as much as it likes. */
   quota?: TenantQuota;
+  /** What may wait in the inbox of one session; absent: the defaults. */
+  inboxLimits?: InboxLimits;
   /** Counts the requests of keys; absent: any number is let through. */
   requestRate?: RequestRate;
   /** The agent of conversations that name none; absent: the only one that there is. */
@@ -56,11 +64,15 @@ export type ServerBindings = Readonly<{
 }>;
 
 /**
- * What is known of a request once it was let in. `revoked` is aborted when its key is; absent where none is required.
+ * What is known of a request once it was let in. `denied` is aborted when its caller would not be let in any more; absent
+ * where anybody is.
  */
-type AccessVariables = { caller: Caller; revoked?: AbortSignal };
+type AccessVariables = { caller: Caller; denied?: AbortSignal };
 
-export type HttpEnv = { Bindings: ServerBindings; Variables: RequestIdVariables & AccessVariables };
+/** A large body, once it was parsed. */
+type BodyVariables = { largeBody?: unknown };
+
+export type HttpEnv = { Bindings: ServerBindings; Variables: RequestIdVariables & AccessVariables & BodyVariables };
 export type BatonApp = OpenAPIHono<HttpEnv>;
 
 /** The tenant whose data the request is about: every query is for this one alone. */

@@ -1,12 +1,18 @@
-import { findRevokedKeys } from '../store/api-keys.ts';
+import { findInvalidKeys, hasApiKeys } from '../store/api-keys.ts';
 import type { Db } from '../store/database.ts';
 
-/** How late at worst a response that goes on for long learns that its key was revoked. */
+/** How late at worst a response that goes on for long learns that its caller may not have it any more. */
 const CHECK_INTERVAL_MS = 2_000;
 
+/** Null: a caller without a key, as everybody is until there is one. */
+type KeyId = string | null;
+
 export type KeyWatch = Readonly<{
-  /** Watches a key until the returned hold is disposed. Its signal is aborted when the key is revoked. */
-  hold: (keyId: string) => Disposable & Readonly<{ revoked: AbortSignal }>;
+  /**
+   * Watches a key until the returned hold is disposed. Its signal is aborted when the key is revoked or has expired, and
+   * that of a caller without a key when there is one.
+   */
+  hold: (keyId: KeyId) => Disposable & Readonly<{ denied: AbortSignal }>;
 }>;
 
 type Entry = { readonly controller: AbortController; holds: number };
@@ -19,7 +25,7 @@ export function createKeyWatch(
   db: Db,
   options: Readonly<{ onError?: (error: unknown) => void; checkIntervalMs?: number }> = {},
 ): KeyWatch {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<KeyId, Entry>();
   let isScheduled = false;
   const schedule = (): void => {
     if (isScheduled || entries.size === 0) return;
@@ -41,7 +47,7 @@ export function createKeyWatch(
       schedule();
       let held = true;
       return {
-        revoked: entry.controller.signal,
+        denied: entry.controller.signal,
         [Symbol.dispose]() {
           if (!held) return;
           held = false;
@@ -53,10 +59,15 @@ export function createKeyWatch(
   };
 }
 
-async function check(db: Db, entries: Map<string, Entry>): Promise<void> {
-  if (entries.size === 0) return;
-  for (const keyId of await findRevokedKeys(db, [...entries.keys()])) {
+async function check(db: Db, entries: Map<KeyId, Entry>): Promise<void> {
+  for (const keyId of await findDenied(db, [...entries.keys()])) {
     entries.get(keyId)?.controller.abort();
     entries.delete(keyId);
   }
+}
+
+async function findDenied(db: Db, held: readonly KeyId[]): Promise<KeyId[]> {
+  const keyIds = held.filter((keyId) => keyId !== null);
+  const invalid: KeyId[] = keyIds.length === 0 ? [] : await findInvalidKeys(db, keyIds);
+  return held.includes(null) && (await hasApiKeys(db)) ? [...invalid, null] : invalid;
 }

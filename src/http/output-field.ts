@@ -1,3 +1,4 @@
+import { z } from '@hono/zod-openapi';
 import type { Json, OutputItem } from '../domain/message.ts';
 import type { OutputAnswer } from '../domain/required-action.ts';
 import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../domain/tunables.ts';
@@ -14,6 +15,11 @@ export const outputField = jsonField.transform((output, ctx): OutputAnswer => {
   if (items === null) return { output: output as Json };
   const refuse = (path: readonly PropertyKey[], message: string): void =>
     ctx.addIssue({ code: 'custom', path: ['value', ...path], message });
+  if (items.length === 0) refuse([], 'needs a text or a file');
+  if (items.length > MAX_MESSAGE_PARTS) {
+    refuse([], `at most ${MAX_MESSAGE_PARTS} texts and files`);
+    return z.NEVER;
+  }
   const content = items.flatMap((item, index): OutputItem[] => {
     const known = toContentItem(item);
     if (known !== null) return [known];
@@ -22,8 +28,6 @@ export const outputField = jsonField.transform((output, ctx): OutputAnswer => {
     for (const { path, message } of named.error.issues) refuse([index, ...path], message);
     return [];
   });
-  if (items.length === 0) refuse([], 'needs a text or a file');
-  if (items.length > MAX_MESSAGE_PARTS) refuse([], `at most ${MAX_MESSAGE_PARTS} texts and files`);
   if (content.filter(({ type }) => type === 'file').length > MAX_MESSAGE_FILES) {
     refuse([], `at most ${MAX_MESSAGE_FILES} files`);
   }

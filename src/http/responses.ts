@@ -32,7 +32,7 @@ export const DENIED = {
   401: problem('There is no API key, or none that is valid.'),
   403: problem('The API key lacks the scope that this needs.'),
   429: problem(
-    'Too many requests of this key, or the tenant has used up its day. See `Retry-After`, where there is one.',
+    'Too many requests of this key, too much that waits in the session, or the tenant has used up its day. See `Retry-After`, where there is one.',
   ),
 } as const;
 
@@ -78,6 +78,11 @@ export function usageOf(row: TokenColumns): z.infer<typeof usageBody> {
 }
 
 export const timeBody = z.string().openapi({ format: 'date-time' });
+
+export const costBody = z
+  .number()
+  .nullable()
+  .openapi({ description: 'US dollars; null where the price of a call in it is not known.' });
 
 /** Where a list goes on; null at its end. */
 export const nextCursorBody = z.string().nullable();

@@ -1,14 +1,24 @@
 import { z } from '@hono/zod-openapi';
-import { ERROR_CODES } from '../domain/errors.ts';
+import { ERROR_CODES, providerFailureSchema } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { ACTION_KINDS, type RequiredAction, requiredActionSchema } from '../domain/required-action.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../domain/run.ts';
 import type { Db } from '../store/database.ts';
 import { readRequiredActions } from '../store/open-calls.ts';
 import type { RunRow } from '../store/runs.ts';
-import { timeBody, usageBody, usageOf } from './responses.ts';
+import { costBody, timeBody, usageBody, usageOf } from './responses.ts';
 
-const errorBody = z.object({ code: z.enum(ERROR_CODES), message: z.string() }).openapi('RunError');
+/** Why a run or a compaction failed. */
+export const errorBody = z
+  .strictObject({
+    code: z.enum(ERROR_CODES),
+    message: z.string(),
+    provider: z
+      .strictObject(providerFailureSchema.shape)
+      .optional()
+      .openapi({ description: 'What the model provider said, without the prompt and credentials.' }),
+  })
+  .openapi('RunError');
 
 // A schema of the domain was made before Hono's zod knew `openapi`, and any JSON value refers to itself in its output.
 const requiredActionBody = z
@@ -37,7 +47,7 @@ export const runBody = z
     approvalExpiresAt: timeBody.nullable().openapi({ description: 'Until then they can be answered; null: for ever.' }),
     error: errorBody.nullable(),
     usage: usageBody,
-    costUsd: z.number().openapi({ description: 'Of the steps whose model has known prices.' }),
+    costUsd: costBody,
     createdAt: timeBody,
     startedAt: timeBody.nullable(),
     finishedAt: timeBody.nullable(),

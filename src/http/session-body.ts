@@ -3,7 +3,7 @@ import { formatId } from '../domain/ids.ts';
 import { SESSION_STATUSES } from '../domain/session.ts';
 import type { SessionRow } from '../store/sessions.ts';
 import { overridesBody } from './agent-overrides.ts';
-import { timeBody, usageBody, usageOf } from './responses.ts';
+import { costBody, timeBody, usageBody, usageOf } from './responses.ts';
 
 /** A session as callers see it. */
 export const sessionBody = z
@@ -20,7 +20,7 @@ export const sessionBody = z
     activeRunId: z.string().nullable(),
     compactingSince: timeBody.nullable().openapi({ description: 'Messages are accepted as always meanwhile.' }),
     usage: usageBody,
-    costUsd: z.number(),
+    costUsd: costBody,
     expiresAt: timeBody
       .nullable()
       .openapi({ description: 'From then on it is deleted, within about an hour, however young it is.' }),

@@ -1,4 +1,4 @@
-import { isStoreAway } from '../store/store-away.ts';
+import { whyStoreAway } from '../store/store-away.ts';
 import { ProblemError } from './problem.ts';
 
 const UNIQUE_VIOLATION = '23505';
@@ -8,9 +8,7 @@ export function toStoreProblem(error: unknown): ProblemError | null {
   if (error instanceof Error && 'code' in error && error.code === UNIQUE_VIOLATION) {
     return new ProblemError('conflict', 'Something with this id exists already', { cause: error });
   }
-  if (!isStoreAway(error)) return null;
-  return new ProblemError('store_unavailable', 'The database cannot be reached at the moment; try again', {
-    cause: error,
-    headers: { 'retry-after': '1' },
-  });
+  const why = whyStoreAway(error);
+  if (why === null) return null;
+  return new ProblemError('store_unavailable', `${why}; try again`, { cause: error, headers: { 'retry-after': '1' } });
 }

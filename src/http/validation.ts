@@ -14,13 +14,16 @@ const shorten = (name: string): string =>
 
 /** Each wrong field of a zod error by its path; unknown fields by their names. */
 function fieldErrors(error: Readonly<{ issues: readonly Issue[] }>): FieldError[] {
-  return error.issues.flatMap((issue) => fromIssue(issue, [])).slice(0, MAX_REPORTED_ERRORS);
+  const reported = error.issues.slice(0, MAX_REPORTED_ERRORS);
+  return reported.flatMap((issue) => fromIssue(issue, [])).slice(0, MAX_REPORTED_ERRORS);
 }
 
 function fromIssue(issue: Issue, parent: Path): FieldError[] {
   const path = [...parent, ...issue.path];
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({ path: joinPath([...path, key]), message: 'unknown field' }));
+    return issue.keys
+      .slice(0, MAX_REPORTED_ERRORS)
+      .map((key) => ({ path: joinPath([...path, key]), message: 'unknown field' }));
   }
   if (issue.code === 'invalid_union') return fromUnion(issue, path);
   if (issue.code === 'invalid_key') {

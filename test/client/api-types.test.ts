@@ -16,6 +16,7 @@ import type { blobBody } from '../../src/http/routes/blobs.ts';
 import type { cancelledSession } from '../../src/http/routes/cancel.ts';
 import type { contextBody, maintenanceBody } from '../../src/http/routes/context.ts';
 import type { eventBody } from '../../src/http/routes/events.ts';
+import type { readinessBody } from '../../src/http/routes/health.ts';
 import type { acceptedBody } from '../../src/http/routes/messages.ts';
 import type { waitingBody } from '../../src/http/routes/queue.ts';
 import type { repinnedBody } from '../../src/http/routes/repin.ts';
@@ -55,6 +56,7 @@ test('the types of the client are those of the service', () => {
   expectTypeOf<Plain<Exclude<api.Part, api.ToolPart>>>().toEqualTypeOf<Plain<Exclude<Part, ToolPart>>>();
   expectTypeOf<Plain<api.SentMessage>>().toEqualTypeOf<Body<typeof acceptedBody>>();
   expectTypeOf<Plain<api.WaitingMessage>>().toEqualTypeOf<Body<typeof waitingBody>>();
+  expectTypeOf<Plain<api.Readiness>>().toEqualTypeOf<Body<typeof readinessBody>>();
   expectTypeOf<Plain<api.ContextMeter>>().toEqualTypeOf<Body<typeof contextBody>>();
   expectTypeOf<Plain<api.Maintenance>>().toEqualTypeOf<Body<typeof maintenanceBody>>();
   expectTypeOf<Plain<api.CancelledSession>>().toEqualTypeOf<Body<typeof cancelledSession>>();

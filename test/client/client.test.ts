@@ -7,12 +7,12 @@ import { formatId } from '../../src/domain/ids.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import type { Reply } from '../../src/simulator/reply.ts';
 import { call, createWaitingTools } from '../flow/waiting-scenario.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
-const [backend = 'postgres'] = availableBackends();
+const backend = anyBackend();
 
 const stack = new AsyncDisposableStack();
 let service: TestService;

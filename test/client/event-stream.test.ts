@@ -68,6 +68,7 @@ const snapshot = (data: Partial<SessionSnapshot> = {}): string =>
       status: 'busy',
       activeRunId: runId,
       seq: 0,
+      queueLength: 0,
       queue: [],
       inFlight: null,
       reset: false,

@@ -49,7 +49,8 @@ const CALLS: {
     prune: (client) => client.sessions.prune(SESSION),
   },
   queue: {
-    list: (client) => client.queue.list(SESSION),
+    list: (client) => client.queue.list(SESSION, { cursor: 'c', limit: 2 }),
+    get: (client) => client.queue.get(SESSION, MESSAGE),
     change: (client) => client.queue.change(SESSION, MESSAGE, { delivery: 'followup' }),
     remove: (client) => client.queue.remove(SESSION, MESSAGE),
     clear: (client) => client.queue.clear(SESSION),
@@ -68,6 +69,7 @@ const CALLS: {
   },
   agents: (client) => client.agents(),
   audit: (client) => client.audit({ before: 3, limit: 2 }),
+  readiness: (client) => client.readiness(),
 };
 
 type Asked = Readonly<{
@@ -128,7 +130,7 @@ const matches = ({ method, path: template }: DocumentedRoute, asked: Asked): boo
 test('the client has a method for every operation of the document, and asks for nothing else', async () => {
   await using api = await startTestApi();
   const routes = readRoutes((await api.call('GET', '/openapi.json')).body).filter(
-    ({ path: route }) => route.startsWith('/v1/') && !FACADES.includes(route),
+    ({ path: route }) => (route.startsWith('/v1/') && !FACADES.includes(route)) || route === '/readyz',
   );
   const asked = await askAll();
   const name = ({ method, path: route }: { method: string; path: string }) => `${method} ${route}`;

@@ -4,6 +4,7 @@ import { inject } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { createRedisBus } from '../../src/events/redis-bus.ts';
+import { availableBackends, type Backend } from '../support/backends.ts';
 import { runAsAdmin, type TestDatabase } from '../support/postgres.ts';
 
 export type BusFixture = Readonly<{
@@ -16,14 +17,12 @@ export type BusFixture = Readonly<{
 
 export type BusBackend = Readonly<{ name: string; create: (database: TestDatabase) => BusFixture }>;
 
-const redisUrl = inject('redisUrl');
-if (redisUrl === null) process.stdout.write('events: no Redis here, the live bus is tested over Postgres only\n');
+const CREATE: Readonly<Record<Backend, BusBackend['create']>> = {
+  postgres: postgresFixture,
+  redis: () => redisFixture(inject('redisUrl') ?? ''),
+};
 
-/** Every backend that this machine has. */
-export const busBackends: readonly BusBackend[] = [
-  { name: 'postgres', create: postgresFixture },
-  ...(redisUrl === null ? [] : [{ name: 'redis', create: () => redisFixture(redisUrl) }]),
-];
+export const busBackends: readonly BusBackend[] = availableBackends().map((name) => ({ name, create: CREATE[name] }));
 
 function postgresFixture({ connectionString }: TestDatabase): BusFixture {
   return {

@@ -129,14 +129,16 @@ describe('joining', () => {
     expect(seqsOf(reader.items)).toEqual(Array.from({ length: last }, (_, index) => index + 1));
   });
 
-  test('a cursor beyond the last event means the last event', async () => {
+  test('a cursor beyond the last event is of another log: a snapshot marked reset, and then what is kept', async () => {
     const writer = await createSessionWriter(database.db);
-    await using reader = startReader(deps(), writer.sessionId, 99);
-    await reader.until(({ kind }) => kind === 'snapshot');
+    await using last = startReader(deps(), writer.sessionId, 1);
+    await using beyond = startReader(deps(), writer.sessionId, 2);
+    await Promise.all([last, beyond].map((reader) => reader.until(({ kind }) => kind === 'snapshot')));
     const seq = await writer.append([switched('next')]);
     bus.announce(writer.sessionId, seq);
-    await reader.until(hasSeq(seq));
-    expect(seqsOf(reader.items)).toEqual([2]);
+    await Promise.all([last, beyond].map((reader) => reader.until(hasSeq(seq))));
+    expect([snapshotsOf(last.items)[0]?.reset, seqsOf(last.items)]).toEqual([false, [2]]);
+    expect([snapshotsOf(beyond.items)[0]?.reset, seqsOf(beyond.items)]).toEqual([true, [1, 2]]);
   });
 
   test('a cursor older than what is kept gives a snapshot marked reset, and then what is kept', async () => {

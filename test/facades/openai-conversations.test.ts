@@ -79,7 +79,7 @@ describe('a conversation of the openai client', () => {
       status: 400,
       param: 'tools',
     });
-    const deep = `{"type":"object","x":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
+    const deep = `{"type":"object","x":${'['.repeat(105)}${']'.repeat(105)}}`;
     const body = JSON.stringify({ model, messages: [user('Hi')], tools: [tool({ parameters: 'HERE' })] });
     const response = await fetch(`${started.url}/v1/chat/completions`, {
       method: 'POST',

@@ -88,7 +88,7 @@ test('an answer ends with an error when the key is revoked, and useChat does not
   await gate('revoked').reached;
   await eventually(async () => textOf(chat.lastMessage).startsWith('One'), 'the text so far is shown');
   for (const { id } of [key, other]) await db.transaction().execute((tx) => revokeApiKey(tx, id));
-  const error = 'the API key was revoked (unauthenticated)';
+  const error = 'the API key was revoked or has expired (unauthenticated)';
   expect(endOf(await told)).toEqual([`data: ${JSON.stringify({ type: 'error', errorText: error })}`, 'data: [DONE]']);
   await resuming;
   expect(chat).toMatchObject({ status: 'error', error: { message: error } });

@@ -4,7 +4,7 @@ import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import type { Tool } from '../../src/tools/tool.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
@@ -44,7 +44,7 @@ export async function startChatService(
   tools: readonly Tool[] = [],
 ): Promise<ChatService> {
   await using stack = new AsyncDisposableStack();
-  const [backend = 'postgres'] = availableBackends();
+  const backend = anyBackend();
   const service = stack.use(await startTestService({ backend, tools, environment: { BATON_PORT: '0' } }));
   await service.startWorker();
   const defined = agents.map((agent) => agentSchema.parse({ model: `simulated/${agent.name}`, ...agent }));

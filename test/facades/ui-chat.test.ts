@@ -1,6 +1,7 @@
 import type { UIMessage } from 'ai';
 import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MAX_INLINE_CONTENT_BYTES } from '../../src/domain/tunables.ts';
 import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
 import { findSessionByKey } from '../../src/store/sessions.ts';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
@@ -179,6 +180,22 @@ describe('useChat', () => {
     expect(textOf(answer)).toBe('One.|Two.');
     expect(chat.messages.filter(({ role }) => role === 'assistant')).toHaveLength(1);
     expect(typesOf((await messagesOf(id))[1])).toEqual(typesOf(answer));
+  });
+
+  test('shows what joins the answer, also where it is too large for an event', async () => {
+    const { agent, script } = nextAgent();
+    script([{ text: 'One.', gates: { beforeEnd: agent } }, { text: 'Two.' }]);
+    const large = 'word '.repeat(MAX_INLINE_CONTENT_BYTES);
+    const chat = started.chat(newId(), { body: { agent } });
+    const first = chat.sendMessage({ text: 'First' });
+    await started.service.simulator.gate(agent).reached;
+    const second = chat.sendMessage({ text: large }, { body: { delivery: 'steer' } });
+    await eventually(async () => (await messagesOf(chat.id)).length === 3, 'the message waits');
+    started.service.simulator.gate(agent).release();
+    await Promise.all([first, second]);
+    await settled(chat);
+    const joined = chat.messages.find(({ role }) => role === 'assistant')?.parts[2];
+    expect(joined).toMatchObject({ type: 'steering-message', parts: [{ type: 'text', text: large }] });
   });
 
   test('sends a message again without asking twice', async () => {

@@ -9,7 +9,7 @@ import type { BatonApp, HttpEnv } from '../../src/http/http-deps.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { defineTool } from '../../src/tools/define-tool.ts';
 import type { Tenant } from '../http/two-tenants.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { asWriter, NOBODY, noteWrites, openNotedDatabase } from './written.ts';
@@ -34,14 +34,20 @@ const TOOLS = [
   { name: 'ask', description: 'Asks the user.', inputSchema: place },
 ];
 const AGENTS = [
-  agentSchema.parse({ name: 'coder', model: 'simulated/coder', tools: ['test'], approvals: ['enter'] }),
+  agentSchema.parse({
+    name: 'coder',
+    model: 'simulated/coder',
+    models: ['simulated*'],
+    tools: ['test'],
+    approvals: ['enter'],
+  }),
   agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', limits: { maxSteps: 7 } }),
 ];
 
 /** The service with workers and a simulated model, whose API is known by what it writes. */
 export async function startFuzzService(): Promise<FuzzService> {
   await using stack = new AsyncDisposableStack();
-  const [backend = 'postgres'] = availableBackends();
+  const backend = anyBackend();
   const service = stack.use(await startTestService({ backend, tools: TOOLS }));
   const { deps } = service;
   const takeWrites = await noteWrites(deps.db);

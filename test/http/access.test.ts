@@ -27,6 +27,20 @@ async function routesOf(api: TestApi, headers: Record<string, string>): Promise<
   return readRoutes(body);
 }
 
+/** Follows the events of a session until the service ends that. */
+async function openStream(api: TestApi, sessionId: string, headers: Record<string, string> = {}) {
+  const response = await fetch(`${api.url}/v1/sessions/${sessionId}/events`, { headers });
+  const reader = response.body?.getReader();
+  if (reader === undefined) throw new Error('no stream');
+  const state = { ended: false };
+  const drain = async (): Promise<void> => {
+    while (!(await reader.read()).done);
+    state.ended = true;
+  };
+  void drain().catch(() => undefined);
+  return { state, close: () => reader.cancel() };
+}
+
 const anyPath = ({ path }: DocumentedRoute): string =>
   path.replaceAll(/\{\w+\}/g, () => formatId(path.startsWith('/v1/runs') ? 'run' : 'session', newId()));
 
@@ -51,6 +65,15 @@ describe('without any key', () => {
     const url = `${closed.url.replace('0.0.0.0', '127.0.0.1')}/v1/sessions`;
     expect((await fetch(url)).status).toBe(401);
     expect((await fetch(url, { headers: key.headers })).status).toBe(200);
+  });
+
+  test('what was opened without one ends when the first key is made', async () => {
+    await using api = await startTestApi();
+    const sessionId = await api.createSession();
+    const stream = await openStream(api, sessionId);
+    await createTestKey(api.db);
+    await eventually(async () => stream.state.ended, 'the stream without a key ends');
+    expect((await api.call('GET', `/v1/sessions/${sessionId}`)).status).toBe(401);
   });
 
   test('a server that nobody without a key may use stays closed when the keys are gone', async () => {
@@ -196,19 +219,8 @@ describe('as soon as there is a key', () => {
     const created = await api.call('POST', '/v1/sessions', { agent: 'coder' }, kept.headers);
     const sessionId = String(created.body['id']);
     const sent = await api.call('POST', `/v1/sessions/${sessionId}/messages`, { content: 'x' }, kept.headers);
-    const open = async (headers: Record<string, string>) => {
-      const response = await fetch(`${api.url}/v1/sessions/${sessionId}/events`, { headers });
-      const reader = response.body?.getReader();
-      if (reader === undefined) throw new Error('no stream');
-      const state = { ended: false };
-      const drain = async (): Promise<void> => {
-        while (!(await reader.read()).done);
-        state.ended = true;
-      };
-      void drain().catch(() => undefined);
-      return { state, close: () => reader.cancel() };
-    };
-    const [first, second] = [await open(gone.headers), await open(kept.headers)];
+    const [first, second] = await Promise.all([gone, kept].map((key) => openStream(api, sessionId, key.headers)));
+    if (first === undefined || second === undefined) throw new Error('no streams');
     const wait = api.call('GET', `/v1/runs/${sent.body['runId']}/wait?timeoutMs=300000`, undefined, waiting.headers);
     const isUsed = async () =>
       (await listApiKeys(api.db)).some((key) => key.id === waiting.id && key.lastUsedAt !== null);
@@ -220,6 +232,18 @@ describe('as soon as there is a key', () => {
     expect(second.state.ended).toBe(false);
     await second.close();
   });
+});
+
+test('a key that expires is refused from then on, and ends what it has opened', async () => {
+  await using api = await startTestApi();
+  const tomorrow = new Date(Date.now() + 86_400_000);
+  const key = await createTestKey(api.db, 'default', ['read', 'write'], tomorrow);
+  const { body } = await api.call('POST', '/v1/sessions', { agent: 'coder' }, key.headers);
+  const stream = await openStream(api, String(body['id']), key.headers);
+  await api.db.updateTable('api_keys').set({ expires_at: new Date() }).execute();
+  await eventually(async () => stream.state.ended, 'the stream of the expired key ends');
+  const refused = await api.call('GET', '/v1/sessions', undefined, key.headers);
+  expect([refused.status, refused.body['detail']]).toEqual([401, expect.stringContaining('expired')]);
 });
 
 describe('a stored key', () => {

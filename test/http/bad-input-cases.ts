@@ -22,6 +22,7 @@ type Case = readonly [
 const refused = (names: string | RegExp, status = 400, code = 'invalid_request'): Case[4] => ({ status, code, names });
 
 const messages = `/v1/sessions/:session/messages`;
+const MANY_VALUES = '1,'.repeat(60_000).slice(0, -1);
 
 /** Requests that are refused, each with what the answer must name. `:session` stands for a session that exists. */
 export const BAD_INPUT: readonly Case[] = [
@@ -72,8 +73,16 @@ export const BAD_INPUT: readonly Case[] = [
   ['an empty body', 'POST', '/v1/sessions', '', { ...refused('agent'), headers: JSON_TYPE }],
   ['malformed JSON', 'POST', '/v1/sessions', '{"agent":"coder"', refused(/not valid JSON/)],
   ['JSON with a comment', 'POST', '/v1/sessions', '{"agent":"coder"/**/}', refused(/not valid JSON/)],
-  ['deep JSON', 'POST', '/v1/sessions', `{"agent":${'['.repeat(200_000)}${']'.repeat(200_000)}}`, refused('agent')],
-  ['deep broken JSON', 'POST', '/v1/sessions', '['.repeat(900_000), refused(/not valid JSON/)],
+  ['deep JSON', 'POST', '/v1/sessions', `{"agent":${'['.repeat(110)}${']'.repeat(110)}}`, refused('agent')],
+  ['deeper JSON', 'POST', '/v1/sessions', `{"agent":${'['.repeat(200_000)}`, refused(/100 levels/)],
+  ['broken JSON', 'POST', '/v1/sessions', `${'['.repeat(110)}1,`, refused(/not valid JSON/)],
+  [
+    'many values',
+    'POST',
+    '/v1/sessions',
+    `{"agent":[${MANY_VALUES}]}`,
+    refused(/50000 JSON values/, 413, 'payload_too_large'),
+  ],
   [
     'a body of another type',
     'POST',
@@ -250,6 +259,7 @@ export const BAD_INPUT: readonly Case[] = [
   ['two limits', 'GET', '/v1/sessions?limit=1&limit=2', undefined, refused('limit')],
   ['an unknown status', 'GET', '/v1/sessions?status=asleep', undefined, refused('status')],
   ['an unknown filter', 'GET', '/v1/sessions?colour=red', undefined, refused('colour')],
+  ['a filter named __proto__', 'GET', '/v1/sessions?__proto__=x', undefined, refused('__proto__')],
   ['a metadata filter without a key', 'GET', '/v1/sessions?metadata.=x', undefined, refused('metadata.')],
   ['a metadata filter with NUL', 'GET', '/v1/sessions?metadata.k=%00', undefined, refused('metadata.k')],
   ['an unknown run', 'GET', `/v1/runs/${RUN}`, undefined, refused(new RegExp(RUN), 404, 'not_found')],

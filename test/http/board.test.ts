@@ -58,12 +58,14 @@ const eventTypes = async (url: string, runId: string): Promise<string[]> => {
 };
 
 describe.each(availableBackends())('the board of the queues on %s', (backend) => {
-  it('shows the job of a failed run with its ids and the code of its error, and nothing of what was said', async () => {
+  it('shows the job of a failed run with its ids and what the provider said, and nothing of what was said to it', async () => {
     await using service = await startService(backend, 'false');
     await using api = await startApi(service.deps);
     const { runId, job } = await failOnce(service, api.url);
     expect(job.data).toEqual({ runId, kind: 'step', no: 1, dispatch: 1 });
-    expect([job.failedReason, job.stacktrace]).toEqual(['auth', []]);
+    const host = new URL(service.simulator.url).host;
+    const said = `${host} answered 401: the secret [removed] is wrong.`;
+    expect([job.failedReason, job.stacktrace]).toEqual([`auth: The provider refused the API key. ${said}`, []]);
     expect(JSON.stringify(await boardOf(api.url))).not.toMatch(/sk-12345|confidential/);
   });
 

@@ -120,7 +120,7 @@ describe('sending a message', () => {
         countFailed: away,
         removeFailed: away,
         bullQueues: () => [],
-        ping: away,
+        probe: away,
         [Symbol.asyncDispose]: async () => undefined,
       },
     });
@@ -176,6 +176,6 @@ describe('reading the transcript', () => {
     expect(first.body).toMatchObject({ next: 1, messages: [{ seq: 1 }] });
     const second = await api.call('GET', `/v1/sessions/${sessionId}/messages?limit=1&after=1`);
     expect(second.body).toMatchObject({ next: null, messages: [{ seq: 2 }] });
-    expect((await api.call('GET', `/v1/sessions/${sessionId}/queue`)).body).toEqual({ messages: [] });
+    expect((await api.call('GET', `/v1/sessions/${sessionId}/queue`)).body).toEqual({ messages: [], nextCursor: null });
   });
 });

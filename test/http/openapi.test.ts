@@ -84,6 +84,7 @@ const ROUTES = [
   'GET /v1/sessions/{id}/queue',
   'DELETE /v1/sessions/{id}/queue',
   'DELETE /v1/sessions/{id}/queue/{messageId}',
+  'GET /v1/sessions/{id}/queue/{messageId}',
   'PATCH /v1/sessions/{id}/queue/{messageId}',
   'POST /v1/runs/{id}/tool-calls/{toolCallId}',
   'POST /v1/sessions/{id}/resume',
@@ -193,7 +194,7 @@ describe('the documentation page', () => {
     await using api = await startTestApi();
     const { body } = await api.call('GET', '/v1/agents');
     expect(body['agents']).toMatchObject([
-      { name: 'coder', model: 'simulated/coder', description: 'writes code', tools: ['workspace'] },
+      { name: 'coder', model: 'simulated/coder', description: 'writes code', tools: [] },
       { name: 'clerk', model: 'simulated/clerk', description: null, tools: [] },
     ]);
   });

@@ -8,6 +8,7 @@ import { startTestApi, type TestApi } from './test-api.ts';
 const AGENT = agentSchema.parse({
   name: 'coder',
   model: 'simulated/coder',
+  models: ['*'],
   instructions: 'You write code.',
   tools: [
     'workspace',
@@ -17,7 +18,7 @@ const AGENT = agentSchema.parse({
   limits: { maxSteps: 9, maxTokens: 1_000, toolConcurrency: 2 },
   settings: { temperature: 0.2, topP: 0.9 },
 });
-const CLERK = agentSchema.parse({ name: 'clerk', model: 'simulated/clerk' });
+const CLERK = agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', models: ['*'] });
 
 let api: TestApi;
 beforeAll(async () => {
@@ -104,7 +105,12 @@ describe('what a session has different from its agent', () => {
   });
 
   it('is not refused for what the agent itself says to another model: that is left out of the requests', async () => {
-    const seeded = agentSchema.parse({ name: 'seeded', model: 'simulated-chat/x', settings: { seed: 1 } });
+    const seeded = agentSchema.parse({
+      name: 'seeded',
+      model: 'simulated-chat/x',
+      models: ['simulated/x'],
+      settings: { seed: 1 },
+    });
     await using own = await startTestApi({ agents: createCatalogue([seeded]) });
     const fields = { agent: 'seeded', overrides: { model: 'simulated/x' } };
     expect((await own.call('POST', '/v1/sessions', fields)).status).toBe(201);

@@ -32,18 +32,36 @@ describe('the queue of a session', () => {
     const changed = await api.call('PATCH', path, { content: 'straight on', delivery: 'followup' });
     expect(changed).toMatchObject({
       status: 200,
-      body: {
-        messages: [
-          { position: 1, delivery: 'followup', content: [{ type: 'text', text: 'straight on' }] },
-          { position: 2, delivery: 'steer' },
-        ],
-      },
+      body: { position: 1, delivery: 'followup', content: [{ type: 'text', text: 'straight on' }] },
+    });
+    expect(await api.call('GET', path)).toMatchObject({ status: 200, body: changed.body });
+    expect((await api.call('GET', queue)).body).toMatchObject({
+      messages: [changed.body, { position: 2, delivery: 'steer' }],
+      nextCursor: null,
     });
     expect((await api.call('DELETE', path)).status).toBe(204);
     expect((await api.call('DELETE', path)).status).toBe(404);
     expect((await api.call('GET', queue)).body['messages']).toMatchObject([
       { position: 1, id: sent[1]?.['messageId'] },
     ]);
+  });
+
+  test('is read in pages', async () => {
+    await using busy = await busySession('1', '2', '3');
+    const { api, queue, sent } = busy;
+    const first = (await api.call('GET', `${queue}?limit=2`)).body;
+    expect(first).toMatchObject({ messages: [{ position: 1 }, { position: 2 }], nextCursor: expect.any(String) });
+    const second = (await api.call('GET', `${queue}?limit=2&cursor=${first['nextCursor']}`)).body;
+    expect(second).toMatchObject({ messages: [{ position: 3, id: sent[2]?.['messageId'] }], nextCursor: null });
+    // What comes before the cursor may be gone by then.
+    await api.call('DELETE', `${queue}/${sent[0]?.['messageId']}`);
+    const again = (await api.call('GET', `${queue}?cursor=${first['nextCursor']}`)).body;
+    expect(again).toMatchObject({ messages: [{ position: 2, id: sent[2]?.['messageId'] }] });
+    expect((await api.call('GET', '/v1/sessions?limit=1')).status).toBe(200);
+    const { nextCursor } = (await api.call('GET', `/v1/sessions?limit=1`)).body;
+    expect(nextCursor).toBeNull();
+    expect(await api.call('GET', `${queue}?cursor=x`)).toMatchObject({ status: 400 });
+    expect(await api.call('GET', `/v1/sessions?cursor=${first['nextCursor']}`)).toMatchObject({ status: 400 });
   });
 
   test('is cleared at once, and says what it held', async () => {

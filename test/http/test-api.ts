@@ -1,6 +1,5 @@
 import { type AgentSet, agentSchema } from '../../src/agents/agent.ts';
 import { createModels } from '../../src/agents/providers.ts';
-import { MODEL_REGISTRY } from '../../src/domain/context/model-registry.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import type { JobPayload } from '../../src/domain/job.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
@@ -12,6 +11,7 @@ import type { JobQueues } from '../../src/queues/job-queue.ts';
 import type { LogEvent } from '../../src/runtime/log.ts';
 import { newId } from '../../src/runtime/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
+import { describing, modelBook } from '../model/test-models.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 type Answer = Readonly<{ status: number; headers: Headers; text: string; body: Json }>;
@@ -34,8 +34,14 @@ export type TestApi = AsyncDisposable &
   }>;
 
 const AGENTS = [
-  agentSchema.parse({ name: 'coder', model: 'simulated/coder', description: 'writes code', tools: ['workspace'] }),
-  agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', limits: { maxSteps: 7 } }),
+  agentSchema.parse({
+    name: 'coder',
+    model: 'simulated/coder',
+    description: 'writes code',
+    tools: ['workspace'],
+    models: ['*'],
+  }),
+  agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', models: ['*'], limits: { maxSteps: 7 } }),
 ];
 
 const agentSet: AgentSet = {
@@ -58,6 +64,7 @@ export async function testDeps(
   const { db, connectionString } = stack.use(await createTestDatabase());
   const bus = stack.use(await createPostgresBus({ connectionString }));
   const noted: Noted = { db, added: [], announced: [], cancelled: [], logged: [] };
+  const models = createModels({ simulatorUrl: 'http://127.0.0.1:9' });
   const deps: HttpDeps = {
     db,
     jobs: notingQueues(noted.added),
@@ -73,8 +80,13 @@ export async function testDeps(
       },
     },
     agents: catalogue,
-    models: createModels({ simulatorUrl: 'http://127.0.0.1:9' }),
-    modelRegistry: MODEL_REGISTRY,
+    models,
+    describeModel: await describing(),
+    modelCheck: {
+      models: overrides.models ?? models,
+      pricesOf: (await modelBook()).pricesOf,
+      hasCostQuota: (overrides.quota?.costUsdPerDay ?? 0) > 0,
+    },
     toolsOf: async () => [],
     pinTools: async (agent) => agent,
     log: (_level, event) => void noted.logged.push(event),
@@ -145,7 +157,7 @@ function notingQueues(added: JobPayload[]): JobQueues {
     removeFailed: unused,
     bullQueues: () => [],
     consume: unused,
-    ping: async () => undefined,
+    probe: async () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
   };
 }

@@ -8,6 +8,7 @@ const NAMES: Readonly<Record<string, Readonly<{ code: string; type: string }>>> 
   unauthenticated: { code: 'invalid_api_key', type: 'authentication_error' },
   forbidden: { code: 'insufficient_permissions', type: 'permission_error' },
   rate_limited: { code: 'rate_limit_exceeded', type: 'rate_limit_error' },
+  inbox_full: { code: 'rate_limit_exceeded', type: 'rate_limit_error' },
   quota_exceeded: { code: 'insufficient_quota', type: 'insufficient_quota' },
   context_exhausted: { code: 'context_length_exceeded', type: 'invalid_request_error' },
   input_overflow: { code: 'context_length_exceeded', type: 'invalid_request_error' },

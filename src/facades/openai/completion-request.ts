@@ -1,12 +1,17 @@
 import { z } from 'zod';
 import { type Agent, agentSchema, readAgent } from '../../agents/agent.ts';
+import { listOf } from '../../domain/bounded-list.ts';
 import { type ConversationMessage, parseArgs } from '../../domain/conversation.ts';
-import { isWithinJsonDepth, MAX_JSON_DEPTH } from '../../domain/json-depth.ts';
+import { areJsonTextsBounded, isWithinJsonDepth } from '../../domain/json-bounds.ts';
 import type { OutputItem, UserPart } from '../../domain/message.ts';
 import { type ModelSettings, modelSettingsSchema } from '../../domain/model-settings.ts';
 import {
   MAX_CALLS_PER_MESSAGE,
   MAX_CONVERSATION_MESSAGES,
+  MAX_JSON_DEPTH,
+  MAX_JSON_VALUES,
+  MAX_KEPT_OUTPUT_CHARS,
+  MAX_MESSAGE_CHARS,
   MAX_MESSAGE_FILES,
   MAX_MESSAGE_PARTS,
 } from '../../domain/tunables.ts';
@@ -14,8 +19,23 @@ import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS, textFormat } from './neutral-pa
 
 /** Of a provider's cache, which the agent's own requests mark themselves. */
 const breakpoint = z.looseObject({}).nullish();
+/** Of ids and names, which nobody reads. */
+const MAX_WORD_CHARS = 1_000;
+const word = z.string().max(MAX_WORD_CHARS);
+
+const charsOf = (texts: readonly string[]): number => texts.reduce((sum, { length }) => sum + length, 0);
+const isTextWithin = (maxChars: number) => (parts: readonly Readonly<{ type: string; text?: string }>[]) =>
+  charsOf(parts.map(({ text = '' }) => text)) <= maxChars;
+const tooLong = (maxChars: number) => ({ error: `at most ${maxChars} characters altogether` });
+
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string(), prompt_cache_breakpoint: breakpoint });
-const content = z.union([z.string(), z.array(textPart)], { error: 'a text, or parts of type text' });
+const content = z.union(
+  [
+    z.string().max(MAX_MESSAGE_CHARS),
+    listOf(textPart, MAX_MESSAGE_PARTS).refine(isTextWithin(MAX_MESSAGE_CHARS), tooLong(MAX_MESSAGE_CHARS)),
+  ],
+  { error: 'a text, or parts of type text' },
+);
 
 /** What images at URLs end with: nobody here asks their server what they are. */
 const IMAGE_ENDINGS: Readonly<Record<string, string>> = {
@@ -26,13 +46,15 @@ const IMAGE_ENDINGS: Readonly<Record<string, string>> = {
   webp: 'image/webp',
 };
 const endingOf = (url: string): string => /\.(\w+)$/.exec(URL.parse(url)?.pathname ?? '')?.[1]?.toLowerCase() ?? '';
-const isImageUrl = (url: string): boolean => /^data:/i.test(url) || Object.hasOwn(IMAGE_ENDINGS, endingOf(url));
+const MAX_URL_CHARS = 8_192;
+const isImageUrl = (url: string): boolean =>
+  /^data:/i.test(url) || (url.length <= MAX_URL_CHARS && Object.hasOwn(IMAGE_ENDINGS, endingOf(url)));
 
 const imagePart = z.strictObject({
   type: z.literal('image_url'),
   image_url: z.strictObject({
     url: z.string().refine(isImageUrl, 'a data URL, or a URL that ends with .png, .jpg, .gif or .webp'),
-    detail: z.string().nullish(),
+    detail: word.nullish(),
   }),
   prompt_cache_breakpoint: breakpoint,
 });
@@ -45,14 +67,13 @@ const filePart = z.strictObject({
   }),
   prompt_cache_breakpoint: breakpoint,
 });
-const withFiles = (minParts: number) =>
+const withFiles = (minParts: number, maxChars: number) =>
   z.union(
     [
-      z.string(),
-      z
-        .array(z.discriminatedUnion('type', [textPart, imagePart, filePart]))
+      z.string().max(maxChars),
+      listOf(z.discriminatedUnion('type', [textPart, imagePart, filePart]), MAX_MESSAGE_PARTS)
         .min(minParts)
-        .max(MAX_MESSAGE_PARTS)
+        .refine(isTextWithin(maxChars), tooLong(maxChars))
         .refine((parts) => parts.filter(({ type }) => type !== 'text').length <= MAX_MESSAGE_FILES, {
           error: `at most ${MAX_MESSAGE_FILES} files`,
         }),
@@ -62,25 +83,26 @@ const withFiles = (minParts: number) =>
         'a text, or parts of type text, image_url (a data URL, or one that ends with .png, .jpg, .gif or .webp) and file (file_data)',
     },
   );
-const name = z.string().nullish();
+const name = word.nullish();
 
-const calls = z
-  .array(
-    z.looseObject({
-      id: z.string(),
-      type: z.literal('function'),
-      function: z.looseObject({ name: z.string(), arguments: z.string() }),
-    }),
-  )
-  .max(MAX_CALLS_PER_MESSAGE);
+const calls = listOf(
+  z.looseObject({
+    id: word,
+    type: z.literal('function'),
+    function: z.looseObject({ name: word, arguments: z.string() }),
+  }),
+  MAX_CALLS_PER_MESSAGE,
+).refine((given) => charsOf(given.map((call) => call.function.arguments)) <= MAX_MESSAGE_CHARS, {
+  error: `at most ${MAX_MESSAGE_CHARS} characters of arguments altogether`,
+});
 
 const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.enum(['system', 'developer']), content, name }),
-  z.strictObject({ role: z.literal('user'), content: withFiles(1), name }),
+  z.strictObject({ role: z.literal('user'), content: withFiles(1, MAX_MESSAGE_CHARS), name }),
   // Clients send back what they were given, with fields that are of no use here.
   z.looseObject({ role: z.literal('assistant'), content: content.nullish(), tool_calls: calls.nullish() }),
   // OpenAI itself takes texts there, other services of its API files, too.
-  z.strictObject({ role: z.literal('tool'), content: withFiles(0), tool_call_id: z.string(), name }),
+  z.strictObject({ role: z.literal('tool'), content: withFiles(0, MAX_KEPT_OUTPUT_CHARS), tool_call_id: word, name }),
 ]);
 
 const parameters = z
@@ -97,13 +119,23 @@ const tool = z.strictObject({
   }),
 });
 
+/** Of the tools of a request, which its session keeps. */
+const MAX_TOOLS_CHARS = 500_000;
+
 const positive = z.int().positive();
 const stopSequence = z.string().min(1).max(200);
 
 /** https://platform.openai.com/docs/api-reference/chat/create */
 export const completionRequestSchema = z.strictObject({
-  model: z.string().min(1),
-  messages: z.array(message).min(1).max(MAX_CONVERSATION_MESSAGES),
+  model: word.min(1),
+  messages: listOf(message, MAX_CONVERSATION_MESSAGES)
+    .min(1)
+    .refine((messages) => charsOf(instructionsOf(messages)) <= MAX_MESSAGE_CHARS, {
+      error: `at most ${MAX_MESSAGE_CHARS} characters of instructions altogether`,
+    })
+    .refine((messages) => areJsonTextsBounded(argumentsOf(messages)), {
+      error: `at most ${MAX_JSON_VALUES} JSON values in the arguments of all calls, and ${MAX_JSON_DEPTH} levels`,
+    }),
   stream: z.boolean().nullish(),
   stream_options: z
     .strictObject({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() })
@@ -115,12 +147,16 @@ export const completionRequestSchema = z.strictObject({
   reasoning_effort: modelSettingsSchema.shape.reasoning.nullable(),
   max_tokens: positive.nullish(),
   max_completion_tokens: positive.nullish(),
-  tools: z.array(tool).max(128).nullish(),
+  tools: listOf(tool, 128)
+    .refine((tools) => charsOf([JSON.stringify(tools)]) <= MAX_TOOLS_CHARS, {
+      error: `at most ${MAX_TOOLS_CHARS} characters as JSON altogether`,
+    })
+    .nullish(),
   tool_choice: z.enum(['auto', 'none'], { error: 'only "auto" and "none" are possible here' }).nullish(),
   response_format: textFormat,
   /** Whom the conversation is with. */
-  user: z.string().nullish(),
-  safety_identifier: z.string().nullish(),
+  user: word.nullish(),
+  safety_identifier: word.nullish(),
   ...NEUTRAL_PARAMETERS,
   ...IGNORED_PARAMETERS,
 });
@@ -188,8 +224,13 @@ export function ownerOf({ messages, user, safety_identifier: safety }: Completio
   return [said, user ?? null, safety ?? null];
 }
 
-const instructionsOf = (messages: CompletionRequest['messages']): string[] =>
+const instructionsOf = (messages: readonly z.infer<typeof message>[]): string[] =>
   messages.flatMap((given) => (given.role === 'system' || given.role === 'developer' ? [textOf(given.content)] : []));
+
+const argumentsOf = (messages: readonly z.infer<typeof message>[]): string[] =>
+  messages.flatMap((given) =>
+    given.role === 'assistant' ? (given.tool_calls ?? []).map((call) => call.function.arguments) : [],
+  );
 
 /**
  * How a request wants its model to answer. At null, and without any sequence, `stop` and the others ask for nothing.

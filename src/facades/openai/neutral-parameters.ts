@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { listOf } from '../../domain/bounded-list.ts';
 
 const REFUSED = { error: 'not possible here' };
 
@@ -32,8 +33,7 @@ export const NEUTRAL_PARAMETERS = {
   verbosity: only('medium'),
   functions: emptyList,
   function_call: z.enum(['auto', 'none'], REFUSED).nullish(),
-  modalities: z
-    .array(z.string(), REFUSED)
+  modalities: listOf(z.string(), 10)
     .refine((kinds) => kinds.every((kind) => kind === 'text'), { error: 'only "text" is possible here' })
     .nullish(),
   audio: emptyObject,
@@ -44,7 +44,7 @@ export const NEUTRAL_PARAMETERS = {
 
 /** Parameters that change nothing of an answer: costs, speed and records of the provider. */
 export const IGNORED_PARAMETERS = {
-  metadata: z.record(z.string(), z.string()).nullish(),
+  metadata: ignoredObject,
   store: z.boolean().nullish(),
   service_tier: ignoredText,
   prediction: ignoredObject,

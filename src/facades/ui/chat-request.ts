@@ -1,11 +1,14 @@
 import { z } from 'zod';
+import { listOf } from '../../domain/bounded-list.ts';
 import { BatonError } from '../../domain/errors.ts';
 import type { Json } from '../../domain/message.ts';
 import type { ActionKind, CallAnswer, RequiredAction } from '../../domain/required-action.ts';
-import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
+import { MAX_CONVERSATION_MESSAGES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import type { Approvals } from './approvals.ts';
 
 const MAX_ID_CHARS = 256;
+/** A message of the assistant has the parts of all steps of a run. */
+const MAX_UI_PARTS = 10_000;
 
 /** Clients add what they like to a part; what is read of it is looked at where it is read. */
 const uiPartSchema = z.looseObject({ type: z.string() });
@@ -13,7 +16,7 @@ const uiPartSchema = z.looseObject({ type: z.string() });
 const uiMessageSchema = z.looseObject({
   id: z.string().max(MAX_ID_CHARS).optional(),
   role: z.enum(['system', 'user', 'assistant']),
-  parts: z.array(uiPartSchema),
+  parts: listOf(uiPartSchema, MAX_UI_PARTS),
 });
 export type IncomingMessage = Readonly<z.infer<typeof uiMessageSchema>>;
 
@@ -22,7 +25,7 @@ export type IncomingMessage = Readonly<z.infer<typeof uiMessageSchema>>;
  * (https://ai-sdk.dev/docs/ai-sdk-ui/transport)
  */
 export const chatRequestShape = {
-  messages: z.array(uiMessageSchema).optional(),
+  messages: listOf(uiMessageSchema, MAX_CONVERSATION_MESSAGES).optional(),
   message: uiMessageSchema.optional(),
   trigger: z.enum(['submit-message', 'regenerate-message']).default('submit-message'),
   messageId: z.string().max(MAX_ID_CHARS).nullish(),

@@ -45,8 +45,8 @@ export async function answerChat(
 ): Promise<Frames> {
   const request: ChatRequest = { deps, caller, body, signal };
   const message = newMessageOf(body);
-  const content = message === null ? null : validContent(message);
   const known = await findChatSession(deps.db, chatOf(request));
+  const content = message === null ? null : validContent(message);
   if (message === null || content === null) return continueRun(request, known);
   if (known !== null && body.trigger === 'regenerate-message') {
     const frames = await goOn(request, known);
@@ -104,7 +104,14 @@ function acceptNew(
       ? deps.newId()
       : derivedId(sessionId, message.id ?? deps.newId(), JSON.stringify(content));
   const ids = { tenantId, sessionId, messageId, runId: deps.newId() };
-  return acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
+  return acceptMessage(tx, {
+    ...ids,
+    content: toParts(content),
+    delivery,
+    limits,
+    quota: deps.quota,
+    inboxLimits: deps.inboxLimits,
+  });
 }
 
 /**

@@ -21,7 +21,7 @@ import { followDeps } from '../follow-deps.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { EarlyEnd } from '../request-signal.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
-import { hashOf } from './known-conversation.ts';
+import { hashOf } from './conversation-hash.ts';
 import type { StartedCompletion } from './start-completion.ts';
 
 export type PiecesOptions = Readonly<{

@@ -1,25 +1,17 @@
-import { createHash } from 'node:crypto';
 import {
   beginsAnswer,
   type Continuation,
   type ConversationMessage,
-  canonicalConversation,
   continuationsOf,
   type SplitConversation,
 } from '../../domain/conversation.ts';
 import { planContinuation, planRepetition, type Repetition } from '../../domain/turn.ts';
 import { readToldTexts, type TakenTurn, takeTurn } from '../../store/conversations.ts';
 import type { Tx } from '../../store/database.ts';
+import { hashOf } from './conversation-hash.ts';
 
 /** Whose conversation it is, and with which agent. */
 export type ConversationOwner = Readonly<{ tenantId: string; agentName: string; owner: readonly unknown[] }>;
-
-/** By which a conversation is known again. @param owner as `ownerOf` */
-export function hashOf(owner: readonly unknown[], conversation: readonly ConversationMessage[]): Uint8Array {
-  return createHash('sha256')
-    .update(JSON.stringify([owner, canonicalConversation(conversation)]))
-    .digest();
-}
 
 /** What a session that is locked now is to do about a request. */
 export type KnownConversation = Readonly<

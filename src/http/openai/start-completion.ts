@@ -9,7 +9,7 @@ import { ProblemError } from '../problem.ts';
 import { tellAccepted } from '../tell-accepted.ts';
 import { tellChanged } from '../tell-changed.ts';
 import { type AskedCompletion, type NotYetTaken, refuse, type TakenCompletion } from './asked-completion.ts';
-import { hashOf } from './known-conversation.ts';
+import { hashOf, readForHash } from './conversation-hash.ts';
 import { takeInSession } from './take-in-session.ts';
 import { takeResults } from './take-results.ts';
 import { resultsOf, sessionOfCalls } from './tool-results.ts';
@@ -33,6 +33,7 @@ export async function startCompletion(deps: HttpDeps, caller: Caller, request: R
   const conversation = conversationOf(request.body);
   const split = splitConversation(conversation);
   refuseUnanswerable(split);
+  await readForHash(conversation);
   const owner = [...ownerOf(request.body), request.sessionName ?? null];
   const place = { conversation, owner, asked: hashOf(owner, conversation), readerId: deps.newId() };
   const taken = await takeWithPatience({ deps, caller, ...request, split, ...place });

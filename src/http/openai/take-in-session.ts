@@ -112,7 +112,8 @@ async function say(
   const { deps, caller } = asked;
   const ids = { tenantId: caller.tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
   await adapt(tx, asked, sessionId);
-  const message = { ...ids, content: contentOf(said) ?? [], delivery, quota: deps.quota };
+  const { quota, inboxLimits } = deps;
+  const message = { ...ids, content: contentOf(said) ?? [], delivery, quota, inboxLimits };
   const accepted = await acceptMessage(tx, message);
   await auditInterrupt(tx, caller, accepted);
   const { runId, messageId } = accepted;

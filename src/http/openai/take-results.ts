@@ -41,8 +41,9 @@ async function takeAnswers(
   await adapt(tx, asked, sessionId);
   const content = contentOf(split.news);
   const ids = { tenantId: caller.tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
+  const { quota, inboxLimits } = deps;
   const joined =
-    content === null ? null : await acceptMessage(tx, { ...ids, content, delivery: 'steer', quota: deps.quota });
+    content === null ? null : await acceptMessage(tx, { ...ids, content, delivery: 'steer', quota, inboxLimits });
   await remember(tx, asked, sessionId, { runId, messageId: null, afterSeq, usedBefore });
   const continued = { afterSeq, open };
   return { sessionId, runId, accepted: null, continued, usedBefore, answered, ...(joined !== null && { joined }) };

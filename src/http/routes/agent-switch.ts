@@ -1,6 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { type Agent, agentVersion, readAgent } from '../../agents/agent.ts';
-import { refuseUnconfigured } from '../../agents/configured-models.ts';
+import { type Agent, type AgentSet, agentVersion, readAgent } from '../../agents/agent.ts';
+import { refuseForeignModel, refuseUnusableModels } from '../../agents/configured-models.ts';
 import { withOverrides } from '../../agents/overrides.ts';
 import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
 import { checkModel, modelField, overridesBody } from '../agent-overrides.ts';
@@ -65,9 +65,13 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
     const { agent: name, model, overrides } = c.req.valid('json');
     const { id: sessionId } = c.req.valid('param');
     const known = await agents.current();
-    const definition = name === undefined ? null : withOverrides(known.get(name), { model, ...overrides });
-    // A provider that is not configured is found out now, not in the next step.
-    if (definition !== null) refuseUnconfigured(definition, known, models);
+    const named = name === undefined ? null : known.get(name);
+    const definition = named === null ? null : withOverrides(named, { model, ...overrides });
+    // What is wrong with a model is found out now, not in the next step.
+    if (named !== null && definition !== null) {
+      refuseForeignModel(named, known, definition.model);
+      refuseUnusableModels(definition, known, deps.modelCheck);
+    }
     checkModel(models, definition?.model ?? model ?? '', overrides);
     // Before the transaction, which must not wait for a server.
     const pinned = definition === null ? null : pinTools(definition, untilGone(c));
@@ -78,7 +82,7 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
       const snapshot = await pinned;
       const next = (current: CurrentAgent): KeptAgent =>
         definition === null || snapshot === null
-          ? keep(withOverrides(readAgent(current.snapshot), { model }), { ...current.overrides, model })
+          ? keep(withModel(deps, known, readAgent(current.snapshot), model), { ...current.overrides, model })
           : {
               name: definition.name,
               version: agentVersion(definition),
@@ -92,6 +96,15 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
     if (eventSeq !== null) bus.announce(sessionId, eventSeq);
     return c.json(body, 200, headers);
   });
+}
+
+/** A session's agent with another model: one that the agent of its name takes now. */
+function withModel(deps: HttpDeps, known: AgentSet, snapshot: Agent, model = snapshot.model): Agent {
+  const taker = known.names().includes(snapshot.name) ? known.get(snapshot.name) : snapshot;
+  refuseForeignModel(taker, known, model);
+  const agent = withOverrides(snapshot, { model });
+  refuseUnusableModels(agent, known, deps.modelCheck);
+  return agent;
 }
 
 /** With the tools that its servers offered when the session got the agent. */

@@ -1,6 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentVersion } from '../../agents/agent.ts';
-import { toolSourceLabel } from '../../agents/tool-sources.ts';
+import { toolNamesForModel } from '../../tools/names-for-model.ts';
 import { noQuery } from '../fields.ts';
 import type { BatonApp, HttpDeps } from '../http-deps.ts';
 import { jsonOf, REFUSED } from '../responses.ts';
@@ -11,7 +11,13 @@ export const agentBody = z
     version: z.string(),
     description: z.string().nullable(),
     model: z.string(),
-    tools: z.array(z.string()),
+    models: z.array(z.string()).openapi({
+      description: 'Others that its sessions may take; one that ends with `*` stands for all that begin so.',
+    }),
+    tools: z.array(z.string()).openapi({
+      description:
+        'As its model calls them; `SERVER__*` stands for what an MCP server offers. Empty where they cannot be had.',
+    }),
   })
   .openapi('Agent');
 
@@ -25,14 +31,16 @@ const list = createRoute({
 });
 
 /** What there is to create sessions of. */
-export function registerAgentRoutes(app: BatonApp, { agents }: HttpDeps): void {
+export function registerAgentRoutes(app: BatonApp, { agents, toolsOf }: HttpDeps): void {
   app.openapi(list, async (c) => {
     const known = await agents.current();
-    const all = known.names().map((name) => {
+    const all = known.names().map(async (name) => {
       const agent = known.get(name);
-      const { description = null, model, tools } = agent;
-      return { name, version: agentVersion(agent), description, model, tools: tools.map(toolSourceLabel) };
+      const { description = null, model, models } = agent;
+      // Creating a session of it says why they cannot be had.
+      const tools = await toolNamesForModel(toolsOf, agent).catch(() => []);
+      return { name, version: agentVersion(agent), description, model, models, tools };
     });
-    return c.json({ agents: all }, 200);
+    return c.json({ agents: await Promise.all(all) }, 200);
   });
 }

@@ -1,13 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
-import { bareMediaType, isSafeInline, judgeMediaType, namedMediaType } from '../../domain/media-type.ts';
+import { isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
 import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
 import { bytesBlob, putBlob, readBlob } from '../../store/blobs.ts';
 import { idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { ProblemError } from '../problem.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+import { readUpload } from '../upload.ts';
 
 const tags = ['blobs'];
 const BINARY = { type: 'string', format: 'binary' } as const;
@@ -85,25 +85,4 @@ export function registerBlobRoutes(app: BatonApp, { db, newId }: HttpDeps): void
       },
     });
   });
-}
-
-/** `declared`: what it says that it is; undefined where it says nothing. */
-type Upload = Readonly<{ declared: string | undefined; bytes: Buffer }>;
-
-/** @throws ProblemError `invalid_request` for a form that is none, or has not exactly one file */
-async function readUpload(c: Context<HttpEnv>): Promise<Upload> {
-  const contentType = c.req.header('content-type');
-  const bytes = Buffer.from(await c.req.arrayBuffer());
-  if (contentType === undefined || bareMediaType(contentType) !== 'multipart/form-data') {
-    return { declared: namedMediaType(contentType), bytes };
-  }
-  const form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData().catch((cause) => {
-    throw new ProblemError('invalid_request', 'The body is not a valid form', { cause });
-  });
-  const [file, ...others] = [...form.values()];
-  if (!(file instanceof File) || others.length > 0) {
-    throw new ProblemError('invalid_request', 'The form must have one file and nothing else');
-  }
-  const declared = file.type === '' ? undefined : namedMediaType(file.type);
-  return { declared, bytes: Buffer.from(await file.arrayBuffer()) };
 }

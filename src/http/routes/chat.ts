@@ -10,7 +10,7 @@ import { chatRequestShape } from '../../facades/ui/chat-request.ts';
 import { toUiFrame, UI_STREAM_HEADERS } from '../../facades/ui/chunk-writer.ts';
 import { toUiMessages } from '../../facades/ui/transcript.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
-import { listMessages } from '../../store/messages.ts';
+import { listNewestMessages } from '../../store/messages.ts';
 import { findRun, readRunStatuses } from '../../store/runs.ts';
 import { listWaiting } from '../../store/waiting.ts';
 import { readQuestion } from '../answer-calls.ts';
@@ -86,7 +86,8 @@ const transcript = createRoute({
   path: '/api/chat/{id}/messages',
   tags,
   summary: 'Read a chat as UI messages, for a page that is opened again',
-  description: 'At most the newest 1000 messages of the transcript. A chat that nobody has written in is empty.',
+  description:
+    'At most the newest 1000 messages of the transcript, and fewer where they are large. A chat that nobody has written in is empty.',
   request: { params: chatParams, query: noQuery },
   responses: {
     200: jsonOf(z.object({ messages: z.array(z.looseObject({})) }), 'The messages, oldest first.'),
@@ -155,9 +156,8 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     const session = await sessionOf(c, c.req.valid('param').id);
     if (session === null) return c.json({ messages: [] }, 200);
     const tenantId = tenantOf(c);
-    const after = Math.max(0, session.message_seq - SHOWN_MESSAGES);
     const [messages, waiting, question] = await Promise.all([
-      listMessages(db, tenantId, session.id, after, SHOWN_MESSAGES),
+      listNewestMessages(db, tenantId, session.id, SHOWN_MESSAGES),
       listWaiting(db, tenantId, session.id),
       readQuestion(db, tenantId, session),
     ]);
@@ -193,7 +193,7 @@ function respond(c: Context<HttpEnv>, { metrics }: HttpDeps, frames: Frames): Re
   const reader = metrics.http.readerJoined();
   const told = toTheirEnd(frames, () => whyEnded(c));
   const response = framesResponse(told, (frame) => (typeof frame === 'string' ? frame : toUiFrame(frame)), {
-    // A server that stops, or a key that is revoked, ends the frames: with an error, for which the response stays open.
+    // A server that stops, or a key that is valid no more, ends the frames: with an error, for which the response stays open.
     signal: c.req.raw.signal,
     headers: UI_STREAM_HEADERS,
     onEnd: () => reader[Symbol.dispose](),

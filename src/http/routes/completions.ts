@@ -7,14 +7,14 @@ import { framesResponse } from '../../events/sse.ts';
 import { completionRequestSchema } from '../../facades/openai/completion-request.ts';
 import type { Completion, CompletionPiece } from '../../facades/openai/completion-writer.ts';
 import { toSafeError } from '../../runtime/log.ts';
-import { isStoreAway } from '../../store/store-away.ts';
+import { whyStoreAway } from '../../store/store-away.ts';
 import { noQuery, textField } from '../fields.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from '../http-deps.ts';
 import { idempotencyHeader } from '../idempotency.ts';
+import { refuseUnknownModel } from '../known-agent.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailure } from '../openai/completion-bodies.ts';
 import { type CompletionPieces, completionPieces } from '../openai/completion-pieces.ts';
 import { startCompletion } from '../openai/start-completion.ts';
-import { ProblemError } from '../problem.ts';
 import { isGone, untilGone, whyEnded } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 
@@ -111,13 +111,13 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(model, async (c) => {
     const { model: name } = c.req.valid('param');
-    await knownAgent(deps, name);
+    await refuseUnknownModel(deps.agents, name);
     return c.json(asModel(name), 200);
   });
 
   app.openapi(complete, async (c) => {
     const body = c.req.valid('json');
-    await knownAgent(deps, body.model);
+    await refuseUnknownModel(deps.agents, body.model);
     const given = c.req.valid('header');
     const sessionName = given['x-session-id'];
     const repetition = { key: given['idempotency-key'] ?? null, isRetry: isRetry(given['x-stainless-retry-count']) };
@@ -147,14 +147,6 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
 /** OpenAI's libraries count their own attempts at a request. */
 const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
 
-/** @throws ProblemError `not_found`, as OpenAI does where there is no such model */
-async function knownAgent({ agents }: HttpDeps, name: string): Promise<void> {
-  const names = (await agents.current()).names();
-  if (names.includes(name)) return;
-  const detail = `There is no agent ${JSON.stringify(name)}; known: ${names.join(', ')}`;
-  throw new ProblemError('not_found', detail, { errors: [{ path: 'model', message: detail }] });
-}
-
 async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
   try {
     for await (const piece of pieces) if ('completion' in piece) return piece.completion;
@@ -175,7 +167,7 @@ function streamed(
 ): Response {
   const reader = deps.metrics.http.readerJoined();
   return framesResponse(withBegin(pieces), toFrame, {
-    // A server that stops, or a key that is revoked, ends the pieces: with an error, for which the response stays open.
+    // A server that stops, or a key that is valid no more, ends the pieces: with an error, for which the response stays open.
     signal: c.req.raw.signal,
     headers,
     onEnd: () => {
@@ -193,6 +185,6 @@ async function* withBegin(pieces: AsyncIterable<CompletionPiece>): AsyncGenerato
 function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
   const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
   log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
-  if (!isStoreAway(error)) return toErrorRecord(error);
-  return { code: 'store_unavailable', message: 'the database cannot be reached; what was begun goes on' };
+  const why = whyStoreAway(error);
+  return why === null ? toErrorRecord(error) : { code: 'store_unavailable', message: `${why}; what was begun goes on` };
 }

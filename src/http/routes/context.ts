@@ -1,6 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
-import { offeredTools, rulerOf } from '../../context/ruler-of.ts';
+import { knownModel, offeredTools, rulerOf } from '../../context/ruler-of.ts';
 import { type Anchor, TOKEN_KINDS } from '../../domain/context/measure.ts';
 import { toMeter } from '../../domain/context/meter.ts';
 import { formatId } from '../../domain/ids.ts';
@@ -9,7 +9,8 @@ import { listCompactions, readContext, requestMaintenance } from '../../store/co
 import { refuseOverQuota } from '../../store/quota.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+import { errorBody } from '../run-body.ts';
 import { tellChanged } from '../tell-changed.ts';
 
 const tags = ['context'];
@@ -19,6 +20,9 @@ export const contextBody = z
   .object({
     model: z.string(),
     window: tokens.openapi({ description: 'Tokens of input and output together.' }),
+    guessed: z.boolean().openapi({
+      description: 'Nobody has told how large the window of this model is, and no call has shown it yet.',
+    }),
     usable: tokens.openapi({ description: 'Tokens that a request may hold.' }),
     used: tokens.openapi({
       description: 'Tokens of the next request, as everything that acts on the context sees it.',
@@ -41,8 +45,8 @@ export const contextBody = z
         tokensBefore: tokens,
         tokensAfter: tokens.nullable(),
         attempts: z.number().int(),
-        costUsd: z.number(),
-        error: z.object({ code: z.string(), message: z.string() }).nullable(),
+        costUsd: costBody,
+        error: errorBody.nullable(),
         startedAt: timeBody,
         finishedAt: timeBody.nullable(),
       }),
@@ -105,14 +109,14 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id } = c.req.valid('param');
     const context = await readContext(db, tenantOf(c), id);
     const agent = readAgent(context.agentSnapshot);
-    const resolved = deps.models(agent.model);
-    const tools = await offeredTools(deps, agent, resolved, context.view);
-    const { ruler } = await rulerOf(deps, agent, resolved, tools);
+    const known = await knownModel(deps, deps.models(agent.model));
+    const ruler = await rulerOf(agent, known, await offeredTools(deps, agent, known, context.view));
     const measurement = ruler.measure(context.view, context.contextState);
     const compactions = await listCompactions(db, tenantOf(c), id, LISTED_COMPACTIONS);
     return c.json(
       {
         model: agent.model,
+        guessed: ruler.isGuess,
         ...toMeter(measurement, ruler.limits, ruler.thresholds),
         anchor: measurement.isAnchored ? toAnchorBody(ruler.anchorOf(context.contextState)) : null,
         strategy: agent.context.compaction.strategy,

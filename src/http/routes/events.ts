@@ -36,6 +36,7 @@ const follow = createRoute({
   description:
     'A stream of server-sent events: `session:snapshot` first, then the durable events after the given number ' +
     '(none without one, all with 0), then what happens, with previews of streamed text in between. ' +
+    'A number that is not in the log, because it is beyond or was removed, gives a snapshot with `reset` and all that is kept. ' +
     'With `Accept: application/json` a page of durable events.',
   request: {
     params: idParams('session'),

@@ -1,11 +1,17 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import { PENDING_KINDS, type PendingKind } from '../../domain/run.ts';
+import { within } from '../../runtime/within.ts';
+import type { WorkersByKind } from '../../store/workers.ts';
 import type { BatonApp, HttpDeps } from '../http-deps.ts';
 import { jsonOf } from '../responses.ts';
 
-const readinessBody = z
+export const readinessBody = z
   .object({
     ready: z.boolean(),
     checks: z.record(z.string(), z.object({ ok: z.boolean(), message: z.string().optional() })),
+    unattended: z.array(z.enum(PENDING_KINDS)).optional().openapi({
+      description: 'Kinds of jobs that no worker takes at the moment: what is accepted waits. Told by the API alone.',
+    }),
   })
   .openapi('Readiness');
 
@@ -31,11 +37,27 @@ const readyz = createRoute({
 });
 
 /** For load balancers and supervisors. */
-export function registerHealthRoutes(app: BatonApp, { readiness }: Pick<HttpDeps, 'readiness'>): void {
+export function registerHealthRoutes(
+  app: BatonApp,
+  { readiness, countWorkers }: Pick<HttpDeps, 'readiness' | 'countWorkers'>,
+): void {
   app.openapi(livez, (c) => c.json({ status: 'ok' as const }, 200));
 
   app.openapi(readyz, async (c) => {
     const { ready, checks } = await readiness();
-    return c.json({ ready, checks: { ...checks } }, ready ? 200 : 503);
+    const unattended = ready && countWorkers !== undefined ? await findUnattended(countWorkers) : null;
+    return c.json({ ready, checks: { ...checks }, ...(unattended !== null && { unattended }) }, ready ? 200 : 503);
   });
+}
+
+const PATIENCE_MS = 1_000;
+
+/** Null: the database does not say. No reason to be called unready: the API takes messages all the same. */
+async function findUnattended(countWorkers: () => Promise<WorkersByKind>): Promise<PendingKind[] | null> {
+  try {
+    const counts = await within(PATIENCE_MS, countWorkers());
+    return PENDING_KINDS.filter((kind) => counts[kind] === 0);
+  } catch {
+    return null;
+  }
 }

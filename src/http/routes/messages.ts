@@ -3,7 +3,7 @@ import { REQUESTED_DELIVERIES } from '../../domain/delivery.ts';
 import { formatId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
-import { listMessages } from '../../store/messages.ts';
+import { hasMessagesAfter, listMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
 import { auditInterrupt } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
@@ -71,6 +71,7 @@ const list = createRoute({
   path: '/v1/sessions/{id}/messages',
   tags,
   summary: 'Read the transcript, oldest first',
+  description: 'A page has fewer messages than its limit where they are large.',
   request: { params: idParams('session'), query: z.strictObject({ after: afterField, limit: limitField }) },
   responses: {
     200: jsonOf(
@@ -96,7 +97,14 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     let accepted: AcceptedMessage | undefined;
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const ids = { tenantId: tenantOf(c), sessionId, messageId: id ?? newId(), runId: newId() };
-      accepted = await acceptMessage(tx, { ...ids, content: toParts(content), delivery, limits, quota: deps.quota });
+      accepted = await acceptMessage(tx, {
+        ...ids,
+        content: toParts(content),
+        delivery,
+        limits,
+        quota: deps.quota,
+        inboxLimits: deps.inboxLimits,
+      });
       await auditInterrupt(tx, c.get('caller'), accepted);
       return toAcceptedBody(accepted);
     });
@@ -108,9 +116,9 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionId = c.req.valid('param').id;
     const { after = 0, limit } = c.req.valid('query');
     await findSession(db, tenantOf(c), sessionId);
-    const messages = await listMessages(db, tenantOf(c), sessionId, after, limit + 1);
-    const page = messages.slice(0, limit);
-    const next = messages.length > limit ? (page.at(-1)?.seq ?? null) : null;
+    const page = await listMessages(db, tenantOf(c), sessionId, after, limit);
+    const last = page.at(-1)?.seq ?? null;
+    const next = last !== null && (await hasMessagesAfter(db, tenantOf(c), sessionId, last)) ? last : null;
     return c.json({ messages: page.map(toMessageBody), next }, 200);
   });
 }

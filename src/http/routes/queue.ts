@@ -3,12 +3,21 @@ import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/session.ts';
 import { findSession } from '../../store/sessions.ts';
-import { changeWaiting, listWaiting, type Removal, removeWaiting, type WaitingMessage } from '../../store/waiting.ts';
+import {
+  changeWaiting,
+  countWaiting,
+  listWaiting,
+  type Removal,
+  readWaiting,
+  removeWaiting,
+  type WaitingMessage,
+} from '../../store/waiting.ts';
 import { auditRequest } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
-import { idField, idParams, noQuery } from '../fields.ts';
+import { cursorField, toCursor } from '../cursor.ts';
+import { idField, idParams, limitField, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, timeBody } from '../responses.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
 import { tellChanged } from '../tell-changed.ts';
 
@@ -28,16 +37,29 @@ export const waitingBody = z
     enqueuedAt: timeBody,
   })
   .openapi('WaitingMessage');
-const queueBody = z.object({ messages: z.array(waitingBody) }).openapi('Queue');
+const queuePage = z.object({ messages: z.array(waitingBody), nextCursor: nextCursorBody }).openapi('QueuePage');
 
 const list = createRoute({
   method: 'get',
   path: '/v1/sessions/{id}/queue',
   tags,
   summary: 'List the messages that wait to be taken up',
-  description: 'Also those that a failed or cancelled run left behind: the next message or `resume` takes them along.',
-  request: { params: idParams('session'), query: noQuery },
-  responses: { 200: jsonOf(queueBody, 'In the order in which they will be taken up.'), ...REFUSED, ...NOT_FOUND },
+  description:
+    'Also those that a failed or cancelled run left behind: the next message or `resume` takes them along. A page has fewer messages than its limit where they are large.',
+  request: {
+    params: idParams('session'),
+    query: z.strictObject({ cursor: cursorField('queue'), limit: limitField }),
+  },
+  responses: { 200: jsonOf(queuePage, 'In the order in which they will be taken up.'), ...REFUSED, ...NOT_FOUND },
+});
+
+const get = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}/queue/{messageId}',
+  tags,
+  summary: 'Read a message that waits',
+  request: { params: itemParams, query: noQuery },
+  responses: { 200: jsonOf(waitingBody, 'The message.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
 });
 
 const change = createRoute({
@@ -61,7 +83,7 @@ const change = createRoute({
     },
   },
   responses: {
-    200: jsonOf(queueBody, 'What waits now.'),
+    200: jsonOf(waitingBody, 'The message as it waits now.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,
@@ -104,23 +126,32 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
     await tellChanged(deps, sessionId, removal);
     return removal;
   };
-  const readQueue = async (tenantId: string, sessionId: string): Promise<z.infer<typeof queueBody>> => ({
-    messages: (await listWaiting(db, tenantId, sessionId)).map(toWaitingBody),
-  });
 
   app.openapi(list, async (c) => {
     const { id } = c.req.valid('param');
+    const { cursor, limit } = c.req.valid('query');
     await findSession(db, tenantOf(c), id);
-    return c.json(await readQueue(tenantOf(c), id), 200);
+    const messages = await listWaiting(db, tenantOf(c), id, { afterSeq: cursor?.seq ?? 0, limit });
+    const last = messages.at(-1);
+    const isAll = last === undefined || last.position >= (await countWaiting(db, tenantOf(c), id));
+    const nextCursor = isAll ? null : toCursor({ list: 'queue', seq: last.seq });
+    return c.json({ messages: messages.map(toWaitingBody), nextCursor }, 200);
+  });
+
+  app.openapi(get, async (c) => {
+    const { id, messageId } = c.req.valid('param');
+    return c.json(toWaitingBody(await readWaiting(db, { tenantId: tenantOf(c), sessionId: id, messageId })), 200);
   });
 
   app.openapi(change, async (c) => {
     const { id, messageId } = c.req.valid('param');
     const { content, delivery } = c.req.valid('json');
-    const changed = { content: content === undefined ? undefined : toParts(content), delivery };
+    const { inboxLimits } = deps;
+    const changed = { content: content === undefined ? undefined : toParts(content), delivery, inboxLimits };
     const ref = { tenantId: tenantOf(c), sessionId: id, messageId };
-    bus.announce(id, await changeWaiting(db, ref, changed, newId()));
-    return c.json(await readQueue(tenantOf(c), id), 200);
+    const { message, eventSeq } = await changeWaiting(db, ref, changed, newId());
+    bus.announce(id, eventSeq);
+    return c.json(toWaitingBody(message), 200);
   });
 
   app.openapi(remove, async (c) => {
@@ -136,10 +167,10 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-function toWaitingBody(message: WaitingMessage, index: number): z.infer<typeof waitingBody> {
+function toWaitingBody(message: WaitingMessage): z.infer<typeof waitingBody> {
   return {
     id: formatId('message', message.id),
-    position: index + 1,
+    position: message.position,
     delivery: message.delivery,
     content: message.content,
     enqueuedAt: message.enqueuedAt.toISOString(),

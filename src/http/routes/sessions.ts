@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import type { MiddlewareHandler } from 'hono';
 import { agentVersion } from '../../agents/agent.ts';
-import { refuseUnconfigured } from '../../agents/configured-models.ts';
+import { refuseForeignModel, refuseUnusableModels } from '../../agents/configured-models.ts';
 import { withOverrides } from '../../agents/overrides.ts';
 import { SESSION_STATUSES } from '../../domain/session.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
@@ -18,8 +19,9 @@ import {
   timeField,
   titleField,
 } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, workOnce } from '../idempotency.ts';
+import { ProblemError } from '../problem.ts';
 import { untilGone } from '../request-signal.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
 import { sessionBody, toSessionBody } from '../session-body.ts';
@@ -74,12 +76,20 @@ const listQuery = z
 const isMetadataFilter = (key: string): boolean =>
   key.startsWith(METADATA_PREFIX) && textField(64).min(1).safeParse(key.slice(METADATA_PREFIX.length)).success;
 
+/** zod leaves this name out of an object that is open for others without a word. */
+const refuseProto: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  if (c.req.query('__proto__') === undefined) return next();
+  const error = { path: '__proto__', message: 'unknown parameter' };
+  throw new ProblemError('invalid_request', `Invalid query: ${error.path}: ${error.message}`, { errors: [error] });
+};
+
 const list = createRoute({
   method: 'get',
   path: '/v1/sessions',
   tags,
   summary: 'List sessions, newest first',
   description: 'Parameters of the form `metadata.<key>=<value>` keep the sessions that carry this label.',
+  middleware: refuseProto,
   request: { query: listQuery },
   responses: {
     200: jsonOf(z.object({ sessions: z.array(sessionBody), nextCursor: nextCursorBody }), 'A page of sessions.'),
@@ -136,17 +146,20 @@ const remove = createRoute({
 const toTime = (given: string | null): Date | null => (given === null ? null : new Date(given));
 
 /** Creating, finding, changing and deleting sessions. */
-export function registerSessionRoutes(app: BatonApp, { db, agents, models, pinTools, newId }: HttpDeps): void {
+export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db, agents, models, pinTools, newId } = deps;
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
     const known = await agents.current();
-    const agent = withOverrides(known.get(body.agent), body.overrides ?? {});
+    const definition = known.get(body.agent);
+    const agent = withOverrides(definition, body.overrides ?? {});
     // Before the transaction, which must not wait for a server; only a new session cares whether one has failed.
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);
     const asked = { route: create, request: body, answer: sessionBody };
     const { body: session, headers } = await workOnce(c, db, asked, async (tx) => {
-      refuseUnconfigured(agent, known, models);
+      refuseForeignModel(definition, known, agent.model);
+      refuseUnusableModels(agent, known, deps.modelCheck);
       checkModel(models, agent.model, body.overrides);
       const row = await insertSession(tx, {
         id: body.id ?? newId(),
