@@ -4,7 +4,7 @@ import { BatonError, toErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { DEFAULT_MAX_STEPS, DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
-import { toSafeError } from '../runtime/log.ts';
+import { failureFields } from '../runtime/log.ts';
 import { failActiveSpan } from '../runtime/tracing.ts';
 import { type Claim, type ClaimedRun, claimRun, handBackRun } from '../store/claims.ts';
 import { failClaimedRun } from '../store/run-failure.ts';
@@ -99,8 +99,8 @@ async function workOn(
   }
   if (held.stopped() === 'shutdown') await whileEnding(() => handBack(deps, scope));
   if ((deps.tenantConcurrency ?? 0) > 0) await admitNext(deps, claim.session.tenantId);
-  const { failure: code } = scope.ended;
-  return code === null ? { outcome: 'done' } : { outcome: 'run-failed', code };
+  const { failure: error } = scope.ended;
+  return error === null ? { outcome: 'done' } : { outcome: 'run-failed', error };
 }
 
 /** At its deadline a run is stopped as if somebody had cancelled it; its end says that it was the deadline. */
@@ -128,13 +128,13 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   if (isStoreAway(error)) return handBackAfterOutage(deps, scope, error);
   if (!(error instanceof BatonError)) throw error;
   const record = toErrorRecord(error);
-  failActiveSpan(record.code);
-  deps.log('error', { event: 'step_failed', ...logFields(scope), code: record.code, error: toSafeError(error) });
+  failActiveSpan(error);
+  deps.log('error', { event: 'step_failed', ...logFields(scope), ...failureFields(error) });
   scope.held.lettingGo();
   const failed = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, record));
   if (failed === null) return;
   const { eventSeq, limit } = failed;
-  if (limit === null) scope.ended.failure = record.code;
+  if (limit === null) scope.ended.failure = record;
   deps.views.forget(scope.runId);
   deps.bus.announce(scope.sessionId, eventSeq);
   const { runId, sessionId } = scope;

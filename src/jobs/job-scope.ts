@@ -1,7 +1,7 @@
 import type { Agent } from '../agents/agent.ts';
 import type { Budget } from '../domain/budget.ts';
 import type { ContextState } from '../domain/context/state.ts';
-import type { ErrorCode } from '../domain/errors.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
 import type { LimitReason, RunKind } from '../domain/run.ts';
 import type { Fence } from '../store/claims.ts';
 import type { HeldClaim } from './claim-keeper.ts';
@@ -31,7 +31,7 @@ export type JobScope = Readonly<{
   fence: Fence;
   held: HeldClaim;
   /** How the run ended with this job, once it has. */
-  ended: { failure: ErrorCode | null };
+  ended: { failure: ErrorRecord | null };
   /** What was known of the context when the job was claimed. */
   contextState: ContextState;
   /** Completed compactions of the session. */

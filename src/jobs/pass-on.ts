@@ -1,3 +1,4 @@
+import { toErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { Branch, NextPlan } from '../domain/next-step.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
@@ -35,7 +36,7 @@ export async function passOn(
 
 function noteEnd(deps: JobDeps, scope: JobScope, branch: Extract<Branch, { status: string }>): void {
   const { runId, sessionId } = scope;
-  if (branch.status === 'failed') scope.ended.failure = branch.error?.code ?? 'internal';
+  if (branch.status === 'failed') scope.ended.failure = branch.error ?? toErrorRecord(undefined);
   const { status, reason = branch.error?.code } = branch;
   deps.log('info', { event: 'run_ended', runId, sessionId, status, ...(reason !== undefined && { reason }) });
 }

@@ -1,4 +1,4 @@
-import { offeredTools, type RulerDeps, rulerOf } from '../context/ruler-of.ts';
+import { knownModel, offeredTools, type RulerDeps, rulerOf } from '../context/ruler-of.ts';
 import { planAfterMaintenance } from '../domain/after-maintenance.ts';
 import { type PruneJobPlan, planPruneJob } from '../domain/context/prune-job.ts';
 import type { JobPayload } from '../domain/job.ts';
@@ -36,8 +36,8 @@ export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSigna
 
 async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {
   const { agent, contextState, runKind } = scope;
-  const resolved = deps.models(agent.model);
-  const { ruler } = await rulerOf(deps, agent, resolved, await offeredTools(deps, agent, resolved, view));
+  const known = await knownModel(deps, deps.models(agent.model));
+  const ruler = await rulerOf(agent, known, await offeredTools(deps, agent, known, view));
   return planPruneJob(ruler, contextState, ruler.show(view).view, runKind === 'task');
 }
 

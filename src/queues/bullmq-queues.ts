@@ -9,6 +9,7 @@ import {
   type JobsOptions,
   type PgPool,
   Queue,
+  RedisQueueBackend,
   UnrecoverableError,
   Worker,
 } from 'bullmq';
@@ -54,6 +55,9 @@ const ANSWER_WITHIN_MS = 5_000;
 
 /** Connections of each queue, and of each worker for its queries, on BullMQ's Postgres backend. */
 export const QUEUE_POOL_CONNECTIONS = 4;
+
+/** The key of a probe stays no longer than that in Redis. */
+const PROBE_KEPT_MS = 60_000;
 
 /** How soon a worker asks its queue again after a failure: BullMQ's own 15 s would outlast most outages. */
 const RETRY_AFTER_MS = 1_000;
@@ -175,8 +179,8 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       return (await Promise.all(each)).flat().length;
     },
     bullQueues: () => [...queues.values()],
-    async ping() {
-      await answered(queueOf('step').getWaitingCount());
+    async probe() {
+      await answered(probeQueue(queueOf('step'), transport.prefix.prefix));
     },
     async [Symbol.asyncDispose]() {
       await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
@@ -315,7 +319,8 @@ async function processJob(
   });
   if (outcome.outcome === 'run-failed') {
     job.opts.removeOnFail = KEPT_FAILED;
-    const failure = new UnrecoverableError(outcome.code);
+    const { code, message } = outcome.error;
+    const failure = new UnrecoverableError(`${code}: ${message}`);
     // Kept with the job, and shown: nobody looks for a fault in the code of the queue.
     failure.stack = '';
     throw failure;
@@ -324,6 +329,14 @@ async function processJob(
     await job.moveToDelayed(Date.now() + outcome.delayMs, token);
     throw new DelayedError();
   }
+}
+
+/** A Redis that has no memory left still answers reads. */
+async function probeQueue(queue: Queue<JobPayload>, prefix: string | undefined): Promise<void> {
+  const backend: IQueueBackend = queue.getBackend();
+  if (!(backend instanceof RedisQueueBackend)) return void (await queue.getWaitingCount());
+  const redis = await backend.client;
+  await redis.set(`${prefix}:write-probe`, '1', { PX: PROBE_KEPT_MS });
 }
 
 async function countJobs(queue: Queue<JobPayload>): Promise<JobCounts> {

@@ -1,5 +1,5 @@
 import type { Queue } from 'bullmq';
-import type { ErrorCode } from '../domain/errors.ts';
+import type { ErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { PendingKind } from '../domain/run.ts';
 
@@ -12,7 +12,7 @@ export type JobState = 'waiting' | 'active' | 'missing';
  * somebody to look at and to try again.
  */
 export type JobOutcome = Readonly<
-  { outcome: 'done' } | { outcome: 'later'; delayMs: number } | { outcome: 'run-failed'; code: ErrorCode }
+  { outcome: 'done' } | { outcome: 'later'; delayMs: number } | { outcome: 'run-failed'; error: ErrorRecord }
 >;
 
 /** The states by which the jobs of a queue are counted. */
@@ -64,6 +64,6 @@ export type JobQueues = AsyncDisposable &
     removeFailed: (olderThanMs: number) => Promise<number>;
     /** BullMQ's own view of the queues, for a page that shows them. */
     bullQueues: () => readonly Queue[];
-    /** Resolves when the queue answers. */
-    ping: () => Promise<void>;
+    /** Resolves when the queue answers, and takes writes. */
+    probe: () => Promise<void>;
   }>;

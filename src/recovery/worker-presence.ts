@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import type { PendingKind } from '../domain/run.ts';
 import { LIVENESS_PING_INTERVAL_MS, SIGN_OF_LIFE_INTERVAL_MS } from '../domain/tunables.ts';
 import { openSteadyConnection } from '../events/steady-connection.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
@@ -16,6 +17,8 @@ export type PresenceOptions = Readonly<{
   /** A direct connection: a pooler hands the lock to others. */
   connectionString: string;
   workerId: string;
+  /** Of the jobs that it takes. */
+  kinds: readonly PendingKind[];
   heartbeatIntervalMs: number;
   log: Log;
 }>;
@@ -33,10 +36,10 @@ export type WorkerPresence = AsyncDisposable &
  * @throws when the first connection fails
  */
 export async function registerPresence(options: PresenceOptions): Promise<WorkerPresence> {
-  const { db, connectionString, workerId, log } = options;
+  const { db, connectionString, workerId, kinds, log } = options;
   const signs = createSignsOfLife(options);
   let lostAtMs: number | null = null;
-  const worker = { id: workerId, host: hostname(), pid: process.pid };
+  const worker = { id: workerId, host: hostname(), pid: process.pid, kinds };
   const connection = await openSteadyConnection({
     connectionString,
     applicationName: PRESENCE_APPLICATION,

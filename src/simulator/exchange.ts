@@ -207,6 +207,8 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
   const { wire, tokenFactor } = asked;
   const reply = await replyTo(state, asked);
   signal.throwIfAborted();
+  const refusal = reply.fault === undefined ? undefined : refusalOf(reply.fault);
+  if (refusal !== undefined) return refuse(exchange, 'fault', refusal.status, refusal.body, refusal.headers);
   const prepared = prepareReply(reply, {
     ...state.settings,
     model: wire.model,
@@ -223,7 +225,7 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
     record,
     gates: state.gates,
     replyGates: reply.gates ?? {},
-    fault,
+    fault: fault ?? streamFault(reply.fault),
     chunkDelayMs: prepared.chunkDelayMs,
     onDelivered: () => reply.onDelivered?.(),
     signal,

@@ -1,3 +1,4 @@
+import type { Fault } from './fault.ts';
 import type { SimulatedRequest } from './request.ts';
 
 /** Why the model says it stopped. It may lie: `stop` together with tool calls is sent as told (chat protocol). */
@@ -49,6 +50,8 @@ export type Reply = Readonly<{
   chunkChars?: number | undefined;
   chunkDelayMs?: number | undefined;
   gates?: ReplyGates | undefined;
+  /** Strikes this request alone, unless one that was queued for its model does. */
+  fault?: Exclude<Fault, { kind: 'delay' | 'context-overflow' }> | undefined;
   /** Called when the last byte was handed to a client that is still connected. */
   onDelivered?: (() => void) | undefined;
 }>;

@@ -74,7 +74,9 @@ function readings({ observations }: TaskView): string[] {
 
 function measurement({ observations }: TaskView): string | undefined {
   const lines = lastLines(observations, 'measure');
-  return lines.length === 0 ? undefined : ['Measured:', ...lines.map((line) => `    ${line.trim()}`)].join('\n');
+  return lines.length === 0
+    ? undefined
+    : ['The command printed:', ...lines.map((line) => `    ${line.trim()}`)].join('\n');
 }
 
 function noteParts({ notes, observations }: TaskView): string[] {

@@ -84,8 +84,8 @@ function nextMove(situation: Situation): Move | undefined {
 function planSurvey(situation: Situation): Move | undefined {
   if (isDone(situation, 'survey') || !situation.can('list_files')) return undefined;
   return {
-    reasoning: `The task is: “${quote(situation.task, 300)}”. I know nothing about the files yet. First I look at what is there, then I search and read what matters, measure it, and only then answer.`,
-    text: `I will work on this step by step: “${quote(situation.task)}”. First I list the files. Then I search them, read the most relevant ones, take a measurement and write a short report.`,
+    reasoning: `The task is: “${quote(situation.task, 300)}”. I know nothing about the files yet. First I look at what is there, then I search and read what matters, and only then answer.`,
+    text: `I will work on this step by step: “${quote(situation.task)}”. First I list the files. Then I search them, read the most relevant ones and write a short report.`,
     calls: [{ purpose: 'survey', name: 'list_files', input: {} }],
   };
 }
@@ -139,13 +139,30 @@ function planRead(situation: Situation): Move | undefined {
   const count = hits.filter((hit) => hit.path === path).length;
   const why = count > 0 ? `I found most in ${path}: ${count} of ${counted(hits.length, 'line')}` : `${path} comes next`;
   return {
-    text: `${why}, so I read that file. What it says decides how I measure.`,
+    text: `${why}, so I read that file.`,
     calls: [{ purpose: 'read', name: 'read_file', input: { path } }],
   };
 }
 
+/** Words that ask for a command: people are asked before each one, so that none is run for a mere question. */
+const ASKS_FOR_COMMAND = /\b(run|execute|measure|bash)\b/i;
+
 function planMeasure(situation: Situation): Move | undefined {
-  if (isDone(situation, 'measure') || !situation.can('bash')) return undefined;
+  if (isDone(situation, 'measure') || !situation.can('bash') || !ASKS_FOR_COMMAND.test(situation.task))
+    return undefined;
+  return /\btests?\b/i.test(situation.task) && knownPaths(situation).includes('package.json')
+    ? runTests
+    : measureFiles(situation);
+}
+
+/** What passed and what failed. */
+const TEST_COMMAND = `node --test --test-reporter=tap 2>&1 | grep -E '^(not ok|ok|# (pass|fail)) '`;
+const runTests: Move = {
+  text: 'The project has tests of its own. I run them: what fails tells more than the code alone.',
+  calls: [{ purpose: 'measure', name: 'bash', input: { command: TEST_COMMAND } }],
+};
+
+function measureFiles(situation: Situation): Move {
   const paths = rankedPaths(situation).slice(0, 5);
   const count = `find . -type f -not -path '*/.git/*' -not -path '*/node_modules/*' | wc -l`;
   const lines = paths.length > 0 ? `wc -l -- ${paths.map(shellQuote).join(' ')}; ` : '';

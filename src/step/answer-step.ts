@@ -13,12 +13,11 @@ import { writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
 import { callsToApprove, findAskedCalls, findStarts, knownApprovals, type ToolsByName } from './asked-calls.ts';
 import { endBrokenAnswer } from './broken-answer.ts';
-import { callModel, type ModelCallResult, type ModelResponse } from './call-model.ts';
+import { callModel, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endWholeAnswer } from './end-answer.ts';
 import { endAtLimit, endPostponed, endUnasked } from './end-unasked.ts';
 import { logModelCall } from './log-model-call.ts';
-import { toModelFailure } from './model-error.ts';
 import { promptFor } from './model-prompt.ts';
 import { inModelSpan, type TracedAnswer, type TracedRequest } from './model-span.ts';
 import { isOpenCall } from './partial-answer.ts';
@@ -67,11 +66,17 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const preview = createTextPreview(answering);
   const writing: { promise: Promise<void> | null; asked: readonly AskedCall[] } = { promise: null, asked: [] };
   const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
-  const { model, instructions } = scope.agent;
+  const { model } = scope.agent;
   const media = await whileAway(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
   const { finalAnswerFor } = scope;
   const notice = finalAnswerFor === null ? undefined : finalAnswerNotice(finalAnswerFor);
-  const prompt = promptFor({ ...resolved, calls: ruler.entry.tools, notice }, model, instructions, context.view, media);
+  const prompt = promptFor(
+    { ...resolved, calls: ruler.entry.tools, notice },
+    model,
+    ruler.instructions,
+    context.view,
+    media,
+  );
   const result = await inModelSpan(tracedRequest(answering), async (span) => {
     const called = await callModel(scope, resolved, prompt, tools, limits, {
       onText(type, partIndex, delta) {
@@ -93,7 +98,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
       },
       runCall: (call) => (writing.asked.some(({ index }) => index === call.index) ? NOT_YET : runner.run(call)),
     });
-    if (called.response === null) span.broken(whyBroken(called));
+    if (called.response === null) span.broken(called.failure?.error ?? called.end.kind);
     return called;
   });
   const { usage = null } = result.response ?? {};
@@ -121,25 +126,21 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
 }
 
 function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): TracedRequest {
-  const { resolved, view } = context;
-  const { model, instructions, settings } = scope.agent;
+  const { resolved, ruler, view } = context;
+  const { model, settings } = scope.agent;
   return {
     resolved,
     sessionId: formatId('session', scope.sessionId),
     maxOutputTokens,
     temperature: settings.temperature,
     withContent: deps.traceContent === true,
-    prompt: () => promptFor(resolved, model, instructions, view),
+    prompt: () => promptFor(resolved, model, ruler.instructions, view),
   };
 }
 
 function tracedAnswer({ finishReason, usage, parts }: ModelResponse): TracedAnswer {
   const text = () => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
   return { finishReason, usage, text };
-}
-
-function whyBroken({ end }: ModelCallResult): string {
-  return end.kind === 'failed' ? toModelFailure(end.error).class : end.kind;
 }
 
 function timeoutsOf({ modelTimeouts }: StepDeps, { agent }: JobScope): ModelTimeouts {

@@ -5,53 +5,50 @@ import type { Part } from '../domain/message.ts';
 import { partEvents } from '../domain/part-events.ts';
 import { planRetry, REMEDIES } from '../domain/retry-policy.ts';
 import { beforeDeadline, logFields } from '../jobs/job-scope.ts';
-import { toSafeError } from '../runtime/log.ts';
+import { failureFields } from '../runtime/log.ts';
 import { failActiveSpan } from '../runtime/tracing.ts';
-import { pauseProvider } from '../store/provider-pauses.ts';
+import { pauseModel } from '../store/provider-pauses.ts';
 import type { Answering } from './answering.ts';
 import type { ModelCallResult } from './call-model.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
+import { endRefusedTools } from './end-refused-tools.ts';
 import { endStep } from './finish.ts';
 import { type ModelFailure, toModelFailure } from './model-error.ts';
 import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 import { isPrunable } from './step-context.ts';
 
 /**
- * The answer broke off. A cancel keeps what was streamed; an overflow goes to the context layer; what may pass by
- * itself is tried again as a delayed step; anything else ends the run.
+ * The answer broke off. A cancel keeps what was streamed; an overflow goes to the context layer; where a
+ * model takes no tools the step is taken again without them; what may pass by itself is tried again as a delayed step; anything else ends the run.
  */
 export async function endBrokenAnswer(answering: Answering, result: ModelCallResult): Promise<void> {
   if (answering.scope.held.stopped() === 'cancelled') return endCancelledAnswer(answering, result.partial);
   if (result.end.kind === 'stopped') return endStoppedAnswer(answering, result.partial);
-  const cause = result.end.kind === 'failed' ? result.end.error : new Error('the answer broke off');
-  const failure = toModelFailure(cause);
+  const failure = result.failure ?? toModelFailure(new Error('the answer broke off'));
   const remedy = REMEDIES[failure.class];
-  if (remedy !== 'wait' && remedy !== 'none') {
+  if (remedy === 'drop_tools') {
+    if (await endRefusedTools(answering, result.partial, failure)) return;
+  } else if (remedy !== 'wait' && remedy !== 'none') {
     if (await endOverflow(answering, result.partial, failure, remedy)) return;
   }
-  await endFailedAnswer(answering, result.partial, failure, cause);
+  await endFailedAnswer(answering, result.partial, failure);
 }
 
-async function endFailedAnswer(
-  answering: Answering,
-  streamed: readonly Part[],
-  failure: ModelFailure,
-  cause: unknown,
-): Promise<void> {
+async function endFailedAnswer(answering: Answering, streamed: readonly Part[], failure: ModelFailure): Promise<void> {
   const { deps, scope, messageId, context } = answering;
   const asked = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
   const plan = asked.retry ? { ...asked, delayMs: beforeDeadline(scope, asked.delayMs) } : asked;
-  // One session is told, all of them wait: a hundred that ask again would each be refused again.
-  if (asked.retry && failure.class === 'rate_limited') await pauseProvider(deps.db, context.modelKey, asked.delayMs);
+  // What one session is told is known to the others: a hundred that ask again would each be refused again.
+  if (asked.retry && failure.class === 'rate_limited')
+    await pauseModel(deps.db, context.resolved, scope, asked.delayMs);
   const error = toErrorRecord(failure.error);
-  failActiveSpan(error.code);
+  failActiveSpan(failure.error);
   const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt } } : {};
   deps.log(plan.retry ? 'warn' : 'error', {
     event: 'step_failed',
     ...logFields(scope),
-    code: failure.error.code,
+    ...failureFields(failure.error),
     ...(plan.retry ? { retryInMs: plan.delayMs } : {}),
-    error: toSafeError(cause),
   });
   const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: plan.retry } }];
   const parts = streamed.filter((part) => part.type !== 'tool');

@@ -7,6 +7,7 @@ import {
 } from 'ai';
 import { BatonError } from '../domain/errors.ts';
 import type { FinishReason, Part } from '../domain/message.ts';
+import type { FailedCall } from '../domain/provider-failure.ts';
 import type { PlacedCall } from '../domain/required-action.ts';
 import { NOT_RUN_AT_LIMIT } from '../domain/settlement.ts';
 import type { Usage } from '../domain/usage.ts';
@@ -14,9 +15,11 @@ import type { JobScope } from '../jobs/job-scope.ts';
 import type { Tool } from '../tools/tool.ts';
 import { callSettings } from './call-settings.ts';
 import { brokeOff, toFinishReason } from './finish-reason.ts';
+import { failedCallOf, type ModelFailure, toModelFailure } from './model-error.ts';
 import type { ResolvedModel } from './model-port.ts';
 import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
 import { refuseCalls } from './partial-answer.ts';
+import { watchHeaders } from './response-headers.ts';
 import { toParts, toUsage } from './response-parts.ts';
 import { toSdkSchema } from './sdk-schema.ts';
 import { createStreamProcessor, type StreamEnd } from './stream-processor.ts';
@@ -49,6 +52,8 @@ export type ModelCallHooks = Readonly<{
 export type ModelCallResult = Readonly<{
   end: StreamEnd;
   response: ModelResponse | null;
+  /** Why there is no response; null where there is one, or where we stopped it. */
+  failure: ModelFailure | null;
   /** What came of an answer that broke off. */
   partial: readonly Part[];
   /** The provider's own word for the finish reason. */
@@ -96,10 +101,11 @@ export async function callModel(
       durable.reject(error);
     }
   };
+  const watched = watchHeaders(resolved.model);
   const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
   // With one reader: the other form keeps every part of the stream for readers that might come later.
   const result = streamText({
-    model: resolved.model,
+    model: watched.model,
     ...prompt,
     experimental_download: leaveToProvider,
     tools: sdkTools,
@@ -126,11 +132,17 @@ export async function callModel(
   return {
     end,
     response: answer.response,
+    failure: answer.response === null ? whyFailed(end, failedCallOf(resolved, prompt, watched.headers())) : null,
     partial: await hooks.keepFiles(processor.partial()),
     rawFinishReason: processor.rawFinishReason(),
     firstChunkMs: watchdog.firstChunkMs(),
     durationMs: answer.durationMs ?? watchdog.elapsedMs(),
   };
+}
+
+function whyFailed(end: StreamEnd, call: FailedCall): ModelFailure | null {
+  if (end.kind === 'failed') return toModelFailure(end.error, call);
+  return end.kind === 'ended' ? toModelFailure(new Error('the answer broke off'), call) : null;
 }
 
 function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal): StreamEnd {

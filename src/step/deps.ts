@@ -1,5 +1,6 @@
-import type { ModelEntry } from '../domain/context/model-registry.ts';
+import type { ModelCheck } from '../agents/configured-models.ts';
 import type { JobDeps } from '../jobs/job-deps.ts';
+import type { DescribeModel } from '../model/describe-model.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { ModelPort } from './model-port.ts';
 import type { TextAppender } from './text-appender.ts';
@@ -9,8 +10,8 @@ import type { ModelTimeouts } from './watchdog.ts';
 export type StepDeps = JobDeps &
   Readonly<{
     models: ModelPort;
-    /** What is known of the models: limits, prices, media types. */
-    modelRegistry: readonly ModelEntry[];
+    describeModel: DescribeModel;
+    modelCheck: Pick<ModelCheck, 'hasCostQuota'>;
     toolsOf: ToolCatalogue;
     modelTimeouts: ModelTimeouts;
     appendText: TextAppender;

@@ -1,7 +1,6 @@
 import { type AfterAnswer, afterAnswer } from '../domain/context/after-answer.ts';
 import { priorFrom } from '../domain/context/calibration.ts';
 import { costOf } from '../domain/context/cost.ts';
-import { UNKNOWN_MODEL } from '../domain/context/model-registry.ts';
 import { isDoomLoop } from '../domain/doom-loop.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part, ViewMessage } from '../domain/message.ts';
@@ -32,7 +31,7 @@ export async function endWholeAnswer(
   const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const answered = messageOf(answering, response);
   const after = assess(answering, answered, response, rawFinishReason, toolCalls);
-  await learnLimits(deps, context, after.learned);
+  await learnLimits(deps, context, after.lesson);
   if (after.dropAnswer === true || after.exhausted !== undefined) {
     await runner.allSettled();
     return dropAnswer(answering, response, after);
@@ -90,7 +89,6 @@ function assess(
     measurement,
     maxOutputTokens,
     isWindowBound,
-    isGuess: ruler.entry === UNKNOWN_MODEL,
     message,
     usage: response.usage,
     finishReason: response.finishReason,

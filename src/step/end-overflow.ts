@@ -1,13 +1,13 @@
-import { learnedFromOverflow } from '../domain/context/overflow-limit.ts';
+import { type Lesson, lessonOfNumbers, lessonOfRefusal } from '../domain/context/learned-limits.ts';
 import { type OverflowRemedy, planOverflow, withPending } from '../domain/context/overflow-plan.ts';
 import { hasFiles } from '../domain/context/shown-media.ts';
-import { toErrorRecord } from '../domain/errors.ts';
+import { toErrorRecord, withProvider } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
 import type { Part } from '../domain/message.ts';
 import { partEvents } from '../domain/part-events.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { logFields } from '../jobs/job-scope.ts';
-import { toSafeError } from '../runtime/log.ts';
+import { failureFields } from '../runtime/log.ts';
 import type { Answering } from './answering.ts';
 import { endStep } from './finish.ts';
 import type { ModelFailure } from './model-error.ts';
@@ -38,9 +38,8 @@ export async function endOverflow(
     message: error.message.replace(/\.$/, ''),
   });
   if (plan.kind === 'helpless') return false;
-  if (failure.overflow !== null) await learnLimits(deps, context, learnedFromOverflow(failure.overflow));
-  const { code } = failure.error;
-  deps.log('warn', { event: 'step_failed', ...logFields(scope), code, error: toSafeError(failure.error.cause) });
+  await learnLimits(deps, context, lessonOf(answering, failure, remedy));
+  deps.log('warn', { event: 'step_failed', ...logFields(scope), ...failureFields(failure.error) });
   const outcome = { finishReason: 'error', toolCalls: 0 } as const;
   const events: NewEvent[] = [
     { type: 'llm:error', data: { error, recoverable: plan.kind === 'detour' } },
@@ -57,9 +56,16 @@ export async function endOverflow(
     scope,
     plan.kind === 'detour'
       ? { ...dropped, steps: 0, events, contextState: plan.contextState, outcome: { ...outcome, detour: plan.detour } }
-      : { ...dropped, steps: 0, events, outcome: { ...outcome, exhausted: plan.error } },
+      : { ...dropped, steps: 0, events, outcome: { ...outcome, exhausted: withProvider(plan.error, error) } },
   );
   return true;
+}
+
+/** What is too large without a number is the request only where a shorter history is the remedy. */
+function lessonOf({ scope, context }: Answering, { overflow }: ModelFailure, remedy: OverflowRemedy): Lesson | null {
+  if (overflow !== null || remedy !== 'compact') return lessonOfNumbers(overflow);
+  const { ruler, measurement } = context;
+  return lessonOfRefusal(ruler, measurement, ruler.anchorOf(scope.contextState)?.usage ?? null);
 }
 
 /**

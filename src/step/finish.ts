@@ -25,8 +25,8 @@ export type StepEnding = Readonly<{
   /** Outcomes of calls that have not been committed yet. */
   moves?: readonly CallMove[];
   usage: Usage;
-  /** US dollars of the model call; 0 where it is not known. */
-  costUsd?: number;
+  /** US dollars of the model call, 0 by default; null where the model's prices are not known. */
+  costUsd?: number | null;
   /** What the step changed of what is known of the context. */
   contextState?: ContextState;
   /** Set where the view is worth a prune, should the run end here: it gets a run of its own. */
@@ -66,7 +66,7 @@ export async function endStep(
     ...(ending.keptIfCancelled === undefined ? {} : { keptIfCancelled: ending.keptIfCancelled }),
     moves: ending.moves ?? [],
     usage: isPaid ? NO_USAGE : ending.usage,
-    costUsd: isPaid ? 0 : (ending.costUsd ?? 0),
+    costUsd: isPaid || ending.costUsd === undefined ? 0 : ending.costUsd,
     ...(ending.contextState !== undefined && { contextState: ending.contextState }),
     ...(ending.maintenanceAtEnd !== undefined && { maintenanceAtEnd: ending.maintenanceAtEnd }),
     steps: isPaid ? 0 : ending.steps,

@@ -1,5 +1,5 @@
 import { costOf } from '../domain/context/cost.ts';
-import type { ModelEntry } from '../domain/context/model-registry.ts';
+import type { ModelEntry } from '../domain/context/model-entry.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import { type LoggedScope, logFields } from '../jobs/job-scope.ts';
 import type { Log } from '../runtime/log.ts';

@@ -1,9 +1,13 @@
 import { APICallError, RetryError } from 'ai';
 import type { OverflowNumbers } from '../domain/context/overflow-limit.ts';
+import { signalsOf } from '../domain/error-signals.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ProviderErrorClass } from '../domain/provider-error-rules.ts';
 import { judgeProviderError, PROVIDER_ERROR_MESSAGES } from '../domain/provider-errors.ts';
-import { signalsOf } from './error-signals.ts';
+import { describeProviderFailure, type FailedCall, providerFailureOf } from '../domain/provider-failure.ts';
+import type { ResolvedModel } from './model-port.ts';
+import type { ModelPrompt } from './model-prompt.ts';
+import { sentTexts } from './sent-texts.ts';
 
 /** A failed model call: its class, and when the provider asked to be tried again. */
 export type ModelFailure = Readonly<{
@@ -14,20 +18,40 @@ export type ModelFailure = Readonly<{
   overflow: OverflowNumbers | null;
 }>;
 
+/** What is known of a call, for whatever it fails with. @param headers of a response that began well */
+export function failedCallOf(
+  { endpoint, secrets = [] }: ResolvedModel,
+  prompt: ModelPrompt,
+  headers: FailedCall['headers'],
+): FailedCall {
+  return { endpoint, secrets, headers, sent: () => sentTexts(prompt) };
+}
+
+/** Nothing is known of the call but its error. */
+const ANY_CALL: FailedCall = { endpoint: '', headers: null, sent: () => [], secrets: [] };
+
 /**
- * Classifies what a model call failed with. The provider's own error is kept as the cause and goes into no row or log.
+ * Classifies what a model call failed with, and keeps what the provider said of it. Its own error is the cause, which
+ * goes into no row or log: it may have the prompt and the key in it.
  */
-export function toModelFailure(error: unknown): ModelFailure {
+export function toModelFailure(error: unknown, call: FailedCall = ANY_CALL): ModelFailure {
   const inner = RetryError.isInstance(error) ? error.lastError : error;
   const { class: errorClass, overflow } = isTimeout(inner)
     ? { class: 'timeout' as const, overflow: null }
     : judgeProviderError(signalsOf(inner));
   return {
     class: errorClass,
-    error: new BatonError(errorClass, PROVIDER_ERROR_MESSAGES[errorClass], { cause: inner }),
+    error: toBatonError(errorClass, inner, call),
     retryAfterMs: APICallError.isInstance(inner) ? retryAfterMs(inner.responseHeaders ?? {}) : null,
     overflow,
   };
+}
+
+function toBatonError(errorClass: ProviderErrorClass, cause: unknown, call: FailedCall): BatonError {
+  const provider = providerFailureOf(cause, call);
+  const words = describeProviderFailure(provider);
+  const message = PROVIDER_ERROR_MESSAGES[errorClass];
+  return new BatonError(errorClass, words === '' ? message : `${message} ${words}`, { cause, provider });
 }
 
 /** A watchdog of ours ended the call. */

@@ -1,5 +1,6 @@
 import { formatModelMessages, formatOutputMessages } from '@ai-sdk/otel';
 import { type Attributes, SpanKind } from '@opentelemetry/api';
+import type { BatonError } from '../domain/errors.ts';
 import type { Usage } from '../domain/usage.ts';
 import { failSpan, inSpan } from '../runtime/tracing.ts';
 import type { ResolvedModel } from './model-port.ts';
@@ -22,7 +23,7 @@ export type ModelSpan = Readonly<{
   /** The answer is whole, and the span ends: what follows are tools. */
   answered: (answer: TracedAnswer) => void;
   /** There is none that is. */
-  broken: (errorType: string) => void;
+  broken: (error: BatonError | string) => void;
 }>;
 
 /**
@@ -48,7 +49,7 @@ export function inModelSpan<T>(request: TracedRequest, work: (span: ModelSpan) =
         span.setAttributes(outputOf(answer, request.withContent));
         if (span.isRecording()) span.end();
       },
-      broken: (errorType) => failSpan(span, errorType),
+      broken: (error) => failSpan(span, error),
     });
   });
 }

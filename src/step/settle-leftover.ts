@@ -1,18 +1,19 @@
-import { rulerOf } from '../context/ruler-of.ts';
+import { knownModel, rulerOf } from '../context/ruler-of.ts';
 import { costOf } from '../domain/context/cost.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/doom-loop.ts';
+import { formatCallId } from '../domain/ids.ts';
 import type { FinishReason } from '../domain/message.ts';
 import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/settlement.ts';
-import { callKeyOf } from '../domain/tool-call.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
 import { readStreamedParts } from '../store/chunks.ts';
-import { type BrokenAnswer, readNewestOfView } from '../store/claims.ts';
+import type { BrokenAnswer } from '../store/claims.ts';
 import { readLeftover } from '../store/messages.ts';
+import { readNewestOfView } from '../store/views.ts';
 import { asksOf, refusalOf } from './answering.ts';
 import { callsToApprove, traitsOf } from './asked-calls.ts';
 import type { StepDeps } from './deps.ts';
@@ -41,7 +42,8 @@ export async function settleLeftover(
     await endBrokenLeftover({ deps, scope, messageId });
     return 'step-ended';
   }
-  const { ruler } = await rulerOf(deps, scope.agent, deps.models(scope.agent.model), [...tools.values()]);
+  const known = await knownModel(deps, deps.models(scope.agent.model));
+  const ruler = await rulerOf(scope.agent, known, [...tools.values()]);
   const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(ruler, scope));
   runner.expect(leftover.parts);
   for (const call of plan.markUnknown) await runner.markUnknown(call);
@@ -64,7 +66,7 @@ export async function settleLeftover(
   await endStep(deps, scope, {
     messageId,
     usage,
-    costUsd: costOf(usage, ruler.entry),
+    costUsd: leftover.usage === null ? 0 : costOf(usage, ruler.entry),
     steps: 1,
     ...(leftover.isPaid && { isPaid: true as const }),
     events: [],
@@ -122,6 +124,6 @@ async function runAgain(
 }
 
 function logUnknown(deps: StepDeps, scope: JobScope, messageId: string, call: PlacedCall, repeated: boolean): void {
-  const callKey = callKeyOf(messageId, call.index);
+  const callKey = formatCallId(messageId, call.index);
   deps.log('warn', { event: 'tool_outcome_unknown', ...logFields(scope), tool: call.part.toolName, callKey, repeated });
 }

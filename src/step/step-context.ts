@@ -1,5 +1,7 @@
-import { modelKey, offeredTools, rulerOf } from '../context/ruler-of.ts';
+import { type CostLimits, refuseUnpriced } from '../agents/cost-limit.ts';
+import { knownModel, modelKey, offeredTools, rulerOf } from '../context/ruler-of.ts';
 import { type ContextDecision, decideContext } from '../domain/context/decide.ts';
+import type { Lesson } from '../domain/context/learned-limits.ts';
 import type { Measurement } from '../domain/context/measure.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { isPruneWorthwhile } from '../domain/context/prune-plan.ts';
@@ -35,22 +37,31 @@ export type StepContext = BegunStep &
     measurement: Measurement;
     decision: ContextDecision;
     modelKey: ModelKey;
-    /** For so long the provider may not be asked. */
+    /** For so long the model may not be asked. */
     pausedMs: number;
   }>;
 
-type AssessDeps = Pick<StepDeps, 'db' | 'modelRegistry' | 'models' | 'toolsOf' | 'log'>;
-type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'contextState' | 'finalAnswerFor'>;
+type AssessDeps = Pick<StepDeps, 'db' | 'describeModel' | 'modelCheck' | 'models' | 'toolsOf' | 'log'>;
+type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'budget' | 'contextState' | 'finalAnswerFor' | 'tenantId'>;
 
-/** Measures the view of a step and decides whether it can be sent. */
+/**
+ * Measures the view of a step and decides whether it can be sent.
+ * @throws BatonError `model_unavailable`; `price_unknown` where a limit of cost could not be kept
+ */
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
   const resolved = deps.models(scope.agent.model);
-  const tools = await offeredTools(deps, scope.agent, resolved, begun.view);
-  const known = begun.modelMemory === undefined ? null : recallModel(begun.modelMemory, modelKey(resolved));
-  const [{ ruler, prior }, pausedMs] = await Promise.all([
-    rulerOf(deps, scope.agent, resolved, tools, known?.remembered),
-    known?.pausedMs ?? pauseLeftMs(deps.db, resolved),
+  const recalled =
+    begun.modelMemory === undefined
+      ? null
+      : recallModel(begun.modelMemory, { ...modelKey(resolved), credential: resolved.credential });
+  const [known, pausedMs] = await Promise.all([
+    knownModel(deps, resolved, recalled?.remembered),
+    recalled?.pausedMs ?? pauseLeftMs(deps.db, resolved, scope.tenantId),
   ]);
+  const tools = await offeredTools(deps, scope.agent, known, begun.view);
+  const ruler = await rulerOf(scope.agent, known, tools);
+  // The limit may be that of a message, and the prices may be gone since the session was created.
+  refuseUnpriced(ruler.model, ruler.entry.prices, costLimitsOf(deps, scope));
   const state = scope.contextState;
   const { view, unsupported } = ruler.show(begun.view);
   const measurement = ruler.measure(view, state);
@@ -73,12 +84,20 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     resolved,
     tools,
     ruler,
-    prior,
+    prior: known.remembered.prior,
     measurement,
     decision,
     modelKey: modelKey(resolved),
     pausedMs,
   };
+}
+
+/** What limits the cost of the run of a job. */
+export function costLimitsOf(
+  { modelCheck }: Pick<StepDeps, 'modelCheck'>,
+  { budget }: Pick<JobScope, 'budget'>,
+): CostLimits {
+  return { maxCostUsd: budget.maxCostUsd, hasCostQuota: modelCheck.hasCostQuota };
 }
 
 /** Whether a prune of this view, which measures so many tokens, is worth its while. */
@@ -100,11 +119,11 @@ function mostOutputTokens(scope: AssessScope): number {
   return Math.min(asked, capped);
 }
 
-/** Remembers what an overflow taught, for every session with this model behind this endpoint. */
+/** Remembers what was learned, for every session with this model behind this endpoint. */
 export async function learnLimits(
   deps: StepDeps,
   context: Pick<StepContext, 'modelKey'>,
-  learned: Parameters<typeof rememberLimits>[2] | null,
+  lesson: Lesson | null,
 ): Promise<void> {
-  if (learned !== null) await rememberLimits(deps.db, context.modelKey, learned);
+  if (lesson !== null) await rememberLimits(deps.db, context.modelKey, lesson);
 }

@@ -1,10 +1,10 @@
 import { callResultEvent } from '../domain/call-events.ts';
 import { BatonError } from '../domain/errors.ts';
-import { formatId } from '../domain/ids.ts';
+import { formatCallId, formatId } from '../domain/ids.ts';
 import type { Part, ToolOutput, ToolPart } from '../domain/message.ts';
 import { type CallOutcome, outcomeOf, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
 import { CANCELLED_BEFORE_START, GIVEN_UP, type GivenCall } from '../domain/settlement.ts';
-import { callKeyOf, type ToolCallState } from '../domain/tool-call.ts';
+import type { ToolCallState } from '../domain/tool-call.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../domain/tunables.ts';
 import { type JobScope, logFields } from '../jobs/job-scope.ts';
 import { whileAway } from '../jobs/while-away.ts';
@@ -260,7 +260,7 @@ async function execute(
   tool: ServerTool,
   limiter: OutputLimiter,
 ): Promise<CallOutcome> {
-  const callKey = callKeyOf(messageId, call.index);
+  const callKey = formatCallId(messageId, call.index);
   const logged = { ...logFields(scope), tool: tool.name, callKey };
   deps.log('debug', { event: 'tool_started', ...logged });
   using timeout = abortAfter(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);

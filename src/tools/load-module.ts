@@ -6,6 +6,7 @@ import { TOOL_NAME } from '../agents/tool-sources.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ToolModuleContext } from './define-tool.ts';
 import type { Tool } from './tool.ts';
+import { isInside, realPathOf } from './workspace/workspace-path.ts';
 
 /**
  * The tools that a module exports: one, a list, or a function of the context that gives either, as its default
@@ -62,6 +63,7 @@ export function createModuleLoader(folder: string, workspaceDir: string): LoadTo
   return async (module, agent, key) => {
     const file = path.resolve(folder, module);
     const context: ToolModuleContext = { agent, workspaceDir: path.resolve(workspaceDir) };
+    await refuseInWorkspace(file, context.workspaceDir, key);
     const exported = await importModule(file, key);
     const given = 'default' in exported ? [exported['default']] : Object.values(exported);
     const tools: Tool[] = [];
@@ -69,6 +71,13 @@ export function createModuleLoader(folder: string, workspaceDir: string): LoadTo
     if (tools.length === 0) throw new BatonError('config_invalid', `${key}: ${file} exports no tool`);
     return tools;
   };
+}
+
+/** Whatever writes into the workspace would write code that this process runs. */
+async function refuseInWorkspace(file: string, workspaceDir: string, key: string): Promise<void> {
+  const [real, workspace] = await Promise.all([realPathOf(file), realPathOf(workspaceDir)]);
+  if (!isInside(workspace, real)) return;
+  throw new BatonError('config_invalid', `${key}: ${file} lies in the workspace, where tools could change its code`);
 }
 
 /** How often a module could not be loaded, by its file. One that was loaded once keeps its address. */

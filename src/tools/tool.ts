@@ -8,7 +8,9 @@ export type ToolContext = Readonly<{
    * must stop its work then.
    */
   signal: AbortSignal;
-  /** Stable over re-deliveries of the same call: use it as the idempotency key of an outside effect. */
+  /**
+   * The id of the call in the API, stable over its re-deliveries: use it as the idempotency key of an outside effect.
+   */
   callKey: string;
   /** The provider's id of the call. Providers reuse ids: never a key on its own. */
   toolCallId: string;

@@ -185,7 +185,7 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     await queues.add(failing);
     await queues.add([waiting], { delayMs: HOUR_MS });
     for (const kind of PENDING_KINDS) {
-      const { handler } = recorder(async () => ({ outcome: 'run-failed', code: 'auth' }));
+      const { handler } = recorder(async () => ({ outcome: 'run-failed', error: { code: 'auth', message: 'No.' } }));
       await queues.consume(kind, handler, { concurrency: 1 });
     }
     await eventually(async () => (await queues.countFailed(0)) === failing.length, 'all have failed');
@@ -242,7 +242,7 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const { handler, reached } = recorder(async () => {
       await gate;
-      await queues.ping();
+      await queues.probe();
       order.push('job done');
       return DONE;
     });
@@ -251,7 +251,7 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     await queues.add([job]);
     await reached(1);
     const disposed = consumer[Symbol.asyncDispose]().then(() => order.push('disposed'));
-    await queues.ping();
+    await queues.probe();
     expect(order).toEqual([]);
     open();
     await disposed;
@@ -371,7 +371,7 @@ describe('job queues that cannot be reached', () => {
       ...unreachable[backend],
       log: (_level, { event }) => void logged.push(event),
     });
-    const calls = [queues.add([newJob()]), queues.stateOf(newJob()), queues.ping()];
+    const calls = [queues.add([newJob()]), queues.stateOf(newJob()), queues.probe()];
     const settled = await Promise.allSettled(calls);
     expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
   });

@@ -85,7 +85,7 @@ async function loseWorker(race: Race): Promise<Lost & Readonly<{ workerId: strin
 async function hold(workerId: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: database.connectionString });
   await client.connect();
-  await registerWorker(client, { id: workerId, host: 'here', pid: 1 });
+  await registerWorker(client, { id: workerId, host: 'here', pid: 1, kinds: ['step'] });
   return client;
 }
 

@@ -222,9 +222,13 @@ describe('retention', () => {
   it('removes what the queues keep of runs that failed before', async () => {
     await using database = await createTestDatabase();
     const deps = { db: database.db, jobs, log: quiet };
-    await using _consumer = await jobs.consume('step', async () => ({ outcome: 'run-failed', code: 'auth' }), {
-      concurrency: 1,
-    });
+    await using _consumer = await jobs.consume(
+      'step',
+      async () => ({ outcome: 'run-failed', error: { code: 'auth', message: 'No.' } }),
+      {
+        concurrency: 1,
+      },
+    );
     await jobs.add([{ runId: newId(), kind: 'step', no: 1, dispatch: 1 }]);
     await eventually(async () => (await jobs.counts()).step.failed === 1, 'the job is kept');
     expect(await previewRetention(deps, MONTH_MS)).toMatchObject({ failedJobs: 0 });

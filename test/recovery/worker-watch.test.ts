@@ -32,7 +32,8 @@ async function startWatched(backend: Backend = 'postgres', queueOf = (jobs: JobQ
   const service = stack.use(await startTestService({ backend }));
   const { db, bus, log, databaseUrl: connectionString } = service.deps;
   const jobs = queueOf(service.deps.jobs);
-  const presence = { db, connectionString, log, heartbeatIntervalMs: LEASE_DURATION_MS };
+  const kinds = ['step'] as const;
+  const presence = { db, connectionString, log, kinds, heartbeatIntervalMs: LEASE_DURATION_MS };
   stack.use(await registerPresence({ ...presence, workerId: 'watcher' }));
   const deps = { db, jobs, bus, log, workerId: 'watcher', leaseDurationMs: LEASE_DURATION_MS };
   let clockMs = 0;
@@ -76,7 +77,7 @@ async function claimFor(service: TestService, workerId: string): Promise<string>
 async function registerAndDie(connectionString: string, id: string): Promise<void> {
   const client = new pg.Client({ connectionString });
   await client.connect();
-  await registerWorker(client, { id, host: 'here', pid: 1 });
+  await registerWorker(client, { id, host: 'here', pid: 1, kinds: ['step'] });
   await client.end();
 }
 
@@ -95,7 +96,7 @@ describe('the connection of the lock', () => {
     await client.connect();
     const refused: string[] = [];
     const onRefused = (error: unknown) => refused.push(String(error));
-    const worker = { id: 'one', host: 'here', pid: 1 };
+    const worker = { id: 'one', host: 'here', pid: 1, kinds: ['step'] as const };
     await registerWorker(client, worker, { onRefused });
     const wanted = {
       tcp_keepalives_idle: '5',

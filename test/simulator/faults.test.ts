@@ -28,6 +28,15 @@ describe.each(PROTOCOLS)('faults through %s', (protocol) => {
     expect(simulator.requests.map(({ outcome }) => outcome)).toEqual(['refused', 'refused', 'refused', 'completed']);
   });
 
+  test('can be what a script gives to one request, and to no other', async () => {
+    await using simulator = await startSimulator();
+    simulator.script('m', ({ index }) =>
+      index === 0 ? { fault: { kind: 'rate-limit', retryAfterMs: 1500 } } : { text: 'fine' },
+    );
+    expect((await runStep(simulator.url, protocol)).error).toMatchObject({ statusCode: 429 });
+    expect((await runStep(simulator.url, protocol)).text).toBe('fine');
+  });
+
   test('can be any status with its own body and headers', async () => {
     await using simulator = await startSimulator();
     const body = { error: { message: 'No such key.', type: 'authentication_error' } };

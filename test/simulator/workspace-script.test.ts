@@ -108,7 +108,11 @@ describe('the workspace script', () => {
     'works through its plan with real calls and answers from their results (%s)',
     async (protocol) => {
       await using place = await workspace(FILES);
-      const done = await work({ tools: toolsOn(place.root), task: 'Where is boil used in this project?', protocol });
+      const done = await work({
+        tools: toolsOn(place.root),
+        task: 'Measure where boil is used in this project.',
+        protocol,
+      });
       expect(done.called).toEqual([['list_files'], ['grep', 'read_file'], ['read_file'], ['bash'], ['write_file'], []]);
       expect(done.steps.every(({ text }) => text.length > 40)).toBe(true);
       expect(done.answer).toContain('“boil” occurs in 4 lines of 3 files');
@@ -119,6 +123,21 @@ describe('the workspace script', () => {
       expect(await readFile(join(place.root, 'baton-report.md'), 'utf8')).toContain('“boil” occurs in 4 lines');
     },
   );
+
+  test('runs no command for a mere question', async () => {
+    await using place = await workspace(FILES);
+    const done = await work({ tools: toolsOn(place.root), task: 'Where is boil used in this project?' });
+    expect(done.called).toEqual([['list_files'], ['grep', 'read_file'], ['read_file'], ['write_file'], []]);
+  });
+
+  test('runs the tests of a project that it is asked to run, and tells what failed', async () => {
+    await using place = await workspace({
+      'package.json': '{ "type": "module", "scripts": { "test": "node --test" } }',
+      'boil.test.js': "import { test } from 'node:test';\ntest('it boils', () => { throw new Error('cold'); });\n",
+    });
+    const done = await work({ tools: toolsOn(place.root), task: 'Run the tests: does it boil?' });
+    expect(done.answer).toMatch(/The command printed:\n[\s\S]*not ok 1 - it boils/);
+  });
 
   test('thinks aloud in its first step', async () => {
     await using place = await workspace(FILES);
@@ -181,7 +200,7 @@ describe('the workspace script', () => {
       });
     const names = ['list_files', 'read_file', 'grep', 'write_file', 'bash'];
     const tools: ToolSet = Object.fromEntries(names.map((name) => [name, broken(name)]));
-    const done = await work({ tools, task: 'Where is boil used?' });
+    const done = await work({ tools, task: 'Measure where boil is used.' });
     expect(done.answer).toContain('list_files is broken');
     expect(done.answer).toContain('bash is broken');
     expect(done.steps.map(({ text }) => text).join()).not.toContain('is not in any file');

@@ -1,30 +1,35 @@
 import { RetryError, streamText } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { createModels } from '../../src/agents/providers.ts';
+import { toErrorRecord } from '../../src/domain/errors.ts';
 import type { ProviderErrorClass } from '../../src/domain/provider-error-rules.ts';
 import { PROVIDER_ERROR_MESSAGES } from '../../src/domain/provider-errors.ts';
-import { toSafeError } from '../../src/runtime/log.ts';
+import { failureFields } from '../../src/runtime/log.ts';
 import type { Fault } from '../../src/simulator/fault.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
-import { type ModelFailure, toModelFailure } from '../../src/step/model-error.ts';
+import { failedCallOf, type ModelFailure, toModelFailure } from '../../src/step/model-error.ts';
 import { createStreamProcessor } from '../../src/step/stream-processor.ts';
 
 const SECRET = 'the prompt that nobody may read';
+/** What the provider says: its own words, the prompt and the key. */
+const SAID = `Not like this: ${SECRET} (key simulated)`;
 const PROTOCOLS = ['simulated/test', 'simulated-chat/test'];
 
 /** What a real call through the SDK fails with. */
 async function failureOf(url: string, name: string): Promise<ModelFailure> {
-  const { model, providerOptions } = createModels({ simulatorUrl: url })(name);
+  const resolved = createModels({ simulatorUrl: url })(name);
+  const { model, providerOptions } = resolved;
+  const prompt = { messages: [{ role: 'user' as const, content: SECRET }] };
   const { stream } = streamText({
     model,
-    prompt: SECRET,
+    ...prompt,
     maxRetries: 0,
     providerOptions: providerOptions('session-1'),
     onError: () => undefined,
   });
   const end = await createStreamProcessor(() => undefined).read(stream);
   if (end.kind !== 'failed') throw new Error(`the call ended as ${end.kind}`);
-  return toModelFailure(end.error);
+  return toModelFailure(end.error, failedCallOf(resolved, prompt, null));
 }
 
 async function failureWith(fault: Fault, name: string): Promise<ModelFailure> {
@@ -34,7 +39,7 @@ async function failureWith(fault: Fault, name: string): Promise<ModelFailure> {
   return await failureOf(simulator.url, name);
 }
 
-const body = (code: string | null, message = SECRET) => ({ error: { message, code, type: 'error', param: null } });
+const body = (code: string | null, message = SAID) => ({ error: { message, code, type: 'error', param: null } });
 
 const FAULTS: readonly (readonly [string, ProviderErrorClass, Fault])[] = [
   ['a refused key', 'auth', { status: 401, body: body('invalid_api_key') }],
@@ -42,7 +47,7 @@ const FAULTS: readonly (readonly [string, ProviderErrorClass, Fault])[] = [
   ['a rate limit', 'rate_limited', { kind: 'rate-limit' }],
   ['a failing server', 'transport', { kind: 'server-error' }],
   ['an overloaded server', 'overloaded', { kind: 'overloaded' }],
-  ['a body that is no JSON', 'transport', { status: 502, body: `<html>${SECRET}</html>` }],
+  ['a body that is no JSON', 'transport', { status: 502, body: `<html><p>${SAID}</p></html>` }],
   ['a history that is refused', 'malformed_history', { status: 400, body: body(null, 'No tool output found for x') }],
   ['an unknown refusal', 'invalid_request', { status: 400, body: body('unsupported_parameter') }],
   ['a context that is full', 'input_overflow', { kind: 'context-overflow' }],
@@ -51,17 +56,17 @@ const FAULTS: readonly (readonly [string, ProviderErrorClass, Fault])[] = [
   [
     'an error in the stream',
     'transport',
-    { kind: 'error-in-stream', afterChunks: 1, code: 'server_error', message: SECRET },
+    { kind: 'error-in-stream', afterChunks: 1, code: 'server_error', message: SAID },
   ],
   [
     'a rate limit in the stream',
     'rate_limited',
-    { kind: 'error-in-stream', afterChunks: 1, code: 'rate_limit_exceeded', message: SECRET },
+    { kind: 'error-in-stream', afterChunks: 1, code: 'rate_limit_exceeded', message: SAID },
   ],
   [
     'an overflow in the stream',
     'input_overflow',
-    { kind: 'error-in-stream', afterChunks: 0, code: 'context_length_exceeded', message: SECRET },
+    { kind: 'error-in-stream', afterChunks: 0, code: 'context_length_exceeded', message: SAID },
   ],
 ];
 
@@ -69,18 +74,19 @@ describe.each(PROTOCOLS)('a failed call of %s', (name) => {
   it.each(FAULTS)('has its class: %s is %s', async (_what, expected, fault) => {
     const failure = await failureWith(fault, name);
     expect(failure.class).toBe(expected);
-    expect(failure.error).toMatchObject({ code: expected, message: PROVIDER_ERROR_MESSAGES[expected] });
+    const message = expect.stringContaining(PROVIDER_ERROR_MESSAGES[expected]);
+    expect(failure.error).toMatchObject({ code: expected, message });
     expect(failure.error.cause).toBeDefined();
   });
 
-  it.each(FAULTS)(
-    'shows neither prompt nor the provider’s text in message and log: %s',
-    async (_what, _class, fault) => {
-      const { error } = await failureWith(fault, name);
-      expect(error.message).not.toContain(SECRET);
-      expect(JSON.stringify([toSafeError(error), toSafeError(error.cause)])).not.toContain(SECRET);
-    },
-  );
+  it.each(FAULTS)('tells what the provider said, but no prompt and no key: %s', async (_what, _class, fault) => {
+    const { error } = await failureWith(fault, name);
+    const shown = [toErrorRecord(error), failureFields(error)];
+    const tells = JSON.stringify(fault).includes('Not like this');
+    if (tells) expect(error.provider?.message).toContain('Not like this: […] (key [removed])');
+    for (const one of shown) expect(JSON.stringify(one)).toContain(error.provider?.message ?? 'nothing');
+    expect(JSON.stringify(shown)).not.toMatch(/nobody may read|simulated\)/);
+  });
 
   it.each<[Record<string, string>, number | null]>([
     [{}, null],
@@ -118,7 +124,7 @@ describe('a failure of the model call', () => {
       event: 'response.failed',
       afterChunks: 1,
       code: 'server_is_overloaded',
-      message: SECRET,
+      message: SAID,
     };
     expect(await failureWith(fault, 'simulated/test')).toMatchObject({ class: 'overloaded' });
   });

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import type { Agent } from '../../src/agents/agent.ts';
+import { formatCallId, parseCallId } from '../../src/domain/ids.ts';
 import { CANCELLED_BEFORE_START } from '../../src/domain/settlement.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
 import { newId } from '../../src/runtime/new-id.ts';
@@ -248,8 +249,9 @@ describe('the calls of one response', () => {
     const states = new Map<string, string | null | undefined>();
     const services: TestService[] = [];
     const look: Tool['execute'] = async (_input, { callKey }) => {
-      const row = services[0]?.deps.db.selectFrom('parts').select('state').where('call_key', '=', callKey);
-      states.set(callKey, (await row?.executeTakeFirst())?.state);
+      const { messageId = '', index = -1 } = parseCallId(callKey) ?? {};
+      const parts = services[0]?.deps.db.selectFrom('parts').select('state').where('message_id', '=', messageId);
+      states.set(callKey, (await parts?.where('idx', '=', index).executeTakeFirst())?.state);
       return 'ok';
     };
     await using service = await serviceWith(tool('writer', look), tool('reader', look, { readOnly: true }));
@@ -260,11 +262,13 @@ describe('the calls of one response', () => {
     ]);
     const rows = await service.deps.db
       .selectFrom('parts')
-      .select(['tool_name', 'call_key', 'state', 'started_at'])
+      .select(['tool_name', 'message_id', 'idx', 'state', 'started_at'])
       .where('type', '=', 'tool')
       .orderBy('idx')
       .execute();
-    expect(rows.map((row) => [row.tool_name, states.get(row.call_key ?? ''), row.started_at !== null])).toEqual([
+    expect(
+      rows.map((row) => [row.tool_name, states.get(formatCallId(row.message_id, row.idx)), row.started_at !== null]),
+    ).toEqual([
       ['writer', 'running', true],
       ['reader', 'pending', true],
     ]);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -10,6 +10,7 @@ function moduleOf(content: string) {
   writeFileSync(path.join(folder, 'tool.ts'), content);
   const load = createModuleLoader(folder, '/srv/files');
   return {
+    folder,
     load: () => load('./tool.ts', 'clerk', 'tools.0.module'),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true }),
   };
@@ -32,6 +33,18 @@ describe('a module', () => {
   ])('exports %s', async (_what, content, names) => {
     using module = moduleOf(content);
     expect((await module.load()).map(({ name }) => name)).toEqual(names);
+  });
+
+  it.each(['tool.ts', 'linked.ts'])('in the workspace is refused by name, also by a link to it: %s', async (name) => {
+    using module = moduleOf(`throw new Error('its code runs');`);
+    symlinkSync('.', path.join(module.folder, 'workspace'));
+    symlinkSync('tool.ts', path.join(module.folder, 'linked.ts'));
+    const load = createModuleLoader(module.folder, path.join(module.folder, 'workspace'));
+    const file = path.join(module.folder, name);
+    await expect(load(name, 'clerk', 'tools.0.module')).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: `tools.0.module: ${file} lies in the workspace, where tools could change its code`,
+    });
   });
 
   it('is told the agent and the workspace', async () => {
@@ -64,7 +77,7 @@ describe('a module', () => {
   });
 
   it('that is not there is refused as well', async () => {
-    const load = createModuleLoader('/nowhere', '.');
+    const load = createModuleLoader('/nowhere', 'workspace');
     await expect(load('./a.ts', 'clerk', 'tools.3.module')).rejects.toThrow(
       'tools.3.module: /nowhere/a.ts cannot be loaded',
     );

@@ -62,7 +62,13 @@ export function createMcpFixture(
   };
 }
 
-export type FixtureTool = Readonly<{ name: string; description?: string; annotations?: object }>;
+export type FixtureTool = Readonly<{
+  name: string;
+  description?: string;
+  annotations?: object;
+  /** What the server answers a call with, whether it is valid or not. */
+  answer?: object;
+}>;
 
 export type ServerFiles = Disposable &
   Readonly<{

@@ -12,7 +12,7 @@ import { createMcpFixture } from './mcp-fixture.ts';
 type OnCall = (response: ServerResponse) => unknown;
 
 /** A server whose streams cannot be resumed: it gives its events no ids. */
-async function startServer(onCall: OnCall) {
+async function startServer(onCall: OnCall, redirect: (request: IncomingMessage) => string | null = () => null) {
   const sessions = new Map<string, StreamableHTTPServerTransport>();
   const seen: IncomingMessage[] = [];
   let calling: ServerResponse | undefined;
@@ -34,6 +34,8 @@ async function startServer(onCall: OnCall) {
   };
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     seen.push(request);
+    const location = redirect(request);
+    if (location !== null) return void response.writeHead(307, { location }).end();
     if (request.method === 'POST') calling = response;
     const transport = sessions.get(String(request.headers['mcp-session-id'])) ?? (await begin());
     await transport.handleRequest(request, response);
@@ -99,3 +101,30 @@ it.each<[string, OnCall]>([
     expect(await fixture.call(agent, 'docs__run')).toBe('ok');
   },
 );
+
+const headersFromEnv = { 'x-api-key': 'DOCS_TOKEN' };
+const environment = { DOCS_TOKEN: 'secret' };
+
+it('sends nothing to another origin that a server redirects to, and names it', async () => {
+  await using other = await startServer(() => 'ok');
+  await using server = await startServer(never, () => `${other.url}?token=abc`);
+  await using fixture = createMcpFixture({ docs: { url: server.url, headersFromEnv } }, environment);
+  await expect(fixture.pin([{ mcp: 'docs' }])).rejects.toMatchObject({
+    code: 'tools_unavailable',
+    cause: { message: expect.stringContaining(`Redirect to ${other.url} not followed`) },
+  });
+  expect(server.seen.map(({ headers }) => headers['x-api-key'])).toEqual(['secret']);
+  expect(other.seen).toEqual([]);
+});
+
+it('follows a redirect within the origin with the request as it was', async () => {
+  await using server = await startServer(
+    () => 'ok',
+    ({ url }) => (url === '/mcp' ? '/mcp/' : null),
+  );
+  await using fixture = createMcpFixture({ docs: { url: server.url, headersFromEnv } }, environment);
+  const agent = await fixture.pin([{ mcp: 'docs' }]);
+  expect(await fixture.call(agent, 'docs__run')).toBe('ok');
+  const arrived = server.seen.filter(({ url }) => url === '/mcp/');
+  expect(new Set(arrived.map(({ headers }) => headers['x-api-key']))).toEqual(new Set(['secret']));
+});

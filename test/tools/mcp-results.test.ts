@@ -1,4 +1,3 @@
-import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hashOfTools, isIncluded, nameForModel, type PinnedTool } from '../../src/agents/pinned-tools.ts';
@@ -48,15 +47,52 @@ describe('the answer of a server', () => {
       { content: [image], structuredContent: { shots: [{ png: 'AAEC', at: 1 }] } },
       content(file('image/png', 'AAEC'), text('{"shots":[{"png":"[image/png, 3 bytes, not shown]","at":1}]}')),
     ],
+    [
+      'an image that is no base64, beside text',
+      { content: [text('a'), { ...image, data: '%%' }] },
+      'a\n[malformed image/png, not shown: data: Invalid Base64 string]',
+    ],
+    ['an image of no bytes', { content: [{ ...image, data: '' }] }, '[malformed image/png, not shown: data: is empty]'],
+    [
+      'an image without data, beside one that has some',
+      { content: [image, { type: 'image', mimeType: 'image/png' }] },
+      content(
+        file('image/png', 'AAEC'),
+        text('[malformed image/png, not shown: data: Invalid input: expected string, received undefined]'),
+      ),
+    ],
+    [
+      'an image of no type',
+      { content: [{ ...image, mimeType: '' }] },
+      content(file('application/octet-stream', 'AAEC')),
+    ],
+    [
+      'a resource whose bytes are none',
+      { content: [{ type: 'resource', resource: { uri: 'file:///a', blob: '%%', mimeType: 'audio/wav' } }] },
+      '[malformed audio/wav, not shown: resource.blob: Invalid Base64 string]',
+    ],
+    [
+      'content of a kind that nobody knows',
+      { content: [{ type: 'hologram', rays: 3 }, 7] },
+      '[malformed hologram, not shown: type: is not a kind of content]\n[malformed content, not shown: is not an object]',
+    ],
+    ['a list as its structured content', { structuredContent: [1, 2] }, [1, 2]],
     ['both, when they differ', { content: [text('one')], structuredContent: { a: 1 } }, 'one\n{"a":1}'],
   ])('with %s', (_what, answer, value) => {
-    expect(toToolValue(toCallResult(CallToolResultSchema.parse(answer)))).toEqual(value);
+    expect(toToolValue(toCallResult(answer))).toEqual(value);
   });
 
   it('is text alone where it says what went wrong', () => {
-    const answer = toCallResult(CallToolResultSchema.parse({ content: [text('a'), image], isError: true }));
+    const answer = toCallResult({ content: [text('a'), image], isError: true });
     expect(toToolText(answer)).toBe('a\n[image/png, 3 bytes, not shown]');
   });
+
+  it.each([{ content: 'a' }, { content: { type: 'text', text: 'a' } }])(
+    'with content that is no list is refused: %j',
+    (answer) => {
+      expect(() => toCallResult(answer)).toThrow('content: ');
+    },
+  );
 
   it('keeps data as it came, for whoever can store it', () => {
     expect(toCallResult({ content: [image], isError: true })).toEqual({

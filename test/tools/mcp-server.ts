@@ -1,5 +1,6 @@
 // An MCP server over stdio whose tools stand in a file: mcp-server.ts <tools.json> <ledger>. For tests that change the
-// file or kill the server; what is called is written to the ledger.
+// file or kill the server; what is called is written to the ledger. A tool with an `answer` gives it as it is: the SDK
+// would refuse to send one that is not valid.
 import { appendFileSync, readFileSync } from 'node:fs';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
@@ -8,7 +9,9 @@ import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprot
 const [file = '', ledger = ''] = process.argv.slice(2);
 appendFileSync(ledger, `start ${process.pid}\n`);
 const server = new Server({ name: 'fixture', version: '1' }, { capabilities: { tools: { listChanged: true } } });
-server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: JSON.parse(readFileSync(file, 'utf8')) }));
+type OfferedTool = Readonly<{ name: string; answer?: Readonly<Record<string, unknown>> }>;
+const toolsOfFile = (): OfferedTool[] => JSON.parse(readFileSync(file, 'utf8'));
+server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: toolsOfFile() }));
 server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
   appendFileSync(ledger, `${params.name} ${params._meta?.['baton/callKey']} of ${params._meta?.['baton/tenantId']}\n`);
   if (params.name.startsWith('hang')) await new Promise(() => undefined);
@@ -20,5 +23,11 @@ await server.connect(transport);
 const { onmessage } = transport;
 transport.onmessage = (message) => {
   if ('method' in message && message.method === 'notifications/cancelled') appendFileSync(ledger, 'cancelled\n');
+  if ('method' in message && 'id' in message && message.method === 'tools/call') {
+    const called = toolsOfFile().find(({ name }) => name === message.params?.['name']);
+    if (called?.answer !== undefined) {
+      return void transport.send({ jsonrpc: '2.0', id: message.id, result: called.answer });
+    }
+  }
   onmessage?.(message);
 };

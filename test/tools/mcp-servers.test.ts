@@ -134,6 +134,23 @@ describe('a server that ends in mid-call', () => {
 });
 
 describe('a call', () => {
+  it('that is answered with an image that is none has its outcome: the model is told what of it is no image', async () => {
+    const broken = { type: 'image', mimeType: 'image/png', data: 'no base64!' };
+    using files = createServerFiles(
+      { name: 'shoot', answer: { content: [{ type: 'text', text: 'The page:' }, broken] } },
+      { name: 'babble', answer: { content: 'words' } },
+    );
+    await using fixture = createMcpFixture({ own: files.config });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    expect(await fixture.call(agent, 'own__shoot')).toBe(
+      'The page:\n[malformed image/png, not shown: data: Invalid Base64 string]',
+    );
+    await expect(fixture.call(agent, 'own__babble')).rejects.toThrow(
+      /^The MCP server own answered the call with something that is no result \(content: .*\)\. It has .* verify/,
+    );
+    expect(files.pids(), 'the connection stands').toHaveLength(1);
+  });
+
   it('that is stopped is cancelled at the server as well', async () => {
     using files = createServerFiles({ name: 'hang' });
     await using fixture = createMcpFixture({ own: files.config });
@@ -157,6 +174,41 @@ describe('a call', () => {
     await fixture.call(agent, 'own__find');
     await fixture[Symbol.asyncDispose]();
     expect(files.ledger()).toEqual(['find msg_1:0 of acme', 'find msg_1:0 of acme']);
+  });
+});
+
+describe('a server that offers more tools than a session takes', () => {
+  const many = (count: number) => Array.from({ length: count }, (_, at) => ({ name: `t${at}` }));
+
+  it.each([
+    [many(501), 'offers the agent tester too much: tools: 501, bytes of their definitions: 34350'],
+    [
+      [{ name: 'long', description: 'x'.repeat(300_000) }],
+      'offers the agent tester too much: tools: 1, bytes of their definitions: 300066',
+    ],
+    [many(5_001), 'lists more than 5000 tools'],
+    [
+      [{ name: 'longest', description: 'x'.repeat(5_000_000) }],
+      'lists tools with more than 4194304 bytes of definitions',
+    ],
+  ])('is refused, with its name and the numbers', async (tools, numbers) => {
+    using files = createServerFiles(...tools);
+    await using fixture = createMcpFixture({ own: files.config });
+    const refused = await fixture.pin([{ mcp: 'own' }]).catch((error) => error);
+    expect(refused).toMatchObject({ code: 'tools_unavailable' });
+    expect(refused.message).toMatch(new RegExp(`^The MCP server own ${numbers}`));
+  });
+
+  it('is taken where the agent names the ones that it needs, and its other sessions go on', async () => {
+    using files = createServerFiles({ name: 'announce' }, ...many(499));
+    await using fixture = createMcpFixture({ own: files.config });
+    const earlier = await fixture.pin([{ mcp: 'own' }]);
+    files.offer({ name: 'announce' }, ...many(600));
+    await fixture.call(earlier, 'own__announce');
+    await expect(fixture.pin([{ mcp: 'own' }])).rejects.toThrow('at most 500 tools');
+    const later = await fixture.pin([{ mcp: 'own', include: ['t1', 't599'] }]);
+    expect((await fixture.toolsOf(later)).map(({ name }) => name)).toEqual(['own__t1', 'own__t599']);
+    expect(await fixture.call(earlier, 'own__t1')).toBe('t1 {}');
   });
 });
 

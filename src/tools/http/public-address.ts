@@ -22,6 +22,19 @@ const BLOCKED_IPV4 = [
   ['224.0.0.0', 3],
 ] as const;
 
+/**
+ * Public by the registries, but from a machine of that cloud they lead to its metadata, configuration or internal
+ * services: Azure's WireServer (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16),
+ * the metadata of Equinix Metal (`metadata.packet.net`), the infrastructure and service endpoints of IBM Cloud
+ * (https://cloud.ibm.com/docs/vpc?topic=vpc-service-endpoints-for-vpc).
+ */
+const CLOUD_INTERNAL_IPV4 = [
+  ['168.63.129.16', 32],
+  ['192.80.8.124', 32],
+  ['161.26.0.0', 16],
+  ['166.8.0.0', 14],
+] as const;
+
 /** Of IPv6 only global unicast is public at all; in it these are not. Tunnels may lead to any IPv4 address. */
 const PUBLIC_IPV6 = ['2000::', 3] as const;
 const BLOCKED_IPV6 = [
@@ -32,13 +45,13 @@ const BLOCKED_IPV6 = [
 ] as const;
 
 const blocked = new BlockList();
-for (const [network, prefix] of BLOCKED_IPV4) blocked.addSubnet(network, prefix, 'ipv4');
+for (const [network, prefix] of [...BLOCKED_IPV4, ...CLOUD_INTERNAL_IPV4]) blocked.addSubnet(network, prefix, 'ipv4');
 for (const [network, prefix] of BLOCKED_IPV6) blocked.addSubnet(network, prefix, 'ipv6');
 const globalIpv6 = new BlockList();
 globalIpv6.addSubnet(...PUBLIC_IPV6, 'ipv6');
 
 /**
- * Whether an IP address is one of the public Internet. Text that is no IP address is not: names are resolved first.
+ * Whether an IP address is one of the public Internet, and not a cloud's own. Text that is no IP address is not: names are resolved first.
  * IPv4 in IPv6 (`::ffff:10.0.0.1`, `64:ff9b::a00:1`) is outside of global unicast and so never public. Pure.
  */
 export function isPublicAddress(address: string): boolean {

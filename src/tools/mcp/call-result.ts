@@ -1,7 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import type { Json } from '../../domain/message.ts';
 import { mediaNotice } from '../media-notice.ts';
+import { type Content, toContent } from './content.ts';
+
+/** The answer without its pieces: each of them is looked at by itself. */
+const answerSchema = z.looseObject({
+  content: z.array(z.unknown()).default([]),
+  structuredContent: z.unknown().optional(),
+  isError: z.unknown().optional(),
+});
 
 /** A piece of what a server answered: text, or data of a media type. */
 type ResultPart =
@@ -11,15 +19,20 @@ type ResultPart =
 /** The answer in our terms: `structured` where it is JSON beside or in place of its text. */
 export type CallResult = Readonly<{ isError: boolean; parts: readonly ResultPart[]; structured: Json | undefined }>;
 
-type Content = CallToolResult['content'][number];
-
 /**
  * What a server answered to a call. What stands there twice counts once: text that is the structured content as JSON,
- * structured content that only wraps the text or the whole content, and a file's data within structured content. Pure.
+ * structured content that only wraps the text or the whole content, and a file's data within structured content. A
+ * piece that is not valid is named in its place. Pure.
+ * @param answer JSON, of whatever form
+ * @throws Error for what is no result of a tool
  */
-export function toCallResult({ content, structuredContent, isError }: CallToolResult): CallResult {
-  const parts = content.map(toPart);
-  const structured = structuredContent as Json | undefined;
+export function toCallResult(answer: unknown): CallResult {
+  const { data, error } = answerSchema.safeParse(answer);
+  if (data === undefined)
+    throw new Error(error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join());
+  const { content, structuredContent, isError } = data;
+  const parts = content.map((item) => toPart(toContent(item)));
+  const structured = (structuredContent ?? undefined) as Json | undefined;
   const result = { isError: isError === true, parts, structured };
   if (structured === undefined) return result;
   const [only, ...others] = parts;
@@ -34,13 +47,15 @@ export function toCallResult({ content, structuredContent, isError }: CallToolRe
   return { ...result, structured: withoutFiles(structured, files) };
 }
 
+const ANY_BYTES = 'application/octet-stream';
+
 function toPart(item: Content): ResultPart {
   switch (item.type) {
     case 'text':
       return { type: 'text', text: item.text };
     case 'image':
     case 'audio':
-      return { type: 'file', mediaType: item.mimeType, base64: item.data };
+      return { type: 'file', mediaType: item.mimeType || ANY_BYTES, base64: item.data };
     case 'resource_link': {
       const what = [item.name, item.mimeType, item.description].filter((word) => word !== undefined);
       return { type: 'text', text: `[resource ${item.uri}: ${what.join(', ')}]` };
@@ -48,7 +63,7 @@ function toPart(item: Content): ResultPart {
     case 'resource': {
       const { resource } = item;
       if ('text' in resource) return { type: 'text', text: `[resource ${resource.uri}]\n${resource.text}` };
-      const mediaType = resource.mimeType ?? 'application/octet-stream';
+      const mediaType = resource.mimeType || ANY_BYTES;
       return { type: 'file', mediaType, base64: resource.blob, uri: resource.uri };
     }
   }

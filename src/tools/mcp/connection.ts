@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { type CallToolResult, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { McpServerConfig } from '../../agents/mcp-servers.ts';
 import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -29,7 +29,7 @@ const LOGGED_LINES = { maxLines: 500, perMs: 60_000 };
 /** A connection that stands, as far as is known. */
 type McpLink = Readonly<{
   /** @throws what the SDK throws */
-  call: (call: McpCall) => Promise<CallToolResult>;
+  call: (call: McpCall) => Promise<unknown>;
   /** Lets go of it: the next use makes another one. */
   drop: () => Promise<void>;
 }>;
@@ -107,7 +107,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       await withOwnSignal(closing.signal, (signal) =>
         client.connect(transport, { timeout: ANSWER_TIMEOUT_MS, signal }),
       );
-      const tools = await listTools(client, closing.signal);
+      const tools = await listTools(client, server, closing.signal);
       const made: Live = {
         client,
         tools,
@@ -146,7 +146,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     } catch (error) {
       await client.close().catch(() => undefined);
       onFailure(last.error ?? error);
-      throw new BatonError('tools_unavailable', `The MCP server ${server} cannot be reached.`, { cause: error });
+      throw unavailable(`The MCP server ${server} cannot be reached.`, error);
     }
   };
   const open = async (signal: AbortSignal): Promise<Live> => {
@@ -170,7 +170,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     // Before the answer: what changes from here on is for another look, and nobody else need ask meanwhile.
     made.isStale = false;
     made.askedAtMs = performance.now();
-    const tools = await untilAborted(listTools(made.client, closing.signal), signal);
+    const tools = await untilAborted(listTools(made.client, server, closing.signal), signal);
     if (hashOfTools([...tools.values()]) !== hashOfTools([...made.tools.values()])) {
       log('info', { event: 'mcp_tools_changed', server, tools: tools.size });
     }
@@ -190,7 +190,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
         if (!['refused', 'lost'].includes(failureOf(cause, signal))) {
           // Nobody has said that anything has changed: a call need not fail for that.
           if (!mustAsk) return made.tools;
-          throw new BatonError('tools_unavailable', `The MCP server ${server} does not list its tools.`, { cause });
+          throw unavailable(`The MCP server ${server} does not list its tools.`, cause);
         }
         await made.drop();
       }
@@ -212,6 +212,12 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     },
   };
 }
+
+/** Says why a server is of no use: a list that was refused has said so itself. */
+const unavailable = (message: string, cause: unknown): BatonError =>
+  cause instanceof BatonError && cause.code === 'tools_unavailable'
+    ? cause
+    : new BatonError('tools_unavailable', message, { cause });
 
 async function closeClient(client: Client, terminate: () => Promise<void>): Promise<void> {
   const told = terminate().catch(() => undefined);

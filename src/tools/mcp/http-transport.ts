@@ -23,6 +23,8 @@ export function createHttpTransport(
   };
   const transport = new StreamableHTTPClientTransport(url, {
     requestInit: { headers },
+    // The headers are credentials: another origin must not get them.
+    redirectPolicy: 'same-origin',
     fetch: watchedFetch(maxAnswerBytes, onBroken),
   });
   // Its own type for the session's id differs by an `undefined` from the interface that it implements.

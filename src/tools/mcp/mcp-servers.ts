@@ -1,8 +1,15 @@
 import type { Agent, AgentCatalogue } from '../../agents/agent.ts';
 import type { McpServerConfig, McpServerConfigs } from '../../agents/mcp-servers.ts';
-import { hashOfTools, isIncluded, type PinnedTools } from '../../agents/pinned-tools.ts';
+import {
+  definitionBytes,
+  hashOfTools,
+  isIncluded,
+  type PinnedTool,
+  type PinnedTools,
+} from '../../agents/pinned-tools.ts';
 import type { McpSource } from '../../agents/tool-sources.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { MAX_SERVER_DEFINITION_BYTES, MAX_SERVER_TOOLS } from '../../domain/tunables.ts';
 import type { Log } from '../../runtime/log.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import type { Tool } from '../tool.ts';
@@ -20,7 +27,8 @@ export type McpServers = AsyncDisposable &
      */
     toolsOf: (agent: McpAgent, source: McpSource, key: string) => readonly Tool[];
     /**
-     * The agent with what its servers offer now, for a new session. @throws BatonError `tools_unavailable`
+     * The agent with what its servers offer now, for a new session.
+     * @throws BatonError `tools_unavailable` for a server that cannot be reached, or offers more than a session takes
      */
     pin: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
     /**
@@ -64,6 +72,7 @@ export function createMcpServers(
     const missing = sources.flatMap(({ include = [] }) => include).filter((name) => !offered.has(name));
     if (missing.length > 0) log('warn', { event: 'mcp_tools_missing', server, agent: agent.name, tools: missing });
     const tools = [...offered.values()].filter((tool) => sources.some((source) => isIncluded(source, tool)));
+    checkBounds(agent, server, tools);
     return [server, { hash: hashOfTools(tools), tools }] as const;
   };
   const closeAllUnused = async (agents: AgentCatalogue): Promise<void> => {
@@ -126,6 +135,18 @@ function mcpSources(agent: Pick<Agent, 'tools'>): Map<string, McpSource[]> {
 /** Nothing pinned of any server: what is known of an agent at the start. */
 export function nothingPinned(agent: Pick<Agent, 'tools'>): PinnedTools {
   return Object.fromEntries([...mcpSources(agent).keys()].map((server) => [server, { hash: '', tools: [] }]));
+}
+
+/** Every session keeps the definitions, and every request to its model carries those that are not deferred. */
+function checkBounds(agent: Agent, server: string, tools: readonly PinnedTool[]): void {
+  const bytes = definitionBytes(tools);
+  if (tools.length <= MAX_SERVER_TOOLS && bytes <= MAX_SERVER_DEFINITION_BYTES) return;
+  throw new BatonError(
+    'tools_unavailable',
+    `The MCP server ${server} offers the agent ${agent.name} too much: tools: ${tools.length}, bytes of their definitions: ` +
+      `${bytes}. A session takes at most ${MAX_SERVER_TOOLS} tools and ${MAX_SERVER_DEFINITION_BYTES} bytes of one server. ` +
+      'Name those that the agent needs under "include".',
+  );
 }
 
 /** Finds at the start what a server would miss when it is first needed. */

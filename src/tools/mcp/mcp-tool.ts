@@ -1,8 +1,7 @@
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { hashOfTools, nameForModel, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
 import type { Tool, ToolContext } from '../tool.ts';
-import { toCallResult, toToolText, toToolValue } from './call-result.ts';
+import { type CallResult, toCallResult, toToolText, toToolValue } from './call-result.ts';
 import type { McpConnection } from './connection.ts';
 import { failureOf } from './failure.ts';
 
@@ -30,7 +29,7 @@ export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool
     idempotent,
     async execute(input, context) {
       await checkStillOffered(options, pinned, context);
-      const result = toCallResult(await callOnce(options, pinned, input, context, idempotent));
+      const result = readResult(server, await callOnce(options, pinned, input, context, idempotent));
       if (!result.isError) return toToolValue(result);
       throw new BatonError('invalid_request', toToolText(result) || '[no output]');
     },
@@ -60,7 +59,7 @@ async function callOnce(
   input: unknown,
   { signal, callKey, tenantId }: ToolContext,
   mayRepeat: boolean,
-): Promise<CallToolResult> {
+): Promise<unknown> {
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
   const meta = { 'baton/callKey': callKey, 'baton/tenantId': tenantId };
   const call = { tool: name, input: isObject ? { ...input } : {}, meta, signal };
@@ -76,6 +75,21 @@ async function callOnce(
   return another.call(call).catch((error: unknown) => {
     throw toToolError(server, error, signal);
   });
+}
+
+/** An answered call has been made, even if its answer is not valid. */
+function readResult(server: string, answer: unknown): CallResult {
+  try {
+    return toCallResult(answer);
+  } catch (cause) {
+    const what = cause instanceof Error ? cause.message : String(cause);
+    throw new BatonError(
+      'invalid_request',
+      `The MCP server ${server} answered the call with something that is no result (${what}). ` +
+        'It has probably taken effect: verify before you repeat it.',
+      { cause },
+    );
+  }
 }
 
 function toToolError(server: string, error: unknown, signal: AbortSignal): unknown {

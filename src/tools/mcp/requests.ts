@@ -1,15 +1,14 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import {
-  type CallToolResult,
-  CallToolResultSchema,
-  type ListToolsResult,
-  ListToolsResultSchema,
-} from '@modelcontextprotocol/sdk/types.js';
-import { type PinnedTool, pinnedToolSchema } from '../../agents/pinned-tools.ts';
+import { type ListToolsResult, ListToolsResultSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import { definitionBytes, type PinnedTool, pinnedToolSchema } from '../../agents/pinned-tools.ts';
+import { BatonError } from '../../domain/errors.ts';
 
 /** For a server to start, and for its list of tools. */
 export const ANSWER_TIMEOUT_MS = 30_000;
-const MAX_TOOL_PAGES = 50;
+/** A list that goes on beyond these is not read to its end: it is kept in memory, for all agents that use the server. */
+const MAX_LISTED_TOOLS = 5_000;
+const MAX_LISTED_BYTES = 4 * 1024 * 1024;
+const MAX_TOOL_PAGES = 500;
 
 /** One call of a tool. `meta` goes along as it is. */
 export type McpCall = Readonly<{
@@ -19,12 +18,16 @@ export type McpCall = Readonly<{
   signal: AbortSignal;
 }>;
 
-/** @param timeoutMs without an answer or a sign of progress @throws what the SDK throws */
-export function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<CallToolResult> {
+/**
+ * What the server answers, as it came: one piece that is not valid must not cost the others, nor the outcome.
+ * @param timeoutMs without an answer or a sign of progress
+ * @throws what the SDK throws
+ */
+export function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<unknown> {
   const { tool, input, meta } = call;
   const params = { name: tool, arguments: input, _meta: { ...meta } };
   return withOwnSignal(call.signal, (signal) =>
-    client.request({ method: 'tools/call', params }, CallToolResultSchema, {
+    client.request({ method: 'tools/call', params }, ResultSchema, {
       signal,
       timeout: timeoutMs,
       resetTimeoutOnProgress: true,
@@ -34,23 +37,38 @@ export function callTool(client: Client, timeoutMs: number, call: McpCall): Prom
   );
 }
 
-/** All tools that a server lists and that can simply be called, by their names. @throws what the SDK throws */
-export async function listTools(client: Client, signal: AbortSignal): Promise<ReadonlyMap<string, PinnedTool>> {
+/**
+ * All tools that a server lists and that can simply be called, by their names.
+ * @throws BatonError `tools_unavailable` for a list that is too long; what the SDK throws
+ */
+export async function listTools(
+  client: Client,
+  server: string,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, PinnedTool>> {
   const tools = new Map<string, PinnedTool>();
   if (client.getServerCapabilities()?.tools === undefined) return tools;
+  const refuse = (what: string): never => {
+    throw new BatonError('tools_unavailable', `The MCP server ${server} lists ${what}: none of them is used.`);
+  };
+  let bytes = 0;
   let cursor: string | undefined;
   for (let page = 0; page < MAX_TOOL_PAGES; page++) {
     const listed = await listPage(client, cursor, signal);
+    if (tools.size + listed.tools.length > MAX_LISTED_TOOLS) refuse(`more than ${MAX_LISTED_TOOLS} tools`);
     for (const { name, description = name, inputSchema, annotations, execution } of listed.tools) {
       // Answers to such a tool have to be asked for, which we do not.
       if (execution?.taskSupport === 'required') continue;
       const { readOnlyHint, idempotentHint } = annotations ?? {};
-      tools.set(name, pinnedToolSchema.parse({ name, description, inputSchema, readOnlyHint, idempotentHint }));
+      const tool = pinnedToolSchema.parse({ name, description, inputSchema, readOnlyHint, idempotentHint });
+      bytes += definitionBytes([tool]);
+      if (bytes > MAX_LISTED_BYTES) refuse(`tools with more than ${MAX_LISTED_BYTES} bytes of definitions`);
+      tools.set(name, tool);
     }
     cursor = listed.nextCursor;
-    if (cursor === undefined) break;
+    if (cursor === undefined) return tools;
   }
-  return tools;
+  return refuse(`its tools in more than ${MAX_TOOL_PAGES} pages`);
 }
 
 function listPage(client: Client, cursor: string | undefined, stop: AbortSignal): Promise<ListToolsResult> {

@@ -30,7 +30,7 @@ export async function resolveInWorkspace(root: string, given: string): Promise<W
   const absolute = resolve(root, given);
   // Before the file system is asked: an answer about a path outside would already tell what exists there.
   if (!isInside(resolve(root), absolute) && !isInside(realRoot, absolute)) throw outside(given);
-  const real = await followLinks(absolute, { left: MAX_LINKS });
+  const real = await realPathOf(absolute);
   if (!isInside(realRoot, real)) throw outside(given);
   return { root: realRoot, real, shown: relativeToRoot(realRoot, real) };
 }
@@ -66,9 +66,20 @@ export async function openRegularFile(path: WorkspacePath): Promise<FileHandle> 
   }
 }
 
-function isInside(root: string, path: string): boolean {
+/** Whether an absolute path is a folder or below it. Only the texts are compared. */
+export function isInside(root: string, path: string): boolean {
   const way = relative(root, path);
   return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
+
+/**
+ * An absolute path with every symbolic link followed. The last parts need not exist: links that lead nowhere yet are
+ * followed to where they would.
+ *
+ * @throws WorkspaceError `PATH_INVALID` after too many links; or a system error of the file system
+ */
+export function realPathOf(absolute: string): Promise<string> {
+  return followLinks(absolute, { left: MAX_LINKS });
 }
 
 async function followLinks(path: string, links: { left: number }): Promise<string> {
