@@ -5,7 +5,8 @@ export type EmbeddedPostgresErrorCode =
   | 'EMBEDDED_POSTGRES_DATA_DIR'
   | 'EMBEDDED_POSTGRES_VERSION'
   | 'EMBEDDED_POSTGRES_INIT_FAILED'
-  | 'EMBEDDED_POSTGRES_START_FAILED';
+  | 'EMBEDDED_POSTGRES_START_FAILED'
+  | 'EMBEDDED_POSTGRES_ENDED';
 
 /** The one error type of the embedded database; `code` is stable, the message says what a person can do. */
 export class EmbeddedPostgresError extends Error {

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { findBinariesPackage, prepareBinaries } from './binaries.ts';
 import { APP_NAME, clusterDirOf, openCluster } from './cluster.ts';
 import { EmbeddedPostgresError } from './errors.ts';
+import { keepRunning } from './keep-running.ts';
 import { settleLeftover } from './leftover.ts';
 import { lockDataDir } from './owner-lock.ts';
 import { startPostmaster } from './postmaster.ts';
@@ -13,25 +14,35 @@ export type EmbeddedPostgres = AsyncDisposable & {
   /** TCP on 127.0.0.1, role `baton` (not superuser), database `baton` (owned by it). Contains the password. */
   readonly connectionString: string;
   readonly port: number;
+  /** Of the server that runs at this moment. */
   readonly pid: number;
+  /** Resolves with the cause when the server has ended by itself and cannot be started again; never rejects. */
+  readonly lost: Promise<EmbeddedPostgresError>;
 };
 
+export type EmbeddedPostgresOptions = Readonly<{
+  /** Any directory of our own, relative or absolute; `cluster/` in it is the database. */
+  dataDir: string;
+  /** Gets the server's log and our own remarks, line by line, without line ends. */
+  log?: (line: string) => void;
+  /** The server is down: it has ended by itself, or could not be started again. The next try comes after the delay. */
+  onDown?: (error: EmbeddedPostgresError, retryInMs: number) => void;
+  /** The server accepts connections again. */
+  onUp?: (pid: number) => void;
+}>;
+
 /**
- * Starts PostgreSQL from npm's binaries on a data directory, which is created on the first start. The server ends when
- * the result is disposed (fast shutdown, escalating, at most about 25 s) and, on Linux, also when this process is
- * killed. Call it from the main thread: the kernel ties the server to the calling thread.
+ * Starts PostgreSQL from npm's binaries on a data directory, which is created on the first start. A server that ends by
+ * itself is started again on the same port, with growing delays. It ends when the result is disposed (fast shutdown,
+ * escalating, at most about 25 s) and, on Linux, also when this process is killed. Call it from the main thread: the
+ * kernel ties the server to the calling thread.
  *
- * @param options.dataDir any directory of our own, relative or absolute; `cluster/` in it is the database
- * @param options.log gets the server's log and our own remarks, line by line, without line ends
  * @throws EmbeddedPostgresError with the code `EMBEDDED_POSTGRES_UNSUPPORTED` (no binaries for this platform: set
  *   DATABASE_URL), `EMBEDDED_POSTGRES_IN_USE` (names the pid of the other owner), `EMBEDDED_POSTGRES_DATA_DIR`,
  *   `EMBEDDED_POSTGRES_VERSION`, `EMBEDDED_POSTGRES_INIT_FAILED` or `EMBEDDED_POSTGRES_START_FAILED`
  */
-export async function startEmbeddedPostgres(options: {
-  readonly dataDir: string;
-  readonly log?: (line: string) => void;
-}): Promise<EmbeddedPostgres> {
-  const { log = () => undefined } = options;
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const { log = () => undefined, onDown = () => undefined, onUp = () => undefined } = options;
   const packageDir = findBinariesPackage();
   const dataDir = await prepareDataDir(options.dataDir);
   const clusterDir = clusterDirOf(dataDir);
@@ -41,15 +52,27 @@ export async function startEmbeddedPostgres(options: {
   const command = await choosePostgresCommand(binaries, dataDir, log);
   await settleLeftover(clusterDir, log);
   const { password } = await openCluster(command, dataDir, log);
-  const postmaster = await startPostmaster({ command, clusterDir, log });
-  resources.defer(postmaster.stop);
+  const first = await startPostmaster({ command, clusterDir, log });
+  const { port } = first;
+  const server = keepRunning(first, {
+    async restart(signal) {
+      await settleLeftover(clusterDir, log);
+      return startPostmaster({ command, clusterDir, log, pickPort: async () => port, signal });
+    },
+    onDown,
+    onUp: ({ pid }) => onUp(pid),
+  });
+  resources.defer(server.stop);
 
   const owned = resources.move();
   let disposed: Promise<void> | undefined;
   return {
-    connectionString: `postgres://${APP_NAME}:${password}@127.0.0.1:${postmaster.port}/${APP_NAME}`,
-    port: postmaster.port,
-    pid: postmaster.pid,
+    connectionString: `postgres://${APP_NAME}:${password}@127.0.0.1:${port}/${APP_NAME}`,
+    port,
+    get pid() {
+      return server.current().pid;
+    },
+    lost: server.lost,
     [Symbol.asyncDispose]() {
       disposed ??= owned.disposeAsync();
       return disposed;

@@ -38,6 +38,8 @@ const SETTINGS = [
 export type Postmaster = {
   readonly port: number;
   readonly pid: number;
+  /** Resolves when the server has ended; never rejects. The sentence says how, of one that was not stopped. */
+  readonly ended: Promise<string>;
   /** Fast shutdown; waits for the exit, and escalates so that it ends within half a minute. */
   stop(): Promise<void>;
 };
@@ -47,6 +49,8 @@ type Options = {
   readonly clusterDir: string;
   readonly log: (line: string) => void;
   readonly pickPort?: () => Promise<number>;
+  /** Ends the wait for backends of a killed server. */
+  readonly signal?: AbortSignal;
 };
 
 type Attempt = { readonly postmaster: Postmaster } | { readonly failure: string };
@@ -60,7 +64,7 @@ type Attempt = { readonly postmaster: Postmaster } | { readonly failure: string 
  * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_START_FAILED` with the last lines of the server's log
  */
 export async function startPostmaster(options: Options): Promise<Postmaster> {
-  const { pickPort = freePort, log } = options;
+  const { pickPort = freePort, log, signal } = options;
   const deadline = Date.now() + LINGERING_BACKENDS_TIMEOUT_MS;
   let portAttempts = 0;
   for (;;) {
@@ -73,7 +77,7 @@ export async function startPostmaster(options: Options): Promise<Postmaster> {
       continue;
     }
     // After a kill -9 of the server its backends need a moment to notice and end.
-    if (/pre-existing shared memory block/.test(failure) && Date.now() < deadline) {
+    if (/pre-existing shared memory block/.test(failure) && Date.now() < deadline && signal?.aborted !== true) {
       log('waiting for backends of a killed server to end');
       await sleep(100);
       continue;
@@ -136,21 +140,26 @@ async function tryToStart(options: Options, port: number): Promise<Attempt> {
   // Whoever forgets to dispose must not hang; the exit hook and the parent-death signal stop the server then.
   child.unref();
   if (child.stderr instanceof Socket) child.stderr.unref();
-  let stopping = false;
-  void server.ended.then((reason) => {
-    if (!stopping) log(`postgres ended unexpectedly: ${reason}`);
-  });
   return {
     postmaster: {
       port,
       pid,
+      ended: server.ended.then((reason) => describeEnd(reason, server.tail())),
       async stop() {
-        stopping = true;
         child.ref();
         if (!(await stopChild(child, server))) log(`postgres (process ${pid}) does not end`);
       },
     },
   };
+}
+
+/** The last lines of a server's log are kept up to this many characters: they say why it ended. */
+const LAST_WORDS_CHARS = 350;
+
+function describeEnd(reason: string, tail: string): string {
+  const how = reason === 'SIGKILL' ? 'SIGKILL, which the kernel sends when memory runs out' : reason;
+  const said = tail === '' ? '' : ` It said last: ${tail.slice(-LAST_WORDS_CHARS)}`;
+  return `PostgreSQL ended by itself (${how}).${said}`;
 }
 
 type Watched = {

@@ -115,9 +115,10 @@ function modelObservers(registry: Registry) {
     'model',
     'kind',
   ]);
-  const cost = counter(registry, 'baton_model_cost_usd_total', 'US dollars; 0 for a model without known prices.', [
+  const cost = counter(registry, 'baton_model_cost_usd_total', 'US dollars of the calls whose price is known.', [
     'model',
   ]);
+  const unpriced = counter(registry, 'baton_model_unpriced_calls_total', 'Calls whose price is not known.', ['model']);
   return {
     model_called(event: EventOf<'model_called'>) {
       const model = modelOf(event.model);
@@ -125,7 +126,8 @@ function modelObservers(registry: Registry) {
       if (event.firstChunkMs !== undefined) firstChunk.observe({ model }, event.firstChunkMs / 1000);
       duration.observe({ model }, event.durationMs / 1000);
       for (const [kind, count] of Object.entries(disjointTokens(event.usage))) tokens.inc({ model, kind }, count);
-      cost.inc({ model }, event.costUsd);
+      if (event.costUsd === null) unpriced.inc({ model });
+      else cost.inc({ model }, event.costUsd);
     },
   };
 }

@@ -6,7 +6,7 @@ import { type Log, toSafeError } from '../runtime/log.ts';
 import { within } from '../runtime/within.ts';
 import type { Db } from '../store/database.ts';
 import { countActiveRuns, countSessions } from '../store/state-counts.ts';
-import { sightWorkers } from '../store/workers.ts';
+import { countWorkersByKind } from '../store/workers.ts';
 import type { MetricsSource } from './metrics.ts';
 
 /** Several who scrape, or one who is impatient, cost the database one look a second. */
@@ -46,7 +46,9 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   );
   const queued = gauge('baton_queue_jobs', 'Jobs in the queues, by kind and state.', ['kind', 'state']);
   const sessions = gauge('baton_sessions', 'Sessions by status; up to a minute old.', ['status']);
-  const workers = gauge('baton_workers_alive', 'Workers that hold their lock.', []);
+  const workers = gauge('baton_workers_alive', 'Workers that hold their lock, by the kind of jobs that they take.', [
+    'kind',
+  ]);
 
   const sources = [
     source('database', FRESH_FOR_MS, log, [runs, heldBack, oldest], async () => {
@@ -61,8 +63,8 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
       );
     }),
     source('database', FRESH_FOR_MS, log, [workers], async () => {
-      const sighted = await sightWorkers(db);
-      workers([[{}, sighted.filter(({ lockFree }) => !lockFree).length]]);
+      const counts = await countWorkersByKind(db);
+      workers(PENDING_KINDS.map((kind) => [{ kind }, counts[kind]]));
     }),
     source('database', SESSIONS_FRESH_FOR_MS, log, [sessions], async () => {
       const counts = await countSessions(db);

@@ -5,6 +5,7 @@ import { createProcessRate, createRedisRate, type RequestRate } from '../http/re
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
 import { hasApiKeys } from '../store/api-keys.ts';
+import { countWorkersByKind } from '../store/workers.ts';
 import type { Dependencies } from './dependencies.ts';
 import { toSafeError } from './log.ts';
 
@@ -16,13 +17,15 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
   const requestRate = openRequestRate(deps);
   if (requestRate !== null) stack.use(requestRate);
   const { host, port, allowPublicBind, allowedHosts, defaultAgent } = deps.config;
-  const { tenantTokensPerDay, tenantCostUsdPerDay } = deps.config;
+  const { tenantTokensPerDay, tenantCostUsdPerDay, inboxMessages, inboxBytes } = deps.config;
   const app = createApp({
     ...deps,
     readiness: deps.health.readiness,
+    countWorkers: () => countWorkersByKind(deps.db),
     board,
     defaultAgent,
     quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay },
+    inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
     ...(requestRate !== null && { requestRate }),
   });
   const keysExist = await hasApiKeys(deps.db);

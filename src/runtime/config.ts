@@ -4,6 +4,8 @@ import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import {
+  DEFAULT_INBOX_BYTES,
+  DEFAULT_INBOX_MESSAGES,
   FIRST_CHUNK_TIMEOUT_MS,
   HEARTBEAT_INTERVAL_MS,
   IDLE_CHUNK_TIMEOUT_MS,
@@ -35,6 +37,9 @@ const hostNames = z.preprocess(
 const url = (...protocols: string[]) =>
   z.url({ protocol: new RegExp(`^(${protocols.join('|')})$`), error: `a URL with ${protocols.join(':// or ')}://` });
 
+/** Where agents work when nothing else is set, relative to the working directory. */
+export const DEFAULT_WORKSPACE_DIR = 'workspace';
+
 /** Every setting, as the optional file names it. */
 const configSchema = z.strictObject({
   /** Postgres. Without it an embedded one is started in `dataDir`. */
@@ -61,7 +66,7 @@ const configSchema = z.strictObject({
   /** The agent of chats that name none. Without it they have to, unless there is only one. */
   defaultAgent: z.string().min(1).optional(),
   /** Root of the `workspace` tools: nothing outside of it is read or written by them. */
-  workspaceDir: z.string().default('.'),
+  workspaceDir: z.string().default(DEFAULT_WORKSPACE_DIR),
   /** Prefix of every key and channel in Redis. */
   queuePrefix: z
     .string()
@@ -80,6 +85,9 @@ const configSchema = z.strictObject({
   /** What the runs of one tenant may use in a day (UTC) until it is refused new messages; 0: any amount. */
   tenantTokensPerDay: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
   tenantCostUsdPerDay: amount.default(0),
+  /** What may wait in the inbox of one session, while its run is at work or after it has failed: messages, and bytes of them. */
+  inboxMessages: wholeNumber(1, 10_000).default(DEFAULT_INBOX_MESSAGES),
+  inboxBytes: wholeNumber(1, 1_073_741_824).default(DEFAULT_INBOX_BYTES),
   /** Sessions of which nothing was heard for so many days are deleted, with all else that is older. 0: nothing is. */
   retentionDays: wholeNumber(0, 36_500).default(0),
   /** Connections to Postgres for the service's own queries, per process. */
@@ -129,10 +137,12 @@ const configSchema = z.strictObject({
   simulatorUrl: url('http').optional(),
 });
 
-export type Config = Readonly<z.infer<typeof configSchema>>;
+type Settings = z.infer<typeof configSchema>;
+/** The settings, with the path of the file that some of them were read from. */
+export type Config = Readonly<Settings & { configFile?: string }>;
 
 /** The environment variable of each setting. */
-export const VARIABLES: Readonly<Record<keyof Config, string>> = {
+export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   databaseUrl: 'DATABASE_URL',
   redisUrl: 'REDIS_URL',
   host: 'BATON_HOST',
@@ -151,6 +161,8 @@ export const VARIABLES: Readonly<Record<keyof Config, string>> = {
   requestsPerMinute: 'BATON_REQUESTS_PER_MINUTE',
   tenantTokensPerDay: 'BATON_TENANT_TOKENS_PER_DAY',
   tenantCostUsdPerDay: 'BATON_TENANT_COST_USD_PER_DAY',
+  inboxMessages: 'BATON_INBOX_MESSAGES',
+  inboxBytes: 'BATON_INBOX_BYTES',
   retentionDays: 'BATON_RETENTION_DAYS',
   databaseConnections: 'BATON_DATABASE_CONNECTIONS',
   leaseDurationMs: 'BATON_LEASE_DURATION_MS',
@@ -197,15 +209,17 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
     const value = environment[variable];
     return value === undefined || value === '' ? [] : [[key, value] as const];
   });
-  const file = environment[FILE_VARIABLE];
+  const configFile = environment[FILE_VARIABLE] || undefined;
   const parsed = configSchema.safeParse({
-    ...(file === undefined || file === '' ? {} : readConfigFile(file)),
+    ...(configFile === undefined ? {} : readConfigFile(configFile)),
     ...Object.fromEntries(fromEnvironment),
   });
-  if (parsed.success) return Object.freeze(withRenewableLease(parsed.data));
+  if (parsed.success) {
+    return Object.freeze(withRenewableLease({ ...parsed.data, ...(configFile !== undefined && { configFile }) }));
+  }
   const problems = parsed.error.issues.map((issue) => {
     const key = String(issue.path[0]);
-    const variable = VARIABLES[key as keyof Config];
+    const variable = VARIABLES[key as keyof Settings];
     return variable === undefined ? issue.message : `${variable} (${key}): ${issue.message}`;
   });
   throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });

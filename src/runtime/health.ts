@@ -35,6 +35,27 @@ export function createHealth(): Health {
   };
 }
 
+/**
+ * The check at most so often: until then it has the outcome that it had last, and only one is under way at a time.
+ * @param nowMs a monotonic clock
+ */
+export function atMostEvery(
+  intervalMs: number,
+  check: () => Promise<void>,
+  nowMs: () => number = () => performance.now(),
+): () => Promise<void> {
+  let outcome: Promise<void> | null = null;
+  let dueAtMs = Number.POSITIVE_INFINITY;
+  return () => {
+    if (outcome !== null && nowMs() < dueAtMs) return outcome;
+    dueAtMs = Number.POSITIVE_INFINITY;
+    outcome = check().finally(() => {
+      dueAtMs = nowMs() + intervalMs;
+    });
+    return outcome;
+  };
+}
+
 async function ask(check: HealthCheck): Promise<{ ok: boolean; message?: string }> {
   try {
     await within(PATIENCE_MS, (async () => check())());

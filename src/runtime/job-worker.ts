@@ -1,5 +1,7 @@
+import { mkdir } from 'node:fs/promises';
 import { runCompaction } from '../compaction/run-compaction.ts';
 import type { CompactionDeps } from '../compaction/work.ts';
+import { BatonError } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
 import { createClaimKeeper } from '../jobs/claim-keeper.ts';
@@ -13,7 +15,7 @@ import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
 import { runStep } from '../step/run-step.ts';
 import { createTextAppender } from '../step/text-appender.ts';
-import type { Config } from './config.ts';
+import { type Config, VARIABLES } from './config.ts';
 import type { Dependencies } from './dependencies.ts';
 
 type Work = Readonly<{
@@ -42,9 +44,10 @@ export async function startJobWorker(
   const { leaseDurationMs, heartbeatIntervalMs, tenantConcurrency } = config;
   // One process may have several workers, and each has to be told apart from the others.
   const workerId = `${deps.workerId}-${deps.newId().slice(-6)}`;
+  if (kinds.includes('step')) await makeWorkspace(config);
   await using stack = new AsyncDisposableStack();
   const presence = stack.use(
-    await registerPresence({ db, connectionString: deps.databaseUrl, workerId, heartbeatIntervalMs, log }),
+    await registerPresence({ db, connectionString: deps.databaseUrl, workerId, kinds, heartbeatIntervalMs, log }),
   );
   const claims = stack.use(await createClaimKeeper({ db, bus, log, leaseDurationMs, heartbeatIntervalMs }));
   const modelTimeouts = {
@@ -93,6 +96,16 @@ export async function startJobWorker(
   );
   const owned = stack.move();
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Tools run where steps do. */
+async function makeWorkspace({ workspaceDir }: Config): Promise<void> {
+  try {
+    await mkdir(workspaceDir, { recursive: true });
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new BatonError('config_invalid', `${VARIABLES.workspaceDir}: the folder cannot be made: ${why}`, { cause });
+  }
 }
 
 /** A moment without the lock is nothing: the worker says that it lives, and takes another one. */

@@ -1,5 +1,9 @@
+import { createRequire } from 'node:module';
+import { Writable } from 'node:stream';
 import { type LoggerOptions, pino } from 'pino';
-import type { ErrorCode } from '../domain/errors.ts';
+import type { PinoPretty } from 'pino-pretty';
+import type { BatonError, ErrorCode, ErrorRecord, ProviderFailure } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
 import type { PendingKind, RunStatus } from '../domain/run.ts';
 import type { Usage } from '../domain/usage.ts';
 import { traceIds } from './tracing.ts';
@@ -13,8 +17,8 @@ export const RECOVERY_REASONS = ['lease_expired', 'worker_dead', 'job_lost'] as 
 export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
 
 /**
- * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys. The one
- * text that is not ours is what an MCP server prints on its standard error, at `debug`.
+ * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys. The only
+ * texts that are not ours are what an MCP server prints on its standard error, at `debug`, and what libraries warn of.
  */
 export type LogEvent =
   | Readonly<{
@@ -32,6 +36,8 @@ export type LogEvent =
    */
   | Readonly<{ event: 'process_cut_short'; afterMs: number }>
   | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
+  /** A library, or Node, would have printed this: once, however often it is said. */
+  | Readonly<{ event: 'library_warning'; library: string; message: string }>
   /** The process may open more connections than Postgres has left at this moment. */
   | Readonly<{ event: 'connections_scarce'; needed: number; allowed: number; inUse: number }>
   /** The folder of agents has changed, and this many are offered from now on. */
@@ -40,6 +46,8 @@ export type LogEvent =
   | Readonly<{ event: 'agents_rejected'; file: string; keys: readonly string[] }>
   /** No provider is configured for the agent's model here: sessions of it are refused. */
   | Readonly<{ event: 'agent_without_provider'; agent: string; model: string }>
+  /** Nobody has told how large the model's window is: it is taken to have that many tokens. */
+  | Readonly<{ event: 'agent_window_guessed'; agent: string; model: string; contextWindow: number }>
   | Readonly<{ event: 'migrations_applied'; names: readonly string[] }>
   /** `waitedMs`: since the work was due. */
   | (Readonly<{
@@ -61,7 +69,8 @@ export type LogEvent =
       firstChunkMs?: number;
       durationMs: number;
       usage: Usage;
-      costUsd: number;
+      /** Null: nobody knows the model's prices. */
+      costUsd: number | null;
     }> &
       Step)
   | (Readonly<{
@@ -69,9 +78,9 @@ export type LogEvent =
       outcome: string;
       calls: number;
       strategy?: string;
-      code?: ErrorCode;
       durationMs: number;
     }> &
+      Partial<ErrorRecord> &
       Step)
   | (Readonly<{
       event: 'step_finished';
@@ -87,7 +96,7 @@ export type LogEvent =
   | (Readonly<{ event: 'run_waits'; calls: number }> & Step)
   /** Nobody answered in time, or the run's deadline has passed: it goes on without answers. */
   | Readonly<{ event: 'run_wait_expired'; runId: string; sessionId: string; calls: number }>
-  | (Readonly<{ event: 'step_failed'; code: ErrorCode; retryInMs?: number; error: SafeError }> & Step)
+  | (Readonly<{ event: 'step_failed'; retryInMs?: number }> & FailureFields & Step)
   | (Readonly<{ event: 'step_fenced' }> & Step)
   /** A heartbeat came back without this run: another worker has it, its step is stopped. */
   | Readonly<{ event: 'claim_lost'; runId: string }>
@@ -154,7 +163,13 @@ export type LogEvent =
   | Readonly<{ event: 'database_connection_lost'; error: SafeError }>
   | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
-  | Readonly<{ event: 'embedded_postgres'; line: string }>;
+  | Readonly<{ event: 'embedded_postgres'; line: string }>
+  /** The embedded Postgres has ended by itself, or could not be started again: the next try comes after the delay. */
+  | Readonly<{ event: 'embedded_postgres_down'; retryInMs: number; error: SafeError }>
+  | Readonly<{ event: 'embedded_postgres_restarted'; pid: number }>;
+
+/** What a log line says of a failure: `provider` is what the provider said, without prompt and credentials. */
+type FailureFields = Readonly<{ code: ErrorCode; error: SafeError; provider?: ProviderFailure }>;
 
 /** What may be said of an error in a log: providers put the whole prompt into theirs. */
 export type SafeError = Readonly<{ name: string; code?: string; message?: string }>;
@@ -162,11 +177,72 @@ export type SafeError = Readonly<{ name: string; code?: string; message?: string
 type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type Log = (level: LogLevel, event: LogEvent) => void;
 
-/** A logger of JSON lines on stdout, each with the ids of the trace that it belongs to, where there is one. */
-export function createLog(options: Readonly<{ level: string; destination?: { write: (line: string) => void } }>): Log {
-  const settings: LoggerOptions = { level: options.level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
-  const logger = options.destination === undefined ? pino(settings) : pino(settings, options.destination);
-  return (level, event) => logger[level]({ ...event, ...traceIds() });
+/** Where lines go. */
+type Destination = Readonly<{ write: (line: string) => void }>;
+
+export type LogOptions = Readonly<{
+  level: string;
+  /** Default: stdout. */
+  destination?: Destination;
+  /** Whether a person reads along. Default: where stdout is a terminal and no destination is named. */
+  isTerminal?: boolean;
+}>;
+
+/**
+ * A logger of JSON lines, each with the ids of the trace that it belongs to, where there is one; for a terminal, of lines
+ * that a person can read. Ids are those of the API.
+ */
+export function createLog({ level, destination, isTerminal }: LogOptions): Log {
+  const settings: LoggerOptions = {
+    level,
+    base: null,
+    messageKey: 'event',
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (name) => ({ level: name }) },
+  };
+  const isRead = isTerminal ?? (destination === undefined && process.stdout.isTTY === true);
+  const written = isRead ? readable(destination) : destination;
+  const logger = written === undefined ? pino(settings) : pino(settings, written);
+  return (name, event) => logger[name]({ ...withPublicIds(event), ...traceIds() });
+}
+
+/** Loaded only where a person reads: nothing else has a use for it. */
+function readable(destination: Destination | undefined): Destination {
+  const pretty = createRequire(import.meta.url)('pino-pretty') as typeof PinoPretty;
+  return pretty({
+    messageKey: 'event',
+    translateTime: 'SYS:HH:MM:ss.l',
+    singleLine: true,
+    errorLikeObjectKeys: [],
+    sync: true,
+    ...(destination !== undefined && { destination: toStream(destination), colorize: false }),
+  });
+}
+
+function toStream({ write }: Destination): Writable {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      write(String(chunk));
+      done();
+    },
+  });
+}
+
+/** A row has a UUID; whoever reads a log knows what the API calls it. */
+function withPublicIds(event: LogEvent): object {
+  return {
+    ...event,
+    ...('runId' in event && { runId: formatId('run', event.runId) }),
+    ...('sessionId' in event && { sessionId: formatId('session', event.sessionId) }),
+    ...('runIds' in event && { runIds: event.runIds.map((id) => formatId('run', id)) }),
+  };
+}
+
+/** Of an error that a call to a model has ended with, the name of what was thrown; of any other one its message too. */
+export function failureFields(error: BatonError): FailureFields {
+  const { code, provider } = error;
+  if (provider === undefined) return { code, error: toSafeError(error) };
+  return { code, error: toSafeError(error.cause), provider };
 }
 
 /** Name and code of an error; its message only where it is ours or the system's, never a provider's. */

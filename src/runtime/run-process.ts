@@ -1,6 +1,7 @@
 import { startMonitor } from './api-server.ts';
 import { loadConfig } from './config.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
+import { captureLibraryWarnings } from './library-warnings.ts';
 import { createLog, type Log, toSafeError } from './log.ts';
 import { createProcessMetrics } from './process-metrics.ts';
 import { startTelemetry } from './telemetry.ts';
@@ -11,7 +12,8 @@ export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<
 /**
  * Runs one process of the service: configuration, dependencies, its parts, and on SIGTERM or SIGINT an orderly end. A
  * second signal ends it at once, and so does time, with exit code 1, where something keeps the end waiting. Bad
- * configuration and unreachable services end it with exit code 1 and the reason.
+ * configuration, unreachable services and an embedded Postgres that cannot be started again end it with exit code 1 and
+ * the reason.
  */
 export async function runProcess(
   name: string,
@@ -19,21 +21,30 @@ export async function runProcess(
   options: Readonly<{ migrate: boolean; jobKinds: number; environment?: NodeJS.ProcessEnv }>,
 ): Promise<void> {
   const stopped = nextSignal();
+  using warnings = captureLibraryWarnings();
   try {
     const config = loadConfig(options.environment ?? process.env);
     await using stack = new AsyncDisposableStack();
     if (config.otlpEndpoint !== undefined) stack.use(await startTelemetry(config.otlpEndpoint));
     const deps = stack.use(await openDependencies(config, options));
+    warnings.tell(deps.log);
     const url = await role(deps, stack);
     const monitorUrl = await monitor(deps, stack);
     const { log, workerId } = deps;
     const served = { ...(url !== undefined && { url }), ...(monitorUrl !== undefined && { monitorUrl }) };
     log('info', { event: 'process_started', role: name, workerId, backend: deps.jobs.backend, ...served });
-    const signal = await stopped;
-    log('info', { event: 'process_stopping', signal });
+    const end = await Promise.race([stopped, deps.lost]);
     endWithin(config.shutdownGraceMs + ENDED_AFTER_GRACE_MS, log);
+    if (end instanceof Error) {
+      log('error', { event: 'process_failed', role: name, error: toSafeError(end) });
+      process.exitCode = 1;
+    } else {
+      log('info', { event: 'process_stopping', signal: end });
+    }
   } catch (error) {
-    createLog({ level: 'info' })('error', { event: 'process_failed', role: name, error: toSafeError(error) });
+    const log = createLog({ level: 'info' });
+    warnings.tell(log);
+    log('error', { event: 'process_failed', role: name, error: toSafeError(error) });
     process.exitCode = 1;
   }
 }

@@ -27,7 +27,7 @@ export type SpanOptions = Readonly<{
 
 /**
  * Does work inside a span, which is active meanwhile and ends with it, unless the work has ended it before. An error is
- * told by its code or name alone: the messages of providers may hold the whole prompt.
+ * told by its name alone, and by its message where it is ours: those of others may hold the whole prompt.
  */
 export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const { kind, attributes = {}, parent, links = [], startTime } = options;
@@ -42,7 +42,7 @@ export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span)
     try {
       return await work(span);
     } catch (error) {
-      failSpan(span, error instanceof BatonError ? error.code : error instanceof Error ? error.name : '_OTHER');
+      failSpan(span, error instanceof BatonError ? error : error instanceof Error ? error.name : '_OTHER');
       throw error;
     } finally {
       if (span.isRecording()) span.end();
@@ -50,16 +50,32 @@ export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span)
   });
 }
 
-/** https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/ */
-export function failSpan(span: Span, errorType: string): void {
-  span.setAttribute('error.type', errorType);
-  span.setStatus({ code: SpanStatusCode.ERROR });
+/**
+ * Says of a span that what it stands for did not work: by a type of error, or by an error of ours, whose message tells
+ * no more than may be stored. (https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/)
+ */
+export function failSpan(span: Span, error: BatonError | string): void {
+  if (typeof error === 'string') {
+    span.setAttribute('error.type', error);
+    span.setStatus({ code: SpanStatusCode.ERROR });
+    return;
+  }
+  const { code, message, provider = {} } = error;
+  const { status, requestId, host } = provider;
+  span.setAttributes({
+    'error.type': code,
+    ...(status !== undefined && { 'http.response.status_code': status }),
+    ...(host !== undefined && { 'server.address': host.replace(/:\d+$/, '') }),
+    ...(requestId !== undefined && { 'baton.provider.request_id': requestId }),
+    ...(provider.code !== undefined && { 'baton.provider.code': provider.code }),
+  });
+  span.setStatus({ code: SpanStatusCode.ERROR, message });
 }
 
-/** Says of the active span that what it stands for did not work. */
-export function failActiveSpan(errorType: string): void {
+/** The same of the active span. */
+export function failActiveSpan(error: BatonError): void {
   const span = trace.getActiveSpan();
-  if (span !== undefined) failSpan(span, errorType);
+  if (span !== undefined) failSpan(span, error);
 }
 
 /** A link to an earlier span, and what it is to the one that has the link. */

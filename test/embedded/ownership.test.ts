@@ -7,10 +7,10 @@ import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findBinariesPackage, prepareBinaries } from '../../src/embedded/binaries.ts';
 import { clusterDirOf } from '../../src/embedded/cluster.ts';
+import type { EmbeddedPostgresError } from '../../src/embedded/errors.ts';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { OWN_CLUSTER_SETTING } from '../../src/embedded/postmaster.ts';
 import { choosePostgresCommand } from '../../src/embedded/privileges.ts';
-import { eventually } from '../support/eventually.ts';
 import {
   IS_ROOT,
   NOBODY,
@@ -252,8 +252,8 @@ describe('remains of an earlier life', () => {
     skip(process.platform !== 'linux', 'backends are told from other processes by /proc');
     await using dir = await scratchDir();
     createStoppedCluster(dir.path);
-    const lines: string[] = [];
-    await using postgres = await startEmbeddedPostgres({ dataDir: dir.path, log: (line) => lines.push(line) });
+    const dead = Promise.withResolvers<EmbeddedPostgresError>();
+    await using postgres = await startEmbeddedPostgres({ dataDir: dir.path, onDown: dead.resolve });
     await withClient(postgres.connectionString, async (client) => {
       const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
       const backend: number = rows[0].pid;
@@ -261,10 +261,7 @@ describe('remains of an earlier life', () => {
       process.kill(backend, 'SIGSTOP');
       using _ = { [Symbol.dispose]: () => signalIfAlive(backend, 'SIGCONT') };
       process.kill(postgres.pid, 'SIGKILL');
-      await eventually(
-        async () => lines.includes('postgres ended unexpectedly: SIGKILL'),
-        'the death of the server is noticed',
-      );
+      expect(await dead.promise).toMatchObject({ code: 'EMBEDDED_POSTGRES_ENDED' });
       await postgres[Symbol.asyncDispose]();
       const waiting = Promise.withResolvers<void>();
       const log = (line: string) => line.includes('waiting for backends') && waiting.resolve();

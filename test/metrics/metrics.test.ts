@@ -67,7 +67,7 @@ describe.each(availableBackends())('the metrics on %s', (backend) => {
     expect(sumOf(during, 'baton_runs', { status: 'running' })).toBe(1);
     expect(sumOf(during, 'baton_sessions', { status: 'busy' })).toBe(1);
     expect(sumOf(during, 'baton_queue_jobs', { kind: 'step', state: 'active' })).toBe(1);
-    expect(sumOf(during, 'baton_workers_alive')).toBe(1);
+    expect(sumOf(during, 'baton_workers_alive', { kind: 'step' })).toBe(1);
     expect(sumOf(during, 'baton_sse_readers')).toBe(1);
     service.simulator.gate('end').release();
     await service.ended(runId);

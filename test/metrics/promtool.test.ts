@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { startApi } from '../../src/runtime/api-server.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { parseMetrics, sumOf } from './text-format.ts';
@@ -30,7 +30,7 @@ const WHY = 'no promtool on the PATH: text-format.ts and operations-docs.test.ts
 describe('promtool', () => {
   it('finds nothing to say about what a service shows that has worked', async ({ skip }) => {
     skip(isMissing, WHY);
-    const [backend = 'postgres'] = availableBackends();
+    const backend = anyBackend();
     const tool = { name: 'look', description: 'Looks.', inputSchema: { type: 'object' } as const };
     const execute = async () => 'seen';
     await using service = await startTestService({
@@ -66,7 +66,8 @@ type Series = Readonly<Record<string, string>>;
 
 /** A service at work, minute by minute. */
 const HEALTHY: Series = {
-  baton_workers_alive: '2x60',
+  'baton_workers_alive{kind="step"}': '2x60',
+  'baton_workers_alive{kind="prune"}': '1x60',
   'baton_oldest_due_job_age_seconds{kind="step"}': '1x60',
   'baton_pickup_latency_seconds_bucket{kind="step",le="0.1"}': '0+10x60',
   'baton_pickup_latency_seconds_bucket{kind="step",le="+Inf"}': '0+10x60',
@@ -88,7 +89,7 @@ const HEALTHY: Series = {
 
 /** What it takes for each alert. */
 const FIRING: Readonly<Record<string, Series>> = {
-  BatonNobodyWorks: { baton_workers_alive: '2x40 0x20' },
+  BatonNobodyWorks: { 'baton_workers_alive{kind="step"}': '2x40 0x20' },
   BatonWorkWaits: { 'baton_oldest_due_job_age_seconds{kind="step"}': '0x40 61x20' },
   BatonPickupSlow: {
     'baton_pickup_latency_seconds_bucket{kind="step",le="0.1"}': '0x60',

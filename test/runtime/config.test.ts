@@ -49,6 +49,8 @@ const EVERY_VARIABLE = [
   ['BATON_QUEUE_PREFIX', 'blue_green-1', 'queuePrefix', 'blue_green-1'],
   ['BATON_STEP_CONCURRENCY', '7', 'stepConcurrency', 7],
   ['BATON_TENANT_CONCURRENCY', '0', 'tenantConcurrency', 0],
+  ['BATON_INBOX_MESSAGES', '20', 'inboxMessages', 20],
+  ['BATON_INBOX_BYTES', '1000000', 'inboxBytes', 1_000_000],
   ['BATON_RETENTION_DAYS', '30', 'retentionDays', 30],
   ['BATON_REQUESTS_PER_MINUTE', '600', 'requestsPerMinute', 600],
   ['BATON_TENANT_TOKENS_PER_DAY', '1000000', 'tenantTokensPerDay', 1_000_000],
@@ -86,10 +88,12 @@ describe('the configuration', () => {
       port: 4400,
       dataDir: '.baton',
       agentsDir: 'agents',
-      workspaceDir: '.',
+      workspaceDir: 'workspace',
       queuePrefix: 'baton',
       stepConcurrency: 50,
       tenantConcurrency: 0,
+      inboxMessages: 100,
+      inboxBytes: 4_194_304,
       retentionDays: 0,
       requestsPerMinute: 0,
       tenantTokensPerDay: 0,
@@ -215,7 +219,7 @@ describe('the configuration file', () => {
     using json = configFile('{"logLevel": "debug"}');
     using empty = configFile('# nothing yet\n');
     expect(loadConfig({ BATON_CONFIG: json.path }).logLevel).toBe('debug');
-    expect(loadConfig({ BATON_CONFIG: empty.path })).toEqual(loadConfig({}));
+    expect(loadConfig({ BATON_CONFIG: empty.path })).toEqual({ ...loadConfig({}), configFile: empty.path });
   });
 
   it('is refused with the name of a key that is unknown', () => {

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { PRESENCE_APPLICATION } from '../../src/recovery/worker-presence.ts';
 import { watchEventLoop } from '../../src/runtime/event-loop-watch.ts';
-import { createHealth } from '../../src/runtime/health.ts';
+import { atMostEvery, createHealth } from '../../src/runtime/health.ts';
 import { lintMetrics, parseMetrics, sumOf } from '../metrics/text-format.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
@@ -21,6 +21,31 @@ describe('the health of a process', () => {
     });
     broken[Symbol.dispose]();
     expect(await health.readiness()).toMatchObject({ ready: true });
+  });
+
+  it('is asked for a part no more often than that part allows, once for all who ask meanwhile', async () => {
+    let nowMs = 0;
+    let asked = 0;
+    const answers = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const check = atMostEvery(
+      100,
+      async () => answers[asked++]?.promise,
+      () => nowMs,
+    );
+    const first = [check(), check()];
+    nowMs = 1_000;
+    first.push(check());
+    expect(asked).toBe(1);
+    answers[0]?.reject(new Error('full'));
+    expect(await Promise.allSettled(first)).toMatchObject(first.map(() => ({ reason: { message: 'full' } })));
+    nowMs = 1_099;
+    await expect(check()).rejects.toThrow('full');
+    expect(asked).toBe(1);
+    nowMs = 1_100;
+    const second = check();
+    answers[1]?.resolve();
+    await second;
+    expect(asked).toBe(2);
   });
 
   it('knows for a while that its event loop was stuck', async () => {
