@@ -1,4 +1,4 @@
-import { MODEL_REGISTRY } from '../src/domain/context/model-registry.ts';
+import { NO_BUDGET } from '../src/domain/budget.ts';
 import type { JobPayload } from '../src/domain/job.ts';
 import { newId } from '../src/runtime/new-id.ts';
 import { assessStep, type StepContext } from '../src/step/step-context.ts';
@@ -6,6 +6,7 @@ import { type ClaimedRun, claimRun } from '../src/store/claims.ts';
 import type { Db } from '../src/store/database.ts';
 import { createToolCatalogue } from '../src/tools/catalogue.ts';
 import { createWorkspaceTools } from '../src/tools/workspace/workspace-tools.ts';
+import { MODEL_ENTRY } from './coding-session.ts';
 import { AGENT } from './stored-session.ts';
 
 type BegunStep = Readonly<{ claim: ClaimedRun; context: StepContext }>;
@@ -18,13 +19,15 @@ export function createBeginStep(db: Db): BeginStep {
   const workerId = newId();
   const deps = {
     db,
-    modelRegistry: MODEL_REGISTRY,
+    describeModel: async () => MODEL_ENTRY,
+    modelCheck: { hasCostQuota: false },
     models: (name: string) => ({
       model: name,
       provider: 'anthropic',
       modelId: name,
       protocol: 'anthropic-messages' as const,
       endpoint: 'bench',
+      credential: 'bench',
       providerOptions: () => ({}),
     }),
     toolsOf: createToolCatalogue({ sets: { workspace: createWorkspaceTools({ root: '.' }) } }),
@@ -41,8 +44,10 @@ export function createBeginStep(db: Db): BeginStep {
       stepNo: job.no,
       attempt: claim.run.attempt,
       agent: AGENT,
+      budget: NO_BUDGET,
       contextState: claim.session.contextState,
       finalAnswerFor: null,
+      tenantId: claim.session.tenantId,
     };
     const begun = { messageId, messageSeq: claim.messageSeq, view: claim.view };
     return { claim, context: await assessStep(deps, scope, begun) };

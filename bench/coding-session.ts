@@ -1,7 +1,14 @@
+import { entryOf } from '../src/domain/context/model-entry.ts';
 import type { Json, Part, ToolPart, ViewMessage, ViewPart } from '../src/domain/message.ts';
 
 /** The model of the generated sessions: its window of a million tokens holds a thousand of their steps unpruned. */
 export const MODEL = 'anthropic/claude-opus-4-8';
+
+/** What is known of it. */
+export const MODEL_ENTRY = entryOf(
+  { provider: 'anthropic', modelId: 'claude-opus-4-8', vendor: 'anthropic' },
+  { registered: { contextWindow: 1_000_000, prices: null }, served: null, overrides: [] },
+);
 
 /** A number in [0, 1). */
 type Random = () => number;

@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import { decideContext } from '../src/domain/context/decide.ts';
-import { findModel, MODEL_REGISTRY, UNKNOWN_MODEL } from '../src/domain/context/model-registry.ts';
 import { planPrune } from '../src/domain/context/prune-plan.ts';
 import { createRuler, type Ruler } from '../src/domain/context/ruler.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../src/domain/context/state.ts';
@@ -9,11 +8,11 @@ import type { ViewMessage } from '../src/domain/message.ts';
 import { NO_USAGE } from '../src/domain/usage.ts';
 import { newId } from '../src/runtime/new-id.ts';
 import { isPrunable } from '../src/step/step-context.ts';
-import { viewSchema } from '../src/store/claims.ts';
 import type { Db } from '../src/store/database.ts';
+import { viewSchema } from '../src/store/views.ts';
 import { type BeginStep, createBeginStep } from './begin-step.ts';
 import type { Bench } from './bench.ts';
-import { codingSession, MODEL, prunedSession } from './coding-session.ts';
+import { codingSession, MODEL, MODEL_ENTRY, prunedSession } from './coding-session.ts';
 import { createBenchDatabase } from './database.ts';
 import { type Row, toRow } from './row.ts';
 import { AGENT, startRun, storeSession } from './stored-session.ts';
@@ -87,10 +86,19 @@ async function benchView(db: Db, name: string, size: number, messages: readonly 
   ];
 }
 
-async function queryView(db: Db, sessionId: string): Promise<unknown> {
-  const { rows } = await sql<{ view: unknown }>`select baton_view(${sessionId}) as view`.execute(db);
-  return rows[0]?.view;
+/** All pages of a view, as they come. */
+async function queryView(db: Db, sessionId: string): Promise<unknown[]> {
+  const view: unknown[] = [];
+  for (let after: number | null = 0; after !== null; ) {
+    const { rows } = await sql<ViewPage>`
+      select page.view, page.next_after as "nextAfter" from baton_view(${sessionId}, ${after}) as page`.execute(db);
+    view.push(...(rows[0]?.view ?? []));
+    after = rows[0]?.nextAfter ?? null;
+  }
+  return view;
 }
+
+type ViewPage = Readonly<{ view: unknown[]; nextAfter: number | null }>;
 
 /** Begins a step again and again under the same claim, which gives the same view each time. */
 async function timeSteps(db: Db, beginStep: BeginStep, sessionId: string): Promise<number[]> {
@@ -132,7 +140,7 @@ function plan(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {
 function rulerOfAgent(): Ruler {
   return createRuler({
     model: MODEL,
-    entry: findModel(MODEL, MODEL_REGISTRY) ?? UNKNOWN_MODEL,
+    entry: MODEL_ENTRY,
     learned: null,
     prior: null,
     policy: AGENT.context,

@@ -24,6 +24,7 @@ export function chainModels(onPaced?: (stretch: number) => void): ModelPort {
     modelId: name.slice(name.indexOf('/') + 1),
     protocol: 'openai-responses',
     endpoint: 'bench',
+    credential: 'bench',
     providerOptions: () => ({}),
   });
 }

@@ -3,19 +3,21 @@ import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import { connectionToRunning } from '../embedded/running.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
+import { checkPostgres } from '../runtime/check-stores.ts';
 import type { Config } from '../runtime/config.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
 
 /**
  * The configured database for one command. The embedded one is started for it, or is that of the service that runs.
- * @throws Error when the database lacks migrations
+ * @throws BatonError `config_invalid`, `store_unavailable` when it lacks migrations or cannot be used
  */
 export async function openCommandDatabase(
   config: Config,
   stack: AsyncDisposableStack,
 ): Promise<Readonly<{ db: Db; connectionString: string }>> {
   const { databaseUrl } = config;
+  if (databaseUrl !== undefined) await checkPostgres(databaseUrl);
   const connectionString = databaseUrl ?? (await embeddedConnection(config.dataDir, stack));
   const db = openDatabase({ connectionString, maxConnections: 2 });
   stack.defer(() => db.destroy());

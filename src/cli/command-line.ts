@@ -101,10 +101,11 @@ function isUsageError(error: unknown): error is Error {
   return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
 }
 
-/** The message with those of its causes: "cannot migrate: connect ECONNREFUSED …". */
+/** The message with those of its causes, each said once: "cannot migrate: connect ECONNREFUSED …". */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return printable(String(error));
   const own = error instanceof AggregateError ? error.errors.map(reasonOf).join(', ') : printable(error.message);
   const code = error instanceof BatonError ? `${error.code}: ` : '';
-  return error.cause === undefined ? code + own : `${code}${own}: ${reasonOf(error.cause)}`;
+  const cause = error.cause === undefined ? '' : reasonOf(error.cause);
+  return own.includes(cause) ? code + own : `${code}${own}: ${cause}`;
 }

@@ -26,7 +26,8 @@ const SEQUENCES = `
 
 const COLUMNS = `
   select c.relname as name, concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
-    'default ' || pg_get_expr(d.adbin, d.adrelid), case when a.attnotnull then 'not null' end) as definition
+    case a.attgenerated when 's' then 'generated always as (' || pg_get_expr(d.adbin, d.adrelid) || ') stored'
+      else 'default ' || pg_get_expr(d.adbin, d.adrelid) end, case when a.attnotnull then 'not null' end) as definition
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
   left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
@@ -58,8 +59,8 @@ const FUNCTIONS = `
 const NOT_DUMPED = `
   select c.relname as name, 'a relation of kind ' || c.relkind::text as definition
     from pg_class c where c.relkind not in ('r', 'i', 'S', 't', 'c') and ${OURS}
-  union all select a.attname, 'an identity or generated column'
-    from pg_attribute a join pg_class c on c.oid = a.attrelid where (a.attidentity <> '' or a.attgenerated <> '') and ${OURS}
+  union all select a.attname, 'an identity or virtual column'
+    from pg_attribute a join pg_class c on c.oid = a.attrelid where (a.attidentity <> '' or a.attgenerated = 'v') and ${OURS}
   union all select t.tgname, 'a trigger'
     from pg_trigger t join pg_class c on c.oid = t.tgrelid where not t.tgisinternal and ${OURS}
   union all select y.typname, 'a type'

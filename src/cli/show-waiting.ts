@@ -1,5 +1,16 @@
-import type { WaitingMessage } from '../client/client.ts';
+import type { BatonClient, QueuePage, WaitingMessage } from '../client/client.ts';
 import { oneLine } from './terminal/words.ts';
+
+/** Everything that waits in a session, page by page. */
+export async function readQueue(client: BatonClient, sessionId: string): Promise<readonly WaitingMessage[]> {
+  const messages: WaitingMessage[] = [];
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const page: QueuePage = await client.queue.list(sessionId, { limit: 200, ...(cursor !== undefined && { cursor }) });
+    messages.push(...page.messages);
+    cursor = page.nextCursor;
+  }
+  return messages;
+}
 
 /** The messages that wait, one a line. */
 export function showWaiting(messages: readonly WaitingMessage[]): string[] {

@@ -1,6 +1,7 @@
-import { type Config, loadConfig } from '../runtime/config.ts';
+import type { Config } from '../runtime/config.ts';
 import { startSimulator } from '../simulator/server.ts';
 import { workspaceScript } from '../simulator/workspace-script.ts';
+import { validConfig } from './valid-config.ts';
 
 /** Pause between two streamed pieces of a simulated answer: fast enough to wait for, slow enough to watch. */
 const CHUNK_DELAY_MS = 20;
@@ -19,15 +20,6 @@ export async function simulateWithoutModel(
   const simulator = stack.use(await startSimulator({ chunkDelayMs: CHUNK_DELAY_MS, chunkChars: 12 }));
   simulator.script('*', workspaceScript);
   return { ...environment, BATON_MODEL: config.model ?? 'simulated/workspace', BATON_SIMULATOR_URL: simulator.url };
-}
-
-/** Null: whoever loads it next says what is wrong with it. */
-function validConfig(environment: NodeJS.ProcessEnv): Config | null {
-  try {
-    return loadConfig(environment);
-  } catch {
-    return null;
-  }
 }
 
 function meansRealModel({ openaiApiKey, anthropicApiKey, providersFile, simulatorUrl, model }: Config): boolean {

@@ -4,7 +4,8 @@ import { writeJson } from './remote.ts';
 import { listenForInterrupt } from './terminal/interrupt.ts';
 import { createPrinter, type Printer } from './terminal/printer.ts';
 import { NO_PROGRESS, type Piece, showEvent } from './terminal/progress.ts';
-import { bar, count, number, oneLine } from './terminal/words.ts';
+import { bar, cost, count, MAX_ERROR_CHARS, number, oneLine } from './terminal/words.ts';
+import { watchUnattended } from './watch-unattended.ts';
 
 type Watched = Readonly<{ sessionId: string; runId: string }>;
 
@@ -27,6 +28,11 @@ export async function watchRun(
   const printer = createPrinter(process.stdout);
   const events = follow(interrupt.signal);
   const isOver = (event: StreamEvent) => isLast(client, event, watched);
+  const tell = (text: string): void => {
+    if (isJson) process.stderr.write(`${text}\n`);
+    else printer.print({ kind: 'line', tone: 'bad', text });
+  };
+  using _unattended = watchUnattended(client, tell);
   await (isJson ? printEvents(events, isOver) : showProgress(client, watched.sessionId, events, printer, isOver));
   if (interrupt.signal.aborted) {
     printer.end();
@@ -143,9 +149,10 @@ async function showProgress(
   }
 }
 
-/** "context ███····· 12,345 of 120,000 tokens (10 %)" */
-export function meterLine({ used, usable, share }: ContextMeter): string {
-  return `context ${bar(share)} ${number(used)} of ${count(usable, 'token')} (${Math.round(share * 100)} %)`;
+/** "context ███····· 12,345 of 120,000 tokens (10 %)"; of a window that is not known with that word. */
+export function meterLine({ used, usable, share, guessed }: ContextMeter): string {
+  const meter = `context ${bar(share)} ${number(used)} of ${count(usable, 'token')} (${Math.round(share * 100)} %)`;
+  return guessed ? `${meter}, guessed` : meter;
 }
 
 function showOutcome({ id, status, steps, reason, error, usage, costUsd, requiredActions }: Run): Piece[] {
@@ -157,12 +164,12 @@ function showOutcome({ id, status, steps, reason, error, usage, costUsd, require
     return [{ kind: 'heading', text: '? the run waits for an answer' }, ...calls];
   }
   const isGood = status === 'completed';
-  const why = error === null ? reason : `${error.code}: ${oneLine(error.message, 400)}`;
+  const why = error === null ? reason : `${error.code}: ${oneLine(error.message, MAX_ERROR_CHARS)}`;
   const title = `${isGood ? '✓' : '✗'} ${status}${why === null ? '' : ` (${why})`} after ${count(steps, 'step')}`;
   const tokens = `${count(usage.inputTokens, 'token')} in, ${count(usage.outputTokens, 'token')} out`;
-  const cost = costUsd > 0 ? `, ${costUsd.toFixed(4)} USD` : '';
+  const price = costUsd === 0 ? '' : `, ${cost(costUsd)}`;
   return [
     { kind: 'heading', text: title },
-    { kind: 'line', tone: 'dim', text: tokens + cost },
+    { kind: 'line', tone: 'dim', text: tokens + price },
   ];
 }

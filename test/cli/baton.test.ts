@@ -7,12 +7,12 @@ import { formatId } from '../../src/domain/ids.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { runNode } from '../deploy/process.ts';
 import { call, createWaitingTools } from '../flow/waiting-scenario.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { createTestKey } from '../support/keys.ts';
 import { PNG_BASE64 } from '../support/png.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-const [backend = 'postgres'] = availableBackends();
+const backend = anyBackend();
 const ROOT = path.join(import.meta.dirname, '../..');
 
 const stack = new AsyncDisposableStack();
@@ -205,6 +205,24 @@ describe('baton, of a service that runs', () => {
     expect(submitted).toMatchObject({ code: 0, output: expect.stringContaining('Hello.') });
     expect(await api.stop()).toMatchObject({ code: 0 });
     expect(await worker.stop()).toMatchObject({ code: 0 });
+  });
+
+  it('says why nothing comes of a run that no worker takes, and that one does again', async () => {
+    await using idle = await startTestService({ backend, environment: { BATON_PORT: '0' } });
+    await using api = await startApi(idle.deps);
+    expect(await (await fetch(`${api.url}/readyz`)).json()).toMatchObject({
+      ready: true,
+      unattended: ['step', 'compaction', 'prune'],
+    });
+    idle.simulator.script('test', [{ text: 'Late.', gates: { beforeFirstChunk: 'told' } }]);
+    const session = formatId('session', await idle.createSession({ tools: [] }));
+    await using sent = runNode(['bin/baton.js', 'send', session, 'Go', '--follow', '--url', api.url], { cwd: ROOT });
+    await sent.printed('no worker takes steps at the moment: runs wait until one is started (baton worker steps)');
+    await idle.startWorker();
+    await sent.printed('a worker takes steps again');
+    idle.simulator.gate('told').release();
+    expect(await sent.ended).toMatchObject({ code: 0, output: expect.stringContaining('✓ completed') });
+    expect(await (await fetch(`${api.url}/readyz`)).json()).toMatchObject({ ready: true, unattended: [] });
   });
 
   it.each([

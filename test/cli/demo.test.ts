@@ -23,13 +23,16 @@ const resultSchema = z.strictObject({
   backend: z.enum(['redis', 'postgres']),
 });
 
-/** What a person sees of the second message, in order. */
-const WAY_OF_THE_MESSAGE = [
+/** What a person sees of the second message and of the command, in order. */
+const SHOWN = [
   'You, while the agent works: One more thing: can applyVoucher make a total negative?',
   'queued at position 1',
   'your message was taken up after',
   'You just added: “One more thing: can applyVoucher make a total negative?”',
   '→ grep pattern: applyVoucher',
+  '? bash command: node --test',
+  '! approved by the demo: a script chose the command',
+  'not ok 1 - a small order pays for shipping',
   'You also wrote: “One more thing: can applyVoucher make a total negative?”',
   '✓ completed after',
 ];
@@ -76,7 +79,7 @@ describe('the demo with nothing but npm', () => {
     expect(isAlive(pid)).toBe(false);
     expect(place.processes()).toEqual([]);
     expect(await readdir(place.temporaryDir)).toEqual([]);
-    expect(placesOf(end.stderr, WAY_OF_THE_MESSAGE)).toSatisfy(isRising);
+    expect(placesOf(end.stderr, SHOWN)).toSatisfy(isRising);
   });
 
   it("works on one's own task in one's own folder, where the model's tools see and write real files", async () => {
@@ -89,17 +92,40 @@ describe('the demo with nothing but npm', () => {
         ? { gates: { beforeFirstChunk: 'message' } }
         : {}),
     }));
-    await writeFile(join(place.path, 'poem.txt'), 'The heronsong begins here.\nNothing else does.\n');
-    const demo = place.start(['--json', '--workspace', place.path, 'Where', 'is heronsong?'], model.environment);
+    const own = join(place.path, 'own');
+    await mkdir(own);
+    await writeFile(join(own, 'poem.txt'), 'The heronsong begins here.\nNothing else does.\n');
+    const demo = place.start(['--json', '--workspace', own, 'Where', 'is heronsong?'], model.environment);
     await demo.shows('queued at position 1');
     model.gate('message').release();
     const end = await demo.ended;
     expect(end).toMatchObject({ exitCode: 0 });
     expect(resultSchema.parse(lastLineOf(end))).toMatchObject({ injected: 1 });
     expect(end.stderr).toContain('Where is heronsong?');
-    expect(await readFile(join(place.path, 'baton-report.md'), 'utf8')).toContain('poem.txt:1: The heronsong begins');
+    expect(await readFile(join(own, 'baton-report.md'), 'utf8')).toContain('poem.txt:1: The heronsong begins');
     expect(model.requests.length).toBe(Number(lastLineOf(end)['steps']));
     expect(model.requests.flatMap((request) => request.violations)).toEqual([]);
+  });
+
+  it.each([
+    {
+      args: [],
+      says: '! denied: there is no terminal to ask at',
+      told: 'Nobody is there to approve a command',
+      made: [],
+    },
+    { args: ['--yes'], says: '! approved by --yes', told: '[exit code 0]', made: ['made'] },
+  ])('runs no command of a real model unasked: $args', async ({ args, says, told, made }) => {
+    await using place = await demoPlace();
+    await using model = await startModel();
+    const own = join(place.path, 'own');
+    await mkdir(own);
+    model.script('*', [{ toolCalls: [{ name: 'bash', input: { command: 'touch made' } }] }, { text: 'Done.' }]);
+    const end = await place.run([...args, '--workspace', own, 'Make it.'], model.environment);
+    expect(end).toMatchObject({ exitCode: 0 });
+    expect(end.stdout).toContain(says);
+    expect(model.requests[1]?.rawBody).toContain(told);
+    expect(await readdir(own)).toEqual(made);
   });
 
   it('stops on SIGINT in mid-stream with exit code 130: the run is cancelled, nothing stays behind', async () => {

@@ -34,8 +34,24 @@ describe('npm run keys', () => {
     ]);
   });
 
+  it('creates a key that expires, and lists when', async () => {
+    await using database = await createTestDatabase();
+    const { connectionString, db } = database;
+    const before = Date.now();
+    const created = await keys(connectionString, 'create', '--name', 'ci', '--expires', '30d');
+    const [until] = /\d{4}-\d\d-\d\dT\d\d:\d\dZ/.exec(created.output) ?? [];
+    const [key] = await listApiKeys(db);
+    expect(key?.expiresAt?.getTime()).toBeGreaterThanOrEqual(before + 30 * 86_400_000);
+    expect(key?.expiresAt?.toISOString()).toContain(until?.slice(0, -1));
+    expect((await keys(connectionString, 'list')).output).toContain(`never used, expires ${until}`);
+    await db.updateTable('api_keys').set({ expires_at: new Date() }).execute();
+    expect((await keys(connectionString, 'list')).output).toContain('  expired ');
+  });
+
   it.each([
     [['create'], /name/],
+    [['create', '--name', 'x', '--expires', 'soon'], /expires/],
+    [['create', '--name', 'x', '--expires', '0d'], /expires/],
     [['create', '--name', 'x', '--scopes', 'read,everything'], /scopes/],
     [['create', '--name', 'x', '--tenant', 'a b'], /tenant/],
     [['list', '--name', 'x'], /name/],
@@ -53,5 +69,13 @@ describe('npm run keys', () => {
     expect(code).toBe(isKnownByDatabase ? 1 : 2);
     if (!isKnownByDatabase) expect(output).toContain('baton keys create');
     expect(await listApiKeys(database.db)).toEqual([]);
+  });
+
+  it('says once what is wrong with the database, by the setting that names it', async () => {
+    expect(await keys('postgres://u@127.0.0.1:1/x', 'list')).toMatchObject({
+      code: 1,
+      output:
+        'baton keys: DATABASE_URL: Postgres at 127.0.0.1:1 cannot be reached (connect ECONNREFUSED 127.0.0.1:1)\n',
+    });
   });
 });

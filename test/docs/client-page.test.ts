@@ -43,8 +43,9 @@ it('the examples that docs/client.md names start as it says, and do what they ar
   const asked = review.replace('localhost:4411', new URL(backend.url).host);
   expect(JSON.parse(await service.run(asked))).toEqual({ status: 'completed', answer: 'Well written.' });
   await using page = await service.startBeside(await commandOf(PAGE, 'npm run example:chat'));
-  const chat = await fetch(page.url);
-  expect([chat.status, chat.url]).toEqual([200, expect.stringMatching(/\?chat=ses_[0-9a-f]{32}$/)]);
+  expect((await fetch(page.url)).status).toBe(200);
+  const chat = await fetch(new URL('/chats', page.url), { method: 'POST' });
+  expect(await chat.json()).toEqual({ id: expect.stringMatching(/^ses_[0-9a-f]{32}$/) });
 });
 
 it('the MCP example of docs/client.md uses its tool when its two commands are pasted', async () => {

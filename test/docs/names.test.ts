@@ -8,6 +8,7 @@ import { parse } from 'yaml';
 import { CASES } from '../../bench/cases.ts';
 import { agentFileSchema } from '../../src/agents/agent.ts';
 import { loadConfig, VARIABLES } from '../../src/runtime/config.ts';
+import { ROWS } from '../abuse/catalogue.ts';
 import { BREAKAGES } from '../faults/breakages.ts';
 import { FAULTS } from '../faults/catalogue.ts';
 import { blocksOf, folderInside, ROOT, readPage } from '../support/pasted.ts';
@@ -69,6 +70,10 @@ describe('the pages', () => {
         BREAKAGES.map(({ name }) => name),
         page,
       ).toContain(groups[0]);
+    }
+    const rows = ROWS.map(({ name }) => name);
+    for (const { page, groups } of found(/npm run abuse --.*?--only ([\w,-]+)/g)) {
+      expect(rows, page).toEqual(expect.arrayContaining((groups[0] ?? '').split(',')));
     }
     for (const { page, groups } of found(/npm run bench -- --only ([\w-]+)/g)) {
       expect(Object.keys(CASES), page).toContain(groups[0]);

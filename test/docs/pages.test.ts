@@ -6,6 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
+import { agentFileSchema } from '../../src/agents/agent.ts';
 import { createClient } from '../../src/client/client.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
@@ -42,7 +43,7 @@ it('docs/waiting.md: the agent asks as it is shown, and goes on when the command
     { text: 'Done.' },
   ]);
   await using service = await startWith(simulator, {
-    files: { 'agents/operator.yaml': agent, Makefile: 'all:\n\t@echo it is made\n' },
+    files: { 'agents/operator.yaml': agent, 'workspace/Makefile': 'all:\n\t@echo it is made\n' },
     environment: { BATON_AGENTS_DIR: 'FOLDER/agents' },
   });
   const client = createClient({ baseUrl: service.url });
@@ -71,24 +72,28 @@ it('docs/waiting.md: the agent asks as it is shown, and goes on when the command
 });
 
 it('docs/providers.md: models are asked at the providers of the file, as what is said of them allows', async () => {
-  const [providers, models] = await takeBlocks('docs/providers.md', ['yaml', 'yaml']);
+  const [providers, models, refused] = await takeBlocks('docs/providers.md', ['yaml', 'yaml', 'json']);
   await using simulator = await startSimulator();
   simulator.script('*', () => ({ text: 'Here.' }));
   const local = providers
     .replace('http://127.0.0.1:11434', simulator.url)
     .replace('https://llm.example.com', simulator.url);
   await using service = await startPasted({
-    files: { 'providers.yaml': local, 'models.yaml': models },
+    files: {
+      'providers.yaml': local,
+      'models.yaml': models,
+      'agents/any.yaml': "name: any\nmodel: ollama/llama3.2\nmodels: ['*']\ntools: [workspace]\n",
+    },
     environment: {
+      BATON_AGENTS_DIR: 'FOLDER/agents',
       BATON_PROVIDERS_FILE: 'FOLDER/providers.yaml',
       BATON_MODELS_FILE: 'FOLDER/models.yaml',
-      BATON_MODEL: 'ollama/llama3.2',
       GATEWAY_KEY: 'secret',
       GATEWAY_TEAM: 'blue',
     },
   });
   const client = createClient({ baseUrl: service.url });
-  const session = await client.sessions.create({ agent: 'workspace' });
+  const session = await client.sessions.create({ agent: 'any' });
   const say = async (model: string) => {
     await client.sessions.switchAgent(session.id, { model });
     const { runId } = await client.send(session.id, 'Are you there?');
@@ -99,14 +104,23 @@ it('docs/providers.md: models are asked at the providers of the file, as what is
   const llama = await say('ollama/llama3.2');
   expect(llama).toMatchObject({ window: 131_072, sent: { protocol: 'chat' } });
   expect(llama.sent?.request?.tools.map(({ name }) => name)).toContain('bash');
-  expect(await say('gateway/any')).toMatchObject({ window: 16_000, sent: { headers: { 'x-team': 'blue' } } });
+  expect(await say('gateway/any')).toMatchObject({ window: 128_000, sent: { headers: { 'x-team': 'blue' } } });
   const tiny = await say('ollama/tinyllama');
   expect(tiny.window).toBe(2048);
   expect(tiny.sent?.request?.tools).toEqual([]);
+
+  const { message, code } = JSON.parse(refused).provider;
+  const body = { error: { message, code } };
+  simulator.fault('*', { status: 400, headers: { 'x-request-id': 'req_0a1b' }, body });
+  const { runId } = await client.send(session.id, 'And now?');
+  const { error } = await client.runs.wait(runId);
+  const host = new URL(simulator.url).host;
+  expect(JSON.parse(JSON.stringify(error).replaceAll(host, 'api.openai.com'))).toEqual(JSON.parse(refused));
 });
 
 it('docs/agents.md: the session has the overrides of the pasted command', async () => {
-  const [, , command] = await takeBlocks('docs/agents.md', ['yaml', 'yaml', 'sh']);
+  const [, , command, models] = await takeBlocks('docs/agents.md', ['yaml', 'yaml', 'sh', 'yaml']);
+  expect(agentFileSchema.parse({ name: 'page', ...parse(models) }).models).toContain('anthropic/*');
   await using service = await startPasted();
   const { overrides } = JSON.parse(/-d '([\s\S]*)'/.exec(command)?.[1] ?? '');
   expect(JSON.parse(await service.run(command))).toMatchObject({ agent: 'workspace', status: 'idle', overrides });
@@ -218,15 +232,15 @@ it('docs/media.md: the commands upload a file, send it, show how it is kept, and
 it('docs/facades.md: the commands and the client are answered', async () => {
   const blocks = await takeBlocks('docs/facades.md', ['ts', 'yaml', 'sh', 'ts', 'sh']);
   const [, , chat, program, completions] = blocks;
-  await using service = await startPasted({ files: { 'notes.txt': 'some errors are noted here\n' } });
+  await using service = await startPasted();
   const told = await service.run(chat);
   expect(told).toMatch(/"type":"start"[\s\S]*"type":"finish"[\s\S]*data: \[DONE\][\s\S]*"messages":\[/);
-  expect(told).toContain('errors');
+  expect(told).toContain('src/shipping.js');
   expect(await service.run(completions)).toMatch(
     /"object":"chat\.completion"[\s\S]*"finish_reason":"stop"[\s\S]*"owned_by":"baton"/,
   );
   const shown = await service.run(`node --input-type=module-typescript <<'EOF'\n${program}EOF\n`);
-  expect(shown).toContain('errors');
+  expect(shown).toContain('src/shipping.js');
 });
 
 it('docs/operations.md: the commands print what they are shown to, and the failed run is completed', async () => {

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startBackend } from '../../examples/backend/server.ts';
 import { type ChatService, startChatService } from '../facades/ui-chat-fixture.ts';
+import { exchangeRaw } from '../http/raw-exchange.ts';
 
 const stack = new AsyncDisposableStack();
 let started: ChatService;
@@ -13,8 +14,10 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
+const JSON_TYPE = { 'content-type': 'application/json' };
+
 const ask = async (body: object) => {
-  const response = await fetch(`${url}/reviews`, { method: 'POST', body: JSON.stringify(body) });
+  const response = await fetch(`${url}/reviews`, { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
   return { status: response.status, body: await response.json() };
 };
 
@@ -41,6 +44,29 @@ it('reads what the run said last, also where the transcript is longer than a pag
     db,
   );
   expect(await ask(review)).toEqual(done);
+});
+
+it('takes requests of programs of this machine alone, and takes nothing that a page of another site may send', async () => {
+  const { host } = new URL(url);
+  const requests = started.service.simulator.requests.length;
+  const body = JSON.stringify({ id: 'order-10', text: 'x' });
+  const statusOf = async (fields: Readonly<Record<string, string>>, target = '/reviews', sent = body) => {
+    const length = { 'content-length': String(Buffer.byteLength(sent)), connection: 'close' };
+    const head = Object.entries({ host, ...JSON_TYPE, ...length, ...fields }).map(
+      ([name, value]) => `${name}: ${value}`,
+    );
+    const answer = await exchangeRaw(url, [`POST ${target} HTTP/1.1`, ...head, '', sent].join('\r\n'));
+    return Number(answer.split(' ')[1]);
+  };
+  expect(await statusOf({ host: 'evil.example' })).toBe(403);
+  expect(await statusOf({ origin: 'http://evil.example' })).toBe(403);
+  expect(await statusOf({ origin: 'null' })).toBe(403);
+  expect(await statusOf({ 'content-type': 'text/plain' })).toBe(415);
+  expect(await statusOf({ 'content-type': 'application/x-www-form-urlencoded' })).toBe(415);
+  expect(await statusOf({}, '/other')).toBe(404);
+  expect(await statusOf({}, '/reviews', `{"id":"${'x'.repeat(2_000_000)}"}`)).toBe(413);
+  expect(await statusOf({}, '/reviews', '{')).toBe(400);
+  expect(started.service.simulator.requests).toHaveLength(requests);
 });
 
 it('says what of a request is wrong, and by which code the service refuses', async () => {

@@ -61,6 +61,17 @@ it('passes on what a chat needs of the service, and nothing else of it', async (
   expect(service.heard).toHaveLength(3);
 });
 
+it('begins a chat for its own page alone: an address that any site can have opened begins none', async () => {
+  service.heard.length = 0;
+  for (const headers of [{}, { 'sec-fetch-site': 'cross-site' }]) expect(await ask('/', headers)).toBe(200);
+  expect(await ask('/chats', {}, 'GET')).toBe(404);
+  const empty = { 'content-length': '0' };
+  expect(await ask('/chats', { ...empty, origin: stranger.url }, 'POST')).toBe(403);
+  expect(service.heard).toEqual([]);
+  expect(await ask('/chats', { ...empty, origin: page }, 'POST')).toBe(200);
+  expect(service.heard.map(({ url }) => url)).toEqual(['/v1/sessions']);
+});
+
 it('takes requests of its own page, and of programs, and passes on what they say the body is', async () => {
   service.heard.length = 0;
   const json = { 'content-type': 'application/json', 'content-length': '0' };

@@ -117,7 +117,7 @@ export const BREAKAGES: readonly Breakage[] = [
       {
         file: CLAIM_FUNCTIONS,
         find: '        v_begun := baton_begin_step(v_run, p_message, v_after);\n        v_view := v_begun.view;',
-        replace: `        v_known := case when v_after > 0 then baton_view(v_session.id, v_after) end;
+        replace: `        v_known := case when v_after > 0 then (baton_view(v_session.id, v_after)).view end;
         v_begun := baton_begin_step(v_run, p_message, v_after);
         v_view := coalesce(v_known, v_begun.view);`,
       },

@@ -2,14 +2,14 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { requestCancel } from '../../src/store/cancels.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
 import { isRunning } from '../tools/workspace-fixture.ts';
 
-const [backend = 'postgres'] = availableBackends();
+const backend = anyBackend();
 
 /**
  * A shell, its child and a grandchild that would run for a long time; each writes its pid. The second ignores SIGTERM.

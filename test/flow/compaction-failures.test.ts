@@ -10,11 +10,11 @@ import {
   roundsOf,
   sessionOf,
 } from '../compaction/compaction-support.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-const [backend = 'postgres'] = availableBackends();
+const backend = anyBackend();
 const WINDOW = 16_000;
 const POLICY = { maxContextTokens: WINDOW, prune: { enabled: false } };
 

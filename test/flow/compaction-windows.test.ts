@@ -7,10 +7,10 @@ import {
   roundsOf,
   sessionOf,
 } from '../compaction/compaction-support.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-const [backend = 'postgres'] = availableBackends();
+const backend = anyBackend();
 const TASK = 'Read all the files. Never touch the file secrets.txt.';
 
 async function serviceWith(windowTokens: number): Promise<TestService> {

@@ -1,7 +1,6 @@
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
-import { loadModels } from '../../src/agents/load-models.ts';
-import type { ModelOverride } from '../../src/domain/context/model-registry.ts';
+import type { ModelOverride } from '../../src/domain/context/model-entry.ts';
 import { parseId } from '../../src/domain/ids.ts';
 import { type SessionSnapshot, toSessionSnapshot } from '../../src/events/stream-item.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
@@ -10,7 +9,8 @@ import type { ModelWindow } from '../../src/simulator/window.ts';
 import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { readTool } from '../compaction/compaction-support.ts';
-import { availableBackends } from '../support/backends.ts';
+import { describing } from '../model/test-models.ts';
+import { anyBackend } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 /** A run as the API answers with it. */
@@ -95,7 +95,7 @@ export type ScenarioOptions = Readonly<{
 export async function startScenario(options: ScenarioOptions): Promise<Scenario> {
   const { window, context = {}, agent: fields = {}, tools = [readTool], environment = {} } = options;
   await using stack = new AsyncDisposableStack();
-  const [backend = 'postgres'] = availableBackends();
+  const backend = anyBackend();
   const settings = { BATON_PORT: '0', ...environment };
   const service = stack.use(await startTestService({ backend, tools, environment: settings }));
   service.simulator.setWindow('test', window);
@@ -103,7 +103,7 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
   const deps = {
     ...service.deps,
     agents: createCatalogue([agent, ...(options.others ?? []).map((other) => agentSchema.parse(other))]),
-    modelRegistry: loadModels(undefined, options.models),
+    describeModel: await describing(options.models),
     ...(options.compactionTimeoutMs !== undefined && { compactionTimeoutMs: options.compactionTimeoutMs }),
   };
   const { url } = stack.use(await startApi(deps));

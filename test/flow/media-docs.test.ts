@@ -20,7 +20,7 @@ it('docs/media.md shows a tool whose pictures a model is shown', async () => {
   await writeFile(path.join(folder.path, 'tool.ts'), /```ts\n([\s\S]*?)```/.exec(docs)?.[1] ?? '');
   const picture = `export const takePicture = async (_url: string) => Buffer.from('${PNG_BASE64}', 'base64');`;
   await writeFile(path.join(folder.path, 'take-picture.ts'), picture);
-  const tools = await createModuleLoader(folder.path, '.')('./tool.ts', 'tester', 'tools.0.module');
+  const tools = await createModuleLoader(folder.path, 'workspace')('./tool.ts', 'tester', 'tools.0.module');
   await using service = await startTestService({ backend: 'postgres', tools });
   await service.startWorker();
   const call = { name: 'screenshot', input: { url: 'https://example.com' } };

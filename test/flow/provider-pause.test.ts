@@ -1,17 +1,20 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import { readEvents } from '../../src/store/events.ts';
-import { pauseLeftMs, pauseProvider } from '../../src/store/provider-pauses.ts';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import { pauseModel } from '../../src/store/provider-pauses.ts';
+import { findRun } from '../../src/store/runs.ts';
+import { insertSession } from '../../src/store/sessions.ts';
 import { agentWith, eventsOf, readingReplies, readTool, roundsOf } from '../compaction/compaction-support.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend, availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
-import { createTestDatabase } from '../support/postgres.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-const retries = async ({ deps }: TestService, session: string) =>
-  (await readEvents(deps.db, 'default', session, 0, 100)).filter(({ type }) => type === 'step:retrying');
+const retries = async ({ deps }: TestService, session: string, tenantId = 'default') =>
+  (await readEvents(deps.db, tenantId, session, 0, 100)).filter(({ type }) => type === 'step:retrying');
 
 /** When Postgres says that the session's run is due. */
 async function dueAt({ deps }: TestService, session: string): Promise<string | undefined> {
@@ -20,27 +23,86 @@ async function dueAt({ deps }: TestService, session: string): Promise<string | u
   return rows[0]?.at.toISOString();
 }
 
-describe.each(availableBackends())('a provider that asks one session to wait, on %s', (backend) => {
-  it('is asked by no other one meanwhile: they wait without an attempt, and can be cancelled', async () => {
+/** As if what sessions were told so far had been a while ago: the few seconds after it are over. */
+const letSecondsPass = ({ deps }: TestService) =>
+  sql`update provider_pauses set told_at = told_at - interval '1 minute'`.execute(deps.db);
+
+/** A session of another tenant, and its run. */
+async function goAs({ deps }: TestService, tenantId: string, model = 'simulated/test') {
+  const agent = agentSchema.parse({ name: 'tester', model });
+  const kept = { agentName: agent.name, agentVersion: agentVersion(agent), agentSnapshot: agent };
+  const { id: sessionId } = await insertSession(deps.db, {
+    id: deps.newId(),
+    tenantId,
+    ...kept,
+    title: null,
+    metadata: {},
+  });
+  const ids = { tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
+  const { runId, job } = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text: 'Go' }] });
+  if (job !== null) await deps.jobs.add([job]);
+  const ended = () =>
+    eventually(async () => {
+      const { status } = await findRun(deps.db, tenantId, runId);
+      return ['completed', 'failed'].includes(status) ? status : null;
+    }, 'the run ends');
+  return { sessionId, runId, ended };
+}
+
+const TOLD_MS = 600_000;
+
+describe.each(availableBackends())('a provider that asks sessions to wait, on %s', (backend) => {
+  it('holds others of the tenant off for seconds after one, and for the whole time after two', async () => {
     await using service = await startTestService({ backend });
-    service.simulator.script('test', [{ text: 'Never asked.' }]);
-    service.simulator.fault('test', { kind: 'rate-limit', retryAfterMs: 600_000 });
-    await service.startWorker();
-    const told = await service.createSession();
-    const first = await service.send(told, 'Go');
-    await eventually(async () => (await retries(service, told)).length === 1, 'the first session waits');
-    const others = await Promise.all(Array.from({ length: 5 }, () => service.createSession()));
-    const runs = await Promise.all(others.map((session) => service.send(session, 'Go')));
-    for (const session of others) {
-      await eventually(async () => (await retries(service, session)).length === 1, 'the others wait');
-      expect((await retries(service, session))[0]?.data).toMatchObject({ attempt: 1, error: { code: 'rate_limited' } });
-    }
-    for (const session of [told, ...others]) {
-      expect((await retries(service, session))[0]?.data['nextAttemptAt']).toBe(await dueAt(service, session));
-    }
-    expect(service.simulator.requests).toHaveLength(1);
-    for (const { runId } of [first, ...runs]) {
+    service.simulator.script('test', () => ({ text: 'Here.' }));
+    const isTold = async () => {
+      service.simulator.fault('test', { kind: 'rate-limit', retryAfterMs: TOLD_MS });
+      const { sessionId } = await goAs(service, 'default');
+      await eventually(async () => (await retries(service, sessionId)).length === 1, 'the session is told to wait');
+      return sessionId;
+    };
+    const waits = async () => {
+      const { sessionId, runId } = await goAs(service, 'default');
+      await eventually(async () => (await retries(service, sessionId)).length === 1, 'the session waits');
+      const [retry] = await retries(service, sessionId);
+      expect(retry?.data).toMatchObject({ attempt: 1, error: { code: 'rate_limited' } });
+      const nextAttemptAt = String(retry?.data['nextAttemptAt']);
+      expect(nextAttemptAt).toBe(await dueAt(service, sessionId));
       expect(await requestCancel(service.deps.db, 'default', runId)).toMatchObject({ status: 'cancelled' });
+      return Date.parse(nextAttemptAt) - Date.now();
+    };
+    await service.startWorker();
+    await isTold();
+    expect(await waits()).toBeLessThan(10_000);
+    expect(service.simulator.requests).toHaveLength(1);
+    await letSecondsPass(service);
+    await isTold();
+    await letSecondsPass(service);
+    expect(await waits()).toBeGreaterThan(TOLD_MS / 2);
+    expect(service.simulator.requests).toHaveLength(2);
+  });
+
+  it('holds off no other tenant, and no other model', async () => {
+    await using service = await startTestService({ backend });
+    service.simulator.script('test', () => ({ text: 'Here.' }));
+    service.simulator.script('other', () => ({ text: 'Here.' }));
+    await service.startWorker();
+    for (const _ of [1, 2]) {
+      service.simulator.fault('test', { kind: 'rate-limit', retryAfterMs: TOLD_MS });
+      const { sessionId } = await goAs(service, 'loud');
+      await eventually(
+        async () => (await retries(service, sessionId, 'loud')).length === 1,
+        'the session is told to wait',
+      );
+      await letSecondsPass(service);
+    }
+    for (const [tenantId, model] of [
+      ['quiet', 'simulated/test'],
+      ['loud', 'simulated/other'],
+    ] as const) {
+      const { sessionId, ended } = await goAs(service, tenantId, model);
+      expect(await ended()).toBe('completed');
+      expect(await retries(service, sessionId, tenantId)).toEqual([]);
     }
   });
 
@@ -58,7 +120,7 @@ describe.each(availableBackends())('a provider that asks one session to wait, on
 });
 
 describe('a summarizer whose provider is paused', () => {
-  const [backend = 'postgres'] = availableBackends();
+  const backend = anyBackend();
 
   /** A session with something to summarize, and a compaction that is asked for once `before` is done. */
   async function compactAfter(before: (service: TestService) => Promise<unknown>) {
@@ -81,7 +143,7 @@ describe('a summarizer whose provider is paused', () => {
 
   it('is not asked meanwhile: the compaction waits, and is done when the pause is over', async () => {
     await using compacted = await compactAfter(({ deps }) =>
-      pauseProvider(deps.db, deps.models('simulated/test'), 2_000),
+      pauseModel(deps.db, deps.models('simulated/test'), { tenantId: 'default', sessionId: deps.newId() }, 2_000),
     );
     const { service, session } = compacted;
     expect(await roundsOf(service, session)).toMatchObject([{ state: 'completed', attempts: 1 }]);
@@ -90,27 +152,13 @@ describe('a summarizer whose provider is paused', () => {
     expect(told.indexOf('step:retrying')).toBeLessThan(told.indexOf('compaction:start'));
   });
 
-  it('and that is told to wait itself pauses the provider for all', async () => {
+  it('and that is told to wait itself has the others of its tenant know', async () => {
     await using compacted = await compactAfter(async ({ simulator }) => simulator.summaries(['429']));
     const { service, session } = compacted;
     expect(await roundsOf(service, session)).toMatchObject([{ state: 'failed', error: { code: 'rate_limited' } }]);
-    const { provider, endpoint } = service.deps.models('simulated/test');
-    const { rows } = await sql`select provider, endpoint from provider_pauses`.execute(service.deps.db);
-    expect(rows).toEqual([{ provider, endpoint }]);
-  });
-});
-
-describe('a pause', () => {
-  it('holds for its endpoint only, and is never cut short by a shorter one', async () => {
-    await using database = await createTestDatabase();
-    const { db } = database;
-    const place = { provider: 'openai', endpoint: 'https://a.example' };
-    expect(await pauseLeftMs(db, place)).toBe(0);
-    await pauseProvider(db, place, 60_000);
-    await pauseProvider(db, place, 1_000);
-    expect(await pauseLeftMs(db, place)).toBeGreaterThan(50_000);
-    expect(await pauseLeftMs(db, { ...place, endpoint: 'https://b.example' })).toBe(0);
-    await pauseProvider(db, { ...place, endpoint: 'https://b.example' }, 0);
-    expect(await pauseLeftMs(db, { ...place, endpoint: 'https://b.example' })).toBe(0);
+    const { endpoint, credential } = service.deps.models('simulated/test');
+    const { rows } = await sql`
+      select model, endpoint, credential, tenant_id, session_id from provider_pauses`.execute(service.deps.db);
+    expect(rows).toEqual([{ model: 'test', endpoint, credential, tenant_id: 'default', session_id: session }]);
   });
 });

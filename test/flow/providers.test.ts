@@ -1,6 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunLimits } from '../../src/domain/run-limits.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -50,7 +52,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-async function run(model: string) {
+async function run(model: string, limits: RunLimits = {}) {
   simulator.clear();
   simulator.script('*', (request) =>
     request.tools.length > 0 && !request.messages.some(({ role }) => role === 'tool')
@@ -58,7 +60,7 @@ async function run(model: string) {
       : { text: 'It is 42.' },
   );
   const session = await service.createSession({ model });
-  const { runId } = await service.send(session, 'Add.');
+  const { runId } = await service.send(session, 'Add.', limits);
   const ended = await service.ended(runId);
   return { ended, requests: [...simulator.requests] };
 }
@@ -95,5 +97,118 @@ describe('a provider by its name', () => {
     expect(ended).toMatchObject({ status: 'completed', step_count: 1 });
     expect(requests).toHaveLength(1);
     expect(JSON.parse(requests[0]?.rawBody ?? '{}')).not.toHaveProperty('tools');
+  });
+});
+
+describe('the cost of a run', () => {
+  const costs = async (model: string) => {
+    const { ended } = await run(model);
+    const { cost_usd: ofSession } = await service.deps.db
+      .selectFrom('sessions')
+      .select('cost_usd')
+      .where('id', '=', ended.session_id)
+      .executeTakeFirstOrThrow();
+    expect(ofSession).toBe(ended.cost_usd);
+    return { cost: ended.cost_usd, input: ended.input_tokens, output: ended.output_tokens };
+  };
+
+  it.each(['chat', 'responses'])('is by the prices of OpenAI for a provider of its kind: %s', async (provider) => {
+    const { cost, input, output } = await costs(`${provider}/gpt-5.5-pro`);
+    expect(cost).toBeCloseTo((input * 30 + output * 180) / 1e6, 12);
+    expect(cost).toBeGreaterThan(0);
+  });
+
+  it('is not known, and never 0, where nobody knows what the model costs', async () => {
+    expect(await costs('local/some-model')).toMatchObject({ cost: null });
+    expect(await costs('chat/some-model')).toMatchObject({ cost: null });
+  });
+
+  it('is kept within a limit: a model that nobody can price is not asked at all', async () => {
+    const { ended, requests } = await run('local/some-model', { maxCostUsd: 0.000001 });
+    expect(ended).toMatchObject({ status: 'failed', error: { code: 'price_unknown' }, cost_usd: 0 });
+    expect(requests).toEqual([]);
+    const priced = await run('chat/gpt-5.5-pro', { maxCostUsd: 0.000001 });
+    expect(priced.ended).toMatchObject({ status: 'incomplete', status_reason: 'budget' });
+  });
+});
+
+describe('a window that nobody has told', () => {
+  const MODEL = { provider: 'responses', model: 'gpt-99' };
+  const learned = () =>
+    service.deps.db
+      .selectFrom('model_limits')
+      .select('context_tokens')
+      .where('provider', '=', MODEL.provider)
+      .where('model', '=', MODEL.model)
+      .executeTakeFirst();
+
+  it('is learned from a refusal that has no numbers: the session goes on, and the next one is not refused', async () => {
+    simulator.clear();
+    simulator.setWindow(MODEL.model, 20_000);
+    simulator.script('*', () => ({ text: 'Noted.' }));
+    const talk = async () => {
+      const before = simulator.requests.length;
+      const session = await service.createSession({ model: 'responses/gpt-99' });
+      for (let at = 0; at < 9; at++) {
+        const words = Array.from({ length: 900 }, (_, index) => `word${at}x${index % 97}`).join(' ');
+        const { runId } = await service.send(session, words);
+        expect(await service.ended(runId)).toMatchObject({ status: 'completed', error: null });
+      }
+      return simulator.requests.slice(before).filter(({ refusal }) => refusal !== undefined).length;
+    };
+    expect(await learned()).toBeUndefined();
+    expect(await talk()).toBeGreaterThan(0);
+    const { context_tokens: tokens } = (await learned()) ?? {};
+    expect(tokens).toBeGreaterThan(8_000);
+    expect(tokens).toBeLessThanOrEqual(20_000);
+    expect(await talk()).toBe(0);
+  }, 120_000);
+});
+
+describe('a model that its endpoint takes no tools for', () => {
+  const refusal = (model: string) => ({
+    status: 400,
+    body: { error: { message: `registry.ollama.ai/library/${model} does not support tools`, type: 'api_error' } },
+  });
+  const ask = async (model: string) => {
+    const before = simulator.requests.length;
+    const session = await service.createSession({
+      model: `local/${model}`,
+      instructions: 'Use your tools.',
+      tools: ['test'],
+    });
+    const ended = await service.ended((await service.send(session, 'Add.')).runId);
+    const requests = simulator.requests.slice(before).map(({ request }) => request);
+    const shown = requests.map((request) => ({
+      tools: (request?.tools.length ?? 0) > 0,
+      isTold: (request?.system ?? '').includes('No tools can be called here'),
+    }));
+    return { ended, shown };
+  };
+
+  it('is asked the same without tools, is told so, and is asked so from then on by all sessions', async () => {
+    simulator.clear();
+    simulator.script('*', () => ({ text: 'I would add them.' }));
+    simulator.fault('plain', refusal('plain'));
+    const first = await ask('plain');
+    expect(first.ended).toMatchObject({ status: 'completed', step_count: 1, error: null });
+    expect(first.shown).toEqual([
+      { tools: true, isTold: false },
+      { tools: false, isTold: true },
+    ]);
+    const next = await ask('plain');
+    expect(next.shown).toEqual([{ tools: false, isTold: true }]);
+    expect((await ask('other')).shown).toEqual([{ tools: true, isTold: false }]);
+    await sql`update model_limits set tools_refused_at = tools_refused_at - interval '1 day'`.execute(service.deps.db);
+    expect((await ask('plain')).shown).toEqual([{ tools: true, isTold: false }]);
+  });
+
+  it('ends the run where it is refused without tools as well', async () => {
+    simulator.clear();
+    simulator.script('*', () => ({ text: 'Never said.' }));
+    for (const _ of [1, 2]) simulator.fault('stubborn', refusal('stubborn'));
+    const { ended, shown } = await ask('stubborn');
+    expect(ended).toMatchObject({ status: 'failed', error: { code: 'tools_unsupported' } });
+    expect(shown).toHaveLength(2);
   });
 });

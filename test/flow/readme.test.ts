@@ -1,9 +1,12 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { loadConfig, VARIABLES } from '../../src/runtime/config.ts';
-import { blocksOf, type PastedService, readPage, startPasted } from '../support/pasted.ts';
+import { blocksOf, commandOf, type PastedService, readPage, startPasted } from '../support/pasted.ts';
 
-/** Starts what the README starts, with a file to work on. */
-const start = (): Promise<PastedService> => startPasted({ files: { 'notes.txt': 'some errors are noted here\n' } });
+// Each starts a whole service, as somebody would who reads the page.
+vi.setConfig({ testTimeout: 180_000 });
+
+/** Starts what the README starts. */
+const start = (): Promise<PastedService> => startPasted();
 
 /** The block of the README that begins so. */
 async function blockOf(beginning: string): Promise<string> {
@@ -18,7 +21,7 @@ it('works when the three commands of the README are pasted: create, send, follow
   await using service = await start();
   const stdout = await service.run(`${block.trimEnd()} | sed '/^event: run:completed/q'`);
   expect(stdout).toContain('"queued":false');
-  expect(stdout).toContain('event: llm:tool-result');
+  expect(stdout).toMatch(/event: llm:tool-result[\s\S]*src\/shipping\.js/);
   expect(stdout).toContain('event: run:completed');
 });
 
@@ -28,7 +31,16 @@ it('works when the command line and the client of the README are pasted', async 
   expect(commands).toMatch(/✓ completed after \d+ steps[\s\S]*ses_[0-9a-f]{32} {2}idle/);
   const program = await blockOf('import { createClient');
   const shown = await service.runProgram('README.md', program);
-  expect(shown).toMatch(/errors[\s\S]*false completed\n$/);
+  expect(shown).toMatch(/src\/shipping\.js[\s\S]*false completed\n$/);
+});
+
+it('waits before a command, and goes on when what it prints is pasted', async () => {
+  await using service = await start();
+  const asked = await service.run(await commandOf('README.md', 'npm run -s baton -- submit --follow "Run'));
+  expect(asked).toMatch(/bash command: node --test .* waits for an approval/);
+  const [answer = ''] = /baton answer run_\w+ call_\w+ approve/.exec(asked) ?? [];
+  const told = await service.run(`npm run -s ${answer.replace('baton', 'baton --')} --follow`);
+  expect(told).toMatch(/The run goes on\.[\s\S]*not ok 1 - a small order pays for shipping[\s\S]*completed after/);
 });
 
 it('switches, copies, deletes and tells of it when the commands of the README are pasted', async () => {

@@ -1,7 +1,6 @@
 import { Redis } from 'ioredis';
 import { sql } from 'kysely';
 import { describe, expect, inject, it } from 'vitest';
-import { loadModels } from '../../src/agents/load-models.ts';
 import { MAX_RESUMES_PER_STEP } from '../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
@@ -17,6 +16,7 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
+import { describing } from '../model/test-models.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -93,9 +93,9 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const parts = [{ type: 'text', text: 'All of it.' }] as const;
     const usage = { ...NO_USAGE, inputTokens: 1_000_000, outputTokens: 500_000, totalTokens: 1_500_000 };
     await writeResponse(service.deps.db, fence, { messageId, parts, finishReason: 'stop', usage }, []);
-    const prices = { input: 2, cachedInput: null, cacheWrite: null, output: 8 };
-    const modelRegistry = loadModels(undefined, [{ provider: 'simulated', model: 'test', prices }]);
-    await using _worker = await startJobWorker({ ...service.deps, modelRegistry });
+    const prices = { input: 2, cachedInput: null, cacheWrite: null, output: 8, request: 0 };
+    const describeModel = await describing([{ provider: 'simulated', model: 'test', prices }]);
+    await using _worker = await startJobWorker({ ...service.deps, describeModel });
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed', cost_usd: 6 });
   });
 

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { loadModels } from '../../src/agents/load-models.ts';
 import type { RunLimits } from '../../src/domain/run-limits.ts';
 import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
@@ -8,6 +7,7 @@ import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
 import { resumeSession } from '../../src/store/resume.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { describing } from '../model/test-models.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -159,9 +159,9 @@ describe.each(availableBackends())('a run that may use only so much, on %s', (ba
   it('ends when it has cost what it may, and goes on when it is resumed', async () => {
     await using service = await startTestService({ backend, tools: [lookTool] });
     service.simulator.script('test', looping);
-    const prices = { input: 2, cachedInput: null, cacheWrite: null, output: 8 };
-    const modelRegistry = loadModels(undefined, [{ provider: 'simulated', model: 'test', prices }]);
-    await using _worker = await startJobWorker({ ...service.deps, modelRegistry });
+    const prices = { input: 2, cachedInput: null, cacheWrite: null, output: 8, request: 0 };
+    const describeModel = await describing([{ provider: 'simulated', model: 'test', prices }]);
+    await using _worker = await startJobWorker({ ...service.deps, describeModel });
     const session = await service.createSession();
     const { runId } = await send(service, session, 'Go', { limits: { maxCostUsd: 0.004 } });
     // 400 tokens at 2 $ and 100 at 8 $ a million: 0.0016 $ a step, so that the third one is the first above the limit.

@@ -6,6 +6,7 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/runtime/config.ts';
 import { openDependencies } from '../../src/runtime/dependencies.ts';
+import type { LogEvent } from '../../src/runtime/log.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { eventually } from '../support/eventually.ts';
@@ -90,6 +91,61 @@ describe('an agent with a setting that its model has no word for', () => {
     });
     await using deps = await open({ BATON_MODEL: 'simulated/other' });
     expect((await deps.agents.current()).get('clerk').settings).toEqual({ seed: 7 });
+  });
+});
+
+describe('an agent whose model nobody can price', () => {
+  const open = async (service: TestService, file: string, more: Readonly<Record<string, string>> = {}) => {
+    using folder = folderOf({ 'clerk.yaml': `name: clerk\n${file}` });
+    using providers = folderOf({
+      'providers.json': '{"providers":{"own":{"kind":"openai-compatible","baseUrl":"http://127.0.0.1:9/v1"}}}',
+    });
+    const environment = {
+      ...service.environment,
+      BATON_AGENTS_DIR: folder.path,
+      BATON_PROVIDERS_FILE: path.join(providers.path, 'providers.json'),
+      OPENAI_API_KEY: 'sk-test',
+      ...more,
+    };
+    const logged: LogEvent[] = [];
+    await using deps = await openDependencies(loadConfig(environment), {
+      migrate: false,
+      log: (_level, event) => void logged.push(event),
+    });
+    return { logged, agents: (await deps.agents.current()).names() };
+  };
+  const LIMIT = 'limits: { maxCostUsd: 1 }\n';
+  const QUOTA = { BATON_TENANT_COST_USD_PER_DAY: '5' };
+
+  it.each<[string, string, Readonly<Record<string, string>>, string]>([
+    ['a limit of its own', `model: own/llama\n${LIMIT}`, {}, 'limits.maxCostUsd: Nobody knows the price of own/llama'],
+    ['the quota of tenants', 'model: own/llama\n', QUOTA, 'model: Nobody knows the price of own/llama'],
+    [
+      'a summarizer without prices',
+      `model: openai/gpt-5.4\ncontext: { compaction: { model: own/small } }\n${LIMIT}`,
+      {},
+      'limits.maxCostUsd: Nobody knows the price of own/small',
+    ],
+    ['BATON_MODEL', `model: openai/gpt-5.4\n${LIMIT}`, { BATON_MODEL: 'own/x' }, 'Nobody knows the price of own/x'],
+  ])('stops the start where its cost is limited, by %s', async (_what, file, more, message) => {
+    await using service = await startTestService({ backend: 'postgres' });
+    await expect(open(service, file, more)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('starts where nothing limits its cost, and is warned of for its guessed window', async () => {
+    await using service = await startTestService({ backend: 'postgres' });
+    const { logged, agents } = await open(service, 'model: own/llama\n');
+    expect(agents).toEqual(['clerk']);
+    const warned = await eventually(
+      async () => logged.find(({ event }) => event === 'agent_window_guessed') ?? null,
+      'the warning',
+    );
+    expect(warned).toMatchObject({ agent: 'clerk', model: 'own/llama', contextWindow: 128_000 });
+    const known = await open(service, `model: openai-chat/gpt-5.4-mini\n${LIMIT}`, QUOTA);
+    expect(known).toMatchObject({ agents: ['clerk'], logged: [] });
   });
 });
 

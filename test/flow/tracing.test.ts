@@ -28,7 +28,7 @@ const headers = {
 };
 
 /** What is said by anybody. */
-const SECRETS = /a secret task|a secret answer|a secret input|a secret output|a secret refusal/;
+const SECRETS = /a secret task|a secret answer|a secret input|a secret output/;
 
 const tool: Tool = {
   name: 'works',
@@ -150,8 +150,8 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
     const { service, url } = running;
     service.simulator.fault('test', {
       status: 429,
-      headers: { 'retry-after-ms': '1' },
-      body: { error: { message: 'a secret refusal' } },
+      headers: { 'retry-after-ms': '1', 'x-request-id': 'req_42' },
+      body: { error: { message: 'Too much of "a secret task"', code: 'too_much' } },
     });
     service.simulator.script('test', [{ text: 'a secret answer' }]);
     await service.startWorker();
@@ -163,10 +163,16 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
     expect(again.links).toMatchObject([
       { context: { spanId: idOf(failed), traceId: CALLER.traceId }, attributes: { 'baton.link': 'retry' } },
     ]);
-    expect(spansNamed('chat test').map(({ attributes }) => attributes['error.type'])).toEqual([
-      'rate_limited',
-      undefined,
-    ]);
+    const [refused, answered] = spansNamed('chat test');
+    expect(answered?.attributes['error.type']).toBeUndefined();
+    expect(refused?.attributes).toMatchObject({
+      'error.type': 'rate_limited',
+      'http.response.status_code': 429,
+      'server.address': '127.0.0.1',
+      'baton.provider.code': 'too_much',
+      'baton.provider.request_id': 'req_42',
+    });
+    expect(refused?.status.message).toContain('Too much of "[…]"');
     const told = exporter.getFinishedSpans().map(({ attributes, events, status }) => ({ attributes, events, status }));
     expect(JSON.stringify(told)).not.toMatch(SECRETS);
   });

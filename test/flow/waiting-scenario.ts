@@ -106,5 +106,5 @@ export const violations = ({ simulator }: TestService) => simulator.requests.fla
 export const keyOf = (action: RequiredAction | undefined): string => {
   const place = parseCallId(action?.id ?? '');
   expect(parseId('message', action?.messageId ?? '')).toBe(place?.messageId);
-  return `${place?.messageId}:${place?.index}`;
+  return action?.id ?? '';
 };

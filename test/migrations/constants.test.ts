@@ -6,6 +6,12 @@ import { ACTION_KINDS } from '../../src/domain/required-action.ts';
 import { ACTIVE_RUN_STATUSES, LIMIT_REASONS, PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../src/domain/run.ts';
 import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/session.ts';
 import { isSettledCall, TOOL_CALL_STATES } from '../../src/domain/tool-call.ts';
+import {
+  MAX_INLINE_CONTENT_BYTES,
+  MAX_TAKEN_UP_BYTES,
+  MAX_TAKEN_UP_MESSAGES,
+  VIEW_PAGE_MESSAGES,
+} from '../../src/domain/tunables.ts';
 import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
@@ -73,6 +79,19 @@ describe('the schema and the domain', () => {
   it('agree on the statuses and states that the partial indexes cover', async () => {
     await using database = await createTestDatabase();
     expect(sorted(listsOf(await readPredicates(database.db)))).toEqual(sorted(INDEX_LISTS));
+  });
+
+  it.each([
+    ['baton_drain_inbox', /limit (\d+)\n/, MAX_TAKEN_UP_MESSAGES],
+    ['baton_drain_inbox', /or bytes <= (\d+);/, MAX_TAKEN_UP_BYTES],
+    ['baton_drain_inbox', /when v_bytes <= (\d+) then/, MAX_INLINE_CONTENT_BYTES],
+    ['baton_view', /order by seq limit (\d+)\)/, VIEW_PAGE_MESSAGES],
+    ['baton_view', /not m.is_summary\) = (\d+) then/, VIEW_PAGE_MESSAGES],
+  ])('agree on what one call of %s works on: %s', async (name, pattern, bound) => {
+    await using database = await createTestDatabase();
+    const { rows } = await sql<{ source: string }>`
+      select prosrc as source from pg_proc where proname = ${name}`.execute(database.db);
+    expect(Number(pattern.exec(rows[0]?.source ?? '')?.[1])).toBe(bound);
   });
 
   it('agree on the runs that no worker may claim', async () => {

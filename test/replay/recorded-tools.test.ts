@@ -27,9 +27,10 @@ function setUp() {
   const mismatches: Mismatch[] = [];
   const [tool, ...others] = createRecordedTools(RECORDING, (mismatch) => mismatches.push(mismatch));
   expect(others).toEqual([]);
-  const run = async (callKey: string, toolCallId: string, input: object) =>
+  /** @param place message and index: `m1:2` */
+  const run = async (place: string, toolCallId: string, input: object) =>
     tool?.execute(input, {
-      callKey,
+      callKey: `call_${place.replace(/m(\d):/, (_, no) => `${no.repeat(32)}_`)}`,
       toolCallId,
       tenantId: 'default',
       sessionId: 's',
@@ -53,9 +54,9 @@ test.each([
   ['another input', 'm1:1', 'a', { at: 3 }],
   ['another id', 'm1:1', 'b', { at: 1 }],
   ['another place', 'm1:3', 'a', { at: 1 }],
-])('a call with %s fails and is reported', async (_what, callKey, toolCallId, input) => {
+])('a call with %s fails and is reported', async (_what, place, toolCallId, input) => {
   const { mismatches, run } = setUp();
-  await expect(run(callKey, toolCallId, input)).rejects.toThrow('not in the recording');
+  await expect(run(place, toolCallId, input)).rejects.toThrow('not in the recording');
   expect(mismatches).toEqual([expect.objectContaining({ at: 'call of look' })]);
 });
 

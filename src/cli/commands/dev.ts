@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { startApi } from '../../runtime/api-server.ts';
 import { startJobWorker } from '../../runtime/job-worker.ts';
 import { runProcess } from '../../runtime/run-process.ts';
+import { makeSampleWorkspace } from '../demo/sample-workspace.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
 import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';
 
@@ -15,6 +16,8 @@ export async function run(args: readonly string[], given: NodeJS.ProcessEnv): Pr
   await using stack = new AsyncDisposableStack();
   const environment = await simulateWithoutModel(given, stack);
   if (environment !== given) console.error(`A simulated model answers; for a real one set ${WAYS_TO_A_MODEL}.`);
+  const sample = await makeSampleWorkspace(environment);
+  if (sample !== null) console.error(`The agents work in ${sample}/, which is new: it has a small sample project.`);
   await runProcess(
     'all',
     async (deps, parts) => {

@@ -9,13 +9,23 @@ import { appendAudit } from '../../store/audit.ts';
 import type { Db } from '../../store/database.ts';
 import { openCommandDatabase } from '../command-database.ts';
 import { UsageError } from '../exit-codes.ts';
+import { oneLine } from '../terminal/words.ts';
 
-export const usage = `baton keys create --name NAME [--tenant TENANT] [--scopes read,write]   (npm run keys -- …)
+export const usage = `baton keys create --name NAME [--tenant TENANT] [--scopes read,write] [--expires 30d]   (npm run keys -- …)
 baton keys list
 baton keys revoke ID
 
 Scopes: ${SCOPES.join(', ')}; read,write by default. Tenant: "${DEFAULT_TENANT_ID}" by default.
+A key that expires (after minutes, hours or days: 90m, 12h, 30d) is refused from then on; without --expires it lasts until it is revoked.
 As soon as there is a key, every request needs one.`;
+
+const UNITS_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** How long a key lasts, in milliseconds. */
+const lifetime = z
+  .string()
+  .regex(/^[1-9]\d{0,4}[mhd]$/, { error: 'a number of minutes, hours or days: 90m, 12h, 30d' })
+  .transform((text) => Number(text.slice(0, -1)) * (UNITS_MS[text.slice(-1)] ?? 0));
 
 const commandSchema = z.discriminatedUnion('command', [
   z.strictObject({
@@ -30,6 +40,7 @@ const commandSchema = z.discriminatedUnion('command', [
       .default('read,write')
       .transform((list) => [...new Set(list.split(','))])
       .pipe(z.array(z.enum(SCOPES)).min(1)),
+    expires: lifetime.optional(),
   }),
   z.strictObject({ command: z.literal('list') }),
   z.strictObject({ command: z.literal('revoke'), id: z.string() }),
@@ -38,7 +49,7 @@ type Command = z.infer<typeof commandSchema>;
 
 function readCommand(args: readonly string[]): Command {
   const option = { type: 'string' } as const;
-  const options = { name: option, tenant: option, scopes: option };
+  const options = { name: option, tenant: option, scopes: option, expires: option };
   const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true });
   const [command, id, ...rest] = positionals;
   if (rest.length > 0) throw new UsageError(`unknown argument ${rest[0]}`);
@@ -50,13 +61,15 @@ function readCommand(args: readonly string[]): Command {
 async function perform(db: Db, command: Command): Promise<string> {
   switch (command.command) {
     case 'create': {
-      const { name, tenant: tenantId, scopes } = command;
+      const { name, tenant: tenantId, scopes, expires } = command;
       const id = newId();
+      const expiresAt = expires === undefined ? null : new Date(Date.now() + expires);
       const secret = await db.transaction().execute(async (tx) => {
         await appendAudit(tx, { tenantId, keyId: null, action: 'key:create', target: formatId('key', id) });
-        return createApiKey(tx, { id, tenantId, name, scopes });
+        return createApiKey(tx, { id, tenantId, name, scopes, expiresAt });
       });
-      return `${formatId('key', id)} for tenant ${tenantId}, ${scopes.join(', ')}. The key is shown this once:\n${secret}`;
+      const until = expiresAt === null ? '' : `, until ${minute(expiresAt)}`;
+      return `${formatId('key', id)} for tenant ${tenantId}, ${scopes.join(', ')}${until}. The key is shown this once:\n${secret}`;
     }
     case 'list': {
       const keys = await listApiKeys(db);
@@ -74,11 +87,19 @@ async function perform(db: Db, command: Command): Promise<string> {
   }
 }
 
-function describe({ id, tenantId, name, shown, scopes, lastUsedAt, revokedAt }: ApiKey): string {
-  const used = lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString().slice(0, 16)}Z`;
-  const state = revokedAt === null ? used : `revoked ${revokedAt.toISOString().slice(0, 16)}Z`;
-  return [formatId('key', id), `${shown}…`, tenantId, scopes.join(','), state, name].join('  ');
+function describe(key: ApiKey): string {
+  const { id, tenantId, name, shown, scopes } = key;
+  return [formatId('key', id), `${shown}…`, tenantId, scopes.join(','), stateOf(key), oneLine(name, 200)].join('  ');
 }
+
+function stateOf({ lastUsedAt, expiresAt, revokedAt }: ApiKey): string {
+  if (revokedAt !== null) return `revoked ${minute(revokedAt)}`;
+  const used = lastUsedAt === null ? 'never used' : `used ${minute(lastUsedAt)}`;
+  if (expiresAt === null) return used;
+  return expiresAt.getTime() > Date.now() ? `${used}, expires ${minute(expiresAt)}` : `expired ${minute(expiresAt)}`;
+}
+
+const minute = (time: Date): string => `${time.toISOString().slice(0, 16)}Z`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const command = readCommand(args);

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { startEmbeddedPostgres } from '../../embedded/launcher.ts';
 import { migrateQueueTables } from '../../queues/migrate.ts';
+import { checkPostgres } from '../../runtime/check-stores.ts';
 import { loadConfig } from '../../runtime/config.ts';
 import { openDatabase } from '../../store/database.ts';
 import { migrateToLatest } from '../../store/migrate.ts';
@@ -12,6 +13,7 @@ Brings the database of DATABASE_URL, else the embedded one, up to date.`;
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   parseArgs({ args: [...args] });
   const config = loadConfig(environment);
+  if (config.databaseUrl !== undefined) await checkPostgres(config.databaseUrl);
   await using stack = new AsyncDisposableStack();
   const databaseUrl =
     config.databaseUrl ?? stack.use(await startEmbeddedPostgres({ dataDir: config.dataDir })).connectionString;

@@ -1,7 +1,7 @@
-import type { BatonClient, Queue } from '../../client/client.ts';
+import type { BatonClient } from '../../client/client.ts';
 import { EXIT } from '../exit-codes.ts';
 import { oneOf, REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
-import { showWaiting } from '../show-waiting.ts';
+import { readQueue, showWaiting } from '../show-waiting.ts';
 
 export const usage = `baton queue [options] SESSION
 baton queue [options] SESSION edit MESSAGE "new text"
@@ -18,24 +18,25 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   const { positionals, client, isJson } = readRemote(args, environment, {});
   const [first = '', action = 'list', ...rest] = positionals;
   const { session } = takeArguments([first], 'session');
-  const queue = await change(client, session, oneOf('the action', ACTIONS, action), rest);
-  if (isJson) writeJson(queue);
-  else if (queue.messages.length === 0) writeLine('Nothing waits.');
-  else for (const line of showWaiting(queue.messages)) writeLine(line);
+  await change(client, session, oneOf('the action', ACTIONS, action), rest);
+  const messages = await readQueue(client, session);
+  if (isJson) writeJson({ messages });
+  else if (messages.length === 0) writeLine('Nothing waits.');
+  else for (const line of showWaiting(messages)) writeLine(line);
   return EXIT.done;
 }
 
-/** What waits afterwards. */
 async function change(
   client: BatonClient,
   session: string,
   action: (typeof ACTIONS)[number],
   rest: readonly string[],
-): Promise<Queue> {
+): Promise<void> {
   switch (action) {
     case 'edit': {
       const { message, text } = takeArguments(rest, 'message', 'text');
-      return client.queue.change(session, message, { content: text });
+      await client.queue.change(session, message, { content: text });
+      break;
     }
     case 'remove': {
       await client.queue.remove(session, takeArguments(rest, 'message').message);
@@ -49,5 +50,4 @@ async function change(
     case 'list':
       takeArguments(rest);
   }
-  return client.queue.list(session);
 }

@@ -1,7 +1,7 @@
 import type { BatonClient, Message, MessagePage, Part, Run } from '../../client/client.ts';
 import { REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
-import { showWaiting } from '../show-waiting.ts';
-import { count, oneLine, printable, shortArguments, shortResult } from '../terminal/words.ts';
+import { readQueue, showWaiting } from '../show-waiting.ts';
+import { cost, count, MAX_ERROR_CHARS, oneLine, printable, shortArguments, shortResult } from '../terminal/words.ts';
 import { meterLine, watchRun, watchSession } from '../watch-run.ts';
 
 export const usage = `baton show [options] SESSION|RUN
@@ -47,12 +47,12 @@ function describeRun({
   costUsd,
   requiredActions,
 }: Run): string {
-  const why = error === null ? reason : `${error.code}: ${oneLine(error.message, 400)}`;
+  const why = error === null ? reason : `${error.code}: ${oneLine(error.message, MAX_ERROR_CHARS)}`;
   const facts = [
     ['run', id],
     ['session', sessionId],
     ['status', why === null ? status : `${status} (${why})`],
-    ['work', `${count(steps, 'step')}, ${count(used.totalTokens, 'token')}, ${costUsd.toFixed(4)} USD`],
+    ['work', `${count(steps, 'step')}, ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`],
     ...requiredActions.map((call) => ['waits for', `${call.kind} of ${call.toolName} ${call.id}`]),
   ] as const;
   return facts.map(([name = '', fact = '']) => `${name.padEnd(10)} ${fact}`).join('\n');
@@ -62,17 +62,17 @@ async function showSession(client: BatonClient, id: string, isJson: boolean): Pr
   const [session, context, queue] = await Promise.all([
     client.sessions.get(id),
     client.sessions.context(id),
-    client.queue.list(id),
+    readQueue(client, id),
   ]);
   const messages = await readTranscript(client, id);
-  if (isJson) return writeJson({ session, context, queue: queue.messages, messages });
+  if (isJson) return writeJson({ session, context, queue, messages });
   const { agent, status, activeRunId, title, usage: used, costUsd } = session;
   writeLine(`session    ${id}${title === null ? '' : `  ${oneLine(title, 80)}`}`);
   writeLine(`agent      ${agent}, ${context.model}`);
   writeLine(`status     ${status}${activeRunId === null ? '' : ` (${activeRunId})`}`);
-  writeLine(`usage      ${count(used.totalTokens, 'token')}, ${costUsd.toFixed(4)} USD`);
+  writeLine(`usage      ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`);
   writeLine(meterLine(context).replace('context ', 'context    '));
-  for (const line of showWaiting(queue.messages)) writeLine(line);
+  for (const line of showWaiting(queue)) writeLine(line);
   for (const message of messages) writeLine(`\n${describeMessage(message)}`);
 }
 

@@ -3,6 +3,7 @@ import type { BatonClient } from '../../client/client.ts';
 import type { StreamEvent } from '../../client/session-events.ts';
 import type { Printer } from '../terminal/printer.ts';
 import { NO_PROGRESS, showEvent } from '../terminal/progress.ts';
+import type { Approver } from './approvals.ts';
 import { type Ending, isOver, NOTHING_YET, type Tally, tallyEvent } from './tally.ts';
 
 /** The step during which the second message is sent. */
@@ -17,6 +18,8 @@ export type Talk = Readonly<{
   task: string;
   /** What is sent while the agent works. */
   message: string;
+  /** Decides about calls that wait for an approval. */
+  approve: Approver;
   /** Aborted when the person has had enough: the run is cancelled. */
   signal: AbortSignal;
 }>;
@@ -54,6 +57,7 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
       printer.print(...shown.pieces);
       tally = tallyEvent(tally, event);
       if (sent === null && isTimeToSend(event)) sent = await interject(talk, session.id);
+      if (event.type === 'run:requires-action') await answerCalls(talk, event.data);
       if (isOver(tally, sent?.messageId ?? null)) break;
     }
     if (signal.aborted) tally = await cancel(talk, sent ?? task, tally);
@@ -65,6 +69,8 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
   if (tally.ended === null) throw new Error('the event stream ended before the run');
   return { sessionId: session.id, tally, ended: tally.ended, injected: taken.length, durationMs };
 }
+
+type Asked = Extract<StreamEvent, { type: 'run:requires-action' }>['data'];
 
 const isTimeToSend = (event: StreamEvent): boolean =>
   event.type === 'step:started' && event.data.step >= SEND_DURING_STEP;
@@ -79,6 +85,20 @@ async function interject({ api, printer, message }: Talk, sessionId: string): Pr
     { kind: 'line', tone: 'note', text: `  ${answer}` },
   );
   return accepted;
+}
+
+async function answerCalls({ api, printer, approve, signal }: Talk, { runId, calls }: Asked): Promise<void> {
+  printer.end();
+  for (const call of calls) {
+    const decision = await approve(call, signal).catch((error: unknown) => {
+      if (signal.aborted) return null;
+      throw error;
+    });
+    if (decision === null) return;
+    const { answer, says } = decision;
+    printer.print({ kind: 'line', tone: 'note', text: `! ${says}` });
+    await api.runs.answer(runId, call.id, answer);
+  }
 }
 
 /** Without this the run would be gone on with by the next process that opens the database. */

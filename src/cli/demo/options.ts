@@ -7,6 +7,8 @@ export type DemoOptions = Readonly<{
   workspace: string | null;
   /** Progress to stderr, one JSON line to stdout. */
   json: boolean;
+  /** Approve every command unasked. */
+  yes: boolean;
 }>;
 
 export type ParsedArguments =
@@ -20,10 +22,15 @@ Starts the whole service in this process, gives an agent a task through the HTTP
 it works, shows what happens and cleans up.
 
   "task"            what the agent is to do (default: find a mistake in a small sample project)
-  --workspace DIR   work on your own folder; the agent may change files in it (default: a temporary sample project)
+  --workspace DIR   work on your own folder, in which Baton itself does not lie; the agent may change files in it
+                    (default: a temporary sample project)
+  --yes             run every command that the agent wants to run, without being asked
   --json            progress to stderr, and as the last line of stdout
                     {"status","steps","toolCalls","injected","events","durationMs","backend"}
   --help            this text
+
+Before a command (bash) the agent waits for an approval. The demo asks you in the terminal, and denies where there is
+none; where a script stands in for the model it approves by itself, and says so.
 
 Environment
   OPENAI_API_KEY    asks a real model (OPENAI_BASE_URL and BATON_MODEL=provider/model choose another); so do
@@ -41,14 +48,19 @@ export function parseArguments(args: readonly string[]): ParsedArguments {
     const { values, positionals } = parseArgs({
       args: [...args],
       allowPositionals: true,
-      options: { workspace: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+      options: {
+        workspace: { type: 'string' },
+        json: { type: 'boolean' },
+        yes: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
     });
     if (values.help === true) return { kind: 'help' };
     const task = positionals.length === 0 ? null : positionals.join(' ').trim();
     if (task === '') return { kind: 'mistake', message: 'The task is blank.' };
-    const { workspace = null, json = false } = values;
+    const { workspace = null, json = false, yes = false } = values;
     if (workspace === '') return { kind: 'mistake', message: '--workspace needs the name of a folder.' };
-    return { kind: 'run', options: { task, workspace, json } };
+    return { kind: 'run', options: { task, workspace, json, yes } };
   } catch (error) {
     return { kind: 'mistake', message: error instanceof Error ? error.message : String(error) };
   }

@@ -3,6 +3,7 @@ import { type Interrupt, listenForInterrupt } from '../terminal/interrupt.ts';
 import { createPrinter, type Printer } from '../terminal/printer.ts';
 import { printable, seconds } from '../terminal/words.ts';
 import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';
+import { createApprover } from './approvals.ts';
 import { converse, type TalkOutcome } from './conversation.ts';
 import { type DemoOptions, HELP, parseArguments } from './options.ts';
 import { GENERAL_MESSAGE, GENERAL_TASK, SAMPLE_MESSAGE, SAMPLE_TASK } from './sample-project.ts';
@@ -63,6 +64,12 @@ async function play(options: DemoOptions, environment: NodeJS.ProcessEnv, stage:
     agent: DEMO_AGENT,
     task: options.task ?? (workspace.isSample ? SAMPLE_TASK : GENERAL_TASK),
     message: workspace.isSample ? SAMPLE_MESSAGE : GENERAL_MESSAGE,
+    approve: createApprover({
+      isSimulated: service.isSimulated,
+      yes: options.yes,
+      input: process.stdin,
+      output: options.json ? process.stderr : process.stdout,
+    }),
     signal: interrupt.signal,
   });
   report(options, printer, outcome, service);

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 
 /** What the agent is asked, and what it is told while it works; both fit the project below. */
 export const SAMPLE_TASK =
-  'A customer paid shipping for an order of exactly 100.00. Find out why: start at shippingCost and name the line that is wrong.';
+  'A customer paid shipping for an order of exactly 100.00. Find out why: start at shippingCost, run the tests and name the line that is wrong.';
 export const SAMPLE_MESSAGE = 'One more thing: can applyVoucher make a total negative?';
 
 /** The same for a folder that we know nothing about. */

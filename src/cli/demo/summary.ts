@@ -1,5 +1,5 @@
 import type { Piece } from '../terminal/progress.ts';
-import { count, oneLine, seconds } from '../terminal/words.ts';
+import { count, MAX_ERROR_CHARS, oneLine, seconds } from '../terminal/words.ts';
 import type { TalkOutcome } from './conversation.ts';
 import type { DemoService } from './service.ts';
 
@@ -13,7 +13,7 @@ export function showSummary(
 ): Piece[] {
   const completed = ended.status === 'completed';
   const { steps, toolCalls, events, inputTokens, cacheReadTokens, outputTokens } = tally;
-  const why = completed || ended.reason === undefined ? '' : ` (${oneLine(ended.reason, 400)})`;
+  const why = completed || ended.reason === undefined ? '' : ` (${oneLine(ended.reason, MAX_ERROR_CHARS)})`;
   const title = `${completed ? '✓' : '✗'} ${ended.status}${why} after ${seconds(durationMs)}`;
   const work = [
     count(steps, 'step'),

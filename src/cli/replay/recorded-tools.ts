@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { parseCallId } from '../../domain/ids.ts';
 import { type RecordedStep, type Recording, stepsOf } from '../../simulator/recording.ts';
 import type { ServerTool, ToolContext } from '../../tools/tool.ts';
 import { expectedParts } from './expected-parts.ts';
@@ -13,17 +14,17 @@ type RecordedCall = RecordedStep['toolCalls'][number];
  */
 export function createRecordedTools(recording: Recording, report: (mismatch: Mismatch) => void): ServerTool[] {
   const steps = stepsOf(recording).filter((step) => step.toolCalls.length > 0);
-  const callsOf = new Map<string, ReadonlyMap<string, RecordedCall>>();
+  const callsOf = new Map<string, ReadonlyMap<number, RecordedCall>>();
   let bound = 0;
   const place = (context: ToolContext): RecordedCall | undefined => {
-    const [messageId = '', partIndex = ''] = context.callKey.split(':');
+    const { messageId = '', index = -1 } = parseCallId(context.callKey) ?? {};
     let calls = callsOf.get(messageId);
     if (calls === undefined) {
       calls = callsByPartIndex(steps[bound]);
       bound += 1;
       callsOf.set(messageId, calls);
     }
-    return calls.get(partIndex);
+    return calls.get(index);
   };
   const execute = (name: string) => async (input: unknown, context: ToolContext) => {
     const call = place(context);
@@ -46,8 +47,8 @@ export function createRecordedTools(recording: Recording, report: (mismatch: Mis
   }));
 }
 
-function callsByPartIndex(step: RecordedStep | undefined): ReadonlyMap<string, RecordedCall> {
+function callsByPartIndex(step: RecordedStep | undefined): ReadonlyMap<number, RecordedCall> {
   if (step === undefined) return new Map();
   const first = expectedParts(step).findIndex((part) => part.type === 'tool');
-  return new Map(step.toolCalls.map((call, index) => [String(first + index), call]));
+  return new Map(step.toolCalls.map((call, index) => [first + index, call]));
 }

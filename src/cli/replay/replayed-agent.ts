@@ -1,6 +1,6 @@
 import { type Agent, agentSchema } from '../../agents/agent.ts';
 import { usableOf } from '../../domain/context/limits.ts';
-import type { ModelOverride } from '../../domain/context/model-registry.ts';
+import type { ModelOverride } from '../../domain/context/model-entry.ts';
 import type { StrategyName } from '../../domain/context/policy.ts';
 import type { Recording } from '../../simulator/recording.ts';
 

@@ -31,7 +31,7 @@ export async function replayEnvironment(
     ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
     ...(redisUrl === undefined ? {} : { REDIS_URL: redisUrl }),
     BATON_DATA_DIR: join(folder, 'data'),
-    BATON_WORKSPACE_DIR: folder,
+    BATON_WORKSPACE_DIR: join(folder, 'workspace'),
     BATON_QUEUE_PREFIX: prefix,
     BATON_PORT: '0',
   };

@@ -1,5 +1,5 @@
 import type { Chunk, DurableEvent, StreamEvent } from '../../client/session-events.ts';
-import { count, oneLine, seconds, shortArguments, shortResult, tokenChange } from './words.ts';
+import { count, MAX_ERROR_CHARS, oneLine, seconds, shortArguments, shortResult, tokenChange } from './words.ts';
 
 export type Tone = 'plain' | 'dim' | 'good' | 'bad' | 'note';
 
@@ -78,7 +78,7 @@ function plainEvent(event: DurableEvent): Piece[] {
     case 'step:retrying': {
       const { error, nextAttemptAt } = event.data;
       const wait = seconds(Date.parse(nextAttemptAt) - Date.parse(event.createdAt));
-      return [line('bad', `${error.code}: ${oneLine(error.message, 200)}; the next attempt is in ${wait}`)];
+      return [line('bad', `${error.code}: ${oneLine(error.message, MAX_ERROR_CHARS)}; the next attempt is in ${wait}`)];
     }
     case 'tools:drifted': {
       const { server, tool, change } = event.data;
@@ -95,7 +95,10 @@ function plainEvent(event: DurableEvent): Piece[] {
       return [line('dim', `compacting the context (${count(event.data.tokensBefore, 'token')}) …`)];
     case 'compaction:failed':
       return [
-        line('bad', `the compaction failed: ${event.data.error.code}: ${oneLine(event.data.error.message, 200)}`),
+        line(
+          'bad',
+          `the compaction failed: ${event.data.error.code}: ${oneLine(event.data.error.message, MAX_ERROR_CHARS)}`,
+        ),
       ];
     case 'context:compressed':
       return [

@@ -4,6 +4,9 @@ const MAX_ARGUMENTS_CHARS = 90;
 const MAX_VALUE_CHARS = 60;
 const MAX_RESULT_CHARS = 90;
 
+/** More than a provider's own words and ours. */
+export const MAX_ERROR_CHARS = 2_000;
+
 const NUMBER = new Intl.NumberFormat('en-US');
 
 /** "12,345". */
@@ -16,6 +19,10 @@ export function count(amount: number, noun: string): string {
 
 /** "96,000 → 30,000 tokens". */
 export const tokenChange = (before: number, after: number): string => `${number(before)} → ${count(after, 'token')}`;
+
+/** US dollars, or that they are not known. */
+export const cost = (dollars: number | null): string =>
+  dollars === null ? 'cost unknown' : `${dollars.toFixed(4)} USD`;
 
 const BAR_CELLS = 20;
 
@@ -30,11 +37,14 @@ export function seconds(durationMs: number): string {
   return `${(Math.max(0, durationMs) / 1000).toFixed(1)} s`;
 }
 
-/** Text of a model or a tool without what could move a terminal's cursor or change its colours. */
+/**
+ * Text of a model or a tool without what could move a terminal's cursor, change its colours or turn the direction of
+ * what is read (https://www.unicode.org/reports/tr9/, https://trojansource.codes).
+ */
 export function printable(text: string): string {
   return stripVTControlCharacters(text)
     .replaceAll('\t', '  ')
-    .replace(/[\p{Cc}--\n]/gv, '');
+    .replace(/[[\p{Cc}\p{Bidi_Control}]--\n]/gv, '');
 }
 
 /** A text on one line, cut to a length. */

@@ -13,13 +13,15 @@ export type Child = Readonly<{
   kill: (signal: NodeJS.Signals) => boolean;
   /** Resolves with the signal that ended it, if one did. */
   ended: Promise<NodeJS.Signals | null>;
-  /** Once it has ended: how, and the last of what it said of errors. Null: it was sent a signal to that end. */
+  /** How it ended, with the last of what it said of errors. Null: it runs, or was sent a signal to that end. */
   ownEnd: () => string | null;
 }>;
 
 export type ChildOptions = Readonly<{
   file: string;
   environment: Readonly<Record<string, string>>;
+  /** Default: this process's. */
+  cwd?: string;
   /** Told of every line that it logs, when it is read. */
   onLine: (line: LogLine) => void;
 }>;
@@ -29,9 +31,10 @@ const STDERR_CHARS = 4_000;
 const ENDING: readonly NodeJS.Signals[] = ['SIGKILL', 'SIGTERM', 'SIGINT'];
 
 /** Starts a process of the product and waits until it says that it has started. @throws when it ends before */
-export async function startChild({ file, environment, onLine }: ChildOptions): Promise<Child> {
+export async function startChild({ file, environment, cwd, onLine }: ChildOptions): Promise<Child> {
   const child = spawn(process.execPath, [file], {
     env: childEnvironment(environment),
+    cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = once(child, 'exit').then(() => child.signalCode);
@@ -48,15 +51,17 @@ export async function startChild({ file, environment, onLine }: ChildOptions): P
   });
   void ended.then(() => reject(new Error(`${file} ended before it had started: ${stderr}`)));
   let isToldToEnd = false;
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   return {
     pid: child.pid ?? 0,
     started: await started,
     kill(signal) {
-      if (child.exitCode !== null || child.signalCode !== null) return false;
+      if (hasEnded()) return false;
       isToldToEnd ||= ENDING.includes(signal);
       return child.kill(signal);
     },
     ended,
-    ownEnd: () => (isToldToEnd ? null : `${child.signalCode ?? `exit code ${child.exitCode}`}: ${stderr.trim()}`),
+    ownEnd: () =>
+      isToldToEnd || !hasEnded() ? null : `${child.signalCode ?? `exit code ${child.exitCode}`}: ${stderr.trim()}`,
   };
 }

@@ -26,9 +26,9 @@ export type OwnRedis = AsyncDisposable &
     crashAndRestart: (downMs: number) => Promise<void>;
   }>;
 
-/** Starts a Postgres of its own, from npm's binaries. */
-export async function startOwnPostgres(): Promise<OwnPostgres> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'baton-faults-'));
+/** Starts a Postgres of its own, from npm's binaries. @param folder where its data are */
+export async function startOwnPostgres(folder: string = tmpdir()): Promise<OwnPostgres> {
+  const dataDir = await mkdtemp(join(folder, 'baton-faults-'));
   let postgres: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir });
   return {
     connectionString: () => postgres.connectionString,
@@ -51,13 +51,20 @@ export function hasRedisServer(): boolean {
   return spawnSync('redis-server', ['--version']).status === 0;
 }
 
-/** Starts a Redis of its own. @throws when there is no `redis-server` on the path */
-export async function startOwnRedis(): Promise<OwnRedis> {
+/**
+ * Starts a Redis of its own.
+ * @param more arguments of `redis-server`
+ * @throws when there is no `redis-server` on the path
+ */
+export async function startOwnRedis(more: readonly string[] = []): Promise<OwnRedis> {
   const port = await freePort();
-  const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
+  const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', ...more];
   const start = (): ChildProcess => spawn('redis-server', settings, { cwd: tmpdir(), stdio: 'ignore' });
   let server = start();
-  await answering(port);
+  await answering(port).catch(async (error) => {
+    await end(server);
+    throw error;
+  });
   return {
     port,
     flush: () =>

@@ -60,8 +60,8 @@ export function createTimeline(logFile: string | undefined): Timeline {
         const { runId, sessionId } = line;
         const saidAtMs = Date.parse(String(line['time'])) - performance.timeOrigin;
         claims.push({
-          runId: String(runId),
-          sessionId: String(sessionId),
+          runId: rawId(String(runId)),
+          sessionId: rawId(String(sessionId)),
           workerId,
           atMs: performance.now(),
           saidAtMs,

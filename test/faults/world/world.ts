@@ -101,7 +101,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const environment = {
     ...SETTINGS,
     BATON_AGENTS_DIR: join(folder, 'agents'),
-    BATON_WORKSPACE_DIR: folder,
+    BATON_WORKSPACE_DIR: join(folder, 'workspace'),
     BATON_QUEUE_PREFIX: prefix,
     BATON_TEST_LEDGER: ledgerFile,
     ...fault.environment,

@@ -1,0 +1,63 @@
+import { cp, readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { createClient } from '../../src/client/client.ts';
+import { startSimulator } from '../../src/simulator/server.ts';
+import { runNode } from '../deploy/process.ts';
+import { scratchDir } from '../embedded/support.ts';
+import { ROOT } from '../support/pasted.ts';
+
+/** What would give an agent more rights, or code that the service runs. */
+const EVIL_AGENT = 'name: gate\nmodel: simulated/any\ntools: [workspace, { module: ./evil.ts }]\n';
+const OWN_FILES = ['agents/workspace.yaml', '.baton/cluster/baton-credentials.json', '.baton/cluster/pg_hba.conf'];
+/** Of the package itself: its code, and what it is installed with. */
+const PACKAGE_FILES = ['package.json', 'src/cli/baton.ts', 'node_modules/zod/package.json'];
+
+/** Every way to name a file of the folder that the service was started in, from wherever the workspace is. */
+const namesOf = (folder: string, file: string): string[] => [
+  file,
+  `../${file}`,
+  `./../${file}`,
+  path.join(folder, file),
+  `/proc/self/cwd/${file}`,
+];
+
+it('a start with nothing set keeps every file tool away from agents, data, configuration and code', async () => {
+  await using place = await scratchDir();
+  await cp(path.join(ROOT, 'agents'), path.join(place.path, 'agents'), { recursive: true });
+  await using simulator = await startSimulator();
+  const environment = { BATON_PORT: '0', BATON_SIMULATOR_URL: simulator.url, BATON_MODEL: 'simulated/any' };
+  await using service = runNode([path.join(ROOT, 'src/cli/baton.ts'), 'dev'], { cwd: place.path, environment });
+  const { url } = await service.logged('process_started');
+
+  const ownNames = OWN_FILES.flatMap((file) => namesOf(place.path, file));
+  const packageNames = PACKAGE_FILES.flatMap((file) => namesOf(ROOT, file).slice(1));
+  const readings = [...ownNames, ...packageNames].flatMap((name) => [
+    { name: 'read_file', input: { path: name } },
+    { name: 'grep', input: { pattern: '.', path: name } },
+    { name: 'list_files', input: { path: path.dirname(name) } },
+    { name: 'edit_file', input: { path: name, oldText: 'a', newText: 'b', replaceAll: true } },
+  ]);
+  const writings = ['agents/gate.yaml', 'agents/evil.ts', '.env', '.baton/cluster/pg_hba.conf']
+    .flatMap((file) => namesOf(place.path, file).slice(1))
+    .map((name) => ({ name: 'write_file', input: { path: name, content: EVIL_AGENT } }));
+  const listing = { name: 'list_files', input: { recursive: true } };
+  simulator.script('*', [{ toolCalls: [listing, ...readings, ...writings] }, { text: 'Done.' }]);
+  const client = createClient({ baseUrl: String(url) });
+  const { id } = await client.sessions.create({ agent: 'workspace' });
+  const { runId } = await client.send(id, 'Go.');
+  expect(await client.runs.wait(runId)).toMatchObject({ status: 'completed' });
+
+  const { messages } = await client.messages(id);
+  const calls = messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
+  expect(calls).toHaveLength(readings.length + writings.length + 1);
+  const succeeded = calls.slice(1).filter(({ state }) => state === 'completed');
+  expect(succeeded.map(({ toolName, input }) => [toolName, input])).toEqual([]);
+  const listed = calls[0]?.output;
+  expect(JSON.stringify(listed)).not.toMatch(/agents|\.baton|node_modules/);
+  expect(await readdir(path.join(place.path, 'agents'))).toEqual(['workspace.yaml']);
+  expect(await readFile(path.join(place.path, 'agents/workspace.yaml'), 'utf8')).toBe(
+    await readFile(path.join(ROOT, 'agents/workspace.yaml'), 'utf8'),
+  );
+  expect((await service.stop()).code).toBe(0);
+});
