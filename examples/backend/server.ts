@@ -1,13 +1,15 @@
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { json } from 'node:stream/consumers';
 import { type BatonClient, BatonError, createClient, type Message, type MessagePage, type Run } from 'baton/client';
+import { isJson, isOwn, readBody } from '../local-requests.ts';
 
 // A backend that gives an agent work and waits for it: POST /reviews {"id": "order-7", "text": "…"} → {"status",
 // "answer"}. The caller's id makes it one review, however often it asks, and over restarts of this process.
 
 /** How long a caller is kept waiting before it is told to ask again. */
 const LONGEST_WAIT_MS = 25_000;
+/** More than the longest message has. */
+const MAX_BODY_BYTES = 2_000_000;
 
 type Review = Readonly<{ status: Run['status']; answer: string | null }>;
 
@@ -37,24 +39,47 @@ async function lastMessageOf(client: BatonClient, { id, sessionId }: Run): Promi
 const textOf = (message: Message | undefined): string =>
   (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
 
+type Answer = Readonly<{ status: number; body: object }>;
+
+const refused = (status: number, detail: string): Answer => ({ status, body: { detail } });
+
+/** What is to be reviewed, or why a request is refused: web pages of others can send requests here, too. */
+async function readAsked(request: IncomingMessage): Promise<Readonly<{ id: string; text: string }> | Answer> {
+  if (!isOwn(request)) return refused(403, 'This is for programs of this machine');
+  if (request.url !== '/reviews' || request.method !== 'POST') return refused(404, 'There is POST /reviews alone');
+  if (!isJson(request)) return refused(415, 'The body must be application/json');
+  const body = await readBody(request, MAX_BODY_BYTES);
+  if (body === null) return refused(413, `The body has at most ${MAX_BODY_BYTES} bytes`);
+  const { id, text } = parseFields(body.toString());
+  if (typeof id === 'string' && typeof text === 'string') return { id, text };
+  return refused(400, 'The body needs the texts id and text');
+}
+
+function parseFields(text: string): Readonly<{ id?: unknown; text?: unknown }> {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
 /** Serves reviews until it is disposed. */
 export async function startBackend(
   options: Readonly<{ batonUrl: string; apiKey?: string | undefined; agent?: string; port?: number }>,
 ) {
   const client = createClient({ baseUrl: options.batonUrl, apiKey: options.apiKey });
+  const reviewAsked = async (request: IncomingMessage): Promise<Answer> => {
+    const asked = await readAsked(request);
+    if ('status' in asked) return asked;
+    const reviewed = await review(client, options.agent ?? 'workspace', asked);
+    return { status: reviewed.answer === null ? 202 : 200, body: reviewed };
+  };
   const server = createServer(async (request, response) => {
-    const answer = (status: number, body: object): void => {
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-    };
-    try {
-      const { id, text } = Object(await json(request));
-      if (request.url !== '/reviews' || typeof id !== 'string' || typeof text !== 'string') return answer(400, {});
-      const reviewed = await review(client, options.agent ?? 'workspace', { id, text });
-      answer(reviewed.answer === null ? 202 : 200, reviewed);
-    } catch (error) {
-      if (error instanceof BatonError) answer(error.status ?? 503, { code: error.code });
-      else answer(400, {});
-    }
+    const { status, body } = await reviewAsked(request).catch((error: unknown): Answer => {
+      if (error instanceof BatonError) return { status: error.status ?? 503, body: { code: error.code } };
+      return { status: 503, body: { code: 'unavailable' } };
+    });
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve));
   return {

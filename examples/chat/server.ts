@@ -2,10 +2,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Readable } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { BatonError, createClient } from 'baton/client';
 import { build } from 'esbuild';
+import { isOwn, readBody } from '../local-requests.ts';
 
 // A page with `useChat`, and the backend that it needs: it keeps the API key and passes the chat protocol on. Run it
 // beside a service: npm run example:chat, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
@@ -22,6 +22,9 @@ const PASSED_HEADERS = [
 
 /** What of the service a page may ask for: the chat, and the files in it. */
 const PASSED_PATHS = /^(?:\/api\/chat(?:\/.*)?|\/v1\/blobs(?:\/blob_[0-9a-f]{32})?)$/;
+
+/** As much as the service takes: a file of 20 MiB, in a form. */
+const MAX_BODY_BYTES = 21_000_000;
 
 type Options = Readonly<{ batonUrl: string; apiKey?: string | undefined; agent?: string; port?: number }>;
 
@@ -56,17 +59,6 @@ async function bundlePage(): Promise<ReadonlyMap<string, Uint8Array>> {
   return new Map(outputFiles.map((file) => [`/${path.basename(file.path)}`, file.contents]));
 }
 
-const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost', '[::1]']);
-
-/**
- * Whether a request comes from this page, or from no page: other sites that a browser shows can send requests here,
- * too, and a name of theirs may lead to this address.
- */
-function isOwn({ headers: { host = '', origin } }: IncomingMessage): boolean {
-  const own = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : null;
-  return own !== null && LOOPBACK_NAMES.has(own.hostname) && (origin === undefined || origin === own.origin);
-}
-
 /** Null: the request line names another host. */
 function addressOf(request: IncomingMessage): URL | null {
   const address = URL.canParse(request.url ?? '/', 'http://page') ? new URL(request.url ?? '/', 'http://page') : null;
@@ -85,7 +77,8 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
     target.search = address.search;
     const gone = new AbortController();
     response.on('close', () => gone.abort());
-    const body = request.method === 'POST' ? await buffer(request) : undefined;
+    const body = request.method === 'POST' ? await readBody(request, MAX_BODY_BYTES) : undefined;
+    if (body === null) return void response.writeHead(413).end(`A body has at most ${MAX_BODY_BYTES} bytes.`);
     const { 'content-type': contentType } = request.headers;
     const answer = await fetch(target, {
       method: request.method ?? 'GET',
@@ -108,18 +101,19 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const address = addressOf(request);
     if (address === null || !isOwn(request)) return void response.writeHead(403).end('This is for the page alone.');
-    const { pathname, searchParams } = address;
+    const { pathname } = address;
     const asset = assets.get(pathname);
     if (asset !== undefined) {
       response.setHeader('content-type', pathname.endsWith('.css') ? 'text/css' : 'text/javascript');
       response.end(asset);
-    } else if (pathname === '/' && searchParams.has('chat')) {
+    } else if (pathname === '/') {
       response.setHeader('content-type', 'text/html; charset=utf-8');
       response.end(HTML);
-    } else if (pathname === '/') {
-      // A chat is a session: its id in the address lets a reload come back to it.
-      const session = await client.sessions.create({ agent });
-      response.writeHead(302, { location: `/?chat=${session.id}` }).end();
+    } else if (pathname === '/chats' && request.method === 'POST') {
+      // A chat is a session. The page asks for it: any site can have a browser open an address, but not post here.
+      const { id } = await client.sessions.create({ agent });
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ id }));
     } else if (pathname.startsWith('/context/')) {
       const meter = await client.sessions.context(decodeURIComponent(pathname.slice('/context/'.length)));
       response.setHeader('content-type', 'application/json');

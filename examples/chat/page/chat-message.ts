@@ -29,8 +29,8 @@ export type Meter = Readonly<{
 }>;
 
 /** @throws Error with what the server said */
-export async function readJson<Body>(path: string): Promise<Body> {
-  const response = await fetch(path);
+export async function readJson<Body>(path: string, init?: RequestInit): Promise<Body> {
+  const response = await fetch(path, init);
   if (!response.ok) throw new Error(await response.text());
   return response.json();
 }

@@ -3,11 +3,20 @@ import { Chat } from './chat.tsx';
 import { type ChatMessage, type Meter, readJson } from './chat-message.ts';
 import './main.css';
 
-/** Opens the chat that the address names, with what was said in it. */
+/** The chat that the address names. Without one it gets a new one, to which a reload comes back. */
+async function chatOfAddress(): Promise<string> {
+  const named = new URLSearchParams(location.search).get('chat');
+  if (named !== null) return named;
+  const { id } = await readJson<{ id: string }>('/chats', { method: 'POST' });
+  history.replaceState(null, '', `/?chat=${id}`);
+  return id;
+}
+
+/** Opens the chat of the address, with what was said in it. */
 async function open(): Promise<void> {
-  const id = new URLSearchParams(location.search).get('chat') ?? '';
   const root = createRoot(document.getElementById('root') ?? document.body);
   try {
+    const id = await chatOfAddress();
     const path = encodeURIComponent(id);
     const [{ messages }, meter] = await Promise.all([
       readJson<{ messages: ChatMessage[] }>(`/api/chat/${path}/messages`),
