@@ -4,7 +4,6 @@ import type { AbuseOptions } from './options.ts';
 import { type RowResult, tell, toJson } from './report.ts';
 import type { Row } from './row.ts';
 import { FULL, type Scale, type Try, tryRow } from './run-row.ts';
-import { goFirst } from './world/priority.ts';
 import { type Services, startServices } from './world/services.ts';
 
 /** The modules that the product's processes import. */
@@ -21,7 +20,6 @@ export async function runSuite(
   signal: AbortSignal,
   print: (line: string) => void,
 ): Promise<boolean> {
-  goFirst(process.pid);
   compileAhead(PRODUCT);
   await using services = await startServices();
   if (!json) for (const line of services.report) print(line);

@@ -7,7 +7,6 @@ import type { PostgresBinaries } from '../../../src/embedded/binaries.ts';
 import { startEmbeddedPostgres } from '../../../src/embedded/launcher.ts';
 import { startPostmaster } from '../../../src/embedded/postmaster.ts';
 import { choosePostgresCommand } from '../../../src/embedded/privileges.ts';
-import { goFirst } from './priority.ts';
 
 const run = promisify(execFile);
 
@@ -28,7 +27,6 @@ export async function startOwnCluster(folder: string): Promise<OwnCluster> {
   const binaries = findBinaries();
   if (binaries === null) {
     const embedded = await startEmbeddedPostgres({ dataDir: folder });
-    goFirst(embedded.pid);
     return {
       url: embedded.connectionString,
       report: "Postgres: npm's binaries, as this machine has no initdb",
@@ -43,7 +41,6 @@ export async function startOwnCluster(folder: string): Promise<OwnCluster> {
   const [file = binaries.initdb, ...args] = initdb;
   await run(file, args, { cwd: command.cwd, env: binaries.env });
   const postmaster = await startPostmaster({ command, clusterDir, log });
-  goFirst(postmaster.pid);
   return {
     url: `postgres://postgres@127.0.0.1:${postmaster.port}/postgres`,
     report: `Postgres ${command.majorVersion}: a cluster of its own from ${dirname(binaries.initdb)}`,

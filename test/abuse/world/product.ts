@@ -10,7 +10,6 @@ import type { AgentFile, Row } from '../row.ts';
 import { type Credentials, createDatabase } from './database.ts';
 import { obey } from './model.ts';
 import { startOwnCluster } from './own-cluster.ts';
-import { goFirst } from './priority.ts';
 import { createProcesses, type Processes } from './processes.ts';
 import type { Services } from './services.ts';
 
@@ -60,7 +59,6 @@ export async function startProduct(row: Row, services: Services): Promise<Produc
 async function serveNewcomer({ processes, simulatorUrl, folder }: Parts): Promise<Served> {
   const environment = { BATON_PORT: '0', BATON_SIMULATOR_URL: simulatorUrl };
   const { started } = await processes.start({ role: 'all', file: NEWCOMER, environment, cwd: folder });
-  goFirst(await postmasterPid(folder));
   return {
     url: String(started['url']),
     databaseUrl: () => connectionToRunning(join(folder, '.baton')),
