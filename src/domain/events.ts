@@ -92,13 +92,15 @@ export const EVENT_SCHEMAS = {
   'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),
   'message:removed': z.strictObject({ ids: z.array(z.string()) }),
   /** With its parts, or with `contentRef` in their place where they are large. */
-  'message:created': z.strictObject({
-    messageId: z.string(),
-    seq: z.number().int().positive(),
-    role: z.enum(['user', 'assistant']),
-    parts: z.array(userPartSchema).optional(),
-    contentRef: contentRefSchema.optional(),
-  }),
+  'message:created': z
+    .strictObject({
+      messageId: z.string(),
+      seq: z.number().int().positive(),
+      role: z.enum(['user', 'assistant']),
+      parts: z.array(userPartSchema).optional(),
+      contentRef: contentRefSchema.optional(),
+    })
+    .refine(({ parts, contentRef }) => (parts === undefined) !== (contentRef === undefined), 'parts or contentRef'),
   'context:compressed': z.strictObject({
     originalTokens: count,
     compressedTokens: count,

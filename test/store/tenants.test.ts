@@ -80,7 +80,7 @@ const isNothing = (value: unknown): boolean =>
   (typeof value === 'object' && 'answers' in value && textOf(value.answers) === '0: refused');
 
 describe('what the store does for a tenant', () => {
-  it('is known of each of its functions: whether it keeps to its tenant is tried here, or somebody has said why not', async () => {
+  it('is tried here for each of its functions, or the list of exceptions says why not', async () => {
     const folder = new URL('../../src/store/', import.meta.url);
     const files = (await readdir(folder)).filter((name) => name.endsWith('.ts'));
     const exported: string[] = [];

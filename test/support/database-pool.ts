@@ -44,7 +44,12 @@ export async function createDatabase(pool: DatabasePool): Promise<string> {
 export async function giveDatabaseBack(pool: DatabasePool, name: string): Promise<void> {
   const emptied = newName();
   await withClient(pool.adminUrl, async (admin) => {
-    await admin.query('select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = $1', [name]);
+    // A vacuum may be at work there, which only a superuser may end. Postgres itself ends it for the new name.
+    await admin.query(
+      `select pg_terminate_backend(pid, 10000) from pg_stat_activity
+       where datname = $1 and backend_type = 'client backend'`,
+      [name],
+    );
     await admin.query(`alter database ${name} rename to ${emptied}`);
   });
   const isLikeNew = await withClient(withDatabase(pool.adminUrl, emptied), async (client) => {
