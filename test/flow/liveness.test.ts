@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { formatId } from '../../src/domain/ids.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
@@ -69,7 +70,7 @@ describe.each(availableBackends())('worker processes and their locks on %s', (ba
     expect(messages.map((message) => message.finishReason)).toEqual([null, 'stop']);
     expect(messages[1]?.parts.at(-1)).toMatchObject({ text: 'The whole answer.' });
     await eventually(async () => logged(second, 'worker_dead').length > 0, 'the second one says who is dead');
-    expect(logged(second, 'run_recovered')).toMatchObject([{ runId, reason: 'worker_dead' }]);
+    expect(logged(second, 'run_recovered')).toMatchObject([{ runId: formatId('run', runId), reason: 'worker_dead' }]);
     await eventually(async () => (await readLockKeys(db)).size === 1, 'the dead worker is forgotten');
   });
 
@@ -196,7 +197,7 @@ describe('a worker that has just started', () => {
     await first.kill('SIGKILL');
     await using second = await start(service);
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
-    expect(logged(second, 'run_recovered')).toMatchObject([{ runId, reason: 'worker_dead' }]);
+    expect(logged(second, 'run_recovered')).toMatchObject([{ runId: formatId('run', runId), reason: 'worker_dead' }]);
   });
 });
 
@@ -213,7 +214,7 @@ describe.each(availableBackends())('a worker that hangs on %s', (backend) => {
     process.kill(first.pid, 'SIGSTOP');
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
     await eventually(async () => logged(second, 'step_finished').length === 1, 'the second one says that it is done');
-    expect(logged(second, 'run_recovered')).toMatchObject([{ runId, reason: 'lease_expired' }]);
+    expect(logged(second, 'run_recovered')).toMatchObject([{ runId: formatId('run', runId), reason: 'lease_expired' }]);
     const state = async () => ({
       events: await readEvents(db, 'default', session, 0, 1_000),
       messages: await listMessages(db, 'default', session, 0, 100),

@@ -30,10 +30,15 @@ async function copyWaits(db: Db): Promise<void> {
       ['messages', ['id', 'session_id', 'run_id']],
       ['parts', ['message_id', 'session_id']],
     ] as const) {
+      const stored = await sql<{ column: string }>`
+        select column_name as column from information_schema.columns
+        where table_schema = current_schema() and table_name = ${table} and is_generated = 'NEVER'`.execute(tx);
+      const names = stored.rows.map(({ column }) => column);
       await sql`
-        insert into ${sql.table(table)}
-        select (jsonb_populate_record(t, jsonb_build_object(${ids(...columns)}))).*
-        from ${sql.table(table)} t, generate_series(2, ${sql.lit(MANY / WORKED_ON)}) copy`.execute(tx);
+        insert into ${sql.table(table)} (${sql.join(names.map((name) => sql.ref(name)))})
+        select ${sql.join(names.map((name) => sql`(copied).${sql.ref(name)}`))} from (select
+          jsonb_populate_record(t, jsonb_build_object(${ids(...columns)})) as copied
+        from ${sql.table(table)} t, generate_series(2, ${sql.lit(MANY / WORKED_ON)}) copy) c`.execute(tx);
     }
   });
 }

@@ -39,11 +39,18 @@ const TALKS: Readonly<Record<string, (making: Making) => object>> = {
 const isTalk = ({ method, path }: DocumentedRoute): boolean => method === 'POST' && TALKS[path] !== undefined;
 const isFollowed = ({ method, path }: DocumentedRoute): boolean => method === 'GET' && /\/(events|stream)$/.test(path);
 
+/** Each protocol as often as any other, however many routes one of them has. */
+function talkRoute({ random, routes }: Making): DocumentedRoute {
+  const path = random.pick([...Object.keys(TALKS), 'followed']);
+  return random.pick(
+    routes.filter((each) => (path === 'followed' ? isFollowed(each) : isTalk(each) && each.path === path)),
+  );
+}
+
 /** Makes a request up from the API's own document: what it may be, and what it must not. */
 export function makeRequest(making: Making): FuzzRequest {
   const { random, routes } = making;
-  const asksToTalk = random.chance(0.2);
-  const route = random.pick(asksToTalk ? routes.filter((each) => isTalk(each) || isFollowed(each)) : routes);
+  const route = random.chance(0.3) ? talkRoute(making) : random.pick(routes);
   const isStray = random.chance(0.04);
   const method = isStray ? random.pick(METHODS) : route.method;
   const [whose, path] = pathOf(route, making);
@@ -106,7 +113,7 @@ function headersOf(route: DocumentedRoute, { actor, random, ...making }: Making)
   for (const { name } of route.parameters.filter((parameter) => parameter.in === 'header')) {
     if (name === 'idempotency-key' && random.chance(0.15)) headers[name] = random.pick(IDEMPOTENCY_KEYS);
     else if (name === 'last-event-id' && random.chance(0.3)) headers[name] = random.pick(['0', '3', '-1', 'a']);
-    else if (name === 'x-session-id' && random.chance(0.5)) {
+    else if (name === 'x-session-id' && random.chance(0.3)) {
       headers[name] = idIn('ses_', random.pick(['own', 'foreign', 'nobody']), { actor, random, ...making });
     }
   }
@@ -128,7 +135,7 @@ function contentOf(
   const headers = { 'content-type': random.chance(0.05) ? random.pick(OTHER_TYPES) : type };
   if (!type.includes('json')) return { headers, body: random.pick([...ODD_TEXTS, 'a file']) };
   if (random.chance(0.05)) return { headers, body: random.pick([...ODD_TEXTS, '{', '{"content":', '[1,]']) };
-  const talk = route !== null && isTalk(route) && random.chance(0.6) ? TALKS[route.path] : undefined;
+  const talk = route !== null && isTalk(route) && random.chance(0.75) ? TALKS[route.path] : undefined;
   if (talk !== undefined) return { headers, body: JSON.stringify(talk(making)) };
   const values = valuesFor(making);
   return { headers, body: JSON.stringify(random.chance(0.6) ? values.valid(schema) : values.broken(schema)) };
