@@ -23,7 +23,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       overrides jsonb not null default '{}',
       drifted_tools jsonb not null default '{}',
       metadata jsonb not null default '{}',
-      status text not null default 'idle' check (status in ('idle', 'busy', 'requires_action', 'closed')),
+      status text not null default 'idle' check (status in ('idle', 'busy', 'requires_action')),
       active_run_id uuid,
       next_run_id uuid unique,
       events_first_seq bigint not null default 1,

@@ -35,7 +35,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       tenant_id text not null default 'default',
       type text not null check (type in ('text', 'reasoning', 'tool', 'file', 'source', 'step-start', 'compaction')),
       content jsonb not null,
-      token_estimate integer,
       tool_call_id text,
       tool_name text,
       state text check (state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'completed', 'error', 'denied', 'unknown')),

@@ -102,7 +102,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       lock_key bigint not null unique,
       locked_at timestamptz not null default clock_timestamp(),
       lost_alone boolean not null default false,
-      engine integer not null,
       started_at timestamptz not null default clock_timestamp(),
       seen_at timestamptz not null default clock_timestamp()
     )`.execute(db);

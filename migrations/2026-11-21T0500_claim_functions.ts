@@ -358,7 +358,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model', v_session.tenant_id),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
-          'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
+          'contextState', v_session.context_state),
         'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
           'maxSteps', v_run.max_steps, 'budget', json_build_object(
             'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,

@@ -186,7 +186,6 @@ create table parts (
   tenant_id text default 'default'::text not null,
   type text not null,
   content jsonb not null,
-  token_estimate integer,
   tool_call_id text,
   tool_name text,
   state text,
@@ -317,7 +316,7 @@ create table sessions (
   constraint sessions_pkey PRIMARY KEY (id),
   constraint sessions_next_run_id_key UNIQUE (next_run_id),
   constraint sessions_requested_maintenance_check CHECK ((requested_maintenance = ANY (ARRAY['compaction'::text, 'prune'::text]))),
-  constraint sessions_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text, 'closed'::text])))
+  constraint sessions_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text])))
 );
 
 create table workers (
@@ -328,7 +327,6 @@ create table workers (
   lock_key bigint not null,
   locked_at timestamp with time zone default clock_timestamp() not null,
   lost_alone boolean default false not null,
-  engine integer not null,
   started_at timestamp with time zone default clock_timestamp() not null,
   seen_at timestamp with time zone default clock_timestamp() not null,
   constraint workers_pkey PRIMARY KEY (id),
@@ -652,7 +650,7 @@ AS $function$
         'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model', v_session.tenant_id),
         'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
           'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
-          'contextState', v_session.context_state, 'compactionCount', v_session.compaction_count),
+          'contextState', v_session.context_state),
         'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
           'maxSteps', v_run.max_steps, 'budget', json_build_object(
             'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,

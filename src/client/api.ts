@@ -30,7 +30,7 @@ export type ProviderFailure = Readonly<{
 /** Why a run, a compaction or a call to a model failed. `provider`: the fields that `message` tells in words. */
 export type RunError = Readonly<{ code: RunErrorCode; message: string; provider?: ProviderFailure }>;
 
-export type SessionStatus = 'idle' | 'busy' | 'requires_action' | 'closed';
+export type SessionStatus = 'idle' | 'busy' | 'requires_action';
 
 export type Session = Readonly<{
   id: string;

@@ -29,7 +29,6 @@ export type RunErrorCode =
   | 'rate_limited'
   | 'resume_limit'
   | 'session_busy'
-  | 'session_closed'
   | 'silent_truncation'
   | 'store_unavailable'
   | 'timeout'

@@ -65,7 +65,7 @@ export type EventData = Readonly<{
    */
   'llm:file': OfMessage & Omit<StoredFile, 'type'>;
   'llm:source': OfMessage & SourceFields;
-  'llm:error': Readonly<{ error: RunError; context?: string; recoverable: boolean }>;
+  'llm:error': Readonly<{ error: RunError; recoverable: boolean }>;
   /** The model before and after; `agent`: the one that the session has now, where it is another one. */
   'llm:switched': Readonly<{ from: string; to: string; agent?: string }>;
   'llm:unsupported-input': Readonly<{ model: string; mediaTypes: readonly string[] }>;
@@ -128,7 +128,6 @@ export type Chunk = Readonly<{
   offset: number;
   chunkType: 'text' | 'reasoning';
   content: string;
-  isComplete?: boolean;
 }>;
 
 export type LiveEvent =

@@ -31,7 +31,6 @@ export const ERROR_CODES = [
   'rate_limited',
   'resume_limit',
   'session_busy',
-  'session_closed',
   'silent_truncation',
   'store_unavailable',
   'timeout',

@@ -13,8 +13,6 @@ const count = z.number().int().nonnegative();
 /** Stands for a content that is too large to be repeated: its size as JSON, and the path at which it is read. */
 export const contentRefSchema = z.strictObject({ sizeBytes: count, href: z.string() });
 
-const optionalContext = z.string().optional();
-
 /**
  * The durable events of a session: the data of each, by name. They are written in the transaction they describe and
  * numbered by the session; a reader that sees an unknown name skips it.
@@ -79,7 +77,7 @@ export const EVENT_SCHEMAS = {
   'llm:file': fileFieldsSchema.extend({ messageId: z.string() }),
   /** What the model says that it has something from; likewise. */
   'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
-  'llm:error': z.strictObject({ error, context: optionalContext, recoverable: z.boolean() }),
+  'llm:error': z.strictObject({ error, recoverable: z.boolean() }),
   /** The model before and after; `agent`: the one that the session has now, where it is another one. */
   'llm:switched': z.strictObject({ from: z.string(), to: z.string(), agent: z.string().optional() }),
   'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
@@ -140,7 +138,6 @@ export const LIVE_SCHEMAS = {
     offset: count,
     chunkType: z.enum(['text', 'reasoning']),
     content: z.string(),
-    isComplete: z.boolean().optional(),
   }),
 } as const;
 

@@ -2,7 +2,7 @@
  * `idle`: no run. `busy`: a run is queued or works. `requires_action`: a run waits for somebody.
  * `closed`: takes nothing more.
  */
-export const SESSION_STATUSES = ['idle', 'busy', 'requires_action', 'closed'] as const;
+export const SESSION_STATUSES = ['idle', 'busy', 'requires_action'] as const;
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
 /**

@@ -231,13 +231,9 @@ function join(earlier: BusItem, event: LiveEvent): LiveEvent | null {
     first.messageId === second.messageId &&
     first.epoch === second.epoch &&
     first.chunkType === second.chunkType &&
-    first.isComplete !== true &&
     first.offset + first.content.length === second.offset &&
     first.content.length + second.content.length <= MAX_JOINED_CHARS;
   if (!adjacent) return null;
   const data: Chunk = { ...first, content: first.content + second.content };
-  return {
-    type: 'llm:chunk',
-    data: second.isComplete === undefined ? data : { ...data, isComplete: second.isComplete },
-  };
+  return { type: 'llm:chunk', data };
 }

@@ -87,17 +87,14 @@ function encodeItem(item: BusItem, room: number): string[] {
   const text = JSON.stringify(item);
   if (Buffer.byteLength(text) < room) return [text];
   if ('seq' in item || item.event.type !== 'llm:chunk') return [];
-  const { content, offset, isComplete, ...rest } = item.event.data;
+  const { content, offset, ...rest } = item.event.data;
   const middle = splitPoint(content);
   if (middle === 0) return [];
   const first = { ...rest, offset, content: content.slice(0, middle) };
   const second = { ...rest, offset: offset + middle, content: content.slice(middle) };
   return [
     ...encodeItem({ event: { type: 'llm:chunk', data: first } }, room),
-    ...encodeItem(
-      { event: { type: 'llm:chunk', data: isComplete === undefined ? second : { ...second, isComplete } } },
-      room,
-    ),
+    ...encodeItem({ event: { type: 'llm:chunk', data: second } }, room),
   ];
 }
 

@@ -47,7 +47,6 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   rate_limited: { status: 429, title: 'Too many requests' },
   resume_limit: { status: 500, title: 'Gave up after repeated crashes' },
   session_busy: { status: 409, title: 'Session busy' },
-  session_closed: { status: 409, title: 'Session closed' },
   silent_truncation: { status: 502, title: 'The model provider cut the request' },
   store_unavailable: { status: 503, title: 'Store unavailable' },
   timeout: { status: 504, title: 'Timeout' },

@@ -190,6 +190,5 @@ function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Age
     held,
     ended: { failure: null },
     contextState: claim.session.contextState,
-    compactionCount: claim.session.compactionCount,
   };
 }

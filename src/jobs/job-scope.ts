@@ -34,8 +34,6 @@ export type JobScope = Readonly<{
   ended: { failure: ErrorRecord | null };
   /** What was known of the context when the job was claimed. */
   contextState: ContextState;
-  /** Completed compactions of the session. */
-  compactionCount: number;
 }>;
 
 /** A pause in milliseconds, cut off at the run's deadline: nobody waits for what comes after it. */

@@ -25,6 +25,8 @@ export type LogEvent =
       event: 'process_started';
       role: string;
       workerId: string;
+      /** The version of the job protocol that it speaks. */
+      engine: number;
       backend: string;
       url?: string;
       monitorUrl?: string;

@@ -1,3 +1,4 @@
+import { ENGINE_VERSION } from '../domain/tunables.ts';
 import { startMonitor } from './api-server.ts';
 import { loadConfig } from './config.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
@@ -32,7 +33,14 @@ export async function runProcess(
     const monitorUrl = await monitor(deps, stack);
     const { log, workerId } = deps;
     const served = { ...(url !== undefined && { url }), ...(monitorUrl !== undefined && { monitorUrl }) };
-    log('info', { event: 'process_started', role: name, workerId, backend: deps.jobs.backend, ...served });
+    log('info', {
+      event: 'process_started',
+      role: name,
+      workerId,
+      engine: ENGINE_VERSION,
+      backend: deps.jobs.backend,
+      ...served,
+    });
     const end = await Promise.race([stopped, deps.lost]);
     endWithin(config.shutdownGraceMs + ENDED_AFTER_GRACE_MS, log);
     if (end instanceof Error) {

@@ -46,7 +46,6 @@ const claimedSchema = z.object({
     agentName: z.string(),
     agentSnapshot: z.record(z.string(), z.unknown()),
     contextState: contextStateSchema,
-    compactionCount: z.number().int(),
   }),
   run: z.object({
     id: z.uuid(),

@@ -118,7 +118,7 @@ export type RequestedMaintenance = Readonly<{
 /**
  * Asks for a compaction or a prune: at once in a run of its own, or before the next step of the run that is at work.
  * The last one asked for counts.
- * @throws BatonError `not_found`, `session_closed`
+ * @throws BatonError `not_found`
  */
 export async function requestMaintenance(
   db: Db,
@@ -127,9 +127,6 @@ export async function requestMaintenance(
   const { sessionId, kind, runId } = request;
   return db.transaction().execute(async (tx) => {
     const session = await lockSession(tx, request.tenantId, sessionId);
-    if (session.status === 'closed') {
-      throw new BatonError('session_closed', `session ${formatId('session', sessionId)} is closed`);
-    }
     if (session.active_run_id !== null) {
       await tx.updateTable('sessions').set({ requested_maintenance: kind }).where('id', '=', sessionId).execute();
       return { runId: session.active_run_id, queued: true, eventSeq: session.event_seq, job: null };

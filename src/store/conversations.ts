@@ -62,7 +62,7 @@ async function readTurns(tx: Tx, where: RawBuilder<unknown>): Promise<TakenTurn[
     from sessions s
     left join runs a on a.id = s.active_run_id
     left join runs r on r.id = (s.conversation_turn ->> 'runId')::uuid
-    where ${where} and s.conversation_turn is not null and s.status <> 'closed'
+    where ${where} and s.conversation_turn is not null
     order by s.updated_at desc limit ${MAX_CANDIDATES}`.execute(tx);
   return rows.map((row) => ({ ...row, turn: turnSchema.parse(row.turn) }));
 }

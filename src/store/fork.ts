@@ -88,15 +88,15 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
       select new_id, tenant_id, ${forkId}::uuid, seq, role, model, finish_reason, is_summary, usage, error, created_at,
         finished_at from ${copies} join messages on id = old_id
     )
-    insert into parts (message_id, idx, session_id, tenant_id, type, content, token_estimate, tool_call_id,
-      tool_name, state, started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens)
+    insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name,
+      state, started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens)
     select new_id, idx, ${forkId}::uuid, tenant_id, type,
       case when state in ('pending', 'awaiting_approval', 'awaiting_output')
         then content || jsonb_build_object('output', ${toJson({ type: 'error-text', value: NOT_RUN })}::jsonb)
         when state in ('running', 'unknown')
         then content || jsonb_build_object('output', ${toJson({ type: 'error-text', value: UNKNOWN_OUTCOME })}::jsonb)
         else content end,
-      token_estimate, tool_call_id, tool_name,
+      tool_call_id, tool_name,
       case when state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'unknown') then 'error'
         else state end,
       started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens

@@ -59,7 +59,7 @@ export type AcceptedMessage = Readonly<{
 /**
  * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it
  * up. Sent again with the same id it changes nothing and gives the answer of now.
- * @throws BatonError `not_found`, `session_closed`, `session_busy` (delivery `reject`), `inbox_full`, `conflict` (the id
+ * @throws BatonError `not_found`, `session_busy` (delivery `reject`), `inbox_full`, `conflict` (the id
  *   is taken), `quota_exceeded`, `invalid_request` (a file that is none)
  */
 export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
@@ -72,9 +72,6 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
   if (known !== null) return replayAccepted(tx, message, session, known);
   await refuseOverQuota(tx, message.tenantId, message.quota);
   await refuseTakenId(tx, message.messageId);
-  if (session.status === 'closed') {
-    throw new BatonError('session_closed', `session ${formatId('session', session.id)} takes no more messages`);
-  }
   const active = session.active_run_id === null ? null : await stateOf(tx, session.active_run_id);
   const requested = message.delivery ?? 'steer';
   const place = placeMessage(requested, active);

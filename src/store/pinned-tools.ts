@@ -60,7 +60,7 @@ type NewDefinitions = Readonly<{ pinnedTools: unknown; changes: readonly ToolCha
  * @param agentVersion of the agent that the definitions are for
  * @param next the definitions in place of those that the session's copy of the agent has
  * @returns the session's last event where anything has changed
- * @throws BatonError `not_found`, `session_closed`, `conflict` where the session has got another agent
+ * @throws BatonError `not_found`, `conflict` where the session has got another agent
  */
 export async function replacePinnedTools(
   tx: Tx,
@@ -69,9 +69,6 @@ export async function replacePinnedTools(
 ): Promise<number | null> {
   const { tenantId, sessionId, agentVersion } = at;
   const session = await lockSession(tx, tenantId, sessionId);
-  if (session.status === 'closed') {
-    throw new BatonError('session_closed', `session ${formatId('session', sessionId)} is closed`);
-  }
   if (session.agent_version !== agentVersion) {
     throw new BatonError('conflict', `session ${formatId('session', sessionId)} has got another agent meanwhile`);
   }

@@ -21,7 +21,7 @@ export type ResumedSession = Readonly<{
  * Goes on where a session stopped: with the messages that a failed or cancelled run left behind, or without any where
  * the last run did not come to its end. A session that only tidies itself up goes on after that. The run has the limits
  * that the one was given which stopped, counted anew, but for those that the request names.
- * @throws BatonError `not_found`, `session_closed`, `session_busy`, `conflict` (nothing to go
+ * @throws BatonError `not_found`, `session_busy`, `conflict` (nothing to go
  * on with), `quota_exceeded`
  */
 export function resumeSession(
@@ -38,7 +38,6 @@ export function resumeSession(
   return inTransaction(db, async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
     const name = `session ${formatId('session', sessionId)}`;
-    if (session.status === 'closed') throw new BatonError('session_closed', `${name} is closed`);
     if (await isAtWork(tx, session)) throw new BatonError('session_busy', `${name} is at work`);
     if (!(await hasWaiting(tx, sessionId)) && !(await wasStopped(tx, sessionId))) {
       throw new BatonError('conflict', `${name} has nothing to go on with: send it a message`);

@@ -3,7 +3,7 @@ import type { Db, Tx } from './database.ts';
 import { deleteButUsage } from './quota.ts';
 
 /** A session that nobody works on, by the conditions of its row. */
-const IDLE = sql<boolean>`active_run_id is null and status in ('idle', 'closed')`;
+const IDLE = sql<boolean>`active_run_id is null and status = 'idle'`;
 
 const HAS_EXPIRED = sql<boolean>`expires_at < clock_timestamp()`;
 
@@ -20,7 +20,7 @@ export async function timeBefore(db: Db, ageMs: number): Promise<Date> {
 }
 
 /**
- * Idle and closed sessions that have expired or of which nothing was heard since, after this id in the order of ids.
+ * Idle sessions that have expired or of which nothing was heard since, after this id in the order of ids.
  * @param before null: only those that have expired
  */
 export async function findStaleSessions(

@@ -16,7 +16,7 @@ export type NotRetried = 'moved_on' | 'busy';
  * Queues a run again that has failed: it goes on with a step of its own after the one that failed, and has used of its
  * limits what it had used; the time in which it had failed does not count. Messages that have waited since then are
  * taken up by it, or get the run that they were promised. Not where the session has moved on: somebody sent it a
- * message, resumed it, closed or deleted it, or tried the run again before.
+ * message, resumed it or deleted it, or tried the run again before.
  */
 export function retryFailedRun(db: Db, runId: string): Promise<RetriedRun | NotRetried> {
   return db.transaction().execute(async (tx) => {
@@ -28,7 +28,7 @@ export function retryFailedRun(db: Db, runId: string): Promise<RetriedRun | NotR
     if (run === undefined) return 'moved_on';
     const session = await lockSession(tx, run.tenant_id, run.session_id);
     const last = await findLastTask(tx, session.id);
-    if (session.status === 'closed' || last?.id !== runId || last.status !== 'failed') return 'moved_on';
+    if (last?.id !== runId || last.status !== 'failed') return 'moved_on';
     if (session.active_run_id !== null) return 'busy';
     await sql`
       update runs set status = 'queued', error = null, finished_at = null,

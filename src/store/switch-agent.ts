@@ -1,5 +1,3 @@
-import { BatonError } from '../domain/errors.ts';
-import { formatId } from '../domain/ids.ts';
 import type { Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
@@ -28,7 +26,7 @@ export type SwitchedAgent = Readonly<{
  * does not. Under the session's lock in one transaction, whether a run is at work or not: a step reads its agent when
  * it begins. The same agent again changes nothing.
  * @param next the agent that takes over from the one that the session has
- * @throws BatonError `not_found`, `session_closed`; what `next` throws
+ * @throws BatonError `not_found`; what `next` throws
  */
 export async function switchAgent(
   tx: Tx,
@@ -37,9 +35,6 @@ export async function switchAgent(
 ): Promise<SwitchedAgent> {
   const { tenantId, sessionId } = at;
   const session = await lockSession(tx, tenantId, sessionId);
-  if (session.status === 'closed') {
-    throw new BatonError('session_closed', `session ${formatId('session', sessionId)} is closed`);
-  }
   const current = { snapshot: session.agent_base ?? session.agent_snapshot, overrides: session.overrides };
   const { name, version, snapshot, overrides } = next(current);
   if (session.agent_name === name && session.agent_version === version) {

@@ -152,7 +152,6 @@ type PartsTable = {
   tenant_id: Generated<string>;
   type: string;
   content: Json;
-  token_estimate: number | null;
   tool_call_id: string | null;
   tool_name: string | null;
   state: ToolCallState | null;
@@ -279,7 +278,6 @@ type WorkersTable = {
   lock_key: number;
   locked_at: DefaultTime;
   lost_alone: Generated<boolean>;
-  engine: number;
   started_at: DefaultTime;
   seen_at: DefaultTime;
 };

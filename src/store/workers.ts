@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type pg from 'pg';
 import type { PendingKind } from '../domain/run.ts';
-import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { WorkerSight } from '../domain/worker-liveness.ts';
 import { type Db, inTransaction } from './database.ts';
 
@@ -48,10 +47,10 @@ export async function registerWorker(
     [WORKER_LOCK_CLASS],
   );
   await client.query(
-    `insert into workers (id, host, pid, kinds, lock_key, engine) values ($1, $2, $3, $4, $5, $6)
+    `insert into workers (id, host, pid, kinds, lock_key) values ($1, $2, $3, $4, $5)
      on conflict (id) do update set lock_key = excluded.lock_key, locked_at = excluded.locked_at,
        lost_alone = false, seen_at = clock_timestamp()`,
-    [worker.id, worker.host, worker.pid, worker.kinds, rows[0]?.lockKey, ENGINE_VERSION],
+    [worker.id, worker.host, worker.pid, worker.kinds, rows[0]?.lockKey],
   );
   // Afterwards: a burial that the statement before has waited for is seen by this one alone.
   await client.query('delete from buried_workers where id = $1', [worker.id]);

@@ -107,24 +107,6 @@ test('a refused batch is reported; its announcements and cancels are sent again,
   expect(link.sent.map(({ payload }) => payload)).toContain(encodeCancel(runId));
 });
 
-test('the mark of a complete text survives joining and splitting, and nothing is joined across it', async () => {
-  const link = createLink();
-  const sessionId = newId();
-  const done = chunk(3, 'def');
-  link.outbox.preview(sessionId, chunk(0, 'abc'));
-  link.outbox.preview(sessionId, { type: 'llm:chunk', data: { ...chunkData(done), isComplete: true } });
-  link.outbox.preview(sessionId, chunk(6, 'ghi'));
-  await link.outbox.flush();
-  expect(itemsOf(link, sessionId)).toEqual([
-    { event: { type: 'llm:chunk', data: { ...chunkData(chunk(0, 'abcdef')), isComplete: true } } },
-    { event: chunk(6, 'ghi') },
-  ]);
-
-  const long = { type: 'llm:chunk' as const, data: { ...chunkData(chunk(0, 'x'.repeat(10_000))), isComplete: true } };
-  const pieces = encodeSession(sessionId, [{ event: long }], 7_000).map((text) => JSON.stringify(decodePayload(text)));
-  expect(pieces.map((text) => text.includes('isComplete'))).toEqual([false, true]);
-});
-
 test('payloads that are not understood are skipped, and so are single items of them', () => {
   const sessionId = newId();
   for (const text of ['', 'no json', '[]', '{"session":"not-an-id","items":[]}', '{"something":"else"}', 'null']) {
@@ -168,8 +150,3 @@ test('no payload is larger than it may be', () => {
   for (const payload of encodeSession(newId(), items, 7_000))
     expect(Buffer.byteLength(payload)).toBeLessThanOrEqual(7_000);
 });
-
-function chunkData(event: ReturnType<typeof chunk>) {
-  if (event.type !== 'llm:chunk') throw new Error('not a chunk');
-  return event.data;
-}

@@ -282,10 +282,7 @@ describe('the judge of the fault suite', () => {
     [
       'a run that an older version took than it asks for',
       'olderVersions',
-      observed(
-        { versions: { ofWorkers: [{ id: 'host-7-a1', engine: 1 }], requiredBy: new Map([[RUN, 2]]) } },
-        { claims: [{ runId: RUN, workerId: 'host-7' }] },
-      ),
+      observed({ requiredVersions: new Map([[RUN, 2]]) }, { claims: [{ runId: RUN, engine: 1 }] }),
     ],
     ['a row that has not struck', 'missed', observed({}, { hits: { kills: 0 } })],
     ['traffic that broke off', 'missed', observed({}, { missed: ['the traffic broke off'] })],
@@ -308,8 +305,8 @@ describe('the judge of the fault suite', () => {
   });
 
   it('has nothing against a run that the version took which it asks for', () => {
-    const newer = { versions: { ofWorkers: [{ id: 'host-7-a1', engine: 2 }], requiredBy: new Map([[RUN, 2]]) } };
-    expect(judge(observed(newer, { claims: [{ runId: RUN, workerId: 'host-7' }] })).olderVersions).toEqual([]);
+    const newer = observed({ requiredVersions: new Map([[RUN, 2]]) }, { claims: [{ runId: RUN, engine: 2 }] });
+    expect(judge(newer).olderVersions).toEqual([]);
   });
 
   it('finds false deaths where nobody is killed, and has nothing against deaths where somebody may have died', () => {

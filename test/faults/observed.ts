@@ -92,7 +92,7 @@ export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observ
       waiting: new Set(),
       effects: [],
       compactions: [],
-      versions: { ofWorkers: [], requiredBy: new Map() },
+      requiredVersions: new Map(),
       ...changes,
     },
     accepted: [accepted(1)],

@@ -77,14 +77,7 @@ describe('another agent', () => {
     expect((await stored(session)).switches).toEqual([]);
   });
 
-  it('is not given to a session that is closed, or that is another tenant’s', async () => {
-    const session = await api.createSession();
-    const id = parseId('session', session) ?? '';
-    await api.db.updateTable('sessions').set({ status: 'closed' }).where('id', '=', id).execute();
-    expect(await switchTo(session, { agent: 'clerk' })).toMatchObject({
-      status: 409,
-      body: { code: 'session_closed' },
-    });
+  it('is not given to a session of another tenant', async () => {
     await using own = await startTestApi();
     const mine = await own.createSession();
     const other = await createTestKey(own.db, 'other');

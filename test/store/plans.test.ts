@@ -164,7 +164,7 @@ describe('the search for lost work never looks at runs that have ended', () => {
 
     beforeAll(async () => {
       const kinds = ['step' as const];
-      const worker = { host: 'here', pid: 1, kinds, engine: 1 };
+      const worker = { host: 'here', pid: 1, kinds };
       const workers = Array.from({ length: WORKERS }, (_, n) => ({ ...worker, id: `worker-${n}`, lock_key: n }));
       await watched.db.insertInto('workers').values(workers).execute();
     });

@@ -12,15 +12,7 @@ import { fillTenant, SHARED, type Tenant } from './tenants/tenant.ts';
 const CALLS = { ...READS, ...OF_OWN_SESSION, ...CLAIMED, ...WRITES };
 const NAMES = Object.keys(CALLS);
 /** What a call may be refused with that names something of another tenant. */
-const REFUSALS = [
-  'not_found',
-  'conflict',
-  'invalid_request',
-  'session_closed',
-  'session_busy',
-  'already_answered',
-  'fenced',
-];
+const REFUSALS = ['not_found', 'conflict', 'invalid_request', 'session_busy', 'already_answered', 'fenced'];
 
 const READER = SHARED.readerId.replaceAll('-', '');
 

@@ -2,7 +2,7 @@ import type { SessionStatus } from '../../client/client.ts';
 import { oneOf, REMOTE_USAGE, readRemote, takeArguments, wholeNumber, writeJson, writeLine } from '../remote.ts';
 import { count, oneLine } from '../terminal/words.ts';
 
-const STATUSES = ['idle', 'busy', 'requires_action', 'closed'] as const satisfies readonly SessionStatus[];
+const STATUSES = ['idle', 'busy', 'requires_action'] as const satisfies readonly SessionStatus[];
 
 export const usage = `baton sessions [options]
 

@@ -70,13 +70,8 @@ export type Snapshot = Readonly<{
   waiting: ReadonlySet<string>;
   effects: readonly Effect[];
   compactions: readonly StoredCompaction[];
-  versions: StoredVersions;
-}>;
-
-/** Of workers that have not left, and what runs ask for that not every version may work on. */
-type StoredVersions = Readonly<{
-  ofWorkers: readonly Readonly<{ id: string; engine: number }>[];
-  requiredBy: ReadonlyMap<string, number>;
+  /** The version that each run asks for which not every worker may work on. */
+  requiredVersions: ReadonlyMap<string, number>;
 }>;
 
 /** Reads what is left. Ids are the database's own, without a prefix. */
@@ -103,7 +98,6 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
   );
   const waiting = await read<{ id: string }>(`select id from inbox where consumed_message_seq is null`);
   const compactions = await read<StoredCompaction>(`select id, session_id as "sessionId", state from compactions`);
-  const ofWorkers = await read<{ id: string; engine: number }>('select id, engine from workers');
   const demanding = await read<{ id: string; engine: number }>(
     'select id, required_engine as engine from runs where required_engine > 1',
   );
@@ -116,7 +110,7 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
     waiting: new Set(waiting.map(({ id }) => id)),
     effects: lines.map((line) => JSON.parse(line) as Effect),
     compactions,
-    versions: { ofWorkers, requiredBy: new Map(demanding.map(({ id, engine }) => [id, engine])) },
+    requiredVersions: new Map(demanding.map(({ id, engine }) => [id, engine])),
   };
 }
 

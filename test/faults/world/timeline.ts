@@ -9,6 +9,8 @@ type SeenClaim = Readonly<{
   runId: string;
   sessionId: string;
   workerId: string;
+  /** The version that the worker's process said it is. */
+  engine: number;
   atMs: number;
   /** When the worker said so, as far as this process's clock agrees with its own. `atMs` is when that was heard. */
   saidAtMs: number;
@@ -45,6 +47,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
   const stops: number[] = [];
   const logged = new Map<string, number>();
   const recoveries: string[] = [];
+  const engines = new Map<string, number>();
   return {
     claims,
     orphans,
@@ -56,6 +59,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
       if (logFile !== undefined) appendFileSync(logFile, `${JSON.stringify({ workerId, ...line })}\n`);
       const event = String(line['event']);
       logged.set(event, (logged.get(event) ?? 0) + 1);
+      if (event === 'process_started') engines.set(workerId, Number(line['engine']));
       if (event === 'job_claimed') {
         const { runId, sessionId } = line;
         const saidAtMs = Date.parse(String(line['time'])) - performance.timeOrigin;
@@ -63,6 +67,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
           runId: rawId(String(runId)),
           sessionId: rawId(String(sessionId)),
           workerId,
+          engine: engines.get(workerId) ?? 0,
           atMs: performance.now(),
           saidAtMs,
         });
@@ -81,7 +86,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
 }
 
 type Recovering = Pick<Timeline, 'orphans' | 'kills' | 'stops'> &
-  Readonly<{ claims: readonly Omit<SeenClaim, 'sessionId' | 'saidAtMs'>[] }>;
+  Readonly<{ claims: readonly Omit<SeenClaim, 'sessionId' | 'engine' | 'saidAtMs'>[] }>;
 
 /** Whoever recovers from a kill has this much time before the next worker ends. */
 const UNDISTURBED_MS = 4_000;
@@ -113,7 +118,7 @@ type CancelledWorld = Readonly<{
   simulator: Readonly<{
     requests: readonly Pick<RequestRecord, 'cacheKey' | 'startedAtMs' | 'endedAtMs' | 'abortedAtMs'>[];
   }>;
-  timeline: Readonly<{ claims: readonly Omit<SeenClaim, 'workerId' | 'atMs'>[] }>;
+  timeline: Readonly<{ claims: readonly Omit<SeenClaim, 'workerId' | 'engine' | 'atMs'>[] }>;
 }>;
 
 type Cancelling = Readonly<{
