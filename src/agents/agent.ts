@@ -65,7 +65,7 @@ export function readAgent(snapshot: unknown): Agent {
   throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read', { cause: agent.error });
 }
 
-/** Whether the text of answers says that the context is being compacted. An agent that cannot be read says nothing. */
+/** Whether the text of completions says that the context is being compacted. An agent that cannot be read says nothing. */
 export function tellsOfCompaction(snapshot: unknown): boolean {
   return agentSchema.safeParse(snapshot).data?.context.compaction.notice === 'text';
 }

@@ -50,6 +50,7 @@ export type RunUpdate = Readonly<
   | { kind: 'compacting'; tokensBefore: number }
   | { kind: 'compacted'; tokensBefore: number; tokensAfter: number }
   | { kind: 'compaction-failed' }
+  | { kind: 'pruned'; prunedCount: number; savedTokens: number }
   | { kind: 'ended'; end: RunEnd; state: EndState }
 >;
 
@@ -119,6 +120,8 @@ function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
       return { kind: 'compacted', tokensBefore: event.data.tokensBefore, tokensAfter: event.data.tokensAfter };
     case 'compaction:failed':
       return { kind: 'compaction-failed' };
+    case 'prune:complete':
+      return { kind: 'pruned', prunedCount: event.data.prunedCount, savedTokens: event.data.savedTokens };
     default:
       return endOf(event);
   }

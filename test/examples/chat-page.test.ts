@@ -40,11 +40,15 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   let context: BrowserContext;
 
   beforeAll(async () => {
-    const compaction = { notice: 'text' };
-    const full = contextPolicySchema.parse({ maxContextTokens: WINDOW, prune: { enabled: false }, compaction });
+    const full = contextPolicySchema.parse({ maxContextTokens: WINDOW, prune: { enabled: false } });
+    const clears = contextPolicySchema.parse({ maxContextTokens: WINDOW });
     const agents = ['streams', 'queues', 'stops', 'asks', 'shows', 'opens'].map((name) => ({ name, tools: ['test'] }));
     const tools = [...createWaitingTools().tools, readTool, drawTool];
-    started = stack.use(await startChatService([...agents, { name: 'fills', tools: ['test'], context: full }], tools));
+    const filling = [
+      { name: 'fills', tools: ['test'], context: full },
+      { name: 'clears', tools: ['test'], context: clears },
+    ];
+    started = stack.use(await startChatService([...agents, ...filling], tools));
     context = stack.use(await startBrowser(chromium ?? '')).context;
   });
   afterAll(() => stack.disposeAsync());
@@ -259,6 +263,15 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     expect(first?.rawBody).not.toContain('Not this one.');
     // Everything comes through the page's own backend, which has the key.
     expect(new Set(asked)).toEqual(new Set([new URL(page.url()).origin]));
+    expect(failures).toEqual([]);
+  });
+
+  it('says what a prune has cleared', async () => {
+    started.service.simulator.script('clears', readingReplies(8, 1_500));
+    const { page, say, failures } = await openChat('clears');
+    await say('Read all the files.');
+    await page.getByText('All read.').waitFor();
+    expect(await page.locator('.notice').innerText()).toMatch(/^Old tool outputs cleared: \d+, [\d,]+ tokens$/);
     expect(failures).toEqual([]);
   });
 

@@ -11,7 +11,7 @@ import {
   type UiFrame,
 } from '../../src/facades/ui/chunk-writer.ts';
 
-const OPTIONS: ChunkWriterOptions = { sessionId: 'ses_1', runId: 'run_1', showsCompaction: false };
+const OPTIONS: ChunkWriterOptions = { sessionId: 'ses_1', runId: 'run_1' };
 const STATE = { usage: NO_USAGE, context: { used: 10, usable: 100 }, waiting: 0 };
 const call = (output: ToolPart['output']): ToolPart => ({
   type: 'tool',
@@ -52,6 +52,7 @@ const update = fc.oneof(
   }),
   fc.record({ kind: fc.constant('queued' as const), position: fc.nat() }),
   fc.record({ kind: fc.constant('compacting' as const), tokensBefore: fc.nat() }),
+  fc.record({ kind: fc.constant('pruned' as const), prunedCount: fc.nat(), savedTokens: fc.nat() }),
   fc.record({
     kind: fc.constant('answered' as const),
     id,
@@ -92,9 +93,9 @@ describe('a UI message stream', () => {
   test('is one that the client takes, whatever happens in the run', async () => {
     const { validate } = asSchema(uiMessageChunkSchema);
     await fc.assert(
-      fc.asyncProperty(fc.array(update), fc.boolean(), async (updates, showsCompaction) => {
+      fc.asyncProperty(fc.array(update), async (updates) => {
         const open = new Set<string>();
-        const frames = [startChunk(OPTIONS), ...write(updates, { ...OPTIONS, showsCompaction })];
+        const frames = [startChunk(OPTIONS), ...write(updates)];
         for (const frame of frames) if ('comment' in frame) expect(frame.comment).not.toContain('\n');
         for (const chunk of chunksOf(frames)) {
           expect(await validate?.(JSON.parse(JSON.stringify(chunk)))).toMatchObject({ success: true });
@@ -154,18 +155,16 @@ describe('a UI message stream', () => {
     ]);
   });
 
-  test('notes a compaction in a comment, or shows it', () => {
+  test('tells of a compaction and of a prune in parts that no message keeps', () => {
     const updates: RunUpdate[] = [
       { kind: 'compacting', tokensBefore: 900 },
       { kind: 'compacted', tokensBefore: 900, tokensAfter: 300 },
+      { kind: 'pruned', prunedCount: 2, savedTokens: 80 },
     ];
-    expect(write(updates)).toEqual([
-      { comment: 'compacting tokensBefore=900' },
-      { comment: 'compacted tokensBefore=900 tokensAfter=300' },
-    ]);
-    expect(write(updates, { ...OPTIONS, showsCompaction: true })).toMatchObject([
+    expect(write(updates)).toMatchObject([
       { type: 'data-compaction', transient: true, data: { text: '⚙️ Compacting…', tokensBefore: 900 } },
       { type: 'data-compaction', transient: true, data: { text: '✅ Compacted: 900 → 300 tokens', tokensAfter: 300 } },
+      { type: 'data-pruning', transient: true, data: { text: '🧹 Cleared 2 old tool outputs: 80 tokens' } },
     ]);
   });
 });

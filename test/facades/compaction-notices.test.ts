@@ -11,8 +11,9 @@ let started: ChatService;
 
 beforeAll(async () => {
   const agents = [
-    { name: 'shown', tools: ['test'], context: policy('text') },
     { name: 'noted', tools: ['test'], context: policy('comment') },
+    { name: 'shown', tools: ['test'], context: policy('text') },
+    { name: 'prunes', tools: ['test'], context: policy('comment', { prune: {} }) },
     { name: 'small', tools: ['test'], context: policy('comment', { auto: false }) },
   ];
   started = await startChatService(agents, [readTool]);
@@ -23,9 +24,9 @@ afterAll(() => started[Symbol.asyncDispose]());
 describe('useChat with a context that gets full', () => {
   test('shows a compaction in mid-answer, and uses it for every later request that sends the whole history again', async () => {
     const { simulator } = started.service;
-    simulator.script('shown', [...readingReplies(12, 1_500), { text: 'Two.' }, { text: 'Three.' }, { text: 'Four.' }]);
+    simulator.script('noted', [...readingReplies(12, 1_500), { text: 'Two.' }, { text: 'Three.' }, { text: 'Four.' }]);
     const data: unknown[] = [];
-    const chat = started.chat('shown', { body: { agent: 'shown' }, onData: (part) => data.push(part) });
+    const chat = started.chat('noted', { body: { agent: 'noted' }, onData: (part) => data.push(part) });
     await chat.sendMessage({ text: 'Read all the files.' });
     expect(textOf(chat.lastMessage)).toBe('All read.');
     const notices = data.map((part) => Object(part).data.text);
@@ -40,22 +41,20 @@ describe('useChat with a context that gets full', () => {
     // The client has sent all the files four times; they were summarized when they were read.
     expect(requestsOf(started.service).summaries).toHaveLength(summaries);
     expect(requestsOf(started.service).violations).toEqual([]);
-    const sessions = started.service.deps.db.selectFrom('sessions').select('id').where('agent_name', '=', 'shown');
+    const sessions = started.service.deps.db.selectFrom('sessions').select('id').where('agent_name', '=', 'noted');
     expect(await sessions.execute()).toHaveLength(1);
   });
 
-  test('notes it in a comment by default', async () => {
-    started.service.simulator.script('noted', readingReplies(12, 1_500));
-    const message = { role: 'user', parts: [{ type: 'text', text: 'Read all the files.' }] };
-    const response = await fetch(`${started.url}/api/chat`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ id: 'noted', agent: 'noted', message }),
+  test('shows what a prune has cleared', async () => {
+    started.service.simulator.script('prunes', readingReplies(8, 1_500));
+    const data: unknown[] = [];
+    const chat = started.chat('prunes', { body: { agent: 'prunes' }, onData: (part) => data.push(part) });
+    await chat.sendMessage({ text: 'Read all the files.' });
+    expect(textOf(chat.lastMessage)).toBe('All read.');
+    expect(data[0]).toMatchObject({
+      type: 'data-pruning',
+      data: { text: expect.stringMatching(/^🧹 Cleared \d+ old tool outputs: \d+ tokens$/) },
     });
-    const stream = await response.text();
-    expect(stream).toMatch(/^: compacting tokensBefore=\d+$/m);
-    expect(stream).toMatch(/^: compacted tokensBefore=\d+ tokensAfter=\d+$/m);
-    expect(stream).not.toContain('data-compaction');
   });
 
   test('ends with an error that says so where nothing may be taken out', async () => {

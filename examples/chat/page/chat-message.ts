@@ -17,6 +17,7 @@ type Data = {
     tokensBefore?: number;
     tokensAfter?: number;
   };
+  pruning: { prunedCount: number; savedTokens: number };
 };
 
 export type ChatMessage = UIMessage<Metadata | undefined, Data>;

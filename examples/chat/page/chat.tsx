@@ -18,6 +18,7 @@ export function Chat({ id, messages: known, meter }: Props) {
     transport: new DefaultChatTransport({ api: '/api/chat' }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onData(part) {
+      if (part.type === 'data-pruning') setNotice(cleared(part.data));
       if (part.type !== 'data-compaction') return;
       const { phase, text, tokensBefore, tokensAfter } = part.data;
       setNotice(phase === 'compacted' ? compressed(tokensBefore, tokensAfter) : text);
@@ -104,6 +105,9 @@ function Transcript({ messages, queued, onAnswer }: TranscriptProps) {
 
 const compressed = (before = 0, after = 0): string =>
   `Context compressed: ${before.toLocaleString('en-US')} → ${after.toLocaleString('en-US')} tokens`;
+
+const cleared = ({ prunedCount, savedTokens }: Readonly<{ prunedCount: number; savedTokens: number }>): string =>
+  `Old tool outputs cleared: ${prunedCount}, ${savedTokens.toLocaleString('en-US')} tokens`;
 
 function lastCompaction({ compactions = [] }: Meter): string | null {
   const last = compactions.find(({ tokensAfter }) => tokensAfter !== null);

@@ -56,7 +56,7 @@ const compactionPolicySchema = z.strictObject({
       instructions: z.string().optional(),
     })
     .default({}),
-  /** How clients of a chat protocol learn of a compaction in mid-answer: a comment that nobody sees, or a notice. */
+  /** How clients of OpenAI's protocol learn of a compaction in mid-answer: a comment that nobody sees, or a notice. */
   notice: z.enum(['comment', 'text']).default('comment'),
 });
 

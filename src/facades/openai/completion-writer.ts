@@ -112,6 +112,8 @@ export function createCompletionWriter(
         if (showsCompaction) return notice(`✅ Compacted: ${tokensBefore} → ${tokensAfter} tokens`);
         return [{ comment: `compacted tokensBefore=${tokensBefore} tokensAfter=${tokensAfter}` }];
       }
+      case 'pruned':
+        return [{ comment: `pruned count=${update.prunedCount} savedTokens=${update.savedTokens}` }];
       case 'ended': {
         const ended = outcomeOf(update.end);
         const made = ended.finishReason === 'tool_calls' ? asked.map(toCall) : [];

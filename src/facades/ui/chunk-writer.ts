@@ -12,8 +12,6 @@ export type ChunkWriterOptions = Readonly<{
   /** Public ids. */
   sessionId: string;
   runId: string;
-  /** Whether compactions are shown, and not only noted in a comment. */
-  showsCompaction: boolean;
   /** Calls whose approvals the client was asked for in an earlier stream of the run. */
   approvals?: Approvals;
 }>;
@@ -94,7 +92,9 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
       case 'compacting':
       case 'compacted':
       case 'compaction-failed':
-        return [compactionFrame(update, options.showsCompaction)];
+        return [compactionFrame(update)];
+      case 'pruned':
+        return [pruningFrame(update)];
       case 'ended':
         return [...close(), ...endChunks(update.end, update.state)];
     }
@@ -154,9 +154,9 @@ function answerChunks({ answer }: Extract<RunUpdate, { kind: 'answered' }>, appr
 
 type CompactionUpdate = Extract<RunUpdate, { kind: 'compacting' | 'compacted' | 'compaction-failed' }>;
 
-function compactionFrame(update: CompactionUpdate, isShown: boolean): UiFrame {
+/** Transient: a page that does not know these parts shows nothing of them, and keeps nothing. */
+function compactionFrame(update: CompactionUpdate): UiFrame {
   const { kind, ...numbers } = update;
-  if (!isShown) return { comment: [kind, ...Object.entries(numbers).map(([name, n]) => `${name}=${n}`)].join(' ') };
   const text =
     update.kind === 'compacting'
       ? COMPACTING_NOTICE
@@ -164,6 +164,12 @@ function compactionFrame(update: CompactionUpdate, isShown: boolean): UiFrame {
         ? compactedNotice(update.tokensBefore, update.tokensAfter)
         : '⚠️ The context could not be compacted';
   return { type: 'data-compaction', data: { phase: kind, text, ...numbers }, transient: true };
+}
+
+function pruningFrame({ prunedCount, savedTokens }: Extract<RunUpdate, { kind: 'pruned' }>): UiFrame {
+  const outputs = prunedCount === 1 ? '1 old tool output' : `${prunedCount} old tool outputs`;
+  const text = `🧹 Cleared ${outputs}: ${savedTokens} tokens`;
+  return { type: 'data-pruning', data: { text, prunedCount, savedTokens }, transient: true };
 }
 
 function endChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[] {

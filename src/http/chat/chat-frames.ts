@@ -1,4 +1,3 @@
-import { tellsOfCompaction } from '../../agents/agent.ts';
 import { formatId } from '../../domain/ids.ts';
 import { followRun } from '../../facades/follow-run.ts';
 import type { RunRef } from '../../facades/run-details.ts';
@@ -13,7 +12,6 @@ import {
 } from '../../facades/ui/chunk-writer.ts';
 import { type WaitingRef, waitForTurn } from '../../facades/wait-for-turn.ts';
 import { findTaskAfter } from '../../store/runs.ts';
-import { readAgentSnapshot } from '../../store/sessions.ts';
 import { followDeps } from '../follow-deps.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { EarlyEnd } from '../request-signal.ts';
@@ -32,7 +30,7 @@ type Continuation = Readonly<{
 export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: AbortSignal): Frames {
   const { tenantId, sessionId } = ref;
   // The run is not known yet; what is written before it is has no part of it.
-  const write = createChunkWriter(await writerOptions(deps, { ...ref, runId: ref.messageId }));
+  const write = createChunkWriter(writerOptions({ ...ref, runId: ref.messageId }));
   const turn = waitForTurn(followDeps(deps), ref, signal);
   let next = await turn.next();
   for (; next.done !== true; next = await turn.next()) yield* write(next.value);
@@ -81,23 +79,13 @@ export async function* runFrames(
   signal: AbortSignal,
   continuation?: Continuation,
 ): Frames {
-  const options = await writerOptions(deps, ref, continuation?.approvals);
+  const options = writerOptions(ref, continuation?.approvals);
   const write = createChunkWriter(options);
   yield startChunk(options);
   const updates = followRun(followDeps(deps), ref, { signal, afterSeq: continuation?.afterSeq });
   for await (const update of updates) yield* write(update);
 }
 
-async function writerOptions(
-  { db }: HttpDeps,
-  { tenantId, sessionId, runId }: RunRef,
-  approvals: Approvals = new Map(),
-): Promise<ChunkWriterOptions> {
-  const snapshot = await readAgentSnapshot(db, tenantId, sessionId);
-  return {
-    sessionId: formatId('session', sessionId),
-    runId: formatId('run', runId),
-    showsCompaction: tellsOfCompaction(snapshot),
-    approvals,
-  };
+function writerOptions({ sessionId, runId }: RunRef, approvals: Approvals = new Map()): ChunkWriterOptions {
+  return { sessionId: formatId('session', sessionId), runId: formatId('run', runId), approvals };
 }
