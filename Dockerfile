@@ -1,12 +1,12 @@
 # One image for every process of the service. Node runs the TypeScript as it is: what the tests ran is what is deployed.
 
-FROM node:24-slim AS dependencies
+FROM node:24.21-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 # Optional are only the embedded Postgres, which has no use where a DATABASE_URL is given, and a faster msgpack.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
 
-FROM node:24-slim
+FROM node:24.21-slim
 ENV NODE_ENV=production
 ENV BATON_WORKSPACE_DIR=/workspace
 # A volume that is mounted here takes over the owner.

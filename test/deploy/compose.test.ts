@@ -32,6 +32,15 @@ describe('docker-compose.yml', () => {
     }
   });
 
+  it('takes the stores in versions that stay what they are, the same as the tests', () => {
+    const tested = readFileSync(path.join(ROOT, 'test/support/find-services.ts'), 'utf8');
+    for (const name of ['postgres', 'redis']) {
+      const { image } = serviceOf(name);
+      expect(image).toMatch(/^[a-z]+:\d+\.\d+$/);
+      expect(tested).toContain(`'${image}-alpine'`);
+    }
+  });
+
   it.each(ours)('gives %s only settings that the service knows', (_name, service) => {
     const config = loadConfig(environmentOf(service));
     expect(new URL(config.databaseUrl ?? '').hostname).toBe('postgres');

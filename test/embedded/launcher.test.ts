@@ -55,7 +55,9 @@ describe('the first start', () => {
     expect(await queryValue(admin.href, `SELECT current_setting('unix_socket_directories') AS value`)).toBe('');
     expect((await stat(credentialsPath)).mode & 0o777).toBe(0o600);
     expect((await stat(dataDir)).mode & 0o777).toBe(0o700);
-    expect((await readdir(dataDir)).sort()).toEqual(['cluster', 'owner.lock', 'owner.pid']);
+    // Links to libraries, where npm has not run the install script that makes them in the package.
+    const names = (await readdir(dataDir)).filter((name) => name !== 'lib');
+    expect(names.sort()).toEqual(['cluster', 'owner.lock', 'owner.pid']);
   });
 
   test('offers the schema rights, LISTEN/NOTIFY and advisory locks that queues and live events need', async () => {

@@ -70,7 +70,7 @@ async function localRedis(): Promise<Found | null> {
 }
 
 async function containerPostgres(stack: AsyncDisposableStack): Promise<Found> {
-  const container = await new GenericContainer('postgres:17-alpine')
+  const container = await new GenericContainer('postgres:17.11-alpine')
     .withEnvironment({ POSTGRES_HOST_AUTH_METHOD: 'trust' })
     .withExposedPorts(5432)
     .start();
@@ -82,7 +82,7 @@ async function containerPostgres(stack: AsyncDisposableStack): Promise<Found> {
 }
 
 async function containerRedis(stack: AsyncDisposableStack): Promise<Found> {
-  const container = await new GenericContainer('redis:8-alpine').withExposedPorts(6379).start();
+  const container = await new GenericContainer('redis:8.4-alpine').withExposedPorts(6379).start();
   stack.defer(async () => void (await container.stop()));
   return { url: `redis://${container.getHost()}:${container.getMappedPort(6379)}`, from: 'container' };
 }
