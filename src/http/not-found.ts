@@ -1,4 +1,5 @@
 import type { Context } from 'hono';
+import { adviceForAbsent } from '../facades/openai/absent-routes.ts';
 import type { BatonApp, HttpEnv } from './http-deps.ts';
 import { ProblemError, problemResponse } from './problem.ts';
 
@@ -11,7 +12,11 @@ export function createNotFoundHandler(app: BatonApp): (c: Context<HttpEnv>) => R
     endpoints ??= endpointsOf(app);
     const { path, method } = c.req;
     const methods = endpoints.filter(({ pattern }) => pattern.test(path)).map((endpoint) => endpoint.method);
-    if (methods.length === 0) return problemResponse(new ProblemError('not_found', `No such route: ${path}`), path);
+    if (methods.length === 0) {
+      const advice = adviceForAbsent(path);
+      const detail = `No such route: ${path}${advice === null ? '' : `. ${advice}`}`;
+      return problemResponse(new ProblemError('not_found', detail), path);
+    }
     const allow = (methods.includes('GET') ? [...methods, 'HEAD'] : methods).join(', ');
     const detail = `${method} is not possible here, only ${allow}`;
     return problemResponse(new ProblemError('method_not_allowed', detail, { headers: { allow } }), path);

@@ -1,3 +1,5 @@
+import { adviceForAbsent } from './absent-routes.ts';
+
 /** An error as OpenAI's API tells it. */
 export type OpenAiError = Readonly<{ message: string; type: string; code: string; param: string | null }>;
 
@@ -25,4 +27,5 @@ export function toOpenAiError(
 }
 
 /** Paths whose clients read errors in this shape. */
-export const isOpenAiPath = (path: string): boolean => /^\/v1\/(chat\/completions|models)(\/|$)/.test(path);
+export const isOpenAiPath = (path: string): boolean =>
+  /^\/v1\/(chat\/completions|models)(\/|$)/.test(path) || adviceForAbsent(path) !== null;

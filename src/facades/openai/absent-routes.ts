@@ -1,0 +1,27 @@
+const CHAT =
+  'Baton speaks chat completions: `openai.chat("<agent>")` of the AI SDK, `client.chat.completions.create` of OpenAI’s libraries';
+const ELSEWHERE = 'Ask the provider itself for that';
+
+/** OpenAI's routes that Baton does not have, by how their paths begin, and the way that a client takes here instead. */
+const ABSENT: readonly Readonly<{ path: string; advice: string }>[] = [
+  { path: '/v1/responses', advice: CHAT },
+  { path: '/v1/conversations', advice: CHAT },
+  { path: '/v1/completions', advice: CHAT },
+  { path: '/v1/assistants', advice: `An assistant is an agent, a thread a session. ${CHAT}` },
+  { path: '/v1/threads', advice: `An assistant is an agent, a thread a session. ${CHAT}` },
+  { path: '/v1/files', advice: 'Upload a file with POST /v1/blobs, or send it in a message' },
+  { path: '/v1/uploads', advice: 'Upload a file with POST /v1/blobs, or send it in a message' },
+  { path: '/v1/embeddings', advice: ELSEWHERE },
+  { path: '/v1/moderations', advice: ELSEWHERE },
+  { path: '/v1/images', advice: ELSEWHERE },
+  { path: '/v1/audio', advice: ELSEWHERE },
+  { path: '/v1/realtime', advice: ELSEWHERE },
+  { path: '/v1/batches', advice: ELSEWHERE },
+  { path: '/v1/fine_tuning', advice: ELSEWHERE },
+  { path: '/v1/vector_stores', advice: ELSEWHERE },
+];
+
+/** The advice for a client that asks for a route of OpenAI's API that is not here; null for any other path. */
+export function adviceForAbsent(path: string): string | null {
+  return ABSENT.find((route) => path === route.path || path.startsWith(`${route.path}/`))?.advice ?? null;
+}
