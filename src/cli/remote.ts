@@ -1,6 +1,7 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { type BatonClient, createClient } from '../client/client.ts';
 import { UsageError } from './exit-codes.ts';
+import { printableJson } from './terminal/words.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:4400';
 
@@ -55,5 +56,5 @@ export function wholeNumber(name: string, given: string | undefined): number | u
   throw new UsageError(`${name} takes a whole number from 1 on, not ${given}.`);
 }
 
-export const writeJson = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`);
+export const writeJson = (value: unknown): void => void process.stdout.write(`${printableJson(value)}\n`);
 export const writeLine = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -4,7 +4,7 @@ import { writeJson } from './remote.ts';
 import { listenForInterrupt } from './terminal/interrupt.ts';
 import { createPrinter, type Printer } from './terminal/printer.ts';
 import { NO_PROGRESS, type Piece, showEvent } from './terminal/progress.ts';
-import { bar, cost, count, MAX_ERROR_CHARS, number, oneLine } from './terminal/words.ts';
+import { bar, cost, count, MAX_ERROR_CHARS, number, oneLine, printable } from './terminal/words.ts';
 import { watchUnattended } from './watch-unattended.ts';
 
 type Watched = Readonly<{ sessionId: string; runId: string }>;
@@ -29,7 +29,7 @@ export async function watchRun(
   const events = follow(interrupt.signal);
   const isOver = (event: StreamEvent) => isLast(client, event, watched);
   const tell = (text: string): void => {
-    if (isJson) process.stderr.write(`${text}\n`);
+    if (isJson) process.stderr.write(`${printable(text)}\n`);
     else printer.print({ kind: 'line', tone: 'bad', text });
   };
   using _unattended = watchUnattended(client, tell);

@@ -55,8 +55,6 @@ export type Session = Readonly<{
 
 export type NewSession = Readonly<{
   agent: string;
-  /** `ses_` and 32 hex digits; one of the service's own by default. */
-  id?: string;
   title?: string | null;
   /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
   metadata?: Readonly<Record<string, string>>;

@@ -30,7 +30,7 @@ import { registerRunRoutes } from './routes/runs.ts';
 import { registerSessionRoutes } from './routes/sessions.ts';
 import { registerToolCallRoutes } from './routes/tool-calls.ts';
 import { traced } from './traced.ts';
-import { refuseInvalid } from './validation.ts';
+import { refuseInvalid, refuseProto } from './validation.ts';
 
 /**
  * The HTTP API as one app, without a server. Every answer that is not a success is a problem of RFC 9457
@@ -44,7 +44,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.use(...guarded(deps));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));
-  app.use(boundedBody, lookUpFirst(deps));
+  app.use(refuseProto, boundedBody, lookUpFirst(deps));
   registerSessionRoutes(app, deps);
   registerAgentSwitchRoute(app, deps);
   registerRepinRoute(app, deps);

@@ -1,4 +1,6 @@
+import type { MiddlewareHandler } from 'hono';
 import type { z } from 'zod';
+import type { HttpEnv } from './http-deps.ts';
 import { type FieldError, ProblemError } from './problem.ts';
 
 type Issue = z.core.$ZodIssue;
@@ -58,3 +60,16 @@ export function refuseInvalid(
   const what = first === undefined ? 'invalid' : `${first.path === '' ? '' : `${first.path}: `}${first.message}`;
   throw new ProblemError('invalid_request', `Invalid ${where}: ${what}`, { errors });
 }
+
+const PROTO = '__proto__';
+
+/**
+ * Refuses a parameter of this name on every route: as a field of an object it is lost before a schema sees it.
+ * @throws ProblemError `invalid_request`
+ */
+export const refuseProto: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  const { search } = new URL(c.req.url);
+  if (search === '' || !new URLSearchParams(search).has(PROTO)) return next();
+  const errors = [{ path: PROTO, message: 'unknown parameter' }];
+  throw new ProblemError('invalid_request', `Invalid query: ${PROTO}: unknown parameter`, { errors });
+};

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { oneLine, printable } from '../../src/cli/terminal/words.ts';
+import { oneLine, printable, printableJson } from '../../src/cli/terminal/words.ts';
 
 test.each([
   ['colours and cursor moves', '\u001b[31mred\u001b[0m \u001b[2Jgone', 'red gone'],
@@ -10,6 +10,9 @@ test.each([
 ])('a terminal is not given %s', (_name, text, shown) => {
   expect(printable(text)).toBe(shown);
   expect(oneLine(text, 100)).toBe(shown);
+  const json = printableJson({ text });
+  expect(json).toBe(printable(json));
+  expect(JSON.parse(json)).toEqual({ text });
 });
 
 test('lines stay lines, and letters of any script are shown', () => {

@@ -28,7 +28,6 @@ const CALLS: {
     create: (client) =>
       client.sessions.create({
         agent: 'a',
-        id: SESSION,
         title: 't',
         metadata: { k: 'v' },
         expiresAt: null,

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MAX_BODY_BYTES } from '../../src/domain/tunables.ts';
 import { BAD_INPUT, JSON_TYPE } from './bad-input-cases.ts';
+import { readRoutes } from './documented-routes.ts';
 import { exchangeRaw } from './raw-exchange.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
@@ -51,6 +52,21 @@ describe('bad input', () => {
       expect(await countRows()).toEqual(ONE_SESSION);
     },
   );
+
+  test('a parameter named __proto__ is refused on every route that has parameters', async () => {
+    const routes = readRoutes((await api.call('GET', '/openapi.json')).body).filter(({ path }) =>
+      /^\/(v1|api)\//.test(path),
+    );
+    for (const { method, path } of routes) {
+      for (const name of ['__proto__', '%5F%5Fproto__']) {
+        const target = `${path.replace('{id}', sessionId).replaceAll(/\{\w+\}/g, 'x')}?${name}=x`;
+        const answer = await api.call(method, target, method === 'GET' ? undefined : {});
+        expect(answer.body, `${method} ${target}`).toMatchObject({ status: 400, errors: [{ path: '__proto__' }] });
+      }
+    }
+    const labelled = await api.call('GET', '/v1/sessions?metadata.k=a%20b');
+    expect(labelled.status).toBe(200);
+  });
 
   test('a body without a type is refused', async () => {
     const body = '{"agent":"coder"}';

@@ -1,6 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { formatId } from '../../src/domain/ids.ts';
-import { newId } from '../../src/runtime/new-id.ts';
 import { answerStep, claimJob } from './play-worker.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
@@ -30,15 +28,6 @@ describe('creating a session', () => {
     });
     expect(new Date(String(body['createdAt'])).toISOString()).toBe(body['createdAt']);
     expect((await api.call('GET', `/v1/sessions/${body['id']}`)).body).toEqual(body);
-  });
-
-  test('takes an id of the caller, once', async () => {
-    await using api = await startTestApi();
-    const id = formatId('session', newId());
-    expect((await api.call('POST', '/v1/sessions', { agent: 'coder', id })).body['id']).toBe(id);
-    const again = await api.call('POST', '/v1/sessions', { agent: 'coder', id });
-    expect(again.status).toBe(409);
-    expect(again.body).toMatchObject({ code: 'conflict', detail: expect.stringContaining(id) });
   });
 });
 

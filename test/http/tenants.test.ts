@@ -14,7 +14,6 @@ function bodyFor(n: number, { ids }: Tenant, at: number): object {
     { content: 'hello', id: message },
     { content: 'hello', delivery: 'interrupt' },
     { agent: 'coder' },
-    { agent: 'coder', id: session },
     { title: 'changed', metadata: { k: 'v' } },
     { delivery: 'followup' },
     { queue: 'clear' },
@@ -73,7 +72,7 @@ describe('two tenants', () => {
       ids: Object.fromEntries(['ses', 'run', 'msg', 'call', 'blob'].map((kind) => [kind, [freshId(kind)]])),
     };
     for (const route of routes) {
-      for (const n of [0, 1, 6, 7, 8, 10, 11]) {
+      for (const n of [0, 1, 5, 6, 7, 9, 10]) {
         const body = route.hasBody ? bodyFor(n, beta, 0) : undefined;
         const answer = async (owner: Tenant) => {
           const path = addressOf(route, owner);
@@ -102,5 +101,15 @@ describe('two tenants', () => {
     expect(await list(beta, `/v1/runs?sessionId=${session}`)).toBe('{"runs":[],"nextCursor":null}');
     expect(await list(beta, '/v1/sessions')).not.toContain(alpha.word);
     expect(await list(alpha, '/v1/sessions')).toContain(alpha.word);
+  });
+
+  test('cannot take an id for a session, so that none is taken and no answer tells that one exists', async () => {
+    await using api = await startTestApi();
+    const [alpha, beta] = [await createTenant(api, 'alpha'), await createTenant(api, 'beta')];
+    const [session = ''] = alpha.ids['ses'] ?? [];
+    const create = (id: string) => api.call('POST', '/v1/sessions', { agent: 'coder', id }, beta.key.headers);
+    const [foreign, nobodys] = [await create(session), await create(freshId('ses'))];
+    expect(foreign.status).toBe(400);
+    expect(foreign.text).toBe(nobodys.text);
   });
 });

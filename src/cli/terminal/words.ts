@@ -47,6 +47,14 @@ export function printable(text: string): string {
     .replace(/[[\p{Cc}\p{Bidi_Control}]--\n]/gv, '');
 }
 
+/** One line of JSON for programs, which a terminal may show: what `printable` leaves out is escaped. */
+export function printableJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\p{Cc}\p{Bidi_Control}]/gu,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
 /** A text on one line, cut to a length. */
 export function oneLine(text: string, maxChars: number): string {
   const line = printable(text).replace(/\s+/g, ' ').trim();
