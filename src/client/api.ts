@@ -171,7 +171,7 @@ export type SentMessage = Readonly<{
   messageId: string;
   /** Takes it up; one that waits for its turn can be waited for already. */
   runId: string;
-  /** A run is at work that the message waits for. */
+  /** A run is at work that the message waits for: one that only tidies the session up, too. */
   queued: boolean;
   /** Among those that wait, from 1; 0 when it does not wait. */
   position: number;

@@ -41,7 +41,7 @@ export type AcceptedMessage = Readonly<{
   messageId: string;
   /** The run that takes it up: one that waits for its turn is there under this id already. */
   runId: string;
-  /** True when a run is at work that the message waits for. */
+  /** True when a run is at work that the message waits for: one that only tidies the session up, too. */
   queued: boolean;
   /** Its place among the waiting messages, from 1; 0 when it does not wait behind a run. */
   position: number;
@@ -129,12 +129,10 @@ async function enqueue(
   await insertInboxRow(tx, message, session.inbox_seq + 1, runId);
   const promised = runId ?? (await promiseRun(tx, session, message.runId));
   const status = runId === null ? 'queued' : active.status;
-  const accepted = { messageId, runId: promised, status, job: null, cancelled: null };
-  if (active.kind === 'maintenance') return { ...accepted, queued: false, position: 0, eventSeq: session.event_seq };
   const eventSeq = await appendEvents(tx, session.id, active.id, [
     { type: 'message:queued', data: { position, id: formatId('message', messageId) } },
   ]);
-  return { ...accepted, queued: true, position, eventSeq };
+  return { messageId, runId: promised, queued: true, position, status, eventSeq, job: null, cancelled: null };
 }
 
 /** The id of the run after the active one: known before it begins, so that whoever waits for it can. */
@@ -207,10 +205,11 @@ async function replayAccepted(
   if (known.session_id !== sessionId || runId === null) {
     throw new BatonError('conflict', `message ${formatId('message', messageId)} exists already`);
   }
-  const isWaiting = known.consumed_message_seq === null && (await waitsBehindRun(tx, session, known));
+  const isLeft = await isParked(tx, session, known);
+  const isWaiting = known.consumed_message_seq === null && !isLeft && (await waitsBehindRun(tx, session, known));
   const position = isWaiting ? await countWaiting(tx, sessionId, known.seq) : 0;
   const status = known.run_id === null ? 'queued' : (await stateOf(tx, known.run_id)).status;
-  const parked = (await isParked(tx, session, known)) ? ({ isParked: true } as const) : {};
+  const parked = isLeft ? ({ isParked: true } as const) : {};
   const eventSeq = session.event_seq;
   return { messageId, runId, queued: isWaiting, position, status, eventSeq, job: null, ...parked, cancelled: null };
 }
@@ -230,7 +229,7 @@ async function isParked(tx: Tx, session: LockedSession, { seq, consumed_message_
 /** A message waits behind a run that is at work; the first one of a run does not wait behind that. */
 async function waitsBehindRun(tx: Tx, session: LockedSession, { seq, run_id: runId }: KnownItem): Promise<boolean> {
   if (runId !== null) return !(await startedRun(tx, session.id, seq, runId));
-  return session.active_run_id !== null && (await stateOf(tx, session.active_run_id)).kind === 'task';
+  return session.active_run_id !== null;
 }
 
 async function startedRun(tx: Tx, sessionId: string, seq: number, runId: string): Promise<boolean> {

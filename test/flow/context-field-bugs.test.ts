@@ -141,7 +141,7 @@ describe('a message that comes while a compaction is under way', () => {
     await simulator.gate('summary').reached;
     const { runId, ...accepted } = await scenario.send('All of them?');
     expect(runId).not.toBe(compaction.runId);
-    expect(accepted).toMatchObject({ queued: false, status: 'queued' });
+    expect(accepted).toMatchObject({ queued: true, position: 1, status: 'queued' });
     simulator.gate('summary').release();
     expect(await scenario.ended(runId)).toMatchObject({ ...COMPLETED, steps: 1 });
     expect(scenario.calls()).toEqual({ model: 7, refused: 0, summarizer: 1 });

@@ -188,7 +188,7 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
     await worker[Symbol.asyncDispose]();
     const { runId } = await request(service, session);
     const sent = await service.send(session, 'And now?');
-    expect(sent).toMatchObject({ job: null, queued: false, position: 0, status: 'queued' });
+    expect(sent).toMatchObject({ job: null, queued: true, position: 1, status: 'queued' });
     expect(sent.runId).not.toBe(runId);
     await service.startWorker();
     expect(await service.ended(sent.runId)).toMatchObject({ status: 'completed', kind: 'task' });

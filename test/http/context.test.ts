@@ -65,6 +65,22 @@ describe.each([
     expect(finished.jobs).toMatchObject([{ kind, no: 2, runId: claimed.fence.runId }]);
   });
 
+  it('lets a message wait for it as the queue says, sent once or again', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const asked = await api.call('POST', `/v1/sessions/${session}/${path}`);
+    const body = { id: 'msg_018f0000000070008000000000000001', content: 'And now?' };
+    const send = () => api.call('POST', `/v1/sessions/${session}/messages`, body);
+    const sent = await send();
+    expect(sent).toMatchObject({ status: 202, body: { queued: true, position: 1, messageId: body.id } });
+    expect(sent.body['runId']).not.toBe(asked.body['runId']);
+    expect((await send()).body).toEqual(sent.body);
+    const { messages } = (await api.call('GET', `/v1/sessions/${session}/queue`)).body;
+    expect(messages).toMatchObject([{ id: body.id, position: 1 }]);
+    const told = await api.db.selectFrom('events').select('data').where('type', '=', 'message:queued').execute();
+    expect(told).toEqual([{ data: { position: 1, id: body.id } }]);
+  });
+
   it('gets a run of its own where the run at work ends', async () => {
     await using api = await startTestApi();
     const session = await api.createSession();

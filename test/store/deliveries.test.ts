@@ -276,7 +276,7 @@ describe('what a failed or cancelled run leaves behind', () => {
     const asked = await requestMaintenance(session.db, { ...session.scope, kind: 'prune', runId: newId() });
     const { fence } = await claimJob(session.db, asked.job ?? undefined);
     const sent = await session.send('And now?');
-    expect(sent).toMatchObject({ queued: false, status: 'queued' });
+    expect(sent).toMatchObject({ queued: true, position: 1, status: 'queued' });
     await failClaimedRun(session.db, fence, { code: 'internal', message: 'No.' });
     expect(await findRun(session.db, 'default', asked.runId)).toMatchObject({ status: 'failed' });
     expect(await findSession(session.db, 'default', session.sessionId)).toMatchObject({

@@ -104,10 +104,12 @@ describe('the inbox of a session', () => {
     expect(await acceptMessage(db, first)).toMatchObject({ isParked: true });
     const cleanUp = { sessionId, runId: newId(), kind: 'maintenance', pendingKind: 'compaction' } as const;
     await db.transaction().execute((tx) => startRun(tx, cleanUp));
-    expect(await acceptMessage(db, first)).toMatchObject({ isParked: true });
+    expect(await acceptMessage(db, first)).toMatchObject({ isParked: true, queued: false, position: 0 });
     // What comes during a clean-up is taken up at its end.
     const late = message(sessionId);
-    expect(await acceptMessage(db, late)).not.toHaveProperty('isParked');
-    expect(await acceptMessage(db, late)).not.toHaveProperty('isParked');
+    const accepted = await acceptMessage(db, late);
+    expect(accepted).toMatchObject({ queued: true, position: 2 });
+    expect(accepted).not.toHaveProperty('isParked');
+    expect(await acceptMessage(db, late)).toEqual(accepted);
   });
 });

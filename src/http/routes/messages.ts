@@ -20,7 +20,9 @@ export const acceptedBody = z
   .object({
     messageId: z.string(),
     runId: z.string().openapi({ description: 'Takes it up; one that waits for its turn can be waited for already.' }),
-    queued: z.boolean().openapi({ description: 'A run is at work that the message waits for.' }),
+    queued: z.boolean().openapi({
+      description: 'A run is at work that the message waits for: one that only tidies the session up, too.',
+    }),
     position: z.int().openapi({ description: 'Among those that wait, from 1; 0 when it does not wait.' }),
     status: z.enum(RUN_STATUSES).openapi({ description: 'Of the run.' }),
   })
