@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { access, constants, mkdir, open, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
+import { access, constants, lstat, open, rename, rm } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { systemErrorCode } from './workspace-error.ts';
+import { makeFolder, notAFile } from './workspace-folder.ts';
 import type { WorkspacePath } from './workspace-path.ts';
 
 /**
@@ -9,13 +10,15 @@ import type { WorkspacePath } from './workspace-path.ts';
  * directories. An existing file keeps its permissions.
  *
  * @returns whether the file is new
- * @throws WorkspaceError `NOT_A_FILE`; the signal's reason, the file then being unchanged; or a system error
+ * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`; the signal's reason, the file then being unchanged; or a system error
  */
 export async function writeAtomically(path: WorkspacePath, content: Uint8Array, signal: AbortSignal): Promise<boolean> {
-  const mode = await existingMode(path);
-  const directory = dirname(path.real);
-  await mkdir(directory, { recursive: true });
-  const temporary = join(directory, `.write-${randomUUID()}.tmp`);
+  const { root, real, shown } = path;
+  if (real === root) throw notAFile(shown);
+  await using folder = await makeFolder({ root, real: dirname(real) });
+  const target = folder.pathOf(basename(real));
+  const mode = await existingMode(target, shown);
+  const temporary = folder.pathOf(`.write-${randomUUID()}.tmp`);
   await using cleanup = new AsyncDisposableStack();
   cleanup.defer(() => rm(temporary, { force: true }));
   {
@@ -25,18 +28,17 @@ export async function writeAtomically(path: WorkspacePath, content: Uint8Array, 
     await handle.sync();
   }
   signal.throwIfAborted();
-  await rename(temporary, path.real);
+  await rename(temporary, target);
   return mode === undefined;
 }
 
-async function existingMode(path: WorkspacePath): Promise<number | undefined> {
+async function existingMode(target: string, shown: string): Promise<number | undefined> {
   try {
-    const stats = await stat(path.real);
-    if (!stats.isFile()) {
-      throw new WorkspaceError('NOT_A_FILE', `${JSON.stringify(path.shown)} is a directory or special, not a file.`);
-    }
+    // A link that has come since the path was resolved is no file either: a rename would replace it.
+    const stats = await lstat(target);
+    if (!stats.isFile()) throw notAFile(shown);
     // A rename asks only for permission on the directory: a read-only file would be replaced.
-    await access(path.real, constants.W_OK);
+    await access(target, constants.W_OK);
     return stats.mode & 0o7777;
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return undefined;

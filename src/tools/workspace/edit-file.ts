@@ -5,8 +5,9 @@ import { looksBinary } from './binary.ts';
 import { applyEdit, type Edit, showLines } from './edit-plan.ts';
 import { withFileLock } from './file-lock.ts';
 import { WorkspaceError } from './workspace-error.ts';
+import { openRegularFile } from './workspace-folder.ts';
 import type { Workspace } from './workspace-limits.ts';
-import { openRegularFile, resolveInWorkspace, type WorkspacePath } from './workspace-path.ts';
+import { resolveInWorkspace, type WorkspacePath } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
 import { encodeWithin } from './write-file.ts';
 

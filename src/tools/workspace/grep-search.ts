@@ -1,8 +1,8 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
-import { lstat } from 'node:fs/promises';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { basename, matchesGlob } from 'node:path';
 import { looksBinary } from './binary.ts';
-import { walk } from './walk.ts';
+import { createFolderCursor, type FolderCursor, walk } from './walk.ts';
+import { READ_FLAGS, statInWorkspace } from './workspace-folder.ts';
 import { displayPath, relativeToRoot } from './workspace-path.ts';
 
 /** What one search looks for. Plain data: it travels to another thread. */
@@ -34,10 +34,11 @@ export async function grepSearch(request: GrepRequest): Promise<GrepOutcome> {
   const lines: string[] = [];
   let tooLarge = 0;
   let skipped = 0;
+  await using cursor = createFolderCursor(request.root);
   for await (const { real, notEntered } of candidates(request)) {
     if (notEntered !== undefined) skipped += 1;
     else {
-      const content = readText(real, request.maxFileBytes);
+      const content = await readText(cursor, real, request.maxFileBytes);
       if (content === 'too-large') tooLarge += 1;
       else if (content !== undefined && searchFile(content.text, real, expression, request, lines)) {
         return { lines: lines.slice(0, request.maxMatches), stopped: true, tooLarge, skipped };
@@ -50,8 +51,8 @@ export async function grepSearch(request: GrepRequest): Promise<GrepOutcome> {
 type Candidate = Readonly<{ real: string; notEntered?: 'skipped' | 'unreadable' }>;
 
 async function* candidates({ root, start, glob }: GrepRequest): AsyncGenerator<Candidate, void, undefined> {
-  if (!(await lstat(start)).isDirectory()) return yield { real: start };
-  for await (const entry of walk(start, { recursive: true })) {
+  if (!(await statInWorkspace({ root, real: start })).isDirectory()) return yield { real: start };
+  for await (const entry of walk({ root, real: start }, { recursive: true })) {
     if (entry.notEntered !== undefined) yield entry;
     else if (entry.kind === 'file' && (glob === undefined || matches(entry.real, root, start, glob))) yield entry;
   }
@@ -66,10 +67,15 @@ function matches(real: string, root: string, start: string, glob: string): boole
   return matchesGlob(relativeToRoot(start, real), glob) || matchesGlob(relativeToRoot(root, real), glob);
 }
 
-function readText(real: string, maxBytes: number): Readonly<{ text: string }> | 'too-large' | undefined {
+async function readText(
+  cursor: FolderCursor,
+  real: string,
+  maxBytes: number,
+): Promise<Readonly<{ text: string }> | 'too-large' | undefined> {
   using cleanup = new DisposableStack();
   try {
-    const descriptor = openSync(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+    const folder = await cursor.folderOf(real);
+    const descriptor = openSync(folder.pathOf(basename(real)), READ_FLAGS);
     cleanup.defer(() => closeSync(descriptor));
     const stats = fstatSync(descriptor);
     if (!stats.isFile()) return undefined;

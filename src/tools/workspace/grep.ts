@@ -1,4 +1,3 @@
-import { lstat } from 'node:fs/promises';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 import { runInThread, threadModule } from '../run-in-thread.ts';
@@ -6,6 +5,7 @@ import type { ServerTool } from '../tool.ts';
 import type { GrepOutcome, GrepRequest } from './grep-search.ts';
 import { skippedDirectories } from './walk.ts';
 import { WorkspaceError } from './workspace-error.ts';
+import { statInWorkspace } from './workspace-folder.ts';
 import type { Workspace, WorkspaceLimits } from './workspace-limits.ts';
 import { resolveInWorkspace } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
@@ -30,7 +30,7 @@ export function createGrepTool({ root, limits }: Workspace): ServerTool {
     run: async ({ pattern, path = '.', glob, ignoreCase = false, maxMatches = limits.grepMaxMatches }, { signal }) => {
       assertPattern(pattern);
       const start = await resolveInWorkspace(root, path);
-      await lstat(start.real);
+      await statInWorkspace(start);
       const request: GrepRequest = {
         root: start.root,
         start: start.real,

@@ -1,7 +1,8 @@
 import { lstat } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { z } from 'zod';
 import type { ServerTool } from '../tool.ts';
-import { skippedDirectories, type WalkEntry, walk } from './walk.ts';
+import { createFolderCursor, type FolderCursor, skippedDirectories, type WalkEntry, walk } from './walk.ts';
 import type { Workspace } from './workspace-limits.ts';
 import { displayPath, relativeToRoot, resolveInWorkspace } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
@@ -22,19 +23,24 @@ export function createListFilesTool({ root, limits }: Workspace): ServerTool {
     run: async ({ path = '.', recursive = false }, { signal }) => {
       const start = await resolveInWorkspace(root, path);
       const lines: string[] = [];
-      for await (const entry of walk(start.real, { recursive, signal })) {
+      await using cursor = createFolderCursor(start.root);
+      for await (const entry of walk(start, { recursive, signal })) {
         if (lines.length === limits.listMaxEntries) {
           lines.push(`[stopped after ${limits.listMaxEntries} entries: there are more; list a subdirectory instead]`);
           break;
         }
-        lines.push(await entryLine(start.root, entry));
+        lines.push(await entryLine(start.root, cursor, entry));
       }
       return lines.length === 0 ? '[empty directory]' : lines.join('\n');
     },
   });
 }
 
-async function entryLine(realRoot: string, { real, kind, notEntered }: WalkEntry): Promise<string> {
+async function entryLine(
+  realRoot: string,
+  cursor: FolderCursor,
+  { real, kind, notEntered }: WalkEntry,
+): Promise<string> {
   const shown = displayPath(relativeToRoot(realRoot, real));
   switch (kind) {
     case 'directory':
@@ -45,8 +51,13 @@ async function entryLine(realRoot: string, { real, kind, notEntered }: WalkEntry
       return `${shown}\t[special file]`;
     case 'file': {
       // The file may be gone since the directory was read.
-      const stats = await lstat(real).catch(() => undefined);
-      return stats === undefined ? `${shown}\t[gone]` : `${shown}\t${stats.size} bytes`;
+      const bytes = await sizeOf(cursor, real).catch(() => undefined);
+      return bytes === undefined ? `${shown}\t[gone]` : `${shown}\t${bytes} bytes`;
     }
   }
+}
+
+async function sizeOf(cursor: FolderCursor, real: string): Promise<number> {
+  const folder = await cursor.folderOf(real);
+  return (await lstat(folder.pathOf(basename(real)))).size;
 }

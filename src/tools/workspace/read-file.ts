@@ -4,8 +4,9 @@ import type { ServerTool } from '../tool.ts';
 import { looksBinary } from './binary.ts';
 import { createLineWindow, type Line, type LineWindow } from './line-window.ts';
 import { WorkspaceError } from './workspace-error.ts';
+import { openRegularFile } from './workspace-folder.ts';
 import type { Workspace } from './workspace-limits.ts';
-import { openRegularFile, resolveInWorkspace } from './workspace-path.ts';
+import { resolveInWorkspace } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
 
 const READ_BYTES = 64 * 1024;

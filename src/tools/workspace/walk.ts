@@ -1,5 +1,7 @@
 import { readdir } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { openFolder, type WorkspaceFolder } from './workspace-folder.ts';
+import type { WorkspacePath } from './workspace-path.ts';
 
 /** Something found below a directory. */
 export type WalkEntry = Readonly<{
@@ -9,39 +11,46 @@ export type WalkEntry = Readonly<{
   notEntered?: 'skipped' | 'unreadable';
 }>;
 
+type Folder = Pick<WorkspacePath, 'root' | 'real'>;
+
 const SKIPPED_DIRECTORIES: ReadonlySet<string> = new Set(['.git', 'node_modules']);
 
 /** Directories whose contents a walk leaves out, for descriptions. A walk that starts inside of one does enter. */
 export const skippedDirectories = [...SKIPPED_DIRECTORIES].join(' and ');
 
 /**
- * Yields what is below `directory`, sorted by name (code units), each directory before its contents. Never
- * follows a symbolic link.
+ * Yields what is below a directory of the workspace, sorted by name (code units), each directory before its contents.
+ * Never follows a symbolic link. No directory is held open meanwhile, or deep ones would take all descriptors.
  *
- * @throws a system error if `directory` itself cannot be read; the signal's reason
+ * @throws a system error or WorkspaceError if the directory itself cannot be read; the signal's reason
  */
 export async function* walk(
-  directory: string,
+  { root, real: directory }: Folder,
   { recursive, signal }: Readonly<{ recursive: boolean; signal?: AbortSignal }>,
 ): AsyncGenerator<WalkEntry, void, undefined> {
   signal?.throwIfAborted();
-  const found = await readdir(directory, { withFileTypes: true });
+  const found = await readFolder({ root, real: directory });
   found.sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const entry of found) {
     const real = join(directory, entry.name);
-    if (entry.isDirectory()) yield* walkDirectory(real, { recursive, ...(signal && { signal }) });
+    if (entry.isDirectory()) yield* walkDirectory({ root, real }, { recursive, ...(signal && { signal }) });
     else if (entry.isSymbolicLink()) yield { real, kind: 'link' };
     else yield { real, kind: entry.isFile() ? 'file' : 'other' };
   }
 }
 
+async function readFolder(directory: Folder) {
+  await using folder = await openFolder(directory);
+  return await readdir(folder.path, { withFileTypes: true });
+}
+
 async function* walkDirectory(
-  real: string,
+  { root, real }: Folder,
   options: Readonly<{ recursive: boolean; signal?: AbortSignal }>,
 ): AsyncGenerator<WalkEntry, void, undefined> {
   if (!options.recursive) return yield { real, kind: 'directory' };
   if (SKIPPED_DIRECTORIES.has(basename(real))) return yield { real, kind: 'directory', notEntered: 'skipped' };
-  const contents = walk(real, options);
+  const contents = walk({ root, real }, options);
   const first = await contents.next().catch((error: unknown) => {
     options.signal?.throwIfAborted();
     return { error };
@@ -51,4 +60,28 @@ async function* walkDirectory(
   if (first.done) return;
   yield first.value;
   yield* contents;
+}
+
+/** Opens the folder of one file after the other; the last one stays open, since most files lie where the last one did. */
+export type FolderCursor = AsyncDisposable & Readonly<{ folderOf: (real: string) => Promise<WorkspaceFolder> }>;
+
+/** @param root the workspace root without symbolic links */
+export function createFolderCursor(root: string): FolderCursor {
+  let current: Readonly<{ real: string; folder: WorkspaceFolder }> | null = null;
+  const close = async (): Promise<void> => {
+    const last = current;
+    current = null;
+    await last?.folder[Symbol.asyncDispose]();
+  };
+  return {
+    async folderOf(real) {
+      const directory = dirname(real);
+      if (current?.real === directory) return current.folder;
+      await close();
+      const folder = await openFolder({ root, real: directory });
+      current = { real: directory, folder };
+      return folder;
+    },
+    [Symbol.asyncDispose]: close,
+  };
 }

@@ -1,5 +1,4 @@
-import { constants } from 'node:fs';
-import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
+import { readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
 
@@ -18,7 +17,8 @@ const MAX_LINKS = 40;
 
 /**
  * Resolves a path that a model gave. Relative paths start at the root. The deepest existing ancestor is resolved with
- * realpath; links that lead nowhere yet are followed by hand, so that no file is created through them outside.
+ * realpath; links that lead nowhere yet are followed by hand, so that no file is created through them outside. What it
+ * tells may have changed by the time it is used: folders are opened and checked once more in workspace-folder.ts.
  *
  * @throws WorkspaceError `PATH_OUTSIDE_WORKSPACE`, `PATH_INVALID`; or a system error of the file system
  */
@@ -46,24 +46,6 @@ export function relativeToRoot(realRoot: string, real: string): string {
  */
 export function displayPath(path: string): string {
   return /[\p{Cc}"\\]/u.test(path) ? JSON.stringify(path) : path;
-}
-
-/**
- * Opens an existing regular file for reading.
- *
- * @throws WorkspaceError `NOT_A_FILE`; or a system error of the file system
- */
-export async function openRegularFile(path: WorkspacePath): Promise<FileHandle> {
-  // O_NONBLOCK: opening a named pipe would wait for a writer. O_NOFOLLOW: the last part was no
-  // link when it was checked.
-  const handle = await open(path.real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
-  try {
-    if ((await handle.stat()).isFile()) return handle;
-    throw new WorkspaceError('NOT_A_FILE', `${JSON.stringify(path.shown)} is a directory or special, not a file.`);
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
 }
 
 /** Whether an absolute path is a folder or below it. Only the texts are compared. */

@@ -1,0 +1,112 @@
+import { constants, existsSync, type Stats } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readlink, realpath, stat } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join } from 'node:path';
+import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
+import { isInside, type WorkspacePath } from './workspace-path.ts';
+
+/** Where Linux shows the open files of this process, so that names can be looked up below an open folder. */
+const OPEN_FILES = '/proc/self/fd';
+const HAS_OPEN_FILES = existsSync(OPEN_FILES);
+
+/**
+ * A folder of the workspace that is held open. Other processes may rename what is in the workspace, or put links in its place, after
+ * a path was checked: names are therefore looked up in this very folder and not by its path.
+ */
+export type WorkspaceFolder = AsyncDisposable &
+  Readonly<{
+    /** The folder itself, for calls that take a path. Valid as long as the folder is held open. */
+    path: string;
+    /** Something in the folder, for calls that take a path and follow no link at its end. `name` has no slash. */
+    pathOf: (name: string) => string;
+  }>;
+
+/**
+ * Opens a folder of the workspace, by a path that was resolved before, and checks where the opened folder lies. Without
+ * `/proc` (macOS) a process that swaps folders and links at just the right moments is not defeated.
+ *
+ * @throws WorkspaceError `PATH_OUTSIDE_WORKSPACE` if the path leads out of the workspace by now; or a system error
+ */
+export async function openFolder({ root, real }: Pick<WorkspacePath, 'root' | 'real'>): Promise<WorkspaceFolder> {
+  const handle = await open(real, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    const place = await placeOf(handle, real);
+    // Linux calls a place that no path leads to any more "(unreachable)/…".
+    if (!isAbsolute(place) || !isInside(root, place)) throw movedAway();
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+  const path = HAS_OPEN_FILES ? join(OPEN_FILES, String(handle.fd)) : real;
+  return {
+    path,
+    pathOf: (name) => join(path, name),
+    [Symbol.asyncDispose]: () => handle.close(),
+  };
+}
+
+/** {@link openFolder}, which makes the folder and those above it where they are missing. */
+export async function makeFolder({ root, real }: Pick<WorkspacePath, 'root' | 'real'>): Promise<WorkspaceFolder> {
+  try {
+    return await openFolder({ root, real });
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOENT' || real === root) throw error;
+  }
+  {
+    await using parent = await makeFolder({ root, real: dirname(real) });
+    await mkdir(parent.pathOf(basename(real))).catch((error: unknown) => {
+      if (systemErrorCode(error) !== 'EEXIST') throw error;
+    });
+  }
+  return openFolder({ root, real });
+}
+
+/** What a path of the workspace leads to. @throws WorkspaceError as {@link openFolder}; or a system error */
+export async function statInWorkspace({ root, real }: Pick<WorkspacePath, 'root' | 'real'>): Promise<Stats> {
+  await using folder = await openFolder({ root, real: real === root ? root : dirname(real) });
+  // The root is an open file here, which is shown as a link.
+  return real === root ? await stat(folder.path) : await lstat(folder.pathOf(basename(real)));
+}
+
+/**
+ * Opens an existing regular file for reading.
+ *
+ * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`; or a system error of the file system
+ */
+export async function openRegularFile({ root, real, shown }: WorkspacePath): Promise<FileHandle> {
+  if (real === root) throw notAFile(shown);
+  await using folder = await openFolder({ root, real: dirname(real) });
+  const handle = await open(folder.pathOf(basename(real)), READ_FLAGS);
+  try {
+    if ((await handle.stat()).isFile()) return handle;
+    throw notAFile(shown);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/**
+ * O_NONBLOCK: opening a named pipe would wait for a writer. O_NOFOLLOW: the last part of a path was no link when it was
+ * resolved.
+ */
+export const READ_FLAGS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+
+export function notAFile(shown: string): WorkspaceError {
+  return new WorkspaceError('NOT_A_FILE', `${JSON.stringify(shown)} is a directory or special, not a file.`);
+}
+
+/** The real path of an open folder at this moment. */
+async function placeOf(handle: FileHandle, given: string): Promise<string> {
+  if (HAS_OPEN_FILES) return readlink(join(OPEN_FILES, String(handle.fd)));
+  const [place, { dev, ino }] = await Promise.all([realpath(given), handle.stat()]);
+  const found = await lstat(place);
+  if (found.dev !== dev || found.ino !== ino) throw movedAway();
+  return place;
+}
+
+function movedAway(): WorkspaceError {
+  return new WorkspaceError(
+    'PATH_OUTSIDE_WORKSPACE',
+    'The path was changed while it was used, and leads out of the workspace now. Look at it again with list_files.',
+  );
+}
