@@ -55,38 +55,38 @@ export type Session = Readonly<{
 
 export type NewSession = Readonly<{
   agent: string;
-  title?: string | null;
+  title?: string | null | undefined;
   /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
-  metadata?: Readonly<Record<string, string>>;
+  metadata?: Readonly<Record<string, string>> | undefined;
   /**
    * An ISO time from which on the service deletes it, within about an hour, however young it is.
    * Default: never before its age.
    */
-  expiresAt?: string | null;
-  overrides?: AgentOverrides;
+  expiresAt?: string | null | undefined;
+  overrides?: AgentOverrides | undefined;
 }>;
 
 /** How a model is to answer; what is left out is the agent's, or the provider's default. */
 export type ModelSettings = Readonly<{
-  temperature?: number;
-  topP?: number;
-  topK?: number;
-  seed?: number;
-  stopSequences?: readonly string[];
+  temperature?: number | undefined;
+  topP?: number | undefined;
+  topK?: number | undefined;
+  seed?: number | undefined;
+  stopSequences?: readonly string[] | undefined;
   /** Of one answer, reasoning included. */
-  maxOutputTokens?: number;
-  reasoning?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
+  maxOutputTokens?: number | undefined;
+  reasoning?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
 }>;
 
 /** What a session has different from its agent; tools and approvals are the agent's. */
 export type AgentOverrides = Readonly<{
   /** `provider/model` */
-  model?: string;
+  model?: string | undefined;
   /** Said after the agent's own. */
-  instructions?: string;
-  settings?: ModelSettings;
+  instructions?: string | undefined;
+  settings?: ModelSettings | undefined;
   /** `finalAnswer`: when a limit ends a run, the model says first what was done and what is open. */
-  limits?: RunLimits & Readonly<{ finalAnswer?: boolean }>;
+  limits?: RunLimits & Readonly<{ finalAnswer?: boolean | undefined }>;
 }>;
 
 /** How a server's tools, by their own names, differ from those that the session knew. */
@@ -130,10 +130,10 @@ export type RequiredAction = Readonly<{
 
 /** What a run may use before it ends `incomplete`; what is left out is the agent's. */
 export type RunLimits = Readonly<{
-  maxSteps?: number;
-  maxTokens?: number;
-  maxCostUsd?: number;
-  deadlineMs?: number;
+  maxSteps?: number | undefined;
+  maxTokens?: number | undefined;
+  maxCostUsd?: number | undefined;
+  deadlineMs?: number | undefined;
 }>;
 
 export type Run = Readonly<{
@@ -185,7 +185,7 @@ export type SentMessage = Readonly<{
  */
 export type Delivery = 'steer' | 'followup' | 'interrupt' | 'reject';
 
-type NamedFile = Readonly<{ type: 'file' | 'image'; mediaType?: string; filename?: string }>;
+type NamedFile = Readonly<{ type: 'file' | 'image'; mediaType?: string | undefined; filename?: string | undefined }>;
 
 /** What a user says, and files with it: an uploaded blob, base64, or a data or http(s) URL. */
 export type UserPart =
@@ -351,8 +351,8 @@ export type ResumedSession = Readonly<{ runId: string; status: RunStatus }>;
  */
 export type ToolCallAnswer =
   | Readonly<{ decision: 'approve' }>
-  | Readonly<{ decision: 'deny'; reason?: string }>
-  | Readonly<{ output: Json; isError?: boolean }>;
+  | Readonly<{ decision: 'deny'; reason?: string | undefined }>
+  | Readonly<{ output: Json; isError?: boolean | undefined }>;
 
 export type AnsweredToolCall = Readonly<{
   runId: string;

@@ -93,7 +93,9 @@ export async function toBatonError(response: Response): Promise<BatonError> {
     return new BatonError('unexpected_response', `the server answered ${status} without saying why`, details);
   }
   const { code, detail, errors } = problem;
-  const fields = errors.map(({ path, message }) => ` (${path === '' ? message : `${path}: ${message}`})`).join('');
+  // Where one thing is wrong the detail says it already.
+  const unsaid = errors.filter(({ message }) => !detail.includes(message));
+  const fields = unsaid.map(({ path, message }) => ` (${path === '' ? message : `${path}: ${message}`})`).join('');
   return new BatonError(code, detail + fields, { ...details, errors });
 }
 

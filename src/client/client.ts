@@ -30,6 +30,7 @@ import { type EventOptions, streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
 import type { EventPage, StreamEvent } from './session-events.ts';
 import { createTransport, type Fetch, pathOf, type Query, type Request, type Transport } from './transport.ts';
+import { hasEnded, untilAtRest } from './wait-for-run.ts';
 
 export type * from './api.ts';
 // biome-ignore lint/performance/noBarrelFile: the package has one door, and whoever catches needs the class.
@@ -42,13 +43,13 @@ export type ClientOptions = Readonly<{
   /** Sent as `Authorization: Bearer`; needed as soon as the service has any key. Not for browsers: use a backend. */
   apiKey?: string | undefined;
   /** In place of the global `fetch`. */
-  fetch?: Fetch;
+  fetch?: Fetch | undefined;
   /** Further attempts of a request that is safe to repeat, while the service is away. Default 5: some 8 s. */
-  retries?: number;
+  retries?: number | undefined;
   /**
    * How long an answer may take, in milliseconds, besides the time that the service is asked to wait. Default 30 000.
    */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
 }>;
 
 /** What every method takes. An abort rejects with the reason of the signal. */
@@ -57,20 +58,26 @@ export type CallOptions = Readonly<{ signal?: AbortSignal | undefined }>;
 /**
  * A request that is repeated with the same key within a day gets the first answer. Default: a new one for each call.
  */
-export type KeyedOptions = CallOptions & Readonly<{ idempotencyKey?: string }>;
+export type KeyedOptions = CallOptions & Readonly<{ idempotencyKey?: string | undefined }>;
 
-type Paged = CallOptions & Readonly<{ limit?: number }>;
+type Paged = CallOptions & Readonly<{ limit?: number | undefined }>;
 export type SendOptions = KeyedOptions &
   Readonly<{
     /** `msg_` and 32 hex digits. A message with the id of an earlier one is that message again. */
-    id?: string;
-    delivery?: Delivery;
-    limits?: RunLimits;
+    id?: string | undefined;
+    delivery?: Delivery | undefined;
+    limits?: RunLimits | undefined;
   }>;
 
-type SessionFilter = Paged & Readonly<{ cursor?: string; status?: SessionStatus; metadata?: Record<string, string> }>;
-type RunFilter = Paged & Readonly<{ cursor?: string; status?: RunStatus; sessionId?: string }>;
-type WaitOptions = CallOptions & Readonly<{ timeoutMs?: number }>;
+type SessionFilter = Paged &
+  Readonly<{
+    cursor?: string | undefined;
+    status?: SessionStatus | undefined;
+    metadata?: Readonly<Record<string, string>> | undefined;
+  }>;
+type RunFilter = Paged &
+  Readonly<{ cursor?: string | undefined; status?: RunStatus | undefined; sessionId?: string | undefined }>;
+type WaitOptions = CallOptions & Readonly<{ timeoutMs?: number | undefined }>;
 type Content = string | readonly UserPart[];
 
 /**
@@ -83,9 +90,9 @@ export type BatonClient = Readonly<{
   /** Follows a session for as long as it lives: see `streamEvents`. */
   events: (sessionId: string, options?: EventOptions) => AsyncGenerator<StreamEvent, void, undefined>;
   /** A page of the durable events after a number. */
-  eventPage: (sessionId: string, options?: Paged & Readonly<{ after?: number }>) => Promise<EventPage>;
+  eventPage: (sessionId: string, options?: Paged & Readonly<{ after?: number | undefined }>) => Promise<EventPage>;
   /** A page of the transcript after a number. */
-  messages: (sessionId: string, options?: Paged & Readonly<{ after?: number }>) => Promise<MessagePage>;
+  messages: (sessionId: string, options?: Paged & Readonly<{ after?: number | undefined }>) => Promise<MessagePage>;
   sessions: Readonly<{
     create: (session: NewSession, options?: KeyedOptions) => Promise<Session>;
     /** Newest first. */
@@ -95,9 +102,9 @@ export type BatonClient = Readonly<{
     update: (
       sessionId: string,
       change: Readonly<{
-        title?: string | null;
-        metadata?: Readonly<Record<string, string>>;
-        expiresAt?: string | null;
+        title?: string | null | undefined;
+        metadata?: Readonly<Record<string, string>> | undefined;
+        expiresAt?: string | null | undefined;
       }>,
       options?: CallOptions,
     ) => Promise<Session>;
@@ -106,17 +113,23 @@ export type BatonClient = Readonly<{
     /** Cancels the active run, if there is one. */
     cancel: (
       sessionId: string,
-      options?: CallOptions & Readonly<{ queue?: 'keep' | 'clear' }>,
+      options?: CallOptions & Readonly<{ queue?: 'keep' | 'clear' | undefined }>,
     ) => Promise<CancelledSession>;
     /** Goes on after a failure, a cancel or a limit. */
-    resume: (sessionId: string, options?: KeyedOptions & Readonly<{ limits?: RunLimits }>) => Promise<ResumedSession>;
+    resume: (
+      sessionId: string,
+      options?: KeyedOptions & Readonly<{ limits?: RunLimits | undefined }>,
+    ) => Promise<ResumedSession>;
     /**
      * Gives it another agent, without the overrides of the one before, or its own with another
      * model, from its next step on.
      */
     switchAgent: (
       sessionId: string,
-      to: Readonly<{ agent: string; model?: string; overrides?: AgentOverrides } | { agent?: string; model: string }>,
+      to: Readonly<
+        | { agent: string; model?: string | undefined; overrides?: AgentOverrides | undefined }
+        | { agent?: string | undefined; model: string }
+      >,
       options?: KeyedOptions,
     ) => Promise<Session>;
     /** Takes the definitions that its MCP servers offer now; until then it keeps those that it began with. */
@@ -125,7 +138,11 @@ export type BatonClient = Readonly<{
     fork: (
       sessionId: string,
       options?: KeyedOptions &
-        Readonly<{ atMessage?: string; title?: string | null; metadata?: Readonly<Record<string, string>> }>,
+        Readonly<{
+          atMessage?: string | undefined;
+          title?: string | null | undefined;
+          metadata?: Readonly<Record<string, string>> | undefined;
+        }>,
     ) => Promise<Session>;
     /** How full its context is. */
     context: (sessionId: string, options?: CallOptions) => Promise<ContextMeter>;
@@ -137,12 +154,12 @@ export type BatonClient = Readonly<{
   /** The messages that wait to be taken up. */
   queue: Readonly<{
     /** A page of them, in their order. */
-    list: (sessionId: string, options?: Paged & Readonly<{ cursor?: string }>) => Promise<QueuePage>;
+    list: (sessionId: string, options?: Paged & Readonly<{ cursor?: string | undefined }>) => Promise<QueuePage>;
     get: (sessionId: string, messageId: string, options?: CallOptions) => Promise<WaitingMessage>;
     change: (
       sessionId: string,
       messageId: string,
-      change: Readonly<{ content?: Content; delivery?: 'steer' | 'followup' }>,
+      change: Readonly<{ content?: Content | undefined; delivery?: 'steer' | 'followup' | undefined }>,
       options?: CallOptions,
     ) => Promise<WaitingMessage>;
     remove: (sessionId: string, messageId: string, options?: CallOptions) => Promise<void>;
@@ -155,13 +172,13 @@ export type BatonClient = Readonly<{
     get: (runId: string, options?: CallOptions) => Promise<Run>;
     /**
      * Resolves when the run has ended or needs an answer (`requires_action`), at the latest after `timeoutMs`, by
-     * default never: look at its status.
+     * default never: look at its status. While the service is away it goes on asking until then.
      */
     wait: (runId: string, options?: WaitOptions) => Promise<Run>;
     /** The events of its session until the run has ended. Ends at once where it has. */
     follow: (runId: string, options?: EventOptions) => AsyncGenerator<StreamEvent, void, undefined>;
     /** Resolves when the run has ended, or after `waitMs` with the run as it is. Default: at once. */
-    cancel: (runId: string, options?: CallOptions & Readonly<{ waitMs?: number }>) => Promise<Run>;
+    cancel: (runId: string, options?: CallOptions & Readonly<{ waitMs?: number | undefined }>) => Promise<Run>;
     /** Answers a call that the run waits for. */
     answer: (
       runId: string,
@@ -173,8 +190,8 @@ export type BatonClient = Readonly<{
   blobs: Readonly<{
     /** The same bytes are the same blob. One that no session refers to is removed after a day. */
     upload: (
-      file: Blob | Uint8Array<ArrayBuffer>,
-      options?: CallOptions & Readonly<{ mediaType?: string }>,
+      file: Blob | Uint8Array,
+      options?: CallOptions & Readonly<{ mediaType?: string | undefined }>,
     ) => Promise<StoredBlob>;
     download: (blobId: string, options?: CallOptions) => Promise<Blob>;
   }>;
@@ -185,7 +202,7 @@ export type BatonClient = Readonly<{
    */
   readiness: (options?: CallOptions) => Promise<Readiness>;
   /** Which key cancelled, removed, answered and deleted what, newest first. Needs the scope `admin`. */
-  audit: (options?: Paged & Readonly<{ before?: number }>) => Promise<AuditPage>;
+  audit: (options?: Paged & Readonly<{ before?: number | undefined }>) => Promise<AuditPage>;
 }>;
 
 const DEFAULT_RETRIES = 5;
@@ -303,7 +320,6 @@ function queueMethods(transport: Transport): BatonClient['queue'] {
 
 /** Proxies between here and the service end what is silent for a minute. */
 const LONGEST_POLL_MS = 30_000;
-const ENDED: ReadonlySet<RunStatus> = new Set(['completed', 'failed', 'cancelled', 'incomplete']);
 
 function runMethods(
   transport: Transport,
@@ -327,18 +343,16 @@ function runMethods(
     get: (id, { signal } = {}) => read(id, signal),
     async wait(id, { timeoutMs = Number.POSITIVE_INFINITY, signal } = {}) {
       const endMs = performance.now() + timeoutMs;
-      for (;;) {
-        const leftMs = Math.max(0, Math.ceil(endMs - performance.now()));
-        const run = await poll(id, Math.min(leftMs, LONGEST_POLL_MS), signal);
-        if (ENDED.has(run.status) || run.status === 'requires_action' || performance.now() >= endMs) return run;
-      }
+      // One that is not reached at all is given up; from here on it is known to be there.
+      const first = await poll(id, 0, signal);
+      return untilAtRest(first, (leftMs) => poll(id, Math.min(leftMs, LONGEST_POLL_MS), signal), endMs, signal);
     },
     async *follow(id, options = {}) {
       const { signal } = options;
       const { sessionId } = await read(id, signal);
-      const hasEnded = async (): Promise<boolean> => ENDED.has((await read(id, signal)).status);
+      const isOver = async (): Promise<boolean> => hasEnded(await read(id, signal));
       const readPage = ({ after }: { after: number }) => eventPage(sessionId, { after, signal });
-      yield* untilRunEnds(id, events(sessionId, options), readPage, hasEnded);
+      yield* untilRunEnds(id, events(sessionId, options), readPage, isOver);
     },
     cancel: (id, { waitMs = 0, signal } = {}) =>
       transport.call({

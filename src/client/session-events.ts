@@ -106,17 +106,19 @@ export type EventData = Readonly<{
   'usage:updated': OfRun & Readonly<{ usage: Usage; sessionUsage?: Usage }>;
 }>;
 
-/** A durable event: numbered by its session without gaps, and there to be read again. */
-export type DurableEvent = {
-  [Type in keyof EventData]: Readonly<{
-    type: Type;
-    seq: number;
-    /** Left out where it is of no run. */
-    runId?: string;
-    createdAt: string;
-    data: EventData[Type];
-  }>;
+/** A union, so that the type of an event tells its data. */
+type EventOf<RunId extends object> = {
+  [Type in keyof EventData]: Readonly<{ type: Type; seq: number; createdAt: string; data: EventData[Type] } & RunId>;
 }[keyof EventData];
+
+/**
+ * A durable event: numbered by its session without gaps, and there to be read again. `runId` is left out where it is of
+ * no run.
+ */
+export type DurableEvent = EventOf<{ runId?: string }>;
+
+/** A durable event on a page; of no run where `runId` is null. */
+export type PagedEvent = EventOf<{ runId: string | null }>;
 
 /**
  * A piece of text as it streams: never stored, and nothing without its `llm:response`. `offset` counts the characters
@@ -169,6 +171,6 @@ export type StreamEvent = SnapshotEvent | DurableEvent | LiveEvent;
 
 /** A page of durable events; `next` is the `after` of the page that follows. */
 export type EventPage = Readonly<{
-  events: readonly (Omit<DurableEvent, 'runId'> & Readonly<{ runId: string | null }>)[];
+  events: readonly PagedEvent[];
   next: number;
 }>;

@@ -14,7 +14,7 @@ export type Request = Readonly<{
   /** Sent as JSON. */
   body?: object;
   /** Sent as they are, in place of a body. */
-  bytes?: Blob | Uint8Array<ArrayBuffer> | undefined;
+  bytes?: Blob | Uint8Array | undefined;
   headers?: Readonly<Record<string, string>>;
   /** Sending it twice does what sending it once does. */
   isRepeatable: boolean;
@@ -41,13 +41,17 @@ export type Transport = Readonly<{
   open: (path: string, init: RequestInit) => Promise<Response>;
 }>;
 
-/** Requests that are tried again while the server is away for a moment, as far as repeating them is safe. */
+/**
+ * Requests that are tried again while the server is away for a moment, as far as repeating them is safe.
+ * @throws BatonError `config_invalid` for a base URL that no request could be sent to
+ */
 export function createTransport(options: TransportOptions): Transport {
-  const root = options.baseUrl.replace(/\/+$/, '');
+  const root = readBaseUrl(options.baseUrl);
   const send: Fetch = options.fetch ?? ((url, init) => fetch(url, init));
   const authorization = options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` };
 
   const open: Transport['open'] = async (path, init) => {
+    refuseMissingId(path);
     const response = await reach(send, root + path, { ...init, headers: { ...authorization, ...init.headers } });
     if (!response.ok) throw await toBatonError(response);
     return response;
@@ -57,7 +61,8 @@ export function createTransport(options: TransportOptions): Transport {
     const { method, path, query = {}, body, bytes, headers = {} } = request;
     const overdue = AbortSignal.timeout(request.timeoutMs ?? options.timeoutMs);
     const signal = request.signal === undefined ? overdue : AbortSignal.any([request.signal, overdue]);
-    const sent = body === undefined ? bytes : JSON.stringify(body);
+    // `fetch` takes the bytes of any buffer; its newer types do not know that.
+    const sent = body === undefined ? (bytes as Blob | undefined) : JSON.stringify(body);
     const init: RequestInit = {
       method,
       signal,
@@ -89,6 +94,30 @@ export function createTransport(options: TransportOptions): Transport {
     download: (request) => repeat(request, (response) => response.blob()),
     call: async (request) => decode(await repeat(request, (response) => response.text())),
   };
+}
+
+/** Without slashes at its end. @throws BatonError `config_invalid` */
+function readBaseUrl(given: string): string {
+  const shown = typeof given === 'string' ? JSON.stringify(given) : String(given);
+  const refuse = (what: string): never => {
+    const message = `baseUrl: ${shown} ${what}; give the address of the service, such as "http://127.0.0.1:4400"`;
+    throw new BatonError('config_invalid', message, { status: null });
+  };
+  if (typeof given !== 'string' || !/^https?:\/\//i.test(given) || !URL.canParse(given)) {
+    return refuse('is no URL that begins with http:// or https://');
+  }
+  const { username, password, search, hash } = new URL(given);
+  if (username + password !== '') return refuse('has a user or a password in it, which `fetch` refuses');
+  if (search + hash !== '') return refuse('has a query or a fragment');
+  return given.replace(/\/+$/, '');
+}
+
+/** An id that is empty, or missing in plain JavaScript, would make another path of it. @throws BatonError `invalid_request` */
+function refuseMissingId(path: string): void {
+  const [place = ''] = path.split('?');
+  const segments = place.split('/').slice(1);
+  if (segments.every((segment) => !/^\.{0,2}$/.test(segment))) return;
+  throw new BatonError('invalid_request', `an id is missing in ${place}`, { status: null });
 }
 
 const JSON_BODY = { 'content-type': 'application/json' } as const;

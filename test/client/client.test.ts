@@ -142,6 +142,39 @@ describe('the client of a real service', () => {
     expect(new Set(keys).size).toBe(2);
   });
 
+  it('waits for a run as long as that takes, though the service is away meanwhile', async () => {
+    script({ text: 'Done.', gates: { beforeFirstChunk: 'outage' } });
+    const session = await newSession();
+    const [polling, missed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const seen = { requests: 0, failures: 0 };
+    const patient = createClient({
+      baseUrl: 'http://service',
+      retries: 0,
+      fetch: (url, init) => {
+        seen.requests += 1;
+        if (seen.requests === 2) polling.resolve();
+        return toApi(url, init).catch((error) => {
+          seen.failures += 1;
+          if (seen.failures === 3) missed.resolve();
+          throw error;
+        });
+      },
+    });
+    const { runId } = await client.send(session, 'Go');
+    await service.simulator.gate('outage').reached;
+    const waiting = patient.runs.wait(runId);
+    await polling.promise;
+    await api[Symbol.asyncDispose]();
+    await missed.promise;
+    service.simulator.gate('outage').release();
+    api = await startApi(service.deps);
+    expect(await waiting).toMatchObject({ id: runId, status: 'completed' });
+    // One that is away from the beginning is given up.
+    await expect(createClient({ baseUrl: 'http://127.0.0.1:9', retries: 0 }).runs.wait(runId)).rejects.toMatchObject({
+      code: 'unreachable',
+    });
+  });
+
   it('answers what a run waits for', async () => {
     script({ toolCalls: [call('deploy', { to: 'production' })] }, { text: 'Deployed.' });
     const session = formatId('session', await service.createSession());

@@ -29,6 +29,51 @@ async function inConsumer(name: string, text: string, ...more: string[]): Promis
   return stdout;
 }
 
+const COMPILER = path.join(ROOT, 'node_modules/typescript/bin/tsc');
+const OLDEST_COMPILER = path.join(ROOT, 'test/package/oldest-typescript/node_modules/typescript/bin/tsc');
+
+/** Options may be undefined, and the type of an event on a page tells its data. */
+const CONSUMER = `
+  import { type BatonClient, createClient, type Run } from 'baton/client';
+  declare const unset: undefined;
+  const client: BatonClient = createClient({ baseUrl: 'http://127.0.0.1:9', apiKey: unset, retries: unset });
+  export const run: Promise<Run> = client.runs.get('run_1', { signal: unset });
+  export const sent = client.send('ses_1', [{ type: 'text', text: 'x' }, { type: 'file', data: 'eA==', filename: unset }], {
+    id: unset, delivery: unset, limits: { maxSteps: unset, deadlineMs: 1_000 }, idempotencyKey: unset,
+  });
+  export const made = client.sessions.create({ agent: 'a', title: unset, overrides: { model: unset, settings: { seed: unset } } });
+  export const listed = client.sessions.list({ cursor: unset, status: unset, metadata: unset });
+  export const stored = client.blobs.upload(new Uint8Array([1]), { mediaType: unset });
+  export async function steps(): Promise<number[]> {
+    const { events } = await client.eventPage('ses_1', { after: unset });
+    return events.flatMap((event) => (event.type === 'step:started' ? [event.data.step] : []));
+  }
+  export async function text(): Promise<string> {
+    for await (const event of client.events('ses_1')) if (event.type === 'llm:chunk') return event.data.content;
+    return '';
+  }`;
+
+/** What the compiler says of a program of the consumer. */
+async function compile(text: string, compiler: string): Promise<string> {
+  await writeFile(path.join(folder, 'consumer.ts'), text);
+  const compilerOptions = {
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    noEmit: true,
+    module: 'nodenext',
+    moduleResolution: 'nodenext',
+    target: 'es2022',
+    lib: ['es2022', 'dom'],
+    types: [],
+  };
+  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }));
+  return run(process.execPath, [compiler, '--project', folder], { cwd: folder }).then(
+    ({ stdout }) => stdout,
+    (error: { stdout: string }) => error.stdout,
+  );
+}
+
 describe('the package that npm packs', () => {
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'baton-consumer-'));
@@ -70,30 +115,14 @@ describe('the package that npm packs', () => {
   });
 
   it('has types that a strict consumer can check, and that refuse what is wrong', async () => {
-    const good = `
-      import { type BatonClient, createClient, type Run } from 'baton/client';
-      const client: BatonClient = createClient({ baseUrl: 'http://127.0.0.1:9' });
-      export const run: Promise<Run> = client.runs.get('run_1');`;
-    const check = async (text: string): Promise<string> => {
-      await writeFile(path.join(folder, 'consumer.ts'), text);
-      const options = [
-        '--strict',
-        '--noEmit',
-        '--module',
-        'nodenext',
-        '--target',
-        'es2022',
-        '--lib',
-        'es2024,dom,esnext',
-      ];
-      const tsc = path.join(ROOT, 'node_modules/.bin/tsc');
-      return run(tsc, [...options, '--types', '', 'consumer.ts'], { cwd: folder }).then(
-        ({ stdout }) => stdout,
-        (error: { stdout: string }) => error.stdout,
-      );
-    };
-    expect(await check(good)).toBe('');
-    expect(await check(good.replace("'run_1'", '7'))).toContain('TS2345');
+    expect(await compile(CONSUMER, COMPILER)).toBe('');
+    expect(await compile(CONSUMER.replace("'run_1'", '7'), COMPILER)).toContain('TS2345');
+  });
+
+  it('has types that the oldest TypeScript reads, with no library check left out', async ({ skip }) => {
+    if (!existsSync(OLDEST_COMPILER)) skip('no TypeScript 5.0: npm ci --prefix test/package/oldest-typescript');
+    expect(await compile(CONSUMER, OLDEST_COMPILER)).toBe('');
+    expect(await compile(CONSUMER.replace("'run_1'", '7'), OLDEST_COMPILER)).toContain('TS2345');
   });
 
   it('has a command that runs', async () => {

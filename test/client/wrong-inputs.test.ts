@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest';
+import { toBatonError } from '../../src/client/baton-error.ts';
+import { createClient } from '../../src/client/client.ts';
+
+const asking = async (): Promise<Response> => {
+  throw new Error('nothing is asked');
+};
+
+test.each([
+  ['localhost:4400', '"localhost:4400" is no URL that begins with http:// or https://'],
+  ['', '"" is no URL'],
+  ['http://', '"http://" is no URL'],
+  ['/api', '"/api" is no URL'],
+  [undefined, 'undefined is no URL'],
+  ['http://user:secret@host', 'has a user or a password in it'],
+  ['http://host/?tenant=a', 'has a query or a fragment'],
+])('the base URL %j is refused at once, with what is wrong with it', (baseUrl, problem) => {
+  const create = (): unknown => createClient({ baseUrl: baseUrl as string });
+  expect(create).toThrow(expect.objectContaining({ code: 'config_invalid', status: null }));
+  expect(create).toThrow(problem);
+  expect(create).toThrow('such as "http://127.0.0.1:4400"');
+});
+
+test('a base URL may have a path and a slash at its end', async () => {
+  const asked: string[] = [];
+  const client = createClient({
+    baseUrl: 'https://host/baton/',
+    fetch: async (url) => {
+      asked.push(url);
+      return Response.json({});
+    },
+  });
+  await client.agents();
+  expect(asked).toEqual(['https://host/baton/v1/agents']);
+});
+
+test.each([undefined, null, '', '..', '.'])('the id %j is refused before anything is sent', async (id) => {
+  const client = createClient({ baseUrl: 'http://service', fetch: asking });
+  await expect(client.send(id as string, 'Go')).rejects.toMatchObject({ code: 'invalid_request', status: null });
+  await expect(client.runs.get(id as string)).rejects.toThrow('an id is missing in /v1/runs/');
+  await expect(client.events(id as string).next()).rejects.toMatchObject({ code: 'invalid_request' });
+});
+
+const problem = (detail: string, errors: readonly object[]): Response =>
+  Response.json({ code: 'invalid_request', detail, errors }, { status: 400 });
+
+test('the message of an error says each thing once', async () => {
+  const known = 'there is no agent "nope"; known: helper';
+  const once = await toBatonError(problem(known, [{ path: 'agent', message: known }]));
+  expect([once.message, once.errors]).toEqual([known, [{ path: 'agent', message: known }]]);
+  const told = await toBatonError(problem('Invalid body', [{ path: 'title', message: 'is too long' }]));
+  expect(told.message).toBe('Invalid body (title: is too long)');
+  const half = problem('title: is too long', [
+    { path: 'title', message: 'is too long' },
+    { path: '', message: 'one key too many' },
+  ]);
+  expect((await toBatonError(half)).message).toBe('title: is too long (one key too many)');
+});
