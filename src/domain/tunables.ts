@@ -33,6 +33,13 @@ export const STORE_ANSWER_WITHIN_MS = 5_000;
 export const STORE_RETRY_FIRST_MS = 50;
 export const STORE_RETRY_CAP_MS = 1_000;
 
+/** Connections of one process that wait for the same lock at most: its pool is for all sessions. */
+export const MAX_CONNECTIONS_PER_LOCK = 2;
+
+/** Transactions that wait in the process for their turn to do so, and for how long; more are refused. */
+export const MAX_TRANSACTIONS_PER_LOCK = 200;
+export const LOCK_TURN_WITHIN_MS = 5_000;
+
 /** How long the end of a process waits for Postgres to take a run back. Then it counts as one whose worker has died. */
 export const HAND_BACK_WITHIN_MS = 5_000;
 

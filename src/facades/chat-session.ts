@@ -3,7 +3,7 @@ import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '..
 import { type ModelCheck, refuseUnusableModels } from '../agents/configured-models.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
-import type { Db, Tx } from '../store/database.ts';
+import { type Db, inTransaction, type Tx } from '../store/database.ts';
 import { findSession, findSessionByKey, insertSession, type NewSession, type SessionRow } from '../store/sessions.ts';
 
 export type ChatSessionDeps = Readonly<{
@@ -39,13 +39,13 @@ export async function inChatSession<Result>(
   work: (tx: Tx, session: SessionRow, isNew: boolean) => Promise<Result>,
 ): Promise<Result> {
   const workIn = (session: SessionRow): Promise<Result> =>
-    deps.db.transaction().execute((tx) => work(tx, withAgent(chat, session, request.agentName), false));
+    inTransaction(deps.db, (tx) => work(tx, withAgent(chat, session, request.agentName), false));
   const known = await findChatSession(deps.db, chat);
   if (known !== null) return workIn(known);
   const { tenantId, scope, name } = chat;
   const fresh = { ...(await newChatSession(deps, tenantId, request)), externalKey: `${scope}:${name}` };
   try {
-    return await deps.db.transaction().execute(async (tx) => work(tx, await insertSession(tx, fresh), true));
+    return await inTransaction(deps.db, async (tx) => work(tx, await insertSession(tx, fresh), true));
   } catch (error) {
     // Two first requests at once: the other one has made it.
     const made = error instanceof BatonError && error.code === 'conflict' ? await findChatSession(deps.db, chat) : null;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import type { Db, Tx } from '../store/database.ts';
+import { type Db, inTransaction, type Tx } from '../store/database.ts';
 import { answerOnce } from '../store/idempotency.ts';
 import { type HttpEnv, tenantOf } from './http-deps.ts';
 
@@ -40,7 +40,7 @@ export async function workOnce<Body>(
   work: (tx: Tx) => Promise<Body>,
 ): Promise<Readonly<{ body: Body; headers: Partial<typeof REPLAYED> }>> {
   const key = c.req.header(IDEMPOTENCY_KEY);
-  if (key === undefined) return { body: await db.transaction().execute(work), headers: {} };
+  if (key === undefined) return { body: await inTransaction(db, work), headers: {} };
   const requestSha256 = createHash('sha256').update(JSON.stringify(request)).digest();
   const keyed = { tenantId: tenantOf(c), route: `${method.toUpperCase()} ${path}`, key, requestSha256 };
   const { body, isReplay } = await answerOnce(db, keyed, async (tx) => ({ status: 200, body: await work(tx) }));

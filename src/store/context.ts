@@ -6,7 +6,7 @@ import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { PendingKind } from '../domain/run.ts';
-import type { Db } from './database.ts';
+import { type Db, inTransaction } from './database.ts';
 import { lockSession, sessionNotFound } from './sessions.ts';
 import { startRun } from './start-run.ts';
 import { readRestOfView, viewSchema } from './views.ts';
@@ -125,7 +125,7 @@ export async function requestMaintenance(
   request: Readonly<{ tenantId: string; sessionId: string; kind: Exclude<PendingKind, 'step'>; runId: string }>,
 ): Promise<RequestedMaintenance> {
   const { sessionId, kind, runId } = request;
-  return db.transaction().execute(async (tx) => {
+  return inTransaction(db, async (tx) => {
     const session = await lockSession(tx, request.tenantId, sessionId);
     if (session.active_run_id !== null) {
       await tx.updateTable('sessions').set({ requested_maintenance: kind }).where('id', '=', sessionId).execute();

@@ -2,8 +2,9 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { IDEMPOTENCY_KEPT_MS } from '../domain/tunables.ts';
-import type { Db, Tx } from './database.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
 import { toJson } from './json.ts';
+import { inTurn } from './lock-turns.ts';
 
 /** A request that its sender may repeat: the same key, the same answer, and the work done once. */
 export type KeyedRequest = Readonly<{
@@ -31,9 +32,10 @@ export async function answerOnce(
   work: (tx: Tx) => Promise<Readonly<{ status: number; body: unknown }>>,
 ): Promise<KeyedAnswer> {
   const { tenantId, route, key, requestSha256 } = request;
-  return db.transaction().execute(async (tx) => {
+  const lock = `${tenantId} ${route} ${key}`;
+  return inTransaction(db, async (tx) => {
     // Before every other lock: who waits here holds nothing that the first one needs.
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`${tenantId} ${route} ${key}`}, 0))`.execute(tx);
+    await inTurn(lock, () => sql`select pg_advisory_xact_lock(hashtextextended(${lock}, 0))`.execute(tx));
     const { rows } = await sql`
       select request_sha256 = ${requestSha256} as "isSame", response_status as status, response_body as body
       from idempotency_keys

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { formatId } from '../domain/ids.ts';
 import { jobPayloadSchema } from '../domain/job.ts';
-import type { Db } from './database.ts';
+import { type Db, inTransaction } from './database.ts';
 import { appendEvents } from './events.ts';
 import { findLastTask } from './resume.ts';
 import { lockSession } from './sessions.ts';
@@ -19,7 +19,7 @@ export type NotRetried = 'moved_on' | 'busy';
  * message, resumed it or deleted it, or tried the run again before.
  */
 export function retryFailedRun(db: Db, runId: string): Promise<RetriedRun | NotRetried> {
-  return db.transaction().execute(async (tx) => {
+  return inTransaction(db, async (tx) => {
     const run = await tx
       .selectFrom('runs')
       .select(['session_id', 'tenant_id'])

@@ -3,6 +3,7 @@ import { formatId } from '../domain/ids.ts';
 import type { SessionStatus } from '../domain/session.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { toJson } from './json.ts';
+import { inTurn } from './lock-turns.ts';
 import { deleteButUsage } from './quota.ts';
 
 const COLUMNS = [
@@ -132,15 +133,15 @@ export async function listSessions(db: Db, filter: SessionFilter): Promise<Sessi
 
 export type LockedSession = Awaited<ReturnType<typeof lockSession>>;
 
-/** The session's row, locked until the transaction ends. @throws BatonError `not_found` */
+/** The session's row, locked until the transaction ends. @throws BatonError `not_found`; OutOfTurn */
 export async function lockSession(tx: Tx, tenantId: string, id: string) {
-  const row = await tx
+  const locked = tx
     .selectFrom('sessions')
     .selectAll()
     .where('id', '=', id)
     .where('tenant_id', '=', tenantId)
-    .forNoKeyUpdate()
-    .executeTakeFirst();
+    .forNoKeyUpdate();
+  const row = await inTurn(`session ${tenantId} ${id}`, () => locked.executeTakeFirst());
   if (row === undefined) throw sessionNotFound(id);
   return row;
 }
@@ -156,20 +157,21 @@ export async function updateSession(
     expiresAt?: Date | null;
   }>,
 ): Promise<SessionRow> {
-  const row = await db
-    .updateTable('sessions')
-    .set({
-      updated_at: new Date().toISOString(),
-      ...(change.title === undefined ? {} : { title: change.title }),
-      ...(change.metadata === undefined ? {} : { metadata: toJson(change.metadata) }),
-      ...(change.expiresAt === undefined ? {} : { expires_at: change.expiresAt }),
-    })
-    .where('id', '=', id)
-    .where('tenant_id', '=', tenantId)
-    .returning(COLUMNS)
-    .executeTakeFirst();
-  if (row === undefined) throw sessionNotFound(id);
-  return row;
+  return inTransaction(db, async (tx) => {
+    await lockSession(tx, tenantId, id);
+    return tx
+      .updateTable('sessions')
+      .set({
+        updated_at: new Date().toISOString(),
+        ...(change.title === undefined ? {} : { title: change.title }),
+        ...(change.metadata === undefined ? {} : { metadata: toJson(change.metadata) }),
+        ...(change.expiresAt === undefined ? {} : { expires_at: change.expiresAt }),
+      })
+      .where('id', '=', id)
+      .where('tenant_id', '=', tenantId)
+      .returning(COLUMNS)
+      .executeTakeFirstOrThrow();
+  });
 }
 
 /** The error for an id that no session of the tenant has. */

@@ -131,7 +131,7 @@ export async function changeWaiting(
   }>,
   freshRunId: string,
 ): Promise<ChangedWaiting> {
-  return db.transaction().execute(async (tx) => {
+  return inTransaction(db, async (tx) => {
     const session = await lockSession(tx, ref.tenantId, ref.sessionId);
     const item = await waitingItem(tx, ref);
     const delivery = change.delivery ?? item.delivery;

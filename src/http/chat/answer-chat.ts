@@ -11,7 +11,7 @@ import {
   type IncomingMessage,
   newMessageOf,
 } from '../../facades/ui/chat-request.ts';
-import type { Tx } from '../../store/database.ts';
+import { inTransaction, type Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { findRun } from '../../store/runs.ts';
@@ -132,8 +132,7 @@ async function resumeParked(
 /** The rest of the run whose calls the request answers. @throws ProblemError `conflict` */
 async function continueRun(request: ChatRequest, session: SessionRow | null): Promise<Frames> {
   const { deps, caller, signal } = request;
-  const answered =
-    session === null ? null : await deps.db.transaction().execute((tx) => answerQuestion(tx, request, session));
+  const answered = session === null ? null : await inTransaction(deps.db, (tx) => answerQuestion(tx, request, session));
   if (session === null || answered === null) {
     throw new ProblemError('conflict', 'There is nothing new in this request');
   }
@@ -172,7 +171,7 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   const ref = { tenantId, sessionId };
   const fresh = { ...ref, runId: deps.newId(), limits: body.limits ?? {}, quota: deps.quota };
   const joinsRun = body.delivery !== 'interrupt' && body.delivery !== 'reject';
-  const { answered, resumed, runId } = await deps.db.transaction().execute(async (tx) => {
+  const { answered, resumed, runId } = await inTransaction(deps.db, async (tx) => {
     // Otherwise they are given with the message, or not at all.
     const given = joinsRun ? await answerQuestion(tx, request, session) : null;
     const started = await resumeSession(tx, fresh).catch(unlessNothingToResume);

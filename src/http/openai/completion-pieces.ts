@@ -13,6 +13,7 @@ import type { RunUpdate } from '../../facades/run-updates.ts';
 import { waitForTurn } from '../../facades/wait-for-turn.ts';
 import { requestCancel } from '../../store/cancels.ts';
 import { leaveTurn, placeAnswer, readTurn } from '../../store/conversations.ts';
+import { inTransaction } from '../../store/database.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
 import { findRun } from '../../store/runs.ts';
 import { lockSession, readAgentSnapshot } from '../../store/sessions.ts';
@@ -89,7 +90,7 @@ async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: 
   // expects this very answer.
   if (!options.isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
   if (!options.isGone()) return;
-  const outcome = await deps.db.transaction().execute(async (tx) => {
+  const outcome = await inTransaction(deps.db, async (tx) => {
     await lockSession(tx, caller.tenantId, sessionId);
     const turn = await readTurn(tx, sessionId);
     // Whoever came back for it and was told it whole is about to go on: with results, where the run waits for some.

@@ -6,7 +6,7 @@ import { NO_USAGE } from '../../domain/usage.ts';
 import { inChatSession, newChatSession } from '../../facades/chat-session.ts';
 import { toModelMessages } from '../../facades/openai/completion-request.ts';
 import { addReader, importConversation, readTurn, storeTurn, type TakenTurn } from '../../store/conversations.ts';
-import type { Tx } from '../../store/database.ts';
+import { inTransaction, type Tx } from '../../store/database.ts';
 import { acceptMessage, findAccepted } from '../../store/inbox.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
 import { resumeSession } from '../../store/resume.ts';
@@ -28,11 +28,11 @@ export async function takeInSession(asked: AskedCompletion, canWait: boolean): P
 
 async function takeUnnamed(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
   const { deps, caller, body, signal } = asked;
-  const going = await deps.db.transaction().execute((tx) => takeKnown(tx, asked, canWait));
+  const going = await inTransaction(deps.db, (tx) => takeKnown(tx, asked, canWait));
   if (going !== null) return going;
   // Between the transactions, neither of which may wait for a server.
   const fresh = await newChatSession(deps, caller.tenantId, { agentName: body.model, signal });
-  return deps.db.transaction().execute(async (tx) => {
+  return inTransaction(deps.db, async (tx) => {
     // Meanwhile the same may have been asked by a repetition, or the answer been told that this goes on from.
     const known = await takeKnown(tx, asked, canWait);
     return known ?? begin(tx, asked, await insertSession(tx, fresh));

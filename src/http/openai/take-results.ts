@@ -1,5 +1,5 @@
 import { readTurn, type TakenTurn } from '../../store/conversations.ts';
-import type { Tx } from '../../store/database.ts';
+import { inTransaction, type Tx } from '../../store/database.ts';
 import { acceptMessage } from '../../store/inbox.ts';
 import type { SessionRow } from '../../store/sessions.ts';
 import type { AnsweredRun } from '../answer-calls.ts';
@@ -21,7 +21,7 @@ export function takeResults(
   results: ToolResults,
   canWait: boolean,
 ): Promise<TakenCompletion | NotYetTaken | null> {
-  return asked.deps.db.transaction().execute(async (tx) => {
+  return inTransaction(asked.deps.db, async (tx) => {
     const calls = await giveResults(tx, asked.caller, session, results, contentOf(asked.split.news) ?? []);
     if (calls === null) return null;
     return calls.answered === null

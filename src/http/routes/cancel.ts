@@ -3,6 +3,7 @@ import { formatId } from '../../domain/ids.ts';
 import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
+import { inTransaction } from '../../store/database.ts';
 import { auditRequest, requestEntry } from '../audit-trail.ts';
 import { idParams, MAX_WAIT_MS, numberField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
@@ -82,7 +83,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionId = formatId('session', id);
     const { queue = 'keep' } = c.req.valid('json') ?? {};
     const { wait = 0 } = c.req.valid('query');
-    const { outcome, eventSeq } = await db.transaction().execute(async (tx) => {
+    const { outcome, eventSeq } = await inTransaction(db, async (tx) => {
       const requested = await requestSessionCancel(tx, tenantOf(c), id, queue === 'clear');
       await auditRequest(tx, c, 'session:cancel');
       return requested;

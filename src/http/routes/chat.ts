@@ -10,6 +10,7 @@ import { chatRequestShape } from '../../facades/ui/chat-request.ts';
 import { toUiFrame, UI_STREAM_HEADERS } from '../../facades/ui/chunk-writer.ts';
 import { toUiMessages } from '../../facades/ui/transcript.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
+import { inTransaction } from '../../store/database.ts';
 import { listNewestMessages } from '../../store/messages.ts';
 import { findRun, readRunStatuses } from '../../store/runs.ts';
 import { listWaiting } from '../../store/waiting.ts';
@@ -177,7 +178,7 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     if (meant !== null && meant !== formatId('run', active)) {
       throw new ProblemError('conflict', `${meant} is not at work`);
     }
-    const { outcome, eventSeq } = await db.transaction().execute(async (tx) => {
+    const { outcome, eventSeq } = await inTransaction(db, async (tx) => {
       const requested = await requestSessionCancel(tx, tenantOf(c), session.id);
       if (requested.outcome !== null) await auditStop(tx, c.get('caller'), session.id);
       return requested;

@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/session.ts';
+import { inTransaction } from '../../store/database.ts';
 import { findSession } from '../../store/sessions.ts';
 import {
   changeWaiting,
@@ -117,7 +118,7 @@ const clear = createRoute({
 export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, bus, newId } = deps;
   const removeAndTell = async (c: Context<HttpEnv>, sessionId: string, messageId: string | null): Promise<Removal> => {
-    const removal = await db.transaction().execute(async (tx) => {
+    const removal = await inTransaction(db, async (tx) => {
       const removed = await removeWaiting(tx, { tenantId: tenantOf(c), sessionId, messageId });
       await auditRequest(tx, c, messageId === null ? 'queue:clear' : 'message:remove');
       return removed;

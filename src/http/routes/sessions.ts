@@ -3,6 +3,7 @@ import { agentVersion } from '../../agents/agent.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../agents/configured-models.ts';
 import { withOverrides } from '../../agents/overrides.ts';
 import { SESSION_STATUSES } from '../../domain/session.ts';
+import { inTransaction } from '../../store/database.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
 import { checkModel, overridesBody } from '../agent-overrides.ts';
 import { auditRequest } from '../audit-trail.ts';
@@ -195,7 +196,7 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(remove, async (c) => {
     const { id } = c.req.valid('param');
-    await db.transaction().execute(async (tx) => {
+    await inTransaction(db, async (tx) => {
       await deleteSession(tx, tenantOf(c), id);
       await auditRequest(tx, c, 'session:delete');
     });

@@ -66,10 +66,12 @@ const REASONS = {
   ],
   /** Has nothing of any tenant: values, connections, the schema, workers, what is known of models and providers. */
   none: [
+    'OutOfTurn',
     'boundAnswers',
     'bytesBlob',
     'forgetDeadWorker',
     'inTransaction',
+    'inTurn',
     'isRegistered',
     'isStoreAway',
     'isUnanswered',
