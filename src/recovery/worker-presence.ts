@@ -32,23 +32,26 @@ export type WorkerPresence = AsyncDisposable &
 /**
  * Makes the death of this worker known within milliseconds: a connection of its own holds a lock, which Postgres frees
  * when the process dies. While only that connection is gone, the worker says over the pool that it lives, until it
- * holds another lock. Disposed after the last run was let go of, it leaves nothing behind.
+ * holds another lock. Disposed after the last run was let go of, it leaves nothing behind, and is at no moment taken for dead.
  * @throws when the first connection fails
  */
 export async function registerPresence(options: PresenceOptions): Promise<WorkerPresence> {
   const { db, connectionString, workerId, kinds, log } = options;
   const signs = createSignsOfLife(options);
   let lostAtMs: number | null = null;
+  let registrations = 0;
   const worker = { id: workerId, host: hostname(), pid: process.pid, kinds };
   const connection = await openSteadyConnection({
     connectionString,
     applicationName: PRESENCE_APPLICATION,
     pingIntervalMs: LIVENESS_PING_INTERVAL_MS,
     // Nothing is lost with a setting but time: a host that is gone without a word is found later.
-    prepare: (client) =>
-      registerWorker(client, worker, {
+    prepare: (client) => {
+      registrations += 1;
+      return registerWorker(client, worker, {
         onRefused: (error) => log('info', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
-      }),
+      });
+    },
     onDown: () => {
       lostAtMs = performance.now();
       log('warn', { event: 'worker_lock_lost', workerId });
@@ -67,10 +70,15 @@ export async function registerPresence(options: PresenceOptions): Promise<Worker
     lostForMs: () => (lostAtMs === null ? 0 : performance.now() - lostAtMs),
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
+      const leave = (): Promise<void> =>
+        removeWorker(db, workerId).catch((error) =>
+          log('warn', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
+        );
+      const before = registrations;
+      // While it holds its lock: one that has let go of it is dead to the others, if Postgres takes long to forget it.
+      await leave();
       await connection[Symbol.asyncDispose]();
-      await removeWorker(db, workerId).catch((error) =>
-        log('warn', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
-      );
+      if (registrations !== before) await leave();
     },
   };
 }

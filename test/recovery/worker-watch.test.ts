@@ -168,6 +168,28 @@ describe('the watch over workers', () => {
     expect(await findRunsOfWorker(watched.db, 'hasty', 10)).toMatchObject([{ id: runId }]);
   });
 
+  it('sees a worker that ends hold its lock for as long as Postgres takes to forget it', async () => {
+    await using watched = await startWatched();
+    const ending = await registerPresence({ ...watched.presence, workerId: 'ending' });
+    const holder = new pg.Client({ connectionString: watched.presence.connectionString });
+    await holder.connect();
+    await holder.query('begin');
+    await holder.query("select baton_lock_burial('ending')");
+    const ended = ending[Symbol.asyncDispose]();
+    await eventually(async () => {
+      const { rows } = await sql`
+        select 1 from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`.execute(
+        watched.db,
+      );
+      return rows.length > 0;
+    }, 'it is being forgotten');
+    const sights = await sightWorkers(watched.db);
+    expect(sights).toContainEqual(expect.objectContaining({ id: 'ending', lockFree: false }));
+    await holder.end();
+    await ended;
+    expect(await watched.workers()).toEqual(['gone', 'watcher']);
+  });
+
   it('leaves a worker alone that gives signs of life without a lock', async () => {
     await using watched = await startWatched();
     await lockIsFree(watched, 'gone');
