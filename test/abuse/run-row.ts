@@ -23,8 +23,8 @@ export type Scale = Readonly<{
 
 export const FULL: Scale = {
   warmUpMs: 3_000,
-  quietMs: 10_000,
-  attackMs: 12_000,
+  quietMs: 15_000,
+  attackMs: 15_000,
   attackWithinMs: 120_000,
   settledWithinMs: 60_000,
 };
