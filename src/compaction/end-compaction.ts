@@ -57,7 +57,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
   };
   scope.held.lettingGo();
   const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
-  if (!(await passOn(deps, scope, finished, next))) return;
+  if (!(await passOn(deps, scope, finished, next, usage))) return;
   const outcome = compaction?.state ?? outcomeWithoutRound(ending);
   const { attempts = 0, strategy } = compaction ?? {};
   deps.log('info', {

@@ -99,8 +99,9 @@ async function workOn(
   }
   if (held.stopped() === 'shutdown') await whileEnding(() => handBack(deps, scope));
   if ((deps.tenantConcurrency ?? 0) > 0) await admitNext(deps, claim.session.tenantId);
-  const { failure: error } = scope.ended;
-  return error === null ? { outcome: 'done' } : { outcome: 'run-failed', error };
+  const { failure: error, report } = scope.ended;
+  if (error !== null) return { outcome: 'run-failed', error };
+  return { outcome: 'done', ...(report !== null && { report }) };
 }
 
 /** At its deadline a run is stopped as if somebody had cancelled it; its end says that it was the deadline. */
@@ -188,7 +189,7 @@ function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Age
     toolConcurrency: agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY,
     fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },
     held,
-    ended: { failure: null },
+    ended: { failure: null, report: null },
     contextState: claim.session.contextState,
   };
 }

@@ -2,6 +2,7 @@ import type { Agent } from '../agents/agent.ts';
 import type { Budget } from '../domain/budget.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
+import type { JobReport } from '../domain/job-report.ts';
 import type { LimitReason, RunKind } from '../domain/run.ts';
 import type { Fence } from '../store/claims.ts';
 import type { HeldClaim } from './claim-keeper.ts';
@@ -30,8 +31,8 @@ export type JobScope = Readonly<{
   toolConcurrency: number;
   fence: Fence;
   held: HeldClaim;
-  /** How the run ended with this job, once it has. */
-  ended: { failure: ErrorRecord | null };
+  /** How the run failed with this job, and what the job has done, once either is committed. */
+  ended: { failure: ErrorRecord | null; report: JobReport | null };
   /** What was known of the context when the job was claimed. */
   contextState: ContextState;
 }>;

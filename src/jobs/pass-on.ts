@@ -1,21 +1,25 @@
 import { toErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
+import { describeNext } from '../domain/job-report.ts';
 import type { Branch, NextPlan } from '../domain/next-step.ts';
+import type { Usage } from '../domain/usage.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
 import { toSafeError } from '../runtime/log.ts';
 import type { FinishedWork } from '../store/finished-work.ts';
 import type { JobDeps } from './job-deps.ts';
-import { type JobScope, logFields } from './job-scope.ts';
+import { durationMs, type JobScope, logFields } from './job-scope.ts';
 
 /**
  * Passes the baton after the end of a job was committed: tells the readers, and adds the next jobs. Where the end could
  * not be committed (null), another worker has the run, and nothing is passed on. False: fenced.
+ * @param usage of the job's model calls
  */
 export async function passOn(
   deps: JobDeps,
   scope: JobScope,
   finished: FinishedWork | null,
   next: NextPlan,
+  { totalTokens: tokens }: Pick<Usage, 'totalTokens'>,
 ): Promise<boolean> {
   if (finished === null) {
     scope.held.stop('lost');
@@ -26,6 +30,7 @@ export async function passOn(
   scope.held[Symbol.dispose]();
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
+  scope.ended.report = { step: scope.stepNo, tokens, ms: durationMs(scope), next: describeNext(branch) };
   if ('status' in branch) noteEnd(deps, scope, branch);
   // Nobody knows how long a run waits for an answer, nor who goes on with it then: nothing of it is kept meanwhile.
   if (!('pendingKind' in branch)) deps.views.forget(scope.runId);

@@ -66,7 +66,7 @@ async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): P
   };
   scope.held.lettingGo();
   const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
-  if (!(await passOn(deps, scope, finished, next))) return;
+  if (!(await passOn(deps, scope, finished, next, NO_USAGE))) return;
   const measured = { prunedCount: plan.marks.length, savedTokens: plan.savedTokens, durationMs: durationMs(scope) };
   deps.log('info', { event: 'prune_finished', ...logFields(scope), ...measured });
 }

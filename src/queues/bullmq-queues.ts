@@ -14,7 +14,8 @@ import {
   Worker,
 } from 'bullmq';
 import { BatonError } from '../domain/errors.ts';
-import { type JobPayload, jobIdOf, jobPayloadSchema, QUEUE_NAMES } from '../domain/job.ts';
+import { jobIdOf, QUEUE_NAMES, queuedJobSchema, toQueuedJob } from '../domain/job.ts';
+import type { JobReport } from '../domain/job-report.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
 import { currentTraceparent, inSpan } from '../runtime/tracing.ts';
@@ -37,8 +38,8 @@ export type QueueOptions = Readonly<
 >;
 
 /**
- * A job is delivered once by the queue; every retry is the run's. Finished jobs leave nothing behind, because BullMQ
- * ignores a new job whose id it still knows.
+ * A job is delivered once by the queue; every retry is the run's. A job that found nothing to do leaves nothing behind,
+ * because BullMQ ignores a new job whose id it still knows: the run may still want this one.
  */
 const JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true } satisfies JobsOptions;
 
@@ -46,6 +47,13 @@ const JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true } 
 const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
 /** More than a queue ever keeps of them. */
 const MAX_FAILED = 10 * KEPT_FAILED.count;
+
+/**
+ * The jobs that have done something: what comes next in their run has another id. They are counted with every so many
+ * jobs only, because Postgres looks at all of them to count.
+ */
+const KEPT_COMPLETED = { age: 3_600, count: 1_000 };
+const COUNTED_EVERY = 50;
 
 /** Stalling counts against the run's own limit, never against BullMQ's: a job must not be failed by the queue. */
 const MAX_STALLED_COUNT = 1_000_000;
@@ -125,7 +133,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
   const queues = new Map(opened.map(({ kind, queue }) => [kind, queue]));
   const consumers = new Set<JobConsumer>();
   const adding = new Set<Promise<unknown>>();
-  const queueOf = (kind: PendingKind): Queue<JobPayload> => {
+  const queueOf = (kind: PendingKind): Queue => {
     const queue = queues.get(kind);
     if (queue === undefined) throw new Error(`no queue for ${kind}`);
     return queue;
@@ -137,7 +145,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
         const entries = ofKind.map((job) => ({
           name: kind,
-          data: job,
+          data: toQueuedJob(job),
           opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) },
         }));
         const sending = inSendSpan(kind, () => answered(queueOf(kind).addBulk(entries)));
@@ -155,7 +163,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       const active = await Promise.all([...queues.values()].map((queue) => answered(queue.getActive())));
       // A job that has ended since the list was read has no data any more.
       return active.flat().flatMap((job) => {
-        const payload = jobPayloadSchema.safeParse(job?.data);
+        const payload = queuedJobSchema.safeParse(job?.data);
         return payload.success && job.processedBy === workerId ? [payload.data] : [];
       });
     },
@@ -228,12 +236,12 @@ function isRedisAway(error: unknown): boolean {
   return error.name === 'MaxRetriesPerRequestError' || error.message === 'Connection is closed.';
 }
 
-type OpenQueue = AsyncDisposable & Readonly<{ kind: PendingKind; queue: Queue<JobPayload> }>;
+type OpenQueue = AsyncDisposable & Readonly<{ kind: PendingKind; queue: Queue }>;
 
 function openQueue<Connection>(transport: Transport<Connection>, kind: PendingKind): OpenQueue {
   const opened = transport.queueConnection();
   const options = { connection: opened.connection, ...transport.prefix };
-  const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue<JobPayload>;
+  const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue;
   queue.on('error', (error) => transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
   return {
     kind,
@@ -252,11 +260,17 @@ async function startConsumer<Connection>(
   { concurrency, workerId }: Parameters<JobQueues['consume']>[2],
 ): Promise<JobConsumer> {
   let active = 0;
+  let completed = 0;
   // BullMQ hands the signal only to processors that declare three parameters.
-  const process = async (job: Job<JobPayload>, token: string | undefined, signal: AbortSignal | undefined) => {
+  const process = async (job: Job, token: string | undefined, signal: AbortSignal | undefined) => {
     active++;
     try {
-      await processJob(transport.log, kind, job, token, signal ?? new AbortController().signal, handler);
+      const report = await processJob(transport.log, kind, job, token, signal ?? new AbortController().signal, handler);
+      if (report === undefined) return;
+      completed++;
+      const { age, count } = KEPT_COMPLETED;
+      job.opts.removeOnComplete = completed % COUNTED_EVERY === 1 ? { age, count } : { age };
+      return report;
     } finally {
       active--;
     }
@@ -300,15 +314,16 @@ async function startConsumer<Connection>(
   };
 }
 
+/** What the job has done; undefined where it found nothing to do. */
 async function processJob(
   log: Log,
   kind: PendingKind,
-  job: Job<JobPayload>,
+  job: Job,
   token: string | undefined,
   signal: AbortSignal,
   handler: JobHandler,
-): Promise<void> {
-  const payload = jobPayloadSchema.safeParse(job.data);
+): Promise<JobReport | undefined> {
+  const payload = queuedJobSchema.safeParse(job.data);
   if (!payload.success || payload.data.kind !== kind) {
     log('error', { event: 'job_invalid', queue: kind, jobId: job.id ?? '' });
     throw new UnrecoverableError('the payload is not a job of this queue');
@@ -329,17 +344,18 @@ async function processJob(
     await job.moveToDelayed(Date.now() + outcome.delayMs, token);
     throw new DelayedError();
   }
+  return outcome.report;
 }
 
 /** A Redis that has no memory left still answers reads. */
-async function probeQueue(queue: Queue<JobPayload>, prefix: string | undefined): Promise<void> {
+async function probeQueue(queue: Queue, prefix: string | undefined): Promise<void> {
   const backend: IQueueBackend = queue.getBackend();
   if (!(backend instanceof RedisQueueBackend)) return void (await queue.getWaitingCount());
   const redis = await backend.client;
   await redis.set(`${prefix}:write-probe`, '1', { PX: PROBE_KEPT_MS });
 }
 
-async function countJobs(queue: Queue<JobPayload>): Promise<JobCounts> {
+async function countJobs(queue: Queue): Promise<JobCounts> {
   const { waiting = 0, delayed = 0, active = 0, failed = 0 } = await queue.getJobCounts(...JOB_COUNT_STATES);
   return { waiting, delayed, active, failed };
 }

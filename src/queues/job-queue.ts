@@ -1,18 +1,22 @@
 import type { Queue } from 'bullmq';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
+import type { JobReport } from '../domain/job-report.ts';
 import type { PendingKind } from '../domain/run.ts';
 
-/** Where the queue keeps a job. `waiting` covers delayed ones; `missing` covers finished ones, which are removed. */
+/** Where the queue keeps a job. `waiting` covers delayed ones; `missing` covers finished ones, kept or not. */
 export type JobState = 'waiting' | 'active' | 'missing';
 
 /**
- * What a consumer did with a job. `done`: acknowledged, also when there was nothing to do. `later`: goes back into the
+ * What a consumer did with a job. `done`: acknowledged, also when there was nothing to do; with a report the queue keeps it
+ * for somebody to look at. `later`: goes back into the
  * queue for `delayMs`, under the same id. `run-failed`: done as well, but the queue keeps the job for a while, for
  * somebody to look at and to try again.
  */
 export type JobOutcome = Readonly<
-  { outcome: 'done' } | { outcome: 'later'; delayMs: number } | { outcome: 'run-failed'; error: ErrorRecord }
+  | { outcome: 'done'; report?: JobReport }
+  | { outcome: 'later'; delayMs: number }
+  | { outcome: 'run-failed'; error: ErrorRecord }
 >;
 
 /** The states by which the jobs of a queue are counted. */

@@ -5,6 +5,7 @@ import { createProcessRate, createRedisRate, type RequestRate } from '../http/re
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
 import { hasApiKeys } from '../store/api-keys.ts';
+import { findOwners } from '../store/runs.ts';
 import { countWorkersByKind } from '../store/workers.ts';
 import type { Dependencies } from './dependencies.ts';
 import { toSafeError } from './log.ts';
@@ -13,7 +14,11 @@ import { toSafeError } from './log.ts';
 export async function startApi(deps: Dependencies): Promise<HttpServer> {
   await using stack = new AsyncDisposableStack();
   stack.use(deps.metrics.add(createStateGauges(deps)));
-  const board = createBoard({ queues: deps.jobs.bullQueues(), isReadOnly: deps.config.adminReadOnly });
+  const board = createBoard({
+    queues: deps.jobs.bullQueues(),
+    findOwners: (runIds) => findOwners(deps.db, runIds),
+    isReadOnly: deps.config.adminReadOnly,
+  });
   const requestRate = openRequestRate(deps);
   if (requestRate !== null) stack.use(requestRate);
   const { host, port, allowPublicBind, allowedHosts, defaultAgent } = deps.config;

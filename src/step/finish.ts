@@ -76,7 +76,7 @@ export async function endStep(
   };
   scope.held.lettingGo();
   const finished = await whileAway(scope.held, () => finishStep(deps.db, scope.fence, finish));
-  if (!(await passOn(deps, scope, finished, next)) || finished === null) return 'fenced';
+  if (!(await passOn(deps, scope, finished, next, finish.usage)) || finished === null) return 'fenced';
   const { branch } = finished;
   const measured = { finishReason, toolCalls, durationMs: durationMs(scope) };
   deps.log('info', { event: 'step_finished', ...logFields(scope), branch, ...measured });

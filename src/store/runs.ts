@@ -32,6 +32,20 @@ const COLUMNS = [
 
 export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number]>;
 
+/** Whose a run is. */
+export type RunOwner = Readonly<{ runId: string; sessionId: string; agent: string; tenant: string }>;
+
+/** Of those runs that there are, of every tenant: for operators. */
+export async function findOwners(db: Db, runIds: readonly string[]): Promise<RunOwner[]> {
+  if (runIds.length === 0) return [];
+  return db
+    .selectFrom('runs')
+    .innerJoin('sessions', 'sessions.id', 'runs.session_id')
+    .select(['runs.id as runId', 'sessions.id as sessionId', 'agent_name as agent', 'sessions.tenant_id as tenant'])
+    .where('runs.id', 'in', runIds)
+    .execute();
+}
+
 /** @throws BatonError `not_found` */
 export async function findRun(db: Db, tenantId: string, id: string): Promise<RunRow> {
   // A run that is promised may begin between two looks: then it is found at the third.

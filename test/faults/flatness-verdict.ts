@@ -6,8 +6,11 @@ import type { Counts } from './flatness-reading.ts';
  */
 const ALLOWED_GROWTH = 8;
 
-/** BullMQ trims the events of each of our three queues to about 10 000, as it does in Redis, where they are one key. */
-const BOUNDED: Counts = { 'queue.event': 33_000 };
+/**
+ * BullMQ trims the events of each of our three queues to about 10 000, as it does in Redis, where they are one key. Of the
+ * jobs that have done something each queue keeps the last 1 000, counted now and then by each worker.
+ */
+const BOUNDED: Counts = { 'queue.event': 33_000, 'queue.job': 3_300, redisKeys: 3_400 };
 
 /**
  * Bytes per run by which the heap may grow, as the slope of a line through its sizes after a collection. What a single

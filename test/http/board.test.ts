@@ -14,7 +14,13 @@ type BoardQueue = Readonly<{
   name: string;
   readOnlyMode: boolean;
   counts: Readonly<Record<string, number>>;
-  jobs: readonly Readonly<{ id: string; data: unknown; failedReason: string; stacktrace: readonly string[] }>[];
+  jobs: readonly Readonly<{
+    id: string;
+    data: unknown;
+    failedReason: string;
+    stacktrace: readonly string[];
+    returnValue: unknown;
+  }>[];
 }>;
 
 const startService = (backend: 'redis' | 'postgres', readOnly: string, tools: readonly Tool[] = []) =>
@@ -25,8 +31,9 @@ const retryJob = async (url: string, jobId: string): Promise<number> =>
 
 const REFUSAL = { status: 401, body: { error: { message: 'the secret sk-12345 is wrong' } } } as const;
 
-async function boardOf(url: string): Promise<readonly BoardQueue[]> {
-  const response = await fetch(`${url}/admin/queues/api/queues?activeQueue=steps&status=failed&page=1&jobsPerPage=10`);
+async function boardOf(url: string, status = 'failed'): Promise<readonly BoardQueue[]> {
+  const query = `activeQueue=steps&status=${status}&page=1&jobsPerPage=10`;
+  const response = await fetch(`${url}/admin/queues/api/queues?${query}`);
   expect(response.status).toBe(200);
   return ((await response.json()) as { queues: readonly BoardQueue[] }).queues;
 }
@@ -48,6 +55,9 @@ const failedJob = (url: string) =>
     return queue?.jobs[0] ?? null;
   }, 'the failed job is on the board');
 
+const jobsOnBoard = async (url: string, status: string) =>
+  (await boardOf(url, status)).find(({ name }) => name === 'steps')?.jobs ?? [];
+
 const eventTypes = async (url: string, runId: string): Promise<string[]> => {
   const { sessionId } = (await (await fetch(`${url}/v1/runs/${runId}`)).json()) as { sessionId: string };
   const headers = { accept: 'application/json' };
@@ -61,12 +71,52 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
   it('shows the job of a failed run with its ids and what the provider said, and nothing of what was said to it', async () => {
     await using service = await startService(backend, 'false');
     await using api = await startApi(service.deps);
-    const { runId, job } = await failOnce(service, api.url);
-    expect(job.data).toEqual({ runId, kind: 'step', no: 1, dispatch: 1 });
+    const { session, runId, job } = await failOnce(service, api.url);
+    const sessionId = formatId('session', session);
+    const ids = { runId: formatId('run', runId), sessionId, agent: 'tester', tenant: 'default' };
+    expect(job.data).toEqual({ ...ids, kind: 'step', no: 1, dispatch: 1 });
+    expect(job.id).toBe(`${ids.runId}-step-1-1`);
     const host = new URL(service.simulator.url).host;
     const said = `${host} answered 401: the secret [removed] is wrong.`;
     expect([job.failedReason, job.stacktrace]).toEqual([`auth: The provider refused the API key. ${said}`, []]);
     expect(JSON.stringify(await boardOf(api.url))).not.toMatch(/sk-12345|confidential/);
+  });
+
+  it('shows for an hour what its jobs have done, and whose they were', async () => {
+    const look: Tool = {
+      name: 'look',
+      description: 'Looks.',
+      inputSchema: { type: 'object' },
+      execute: async () => '',
+    };
+    await using service = await startService(backend, '', [look]);
+    await using api = await startApi(service.deps);
+    service.simulator.script('test', [{ toolCalls: [{ name: 'look', input: {} }] }, { text: 'Secretly done.' }]);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await service.send(session, 'A confidential task');
+    await service.ended(runId);
+    const done = await eventually(async () => {
+      const jobs = await jobsOnBoard(api.url, 'completed');
+      return jobs.length === 2 ? jobs : null;
+    }, 'both jobs are on the board');
+    const ids = { runId: formatId('run', runId), sessionId: formatId('session', session) };
+    expect(done.map(({ data }) => data)).toEqual(
+      [2, 1].map((no) => ({
+        ...ids,
+        agent: 'tester',
+        tenant: 'default',
+        kind: 'step',
+        no,
+        dispatch: expect.any(Number),
+      })),
+    );
+    const [ms, tokens] = [expect.any(Number), expect.any(Number)];
+    expect(done.map(({ returnValue }) => returnValue)).toEqual([
+      { step: 2, tokens, ms, next: 'completed' },
+      { step: 1, tokens, ms, next: 'step 2' },
+    ]);
+    expect(JSON.stringify(done)).not.toMatch(/onfidential|Secret/);
   });
 
   it('a failed job retried from Bull Board completes its run: what was done before stays done', async () => {
@@ -111,7 +161,7 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
       const found = await failedJob(api.url);
       return found.id === job.id ? null : found;
     }, 'another job of the run has failed');
-    expect(again.data).toEqual({ runId, kind: 'step', no: 2, dispatch: expect.any(Number) });
+    expect(again.data).toMatchObject({ runId: formatId('run', runId), kind: 'step', no: 2 });
     expect(await retryJob(api.url, again.id)).toBe(204);
     await eventually(async () => {
       const runs = await listRuns(service.deps.db, { tenantId: 'default', sessionId: session, limit: 10 });
@@ -166,6 +216,7 @@ describe('the page of the board', () => {
     const page = await fetch(`${api.url}/admin/queues`);
     const html = await page.text();
     expect(page.status).toBe(200);
+    expect(html).not.toMatch(/(?:src|href)="https?:/);
     const policy = page.headers.get('content-security-policy') ?? '';
     expect(policy).toContain("script-src 'self';");
     expect(policy).toContain("default-src 'none'");

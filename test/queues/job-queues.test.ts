@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { type JobPayload, jobIdOf } from '../../src/domain/job.ts';
+import { type JobPayload, jobIdOf, toQueuedJob } from '../../src/domain/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../../src/domain/run.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import type { JobHandler, JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
@@ -199,8 +199,8 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
 
   it.each([
     ['is not a job', 'stray', { runId: 'not-a-uuid' }],
-    ['has unknown fields', 'padded', { ...newJob(), secret: 'x' }],
-    ['belongs to another queue', 'misplaced', newJob('prune')],
+    ['has unknown fields', 'padded', { ...toQueuedJob(newJob()), secret: 'x' }],
+    ['belongs to another queue', 'misplaced', toQueuedJob(newJob('prune'))],
   ])('log a payload that %s, and show it to no handler', async (_what, jobId, data) => {
     await using fixture = await createQueueFixture(backend);
     const queues = fixture.open();
@@ -300,7 +300,26 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     );
   });
 
-  it('keep nothing of jobs that are done', async () => {
+  it('keep the last thousand jobs that have done something, with what that was', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const queues = fixture.open();
+    const report = { step: 3, tokens: 12, ms: 4, next: 'step 4' };
+    const jobs = Array.from({ length: 1_151 }, () => newJob());
+    await queues.add(jobs);
+    const { handler, reached } = recorder(async () => ({ outcome: 'done', report }));
+    await queues.consume('step', handler, { concurrency: 20 });
+    await reached(jobs.length);
+    const [steps] = queues.bullQueues();
+    await eventually(async () => (await steps?.getActiveCount()) === 0, 'all are done');
+    const kept = (await steps?.getCompleted()) ?? [];
+    expect(kept.length).toBeGreaterThanOrEqual(1_000);
+    expect(kept.length).toBeLessThan(1_051);
+    expect(kept[0]?.returnvalue).toEqual(report);
+    // Whoever looks for work that is left finds none in them.
+    expect(await queues.stateOf(jobs.at(-1) ?? newJob())).toBe('missing');
+  });
+
+  it('keep nothing of jobs that found nothing to do', async () => {
     await using fixture = await createQueueFixture(backend);
     const queues = fixture.open();
     const jobs = PENDING_KINDS.flatMap((kind) => [newJob(kind), newJob(kind)]);
@@ -324,7 +343,7 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     const queues = fixture.open();
     for (const kind of PENDING_KINDS) {
       const job = newJob(kind);
-      expect(jobIdOf(job)).toMatch(/^[0-9a-f-]{36}-(step|compaction|prune)-1-1$/);
+      expect(jobIdOf(job)).toMatch(/^run_[0-9a-f]{32}-(step|compaction|prune)-1-1$/);
       await queues.add([job], { delayMs: HOUR_MS });
       expect(await queues.stateOf(job)).toBe('waiting');
       expect(await queues.stateOf({ ...job, dispatch: 2 })).toBe('missing');

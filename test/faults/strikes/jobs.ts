@@ -1,13 +1,12 @@
 import { join } from 'node:path';
 import { type BackendFactory, createPostgresBackend, type IQueueBackend, Queue } from 'bullmq';
+import { type JobPayload, toQueuedJob } from '../../../src/domain/job.ts';
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { World } from '../world/world.ts';
 import { copyProduct, WORKER, WORKER_FILE } from './product-copy.ts';
 import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
-
-type Pending = Readonly<{ runId: string; kind: string; no: number; dispatch: number }>;
 
 export const JOBS: readonly Fault[] = [
   {
@@ -75,12 +74,12 @@ async function addStrayJobs(
   let no = 0;
   strikes.add('stray jobs', 0);
   await repeatedly({ random, signal, pauseMs: [5, 40] }, async () => {
-    const { rows } = await database.query<Pending>(
+    const { rows } = await database.query<JobPayload>(
       `select id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch from runs
        where pending_kind = 'step' order by random() limit 5`,
     );
     for (const pending of rows) {
-      const stray = random.pick<Pending>([
+      const stray = random.pick<JobPayload>([
         pending,
         pending,
         { ...pending, dispatch: Math.max(1, pending.dispatch - 1) },
@@ -89,7 +88,11 @@ async function addStrayJobs(
         { ...pending, no: pending.no + 1, dispatch: pending.dispatch + 1 },
       ]);
       // Under an id of its own, or the queue would drop it as one that it knows.
-      await queue.add(pending.kind, stray, { jobId: `stray-${++no}`, removeOnComplete: true, removeOnFail: true });
+      await queue.add(pending.kind, toQueuedJob(stray), {
+        jobId: `stray-${++no}`,
+        removeOnComplete: true,
+        removeOnFail: true,
+      });
       strikes.add('stray jobs');
     }
   });
