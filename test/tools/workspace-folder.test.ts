@@ -67,11 +67,13 @@ const grepIn = ({ root, real }: WorkspacePath) =>
     maxFileBytes: 1_000,
   });
 
+const rewrite = async () => ({ bytes: Buffer.from('x'), result: null });
+
 const uses: readonly (readonly [string, string, (path: WorkspacePath) => Promise<unknown>])[] = [
   ['reading', 'spot/deep/file.txt', openRegularFile],
-  ['replacing', 'spot/deep/file.txt', (path) => writeAtomically(path, Buffer.from('x'), signal)],
-  ['creating', 'spot/deep/new.txt', (path) => writeAtomically(path, Buffer.from('x'), signal)],
-  ['making folders', 'spot/deep/a/b/new.txt', (path) => writeAtomically(path, Buffer.from('x'), signal)],
+  ['replacing', 'spot/deep/file.txt', (path) => writeAtomically(path, rewrite, signal)],
+  ['creating', 'spot/deep/new.txt', (path) => writeAtomically(path, rewrite, signal)],
+  ['making folders', 'spot/deep/a/b/new.txt', (path) => writeAtomically(path, rewrite, signal)],
   ['listing', 'spot/deep', (path) => collect(walk(path, { recursive: true }))],
   ['looking at', 'spot/deep/file.txt', statInWorkspace],
   ['searching a folder', 'spot/deep/er', grepIn],

@@ -15,12 +15,12 @@ const validInputs: Record<string, unknown> = {
 };
 
 describe('createWorkspaceTools', () => {
-  it('gives the six tools, with reading marked read-only and writing a whole file idempotent', () => {
+  it('gives the six tools, with reading marked read-only, and none that may be repeated over what others wrote', () => {
     expect(tools.map((tool) => [tool.name, tool.readOnly ?? false, tool.idempotent ?? false])).toEqual([
       ['list_files', true, false],
       ['read_file', true, false],
       ['grep', true, false],
-      ['write_file', false, true],
+      ['write_file', false, false],
       ['edit_file', false, false],
       ['bash', false, false],
     ]);

@@ -1,47 +1,76 @@
-import { randomUUID } from 'node:crypto';
-import { access, constants, lstat, open, rename, rm } from 'node:fs/promises';
+import type { BigIntStats } from 'node:fs';
+import { access, constants, lstat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { systemErrorCode } from './workspace-error.ts';
+import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
 import { makeFolder, notAFile } from './workspace-folder.ts';
 import type { WorkspacePath } from './workspace-path.ts';
+import { takeWriteTurn } from './write-turn.ts';
+
+/** The new content of a file, worked out while no other process that uses these tools changes it. */
+type Rewrite<T> = () => Promise<Readonly<{ bytes: Uint8Array; result: T }>>;
+
+/** Builds, formatters and commands change files without asking for a turn: so often is a change worked out anew. */
+const MAX_TRIES = 10;
 
 /**
- * Replaces or creates a file so that readers see the old or the new content and never a part; creates its parent
- * directories. An existing file keeps its permissions.
+ * Replaces or creates a file so that readers see the old or the new content and never a part, and nothing that was
+ * written since `rewrite` began is lost; creates its parent directories. An existing file keeps its permissions.
  *
- * @returns whether the file is new
- * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`; the signal's reason, the file then being unchanged; or a system error
+ * What changes the file without these tools is noticed up to the very move of the new content into its place.
+ *
+ * @param rewrite called again where the file has changed meanwhile
+ * @returns what `rewrite` did, and whether the file is new
+ * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`, `FILE_BUSY`; what `rewrite` throws; the signal's reason, the
+ *   file then being unchanged; or a system error
  */
-export async function writeAtomically(path: WorkspacePath, content: Uint8Array, signal: AbortSignal): Promise<boolean> {
-  const { root, real, shown } = path;
-  if (real === root) throw notAFile(shown);
-  await using folder = await makeFolder({ root, real: dirname(real) });
-  const target = folder.pathOf(basename(real));
-  const mode = await existingMode(target, shown);
-  const temporary = folder.pathOf(`.write-${randomUUID()}.tmp`);
-  await using cleanup = new AsyncDisposableStack();
-  cleanup.defer(() => rm(temporary, { force: true }));
-  {
-    await using handle = await open(temporary, 'wx');
-    if (mode !== undefined) await handle.chmod(mode);
-    await handle.writeFile(content, { signal });
-    await handle.sync();
+export async function writeAtomically<T>(
+  path: WorkspacePath,
+  rewrite: Rewrite<T>,
+  signal: AbortSignal,
+): Promise<Readonly<{ result: T; isNew: boolean }>> {
+  if (path.real === path.root) throw notAFile(path.shown);
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const written = await tryToWrite(path, rewrite, signal);
+    if (written !== null) return written;
   }
-  signal.throwIfAborted();
-  await rename(temporary, target);
-  return mode === undefined;
+  throw new WorkspaceError(
+    'FILE_BUSY',
+    `${JSON.stringify(path.shown)} was changed by others ${MAX_TRIES} times while it was to be written. Try again later.`,
+  );
 }
 
-async function existingMode(target: string, shown: string): Promise<number | undefined> {
+/** Null: the file has changed since `rewrite` began. */
+async function tryToWrite<T>(path: WorkspacePath, rewrite: Rewrite<T>, signal: AbortSignal) {
+  const { root, real, shown } = path;
+  await using folder = await makeFolder({ root, real: dirname(real) });
+  const target = folder.pathOf(basename(real));
+  await using turn = await takeWriteTurn(folder, path, signal);
+  const before = await statFile(target, shown);
+  const { bytes, result } = await rewrite();
+  if (before !== undefined) await turn.draft.chmod(Number(before.mode) & 0o7777);
+  await turn.draft.writeFile(bytes, { signal });
+  await turn.draft.sync();
+  signal.throwIfAborted();
+  if (!isSame(before, await statFile(target, shown))) return null;
+  return (await turn.commit()) ? { result, isNew: before === undefined } : null;
+}
+
+async function statFile(target: string, shown: string): Promise<BigIntStats | undefined> {
   try {
     // A link that has come since the path was resolved is no file either: a rename would replace it.
-    const stats = await lstat(target);
+    const stats = await lstat(target, { bigint: true });
     if (!stats.isFile()) throw notAFile(shown);
     // A rename asks only for permission on the directory: a read-only file would be replaced.
     await access(target, constants.W_OK);
-    return stats.mode & 0o7777;
+    return stats;
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
+}
+
+/** A write changes a time that nothing can set back, a replacement the inode. */
+function isSame(before: BigIntStats | undefined, now: BigIntStats | undefined): boolean {
+  if (before === undefined || now === undefined) return before === now;
+  return before.ino === now.ino && before.size === now.size && before.ctimeNs === now.ctimeNs;
 }

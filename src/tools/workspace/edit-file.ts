@@ -34,11 +34,16 @@ export function createEditFileTool({ root, limits }: Workspace): ServerTool {
 }
 
 async function editFile(file: WorkspacePath, edit: Edit, maxBytes: number, signal: AbortSignal): Promise<string> {
-  const { content, lineNumbers } = applyEdit(await readWhole(file, maxBytes, signal), edit);
-  const bytes = encodeWithin(content, maxBytes);
-  await writeAtomically(file, bytes, signal);
+  const rewrite = async () => {
+    const { content, lineNumbers } = applyEdit(await readWhole(file, maxBytes, signal), edit);
+    const bytes = encodeWithin(content, maxBytes);
+    return { bytes, result: { lineNumbers, size: bytes.byteLength } };
+  };
+  // Before anything is made beside a file that cannot be edited as it is.
+  await rewrite();
+  const { lineNumbers, size } = (await writeAtomically(file, rewrite, signal)).result;
   const count = lineNumbers.length;
-  return `Replaced ${count} ${count === 1 ? 'occurrence' : 'occurrences'} in ${file.shown} (at ${showLines(lineNumbers)}; now ${bytes.byteLength} bytes).`;
+  return `Replaced ${count} ${count === 1 ? 'occurrence' : 'occurrences'} in ${file.shown} (at ${showLines(lineNumbers)}; now ${size} bytes).`;
 }
 
 async function readWhole(file: WorkspacePath, maxBytes: number, signal: AbortSignal): Promise<string> {

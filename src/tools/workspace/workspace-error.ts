@@ -6,6 +6,7 @@ export type WorkspaceErrorCode =
   | 'EDIT_NOT_UNIQUE'
   | 'EDIT_NO_CHANGE'
   | 'EDIT_NO_MATCH'
+  | 'FILE_BUSY'
   | 'FILE_TOO_LARGE'
   | 'INVALID_INPUT'
   | 'INVALID_PATTERN'

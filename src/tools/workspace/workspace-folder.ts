@@ -14,6 +14,7 @@ const HAS_OPEN_FILES = existsSync(OPEN_FILES);
  */
 export type WorkspaceFolder = AsyncDisposable &
   Readonly<{
+    handle: FileHandle;
     /** The folder itself, for calls that take a path. Valid as long as the folder is held open. */
     path: string;
     /** Something in the folder, for calls that take a path and follow no link at its end. `name` has no slash. */
@@ -38,6 +39,7 @@ export async function openFolder({ root, real }: Pick<WorkspacePath, 'root' | 'r
   }
   const path = HAS_OPEN_FILES ? join(OPEN_FILES, String(handle.fd)) : real;
   return {
+    handle,
     path,
     pathOf: (name) => join(path, name),
     [Symbol.asyncDispose]: () => handle.close(),

@@ -18,12 +18,12 @@ export function createWriteFileTool({ root, limits }: Workspace): ServerTool {
       path: z.string().min(1).describe('File, relative to the workspace root.'),
       content: z.string().describe('The whole new content.'),
     }),
-    idempotent: true,
     run: async ({ path, content }, { signal }) => {
       const bytes = encodeWithin(content, limits.writeMaxBytes);
       const file = await resolveInWorkspace(root, path);
-      const created = await withFileLock(file.real, signal, () => writeAtomically(file, bytes, signal));
-      return `${created ? 'Created' : 'Replaced'} ${file.shown} (${bytes.byteLength} bytes).`;
+      const rewrite = async () => ({ bytes, result: undefined });
+      const { isNew } = await withFileLock(file.real, signal, () => writeAtomically(file, rewrite, signal));
+      return `${isNew ? 'Created' : 'Replaced'} ${file.shown} (${bytes.byteLength} bytes).`;
     },
   });
 }

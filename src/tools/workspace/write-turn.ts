@@ -1,0 +1,144 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { type FileHandle, lstat, mkdir, open, readdir, rename, rmdir, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
+import { openFolder, type WorkspaceFolder } from './workspace-folder.ts';
+import type { WorkspacePath } from './workspace-path.ts';
+
+/** The turn of one process to change a file. */
+type WriteTurn = AsyncDisposable &
+  Readonly<{
+    /** An empty file, for the new content. */
+    draft: FileHandle;
+    /**
+     * Puts the draft in the file's place.
+     * @returns false, and the file is as it was, where another process has taken this one for dead and its turn away
+     */
+    commit: () => Promise<boolean>;
+  }>;
+
+type TurnTimes = Readonly<{ refreshMs: number; deadAfterMs: number; giveUpAfterMs: number }>;
+
+/** A process shows that it is alive far more often than its turn is taken away for not doing so. */
+const TIMES: TurnTimes = { refreshMs: 1_000, deadAfterMs: 15_000, giveUpAfterMs: 60_000 };
+const POLL_MS = 5;
+const MAX_POLL_MS = 50;
+/** A turn has one draft; what else is put into its folder is not ours to remove. */
+const MAX_DRAFTS = 1;
+
+type FilePath = Pick<WorkspacePath, 'root' | 'real'>;
+
+/**
+ * Waits for the turn to change a file among all processes that share the workspace. They may be in containers that have
+ * nothing in common but these folders, so the turn is a folder beside the file, with the draft in it:
+ *
+ * - It is taken by moving a folder with a draft to the turn's name, which works only while no folder with a draft is there.
+ * - The move of the draft out of the folder of that name changes the file and gives the turn back in one.
+ * - A turn that shows no sign of life is taken away by moving its folder aside. Its process, should it live, has no draft
+ *   under the name any more and can change nothing. No clocks are compared.
+ *
+ * @param folder where the file lies, held open for longer than the turn
+ * @throws WorkspaceError `FILE_BUSY` after a minute; the signal's reason; or a system error
+ */
+export async function takeWriteTurn(
+  folder: WorkspaceFolder,
+  { root, real }: FilePath,
+  signal: AbortSignal,
+  times: TurnTimes = TIMES,
+): Promise<WriteTurn> {
+  const id = randomUUID();
+  const own = folder.pathOf(temporaryName(id));
+  const turn = folder.pathOf(turnName(basename(real)));
+  await using cleanup = new AsyncDisposableStack();
+  await mkdir(own);
+  // The turn's name is that of another one by now where this turn was taken away: that has a draft in it, and stays.
+  for (const path of [own, turn]) cleanup.defer(() => removeDraft(path, id));
+  const held = cleanup.use(await openFolder({ root, real: join(dirname(real), temporaryName(id)) }));
+  const draft = cleanup.use(await open(held.pathOf(id), 'wx'));
+  const alive = setInterval(() => void showLife(held), times.refreshMs).unref();
+  cleanup.defer(() => clearInterval(alive));
+  await waitForTurn(folder, { root, real }, own, signal, times);
+  const owned = cleanup.move();
+  return {
+    draft,
+    commit: () => hasMoved(join(turn, id), folder.pathOf(basename(real)), 'ENOENT'),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function waitForTurn(
+  folder: WorkspaceFolder,
+  file: FilePath,
+  own: string,
+  signal: AbortSignal,
+  times: TurnTimes,
+): Promise<void> {
+  const turn = folder.pathOf(turnName(basename(file.real)));
+  const startedAtMs = performance.now();
+  let last = { sign: '', atMs: startedAtMs };
+  for (let waitMs = POLL_MS; !(await hasMoved(own, turn, 'ENOTEMPTY', 'EEXIST')); waitMs = nextWaitMs(waitMs)) {
+    const nowMs = performance.now();
+    if (nowMs - startedAtMs > times.giveUpAfterMs) throw busy(times.giveUpAfterMs);
+    const sign = await signOfLife(turn);
+    if (sign !== last.sign) last = { sign, atMs: nowMs };
+    else if (nowMs - last.atMs > times.deadAfterMs) await takeAway(folder, file);
+    await pause(waitMs, undefined, { signal });
+  }
+}
+
+const nextWaitMs = (waitMs: number): number => Math.min(MAX_POLL_MS, waitMs * 2);
+
+/** What is different after every sign of life, and of every turn. */
+async function signOfLife(turn: string): Promise<string> {
+  const stats = await lstat(turn, { bigint: true }).catch(() => undefined);
+  return stats === undefined ? '' : `${stats.ino} ${stats.ctimeNs}`;
+}
+
+async function showLife({ handle }: WorkspaceFolder): Promise<void> {
+  const now = new Date();
+  await handle.utimes(now, now).catch(() => undefined);
+}
+
+async function takeAway(folder: WorkspaceFolder, { root, real }: FilePath): Promise<void> {
+  const aside = temporaryName(randomUUID());
+  if (!(await hasMoved(folder.pathOf(turnName(basename(real))), folder.pathOf(aside), 'ENOENT'))) return;
+  await using taken = await openFolder({ root, real: join(dirname(real), aside) });
+  for (const draft of (await readdir(taken.path)).slice(0, MAX_DRAFTS)) await removeFile(taken.pathOf(draft));
+  await rmdir(folder.pathOf(aside)).catch(() => undefined);
+}
+
+/** The draft is in one of two folders, or has become the file. */
+async function removeDraft(path: string, id: string): Promise<void> {
+  await removeFile(join(path, id));
+  await rmdir(path).catch(() => undefined);
+}
+
+async function removeFile(path: string): Promise<void> {
+  await unlink(path).catch(() => undefined);
+}
+
+/** Moves something. False: it failed for one of the given reasons. */
+async function hasMoved(from: string, to: string, ...reasons: readonly string[]): Promise<boolean> {
+  try {
+    await rename(from, to);
+    return true;
+  } catch (error) {
+    if (reasons.includes(systemErrorCode(error) ?? '')) return false;
+    throw error;
+  }
+}
+
+const temporaryName = (id: string): string => `.write-${id}.tmp`;
+
+/** Any name of a file, as one that is not too long. */
+function turnName(name: string): string {
+  return temporaryName(createHash('sha256').update(name).digest('hex').slice(0, 32));
+}
+
+function busy(waitedMs: number): WorkspaceError {
+  return new WorkspaceError(
+    'FILE_BUSY',
+    `Others have been writing this file for ${waitedMs / 1_000} seconds. Try again later.`,
+  );
+}
