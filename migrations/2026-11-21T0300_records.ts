@@ -1,5 +1,37 @@
 import { type Kysely, sql } from 'kysely';
 
+/** What is counted as stored for its tenant: of each row so many bytes. A session has an agent, and rows of its own. */
+const COUNTED = { sessions: '8192', inbox: 'content_bytes', parts: 'content_bytes', blobs: 'size_bytes' };
+const CHANGING = ['inbox', 'parts'];
+
+/** Counts rows of a table as they come, change and go. */
+async function countStored(db: Kysely<unknown>, table: string, bytes: string): Promise<void> {
+  for (const [verb, rows, sign] of [
+    ['insert', 'new', ''],
+    ['delete', 'old', '-'],
+  ] as const) {
+    const name = sql.ref(`baton_count_${table}_${verb}`);
+    await sql`
+      create function ${name}() returns trigger language plpgsql as $$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, ${sql.raw(sign)}sum(${sql.raw(bytes)})::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $$`.execute(db);
+    await sql`
+      create trigger ${name} after ${sql.raw(verb)} on ${sql.table(table)}
+      referencing ${sql.raw(rows)} table as changed for each statement execute function ${name}()`.execute(db);
+  }
+  if (!CHANGING.includes(table)) return;
+  await sql`
+    create trigger ${sql.ref(`baton_count_${table}_update`)} after update on ${sql.table(table)}
+    for each row when (old.content_bytes is distinct from new.content_bytes)
+    execute function baton_count_changed()`.execute(db);
+}
+
 /** The event log, the history of compactions, and what the service remembers about its callers and workers. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
@@ -92,6 +124,38 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       cost_usd double precision not null
     )`.execute(db);
 
+  // What is stored for each tenant: the sum of its rows, of which whoever counts takes one that nobody has locked, so
+  // that nobody waits for another one's transaction. There are as many as have ever counted at once.
+  await sql`
+    create table stored_bytes (
+      tenant_id text not null,
+      share integer not null,
+      bytes bigint not null,
+      primary key (tenant_id, share)
+    ) with (fillfactor = 50)`.execute(db);
+  await sql`
+    create function baton_count_stored(p_tenant_id text, p_bytes bigint) returns void language plpgsql as $$
+    declare
+      v_share integer;
+    begin
+      if p_bytes = 0 then return; end if;
+      select share into v_share from stored_bytes where tenant_id = p_tenant_id
+        order by share limit 1 for no key update skip locked;
+      if found then
+        update stored_bytes set bytes = bytes + p_bytes where tenant_id = p_tenant_id and share = v_share;
+      else
+        insert into stored_bytes (tenant_id, share, bytes)
+        values (p_tenant_id, floor(random() * 2147483647)::integer, p_bytes);
+      end if;
+    end $$`.execute(db);
+  await sql`
+    create function baton_count_changed() returns trigger language plpgsql as $$
+    begin
+      perform baton_count_stored(new.tenant_id, new.content_bytes - old.content_bytes);
+      return null;
+    end $$`.execute(db);
+  for (const [table, bytes] of Object.entries(COUNTED)) await countStored(db, table, bytes);
+
   await sql`create sequence worker_lock_keys`.execute(db);
   await sql`
     create table workers (
@@ -168,7 +232,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
+  for (const table of Object.keys(COUNTED)) {
+    for (const verb of ['insert', 'delete']) {
+      await sql`drop function ${sql.ref(`baton_count_${table}_${verb}`)} cascade`.execute(db);
+    }
+  }
+  await sql`drop function baton_count_changed cascade`.execute(db);
+  await sql`drop function baton_count_stored`.execute(db);
   for (const table of [
+    'stored_bytes',
     'provider_pauses',
     'model_limits',
     'buried_workers',

@@ -319,6 +319,13 @@ create table sessions (
   constraint sessions_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text])))
 );
 
+create table stored_bytes (
+  tenant_id text not null,
+  share integer not null,
+  bytes bigint not null,
+  constraint stored_bytes_pkey PRIMARY KEY (tenant_id, share)
+);
+
 create table workers (
   id text not null,
   host text not null,
@@ -690,6 +697,137 @@ AS $function$
         where id = (p_close ->> 'id')::uuid and session_id = p_session and state = 'running';
       if not found then raise exception 'compaction % is not running', p_close ->> 'id'; end if;
       update sessions set compacting_since = null where id = p_session;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_blobs_delete()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, -sum(size_bytes)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_blobs_insert()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, sum(size_bytes)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      perform baton_count_stored(new.tenant_id, new.content_bytes - old.content_bytes);
+      return null;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_inbox_delete()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, -sum(content_bytes)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_inbox_insert()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, sum(content_bytes)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_parts_delete()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, -sum(content_bytes)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_parts_insert()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, sum(content_bytes)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_sessions_delete()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, -sum(8192)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_sessions_insert()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      declare
+        v_tenant record;
+      begin
+        for v_tenant in select tenant_id, sum(8192)::bigint as bytes from changed group by tenant_id loop
+          perform baton_count_stored(v_tenant.tenant_id, v_tenant.bytes);
+        end loop;
+        return null;
+      end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_count_stored(p_tenant_id text, p_bytes bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_share integer;
+    begin
+      if p_bytes = 0 then return; end if;
+      select share into v_share from stored_bytes where tenant_id = p_tenant_id
+        order by share limit 1 for no key update skip locked;
+      if found then
+        update stored_bytes set bytes = bytes + p_bytes where tenant_id = p_tenant_id and share = v_share;
+      else
+        insert into stored_bytes (tenant_id, share, bytes)
+        values (p_tenant_id, floor(random() * 2147483647)::integer, p_bytes);
+      end if;
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_drain_inbox(p_session uuid, p_run uuid, p_step integer)
@@ -1395,3 +1533,14 @@ AS $function$
       return jsonb_build_object('mayStart', v_may_start,
         'eventSeq', baton_append_events(v_run.session_id, p_run, p_events));
     end $function$;
+
+CREATE TRIGGER baton_count_blobs_delete AFTER DELETE ON public.blobs REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_blobs_delete();
+CREATE TRIGGER baton_count_blobs_insert AFTER INSERT ON public.blobs REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_blobs_insert();
+CREATE TRIGGER baton_count_inbox_delete AFTER DELETE ON public.inbox REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_inbox_delete();
+CREATE TRIGGER baton_count_inbox_insert AFTER INSERT ON public.inbox REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_inbox_insert();
+CREATE TRIGGER baton_count_inbox_update AFTER UPDATE ON public.inbox FOR EACH ROW WHEN ((old.content_bytes IS DISTINCT FROM new.content_bytes)) EXECUTE FUNCTION baton_count_changed();
+CREATE TRIGGER baton_count_parts_delete AFTER DELETE ON public.parts REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_parts_delete();
+CREATE TRIGGER baton_count_parts_insert AFTER INSERT ON public.parts REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_parts_insert();
+CREATE TRIGGER baton_count_parts_update AFTER UPDATE ON public.parts FOR EACH ROW WHEN ((old.content_bytes IS DISTINCT FROM new.content_bytes)) EXECUTE FUNCTION baton_count_changed();
+CREATE TRIGGER baton_count_sessions_delete AFTER DELETE ON public.sessions REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_sessions_delete();
+CREATE TRIGGER baton_count_sessions_insert AFTER INSERT ON public.sessions REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_sessions_insert();

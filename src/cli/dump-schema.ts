@@ -55,14 +55,17 @@ const FUNCTIONS = `
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
   order by p.proname collate "C", pg_get_function_identity_arguments(p.oid) collate "C"`;
 
+const TRIGGERS = `
+  select t.tgname as name, pg_get_triggerdef(t.oid) as definition
+  from pg_trigger t join pg_class c on c.oid = t.tgrelid
+  where not t.tgisinternal and ${OURS} order by c.relname collate "C", t.tgname collate "C"`;
+
 /** What the statements above would leave out in silence. */
 const NOT_DUMPED = `
   select c.relname as name, 'a relation of kind ' || c.relkind::text as definition
     from pg_class c where c.relkind not in ('r', 'i', 'S', 't', 'c') and ${OURS}
   union all select a.attname, 'an identity or virtual column'
     from pg_attribute a join pg_class c on c.oid = a.attrelid where (a.attidentity <> '' or a.attgenerated = 'v') and ${OURS}
-  union all select t.tgname, 'a trigger'
-    from pg_trigger t join pg_class c on c.oid = t.tgrelid where not t.tgisinternal and ${OURS}
   union all select y.typname, 'a type'
     from pg_type y left join pg_class c on c.oid = y.typrelid
     where y.typnamespace = 'public'::regnamespace and y.typtype in ('c', 'd', 'e', 'r') and (c.oid is null or c.relkind = 'c')
@@ -72,7 +75,8 @@ const NOT_DUMPED = `
   order by 1`;
 
 /**
- * The service's own schema as SQL that an empty database accepts: sequences, tables, indexes, foreign keys, functions.
+ * The service's own schema as SQL that an empty database accepts: sequences, tables, indexes, foreign keys, functions,
+ * triggers.
  * It is read from the catalogs, so no pg_dump is needed, and it is the same on every supported version of Postgres.
  * @throws Error when the schema has an object of a kind that the dump cannot show
  */
@@ -96,6 +100,7 @@ export async function dumpSchema(connectionString: string): Promise<string> {
       indexes: await read(INDEXES),
       foreignKeys: await read(CONSTRAINTS, ['f']),
       functions: await read(FUNCTIONS),
+      triggers: await read(TRIGGERS),
     });
   } finally {
     await client.end();
@@ -103,7 +108,7 @@ export async function dumpSchema(connectionString: string): Promise<string> {
 }
 
 type Catalog = Readonly<
-  Record<'sequences' | 'columns' | 'constraints' | 'indexes' | 'foreignKeys' | 'functions', readonly Row[]>
+  Record<'sequences' | 'columns' | 'constraints' | 'indexes' | 'foreignKeys' | 'functions' | 'triggers', readonly Row[]>
 >;
 
 function formatDump(catalog: Catalog): string {
@@ -119,6 +124,7 @@ function formatDump(catalog: Catalog): string {
     catalog.indexes.map(statement).join(''),
     catalog.foreignKeys.map((row) => `alter table ${row.name} add ${row.definition};\n`).join(''),
     ...catalog.functions.map((row) => `${row.definition.trimEnd()};\n`),
+    catalog.triggers.map(statement).join(''),
   ];
   return [HEADER, ...sections.filter((section) => section !== '')].join('\n');
 }

@@ -30,6 +30,7 @@ export type RunErrorCode =
   | 'resume_limit'
   | 'session_busy'
   | 'silent_truncation'
+  | 'storage_exceeded'
   | 'store_unavailable'
   | 'timeout'
   | 'tools_unavailable'

@@ -32,6 +32,7 @@ export const ERROR_CODES = [
   'resume_limit',
   'session_busy',
   'silent_truncation',
+  'storage_exceeded',
   'store_unavailable',
   'timeout',
   'tools_unavailable',

@@ -37,8 +37,10 @@ export type HttpDeps = Readonly<{
   metrics: Pick<Metrics, 'http' | 'text'>;
   /** The page that shows the queues. */
   board?: Hono;
-  /** What a tenant may use in a day; absent: as much as it likes. */
+  /** What a tenant may use in a day, and have stored; absent: as much as it likes. */
   quota?: TenantQuota;
+  /** Days after its last request in which a session expires that a completion without a name has begun; absent or 0: never. */
+  completionKeptDays?: number;
   /** What may wait in the inbox of one session; absent: the defaults. */
   inboxLimits?: InboxLimits;
   /** Counts the requests of keys; absent: any number is let through. */

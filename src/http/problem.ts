@@ -48,6 +48,7 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   resume_limit: { status: 500, title: 'Gave up after repeated crashes' },
   session_busy: { status: 409, title: 'Session busy' },
   silent_truncation: { status: 502, title: 'The model provider cut the request' },
+  storage_exceeded: { status: 429, title: 'Storage of the tenant used up' },
   store_unavailable: { status: 503, title: 'Store unavailable' },
   timeout: { status: 504, title: 'Timeout' },
   tools_unavailable: { status: 503, title: 'A server of tools is unavailable' },

@@ -32,7 +32,7 @@ export const DENIED = {
   401: problem('There is no API key, or none that is valid.'),
   403: problem('The API key lacks the scope that this needs.'),
   429: problem(
-    'Too many requests of this key, too much that waits in the session, or the tenant has used up its day. See `Retry-After`, where there is one.',
+    'Too many requests of this key, too much that waits in the session, or the tenant has used up its day or its storage. See `Retry-After`, where there is one.',
   ),
 } as const;
 

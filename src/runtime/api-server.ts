@@ -22,14 +22,16 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
   const requestRate = openRequestRate(deps);
   if (requestRate !== null) stack.use(requestRate);
   const { host, port, allowPublicBind, allowedHosts, defaultAgent } = deps.config;
-  const { tenantTokensPerDay, tenantCostUsdPerDay, inboxMessages, inboxBytes } = deps.config;
+  const { tenantTokensPerDay, tenantCostUsdPerDay, tenantStoredBytes, completionKeptDays } = deps.config;
+  const { inboxMessages, inboxBytes } = deps.config;
   const app = createApp({
     ...deps,
     readiness: deps.health.readiness,
     countWorkers: () => countWorkersByKind(deps.db),
     board,
     defaultAgent,
-    quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay },
+    quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay, storedBytes: tenantStoredBytes },
+    completionKeptDays,
     inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
     ...(requestRate !== null && { requestRate }),
   });

@@ -85,6 +85,10 @@ const configSchema = z.strictObject({
   /** What the runs of one tenant may use in a day (UTC) until it is refused new messages; 0: any amount. */
   tenantTokensPerDay: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
   tenantCostUsdPerDay: amount.default(0),
+  /** What may be stored for one tenant, in bytes, until new sessions, messages and files of it are refused; 0: any amount. */
+  tenantStoredBytes: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
+  /** A session that a completion without a name has begun expires so many days after its last request; 0: it does not. */
+  completionKeptDays: wholeNumber(0, 36_500).default(30),
   /** What may wait in the inbox of one session, while its run is at work or after it has failed: messages, and bytes of them. */
   inboxMessages: wholeNumber(1, 10_000).default(DEFAULT_INBOX_MESSAGES),
   inboxBytes: wholeNumber(1, 1_073_741_824).default(DEFAULT_INBOX_BYTES),
@@ -161,6 +165,8 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   requestsPerMinute: 'BATON_REQUESTS_PER_MINUTE',
   tenantTokensPerDay: 'BATON_TENANT_TOKENS_PER_DAY',
   tenantCostUsdPerDay: 'BATON_TENANT_COST_USD_PER_DAY',
+  tenantStoredBytes: 'BATON_TENANT_STORED_BYTES',
+  completionKeptDays: 'BATON_COMPLETION_KEPT_DAYS',
   inboxMessages: 'BATON_INBOX_MESSAGES',
   inboxBytes: 'BATON_INBOX_BYTES',
   retentionDays: 'BATON_RETENTION_DAYS',

@@ -67,10 +67,20 @@ async function readTurns(tx: Tx, where: RawBuilder<unknown>): Promise<TakenTurn[
   return rows.map((row) => ({ ...row, turn: turnSchema.parse(row.turn) }));
 }
 
-export type AskedTurn = Readonly<{ asked: Uint8Array; turn: Turn; readerId: string }>;
+export type AskedTurn = Readonly<{
+  asked: Uint8Array;
+  turn: Turn;
+  readerId: string;
+  /** When the session expires, if it expires at all. Null or absent: as before. */
+  keptUntil?: Date | null;
+}>;
 
 /** Remembers what was asked, in the transaction that takes it. The caller holds the session's lock. */
-export async function storeTurn(tx: Tx, sessionId: string, { asked, turn, readerId }: AskedTurn): Promise<void> {
+export async function storeTurn(
+  tx: Tx,
+  sessionId: string,
+  { asked, turn, readerId, keptUntil = null }: AskedTurn,
+): Promise<void> {
   await tx
     .updateTable('sessions')
     .set({
@@ -78,6 +88,10 @@ export async function storeTurn(tx: Tx, sessionId: string, { asked, turn, reader
       conversation_turn: toJson(turn),
       conversation_readers: [readerId],
       conversation_head: null,
+      // A time of its own that is later stays, and so does having none.
+      ...(keptUntil !== null && {
+        expires_at: sql<Date>`case when expires_at is not null then greatest(expires_at, ${keptUntil}) end`,
+      }),
     })
     .where('id', '=', sessionId)
     .execute();

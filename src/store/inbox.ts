@@ -15,7 +15,7 @@ import { appendEvents } from './events.ts';
 import { refuseFullInbox } from './inbox-load.ts';
 import { toJson } from './json.ts';
 import { keepUserFiles } from './media.ts';
-import { refuseOverQuota, type TenantQuota } from './quota.ts';
+import { refuseOverQuota, refuseOverStorage, type TenantQuota } from './quota.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
 import { startRun } from './start-run.ts';
 
@@ -60,7 +60,7 @@ export type AcceptedMessage = Readonly<{
  * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it
  * up. Sent again with the same id it changes nothing and gives the answer of now.
  * @throws BatonError `not_found`, `session_busy` (delivery `reject`), `inbox_full`, `conflict` (the id
- *   is taken), `quota_exceeded`, `invalid_request` (a file that is none)
+ *   is taken), `quota_exceeded`, `storage_exceeded`, `invalid_request` (a file that is none)
  */
 export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
   return inTransaction(db, (tx) => accept(tx, message));
@@ -71,6 +71,7 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
   const { known, waiting } = await readInbox(tx, message);
   if (known !== null) return replayAccepted(tx, message, session, known);
   await refuseOverQuota(tx, message.tenantId, message.quota);
+  await refuseOverStorage(tx, message.tenantId, message.quota);
   await refuseTakenId(tx, message.messageId);
   const active = session.active_run_id === null ? null : await stateOf(tx, session.active_run_id);
   const requested = message.delivery ?? 'steer';

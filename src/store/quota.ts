@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import type { Db, Tx } from './database.ts';
 
-/** What the runs of one tenant may use in a day; 0: as much as they like. */
-export type TenantQuota = Readonly<{ tokensPerDay: number; costUsdPerDay: number }>;
+/** What the runs of one tenant may use in a day, and what may be stored for it; 0: as much as it likes. */
+export type TenantQuota = Readonly<{ tokensPerDay: number; costUsdPerDay: number; storedBytes?: number }>;
 
 type Used = Readonly<{ tokens: number; costUsd: number }>;
 
@@ -35,6 +35,38 @@ export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: Tena
     const used = `${costUsd.toFixed(2)} of ${costUsdPerDay} USD`;
     throw new BatonError('quota_exceeded', `${used} of today are used; ${until}`);
   }
+}
+
+/**
+ * Refuses what would store more than a tenant may have: sessions, messages as they were sent and as they stand in
+ * transcripts, answers, outputs, files. Runs at work go on, so that the sum may end up higher.
+ * @param bytes of what is to come, where that is known
+ * @throws BatonError `storage_exceeded`
+ */
+export async function refuseOverStorage(
+  db: Db | Tx,
+  tenantId: string,
+  quota: TenantQuota | undefined,
+  bytes = 0,
+): Promise<void> {
+  const { storedBytes: limit = 0 } = quota ?? {};
+  if (limit === 0) return;
+  const stored = await readStoredBytes(db, tenantId);
+  if (stored + bytes < limit) return;
+  throw new BatonError(
+    'storage_exceeded',
+    `${stored} of ${limit} bytes are stored: delete sessions (DELETE /v1/sessions/{id}) or give them an expiresAt; ` +
+      'files that no session has any more go a day later',
+  );
+}
+
+/** What is stored for a tenant, in bytes. */
+export async function readStoredBytes(db: Db | Tx, tenantId: string): Promise<number> {
+  const { rows } = await sql<{ bytes: number }>`
+    select coalesce(sum(bytes), 0)::double precision as bytes from stored_bytes where tenant_id = ${tenantId}`.execute(
+    db,
+  );
+  return rows[0]?.bytes ?? 0;
 }
 
 /**

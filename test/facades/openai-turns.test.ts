@@ -126,4 +126,24 @@ describe('a conversation whose answer did not end', () => {
     await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
     expect(await sessionsOf(model)).toHaveLength(2);
   });
+
+  test('expires a month after its last request, unless it has a name or is to be kept', async () => {
+    const model = nextModel(() => ({ text: 'Hello!' }));
+    const { db } = service().deps;
+    const days = async () => {
+      const { rows } = await sql<{ days: number | null }>`
+        select round(extract(epoch from expires_at - clock_timestamp()) / 86400)::float8 as days from sessions
+        where agent_name = ${model} order by id`.execute(db);
+      return rows.map((row) => row.days);
+    };
+    await ask(model, [user('Hi')]);
+    expect(await days()).toEqual([30]);
+    await sql`update sessions set expires_at = clock_timestamp() where agent_name = ${model}`.execute(db);
+    await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
+    expect(await days()).toEqual([30]);
+    await sql`update sessions set expires_at = null where agent_name = ${model}`.execute(db);
+    await ask(model, [user('Hi'), assistant('Hello!'), user('More'), assistant('Hello!'), user('Even more')]);
+    await ask(model, [user('Hi')], {}, { 'x-session-id': 'mine' });
+    expect(await days()).toEqual([null, null]);
+  });
 });

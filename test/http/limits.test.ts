@@ -1,10 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { describe, expect, inject, test } from 'vitest';
+import { z } from 'zod';
 import { parseId } from '../../src/domain/ids.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../../src/http/request-rate.ts';
+import { newId } from '../../src/runtime/new-id.ts';
+import { bytesBlob, putBlob } from '../../src/store/blobs.ts';
+import { readStoredBytes } from '../../src/store/quota.ts';
 import { deleteIfStale } from '../../src/store/retention.ts';
+import { brokenInvariants } from '../store/invariants.ts';
+import { countStatements } from '../support/count-statements.ts';
 import { createTestKey } from '../support/keys.ts';
+import { answerStep, claimJob } from './play-worker.ts';
 import { startTestApi } from './test-api.ts';
 
 const redisUrl = inject('redisUrl');
@@ -166,5 +173,74 @@ describe('the quota of a tenant', () => {
     await api.send(session, 'x');
     await api.db.updateTable('runs').set({ input_tokens: 1e12, cost_usd: 1e6 }).execute();
     expect((await api.send(session, 'y')).status).toBe(202);
+  });
+});
+
+describe('the storage of a tenant', () => {
+  const file = (bytes: number) => randomBytes(bytes / 2).toString('hex');
+
+  test('refuses what would be stored beyond it, of this tenant alone, until something is deleted', async () => {
+    await using api = await startTestApi({ quota: { tokensPerDay: 0, costUsdPerDay: 0, storedBytes: 40_000 } });
+    const [key, other] = [await createTestKey(api.db, 'a'), await createTestKey(api.db, 'b')];
+    const call = (
+      method: string,
+      path: string,
+      body?: object | string,
+      headers: Record<string, string> = key.headers,
+    ) =>
+      api.call(method, path, body, typeof body === 'string' ? { ...headers, 'content-type': 'text/plain' } : headers);
+    const create = async (headers = key.headers) => call('POST', '/v1/sessions', { agent: 'coder' }, headers);
+    const session = `/v1/sessions/${(await create()).body['id']}`;
+    const spare = `/v1/sessions/${(await create()).body['id']}`;
+    const keyed = { ...key.headers, 'idempotency-key': 'k' };
+    const message = { content: 'x'.repeat(10_000) };
+    const first = await call('POST', `${session}/messages`, message, keyed);
+    expect(first.status).toBe(202);
+    expect((await call('POST', '/v1/blobs', file(20_000))).body['code']).toBe('storage_exceeded');
+    expect((await call('POST', '/v1/blobs', file(10_000))).status).toBe(201);
+    expect((await call('POST', `${session}/messages`, { content: 'x'.repeat(5_000) })).status).toBe(202);
+    const refused = [
+      await call('POST', `${session}/messages`, { content: 'y' }),
+      await create(),
+      await call('POST', `${session}/fork`),
+      await call('POST', '/v1/blobs', 'a'),
+      await call('POST', '/v1/chat/completions', { model: 'coder', messages: [{ role: 'user', content: 'z' }] }),
+    ];
+    for (const { status, body } of refused) {
+      expect([status, body['code']]).toEqual([429, 'storage_exceeded']);
+      expect(body['detail']).toMatch(/of 40000 bytes are stored: delete sessions/);
+    }
+    // What was accepted before has the answer that it had.
+    expect((await call('POST', `${session}/messages`, message, keyed)).body).toEqual(first.body);
+    expect((await create(other.headers)).status).toBe(201);
+    expect((await call('DELETE', spare)).status).toBe(204);
+    expect((await call('POST', `${session}/messages`, { content: 'y' })).status).toBe(202);
+    expect(await brokenInvariants(api.db)).toEqual([]);
+  });
+
+  test('is counted by everybody at once, as it comes, changes and goes, and by what is committed alone', async () => {
+    await using api = await startTestApi();
+    const sessions = await Promise.all(Array.from({ length: 8 }, () => api.createSession()));
+    const send = (session: string, n: number) => api.send(session, 'x'.repeat(100 * n));
+    await Promise.all(sessions.flatMap((session) => [send(session, 1), send(session, 2), send(session, 3)]));
+    expect(await readStoredBytes(api.db, 'default')).toBeGreaterThan(8 * 8_792);
+    const queue = await api.call('GET', `/v1/sessions/${sessions[0]}/queue`);
+    const [waiting] = z.object({ messages: z.array(z.object({ id: z.string() })) }).parse(queue.body).messages;
+    const change = { content: 'longer'.repeat(50) };
+    expect((await api.call('PATCH', `/v1/sessions/${sessions[0]}/queue/${waiting?.id}`, change)).status).toBe(200);
+    await answerStep(api.db, await claimJob(api.db, api.added.at(-1)), 'an answer');
+    expect(await brokenInvariants(api.db)).toEqual([]);
+    await api.call('POST', `/v1/sessions/${sessions[0]}/cancel`);
+    const rolledBack = api.db.transaction().execute(async (tx) => {
+      await putBlob(tx, 'default', bytesBlob(newId(), 'text/plain', Buffer.from('gone')));
+      throw new Error('rolled back');
+    });
+    await expect(rolledBack).rejects.toThrow('rolled back');
+    expect((await api.call('DELETE', `/v1/sessions/${sessions[0]}`)).status).toBe(204);
+    expect(await brokenInvariants(api.db)).toEqual([]);
+    const before = await readStoredBytes(api.db, 'default');
+    const { db: counted, seen } = countStatements(api.db);
+    expect(await readStoredBytes(counted, 'default')).toBe(before);
+    expect(seen).toMatchObject({ statements: 1, rows: 1 });
   });
 });

@@ -39,11 +39,6 @@ describe('schema.sql', () => {
   it.each([
     ['a view', 'create view busy_sessions as select id from sessions', 'busy_sessions'],
     ['a type', `create type mood as enum ('calm')`, 'mood'],
-    [
-      'a trigger',
-      'create trigger touched before update on sessions for each row execute function suppress_redundant_updates_trigger()',
-      'touched',
-    ],
     ['an identity column', 'alter table runs add n integer generated always as identity', 'n'],
     ['a row security policy', 'create policy own_rows on sessions using (true)', 'own_rows'],
   ])('is not written without %s', async (_kind, statement, name) => {

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Db } from '../../src/store/database.ts';
 
-/** What must hold of every session at every moment, each as the query that finds those of which it does not. */
+/** What must hold at every moment, each as the query that finds those sessions, or tenants, of which it does not. */
 const INVARIANTS: Readonly<Record<string, RawBuilder<{ id: string }>>> = {
   'one run is active': sql`
     select session_id as id from runs where status in ('queued', 'running', 'requires_action', 'cancelling')
@@ -26,12 +26,20 @@ const INVARIANTS: Readonly<Record<string, RawBuilder<{ id: string }>>> = {
     having count(m.id) <> case when i.consumed_message_seq is null then 0 else 1 end`,
   'no run is ahead of its session': sql`
     select s.id from sessions s join runs r on r.session_id = s.id where r.epoch > s.epoch`,
+  'what is counted as stored for a tenant is what is stored': sql`
+    with stored as (
+      select tenant_id, 8192 as bytes from sessions
+      union all select tenant_id, content_bytes from inbox
+      union all select tenant_id, content_bytes from parts
+      union all select tenant_id, size_bytes from blobs
+      union all select tenant_id, -bytes from stored_bytes)
+    select tenant_id as id from stored group by tenant_id having sum(bytes) <> 0`,
   'nobody holds a run that has ended': sql`
     select session_id as id from runs
     where claim_id is not null and status not in ('running', 'cancelling')`,
 };
 
-/** Names of what does not hold, with the sessions. */
+/** Names of what does not hold, with the sessions or tenants. */
 export async function brokenInvariants(db: Db): Promise<string[]> {
   const broken: string[] = [];
   for (const [name, find] of Object.entries(INVARIANTS)) {

@@ -1,6 +1,8 @@
 import { sql } from 'kysely';
 import type { Db } from '../../src/store/database.ts';
 
+/** So many have counted at once what the tenant stores. */
+export const STORED_SHARES = 50;
 export const SESSION_COUNT = 20_000;
 /** The session that has been going on for long: only its last messages are still in the view. */
 export const OLD_SESSION = { n: 1, messages: 10_000, runs: 1_000, view: 50 };
@@ -35,6 +37,7 @@ export async function fillDatabase(db: Db): Promise<void> {
     await insertEvents(tx);
     await insertEndpoints(tx);
     await insertBuriedWorkers(tx);
+    await insertStoredBytes(tx);
   });
   await sql`vacuum analyze`.execute(db);
 }
@@ -148,4 +151,13 @@ async function insertEndpoints(db: Db): Promise<void> {
 /** Workers that are gone: a claim looks for its own among them. */
 async function insertBuriedWorkers(db: Db): Promise<void> {
   await sql`insert into buried_workers (id) select 'gone-' || n from generate_series(1, 2000) n`.execute(db);
+}
+
+/** What tenants store, each in the shares of those who have counted it at once. */
+async function insertStoredBytes(db: Db): Promise<void> {
+  await sql`
+    insert into stored_bytes (tenant_id, share, bytes)
+    select case when n <= ${STORED_SHARES} then 'default' else 'tenant' || n end, n, 1 from generate_series(1, 3000) n`.execute(
+    db,
+  );
 }

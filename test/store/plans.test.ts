@@ -26,6 +26,7 @@ import {
 } from '../../src/store/lost-work.ts';
 import { listMessages, readLeftover } from '../../src/store/messages.ts';
 import { pauseLeftMs } from '../../src/store/provider-pauses.ts';
+import { readStoredBytes } from '../../src/store/quota.ts';
 import { findStaleSessions } from '../../src/store/retention.ts';
 import { listRuns } from '../../src/store/runs.ts';
 import { listSessions } from '../../src/store/sessions.ts';
@@ -46,6 +47,7 @@ import {
   OLD_SESSION,
   runId,
   SESSION_COUNT,
+  STORED_SHARES,
   sessionId,
   WAITING,
   WORKERS,
@@ -129,6 +131,15 @@ describe('a page of a list reads only its own entries of an index', () => {
     const { access, result } = await watched.watch((db) => listSessions(db, { tenantId, limit, metadata, after }));
     expect(result.length).toBeGreaterThan(0);
     expectAccess(access, ['sessions_by_metadata'], SESSION_COUNT / 2_000);
+  });
+});
+
+describe('what a tenant stores', () => {
+  it('is read from the rows of this tenant alone, of which there are as many as have counted at once', async () => {
+    const { access, result } = await watched.watch((db) => readStoredBytes(db, tenantId));
+    expect(result).toBeGreaterThan(0);
+    // The bulk of the data was counted as well.
+    expectAccess(access, ['stored_bytes_pkey'], STORED_SHARES + 10);
   });
 });
 

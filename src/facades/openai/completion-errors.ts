@@ -12,6 +12,7 @@ const NAMES: Readonly<Record<string, Readonly<{ code: string; type: string }>>> 
   rate_limited: { code: 'rate_limit_exceeded', type: 'rate_limit_error' },
   inbox_full: { code: 'rate_limit_exceeded', type: 'rate_limit_error' },
   quota_exceeded: { code: 'insufficient_quota', type: 'insufficient_quota' },
+  storage_exceeded: { code: 'insufficient_quota', type: 'insufficient_quota' },
   context_exhausted: { code: 'context_length_exceeded', type: 'invalid_request_error' },
   input_overflow: { code: 'context_length_exceeded', type: 'invalid_request_error' },
 };

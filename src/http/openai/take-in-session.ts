@@ -18,6 +18,8 @@ import { ProblemError } from '../problem.ts';
 import { type AskedCompletion, adapt, contentOf, type NotYetTaken, type TakenCompletion } from './asked-completion.ts';
 import { judgeRepeated, type KnownConversation, takeContinued, takeRepeated } from './known-conversation.ts';
 
+const DAY_MS = 86_400_000;
+
 /**
  * Takes a message in the session of that name, or in the one whose client knows exactly what comes before it, or in a
  * new one. @param canWait whether to say so where the answer depends on a run that is about to end
@@ -35,7 +37,7 @@ async function takeUnnamed(asked: AskedCompletion, canWait: boolean): Promise<Ta
   return inTransaction(deps.db, async (tx) => {
     // Meanwhile the same may have been asked by a repetition, or the answer been told that this goes on from.
     const known = await takeKnown(tx, asked, canWait);
-    return known ?? begin(tx, asked, await insertSession(tx, fresh));
+    return known ?? begin(tx, asked, await insertSession(tx, { ...fresh, expiresAt: keptUntilOf(asked) }));
   });
 }
 
@@ -149,5 +151,13 @@ async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTu
 /** From now on the conversation is known by what is asked, and the answer is told to this request. */
 export function remember(tx: Tx, asked: AskedCompletion, sessionId: string, turn: Omit<Turn, 'key'>): Promise<void> {
   const { repetition, readerId } = asked;
-  return storeTurn(tx, sessionId, { asked: asked.asked, readerId, turn: { ...turn, key: repetition.key } });
+  const keptUntil = keptUntilOf(asked);
+  return storeTurn(tx, sessionId, { asked: asked.asked, readerId, keptUntil, turn: { ...turn, key: repetition.key } });
+}
+
+/** When a session without a name expires that nobody asks for any more; null: never. */
+function keptUntilOf({ deps, sessionName }: AskedCompletion): Date | null {
+  const { completionKeptDays = 0 } = deps;
+  if (sessionName !== undefined || completionKeptDays === 0) return null;
+  return new Date(Date.now() + completionKeptDays * DAY_MS);
 }

@@ -3,6 +3,7 @@ import { formatId } from '../../domain/ids.ts';
 import { isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
 import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
 import { bytesBlob, putBlob, readBlob } from '../../store/blobs.ts';
+import { refuseOverStorage } from '../../store/quota.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { ProblemError } from '../problem.ts';
@@ -56,7 +57,7 @@ const download = createRoute({
 });
 
 /** Files that messages and tool outputs refer to. */
-export function registerBlobRoutes(app: BatonApp, { db, newId }: HttpDeps): void {
+export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps): void {
   app.openapi(upload, async (c) => {
     const { declared, bytes } = await readUpload(c);
     if (bytes.length > MAX_BLOB_BYTES) {
@@ -64,6 +65,7 @@ export function registerBlobRoutes(app: BatonApp, { db, newId }: HttpDeps): void
     }
     const verdict = judgeMediaType(declared, bytes);
     if ('refused' in verdict) throw new ProblemError('invalid_request', `Invalid body: it ${verdict.refused}`);
+    await refuseOverStorage(db, tenantOf(c), quota, bytes.length);
     const blob = await putBlob(db, tenantOf(c), bytesBlob(newId(), verdict.mediaType, bytes), declared !== undefined);
     const { mediaType, sizeBytes, createdAt } = blob;
     const id = formatId('blob', blob.id);

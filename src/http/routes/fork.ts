@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { forkSession } from '../../store/fork.ts';
+import { refuseOverStorage } from '../../store/quota.ts';
 import { idField, idParams, metadataField, noQuery, titleField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
 import { idempotencyHeader, workOnce } from '../idempotency.ts';
@@ -42,13 +43,14 @@ const forkRoute = createRoute({
 });
 
 /** Copies of sessions. */
-export function registerForkRoute(app: BatonApp, { db, newId }: HttpDeps): void {
+export function registerForkRoute(app: BatonApp, { db, newId, quota }: HttpDeps): void {
   app.openapi(forkRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const { atMessage, title, metadata } = c.req.valid('json') ?? {};
     const asked = { route: forkRoute, request: { sessionId, atMessage, title, metadata }, answer: sessionBody };
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const at = { tenantId: tenantOf(c), sessionId, forkId: newId(), atMessageId: atMessage ?? null };
+      await refuseOverStorage(tx, tenantOf(c), quota);
       return toSessionBody(await forkSession(tx, { ...at, title, metadata }));
     });
     return c.json(body, 201, { location: `/v1/sessions/${body.id}`, ...headers });

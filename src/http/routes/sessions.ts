@@ -4,6 +4,7 @@ import { refuseForeignModel, refuseUnusableModels } from '../../agents/configure
 import { withOverrides } from '../../agents/overrides.ts';
 import { SESSION_STATUSES } from '../../domain/session.ts';
 import { inTransaction } from '../../store/database.ts';
+import { refuseOverStorage } from '../../store/quota.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
 import { checkModel, overridesBody } from '../agent-overrides.ts';
 import { auditRequest } from '../audit-trail.ts';
@@ -150,6 +151,7 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
       refuseForeignModel(definition, known, agent.model);
       refuseUnusableModels(agent, known, deps.modelCheck);
       checkModel(models, agent.model, body.overrides);
+      await refuseOverStorage(tx, tenantOf(c), deps.quota);
       const row = await insertSession(tx, {
         id: newId(),
         tenantId: tenantOf(c),
