@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { decideContext } from '../src/domain/context/decide.ts';
-import { planPrune } from '../src/domain/context/prune-plan.ts';
+import { planPrune, pruneInputOf } from '../src/domain/context/prune-plan.ts';
 import { createRuler, type Ruler } from '../src/domain/context/ruler.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../src/domain/context/state.ts';
 import { estimateText } from '../src/domain/context/tokens.ts';
@@ -132,9 +132,7 @@ function decide(ruler: Ruler, view: readonly ViewMessage[], state: ContextState)
 }
 
 function plan(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {
-  const { thresholds, policy, count } = ruler;
-  const usedTokens = ruler.measure(view, state).total;
-  return planPrune({ view, count, ratio: ruler.ratioOf(state), thresholds, policy: policy.prune, usedTokens });
+  return planPrune(pruneInputOf(ruler, state, view, ruler.measure(view, state).total));
 }
 
 function rulerOfAgent(): Ruler {

@@ -4,7 +4,7 @@ import { type ContextDecision, decideContext } from '../domain/context/decide.ts
 import type { Lesson } from '../domain/context/learned-limits.ts';
 import type { Measurement } from '../domain/context/measure.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
-import { isPruneWorthwhile } from '../domain/context/prune-plan.ts';
+import { isPruneWorthwhile, pruneInputOf } from '../domain/context/prune-plan.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import type { ViewMessage } from '../domain/message.ts';
@@ -102,14 +102,14 @@ export function costLimitsOf(
 
 /** Whether a prune of this view, which measures so many tokens, is worth its while. */
 export function isPrunable(
-  { thresholds, policy, count, ratioOf }: Ruler,
+  ruler: Ruler,
   view: readonly ViewMessage[],
   state: ContextState,
   usedTokens: number,
 ): boolean {
   // Nothing is taken out unasked.
-  if (!policy.auto) return false;
-  return isPruneWorthwhile({ view, count, ratio: ratioOf(state), thresholds, policy: policy.prune, usedTokens });
+  if (!ruler.policy.auto) return false;
+  return isPruneWorthwhile(pruneInputOf(ruler, state, view, usedTokens));
 }
 
 function mostOutputTokens(scope: AssessScope): number {

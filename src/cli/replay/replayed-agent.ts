@@ -3,6 +3,7 @@ import { usableOf } from '../../domain/context/limits.ts';
 import type { ModelOverride } from '../../domain/context/model-entry.ts';
 import type { StrategyName } from '../../domain/context/policy.ts';
 import type { Recording } from '../../simulator/recording.ts';
+import { UNIT_PRICES } from './metrics/costs.ts';
 
 /** Protocols that a replay can speak, and the provider of the service that speaks it with the simulator. */
 const PROVIDERS = { openai: 'simulated', anthropic: 'simulated-anthropic' } as const;
@@ -51,6 +52,7 @@ export function replayedModel(
     model: modelId,
     contextWindow: window,
     maxOutput: Math.min(MAX_OUTPUT_TOKENS, window),
+    prices: { ...UNIT_PRICES, input: 1, request: 0 },
   };
 }
 

@@ -33,3 +33,19 @@ function priceAt(price: TokenPrice, inputTokens: number): number {
   const highest = reached.toSorted((a, b) => a.aboveInputTokens - b.aboveInputTokens).at(-1);
   return highest?.price ?? price.base;
 }
+
+/** What a token of input costs that the provider has cached, and one that it has to cache, as shares of plain input. */
+export type CachePrices = Readonly<{ read: number; write: number }>;
+
+/** How the large providers price it: what is taken for a model whose prices are not known, or that costs nothing. */
+const TYPICAL_CACHE_PRICES: CachePrices = { read: 0.1, write: 1.25 };
+
+/** The prices of a model's cache in a call with so much input; both 1 where the provider has none for what is cached. */
+export function cachePricesOf({ prices }: Pick<ModelEntry, 'prices'>, inputTokens: number): CachePrices {
+  if (prices === null) return TYPICAL_CACHE_PRICES;
+  const input = priceAt(prices.input, inputTokens);
+  if (input === 0) return TYPICAL_CACHE_PRICES;
+  if (prices.cachedInput === null) return { read: 1, write: 1 };
+  const write = priceAt(prices.cacheWrite ?? prices.input, inputTokens);
+  return { read: priceAt(prices.cachedInput, inputTokens) / input, write: write / input };
+}

@@ -1,7 +1,7 @@
 import type { NewEvent } from '../events.ts';
 import type { ViewMessage, ViewPart } from '../message.ts';
 import { decideContext } from './decide.ts';
-import { type MediaStripPlan, type PlannedMark, planMediaStrip, planPrune } from './prune-plan.ts';
+import { type MediaStripPlan, type PlannedMark, planMediaStrip, planPrune, pruneInputOf } from './prune-plan.ts';
 import type { Ruler } from './ruler.ts';
 import type { ContextState } from './state.ts';
 
@@ -30,19 +30,14 @@ export function planPruneJob(
   view: readonly ViewMessage[],
   goesOn: boolean,
 ): PruneJobPlan {
-  const { thresholds, policy, count } = ruler;
+  const { thresholds, count } = ruler;
   const { pending } = state;
   const ratio = ruler.ratioOf(state);
   const media = pending?.stripMedia === true ? planMediaStrip({ view, count, ratio }) : NOTHING_STRIPPED;
   // What was meant for a compaction that never came must not force a prune.
   const isAsked = pending?.force === true && (pending.reason === 'manual' || pending.stripMedia);
   const prune = planPrune({
-    view,
-    count,
-    ratio,
-    thresholds,
-    policy: policy.prune,
-    usedTokens: ruler.measure(view, state).total - media.savedTokens,
+    ...pruneInputOf(ruler, state, view, ruler.measure(view, state).total - media.savedTokens),
     force: isAsked && media.strippedCount === 0,
   });
   const cleared = prune.kind === 'prune' ? prune : { marks: [], prunedCount: 0, savedTokens: 0, prunedTools: [] };

@@ -1,11 +1,14 @@
 import type { PartMarks, ToolPart, ViewMessage, ViewPart } from '../message.ts';
 import { fileForModel } from '../model-files.ts';
 import { isSettledCall } from '../tool-call.ts';
+import { type CachePrices, cachePricesOf } from './cost.ts';
 import { estimateMessage, estimateToolCall, estimateToolResult, totalOf } from './message-tokens.ts';
 import { outputRef } from './output-ref.ts';
 import type { ContextPolicy } from './policy.ts';
+import type { Ruler } from './ruler.ts';
 import { filesOfOutput } from './shown-media.ts';
 import { prunedCall, shownPart } from './shown-parts.ts';
+import type { ContextState } from './state.ts';
 import type { Thresholds } from './thresholds.ts';
 import type { TokenCounter } from './tokens.ts';
 
@@ -26,12 +29,15 @@ export type PruneInput = Readonly<{
   policy: ContextPolicy['prune'];
   /** The measured tokens of the next request with this view. */
   usedTokens: number;
+  /** Estimated tokens of instructions and tools. */
+  overheadTokens: number;
+  cachePrices: CachePrices;
   /** Somebody asked for it: then it need not be due, nor worth its while. What is protected stays protected. */
   force?: boolean;
 }>;
 
 export type PrunePlan = Readonly<
-  | { kind: 'nothing'; reason: 'disabled' | 'not_due' | 'nothing_prunable' | 'too_little' }
+  | { kind: 'nothing'; reason: 'disabled' | 'not_due' | 'nothing_prunable' | 'too_little' | 'does_not_pay' }
   | {
       kind: 'prune';
       marks: readonly PlannedMark[];
@@ -46,10 +52,38 @@ export type PrunePlan = Readonly<
 const MIN_SAVED_TOKENS = 20;
 
 /**
+ * Of the steps so far, those that are expected to follow. With a third of them recorded talks that fit their window
+ * cost up to 4 % more than unpruned ones, with a quarter nothing; long sessions cost the same with either.
+ */
+const FURTHER_STEPS_SHARE = 0.25;
+
+/** What a prune is decided from, for a view that measures so many tokens. */
+export function pruneInputOf(
+  { thresholds, policy, count, ratioOf, overheadTokens, entry }: Ruler,
+  state: ContextState,
+  view: readonly ViewMessage[],
+  usedTokens: number,
+): PruneInput {
+  return {
+    view,
+    count,
+    ratio: ratioOf(state),
+    thresholds,
+    policy: policy.prune,
+    usedTokens,
+    overheadTokens: overheadTokens.instructions + overheadTokens.tools,
+    cachePrices: cachePricesOf(entry, usedTokens),
+  };
+}
+
+/**
  * Decides which old tool calls the view shows cleared from now on. Every prune breaks the provider's cached prefix, so
- * one clears all that may be cleared, and only where that frees the minimum: the next one needs as much again.
+ * one clears all that may be cleared, and only where that pays or is needed.
  *
- * - Due from `pruneAtTokens` on.
+ * - Due from `pruneAtTokens` on, and only where it frees the minimum.
+ * - It pays where the steps still to come save more than the rewrite costs, by the model's own prices. Nobody knows how
+ *   many there are: the longer a session has gone on, the longer it is expected to.
+ * - It is needed where the view would have to be compacted without it: a compaction costs more, and forgets.
  * - Protected are the newest calls: as many as fit into `pruneProtectTokens`, of the last `pruneProtectTurns` user
  *   turns. A run can be one turn of hundreds of steps, and a turn can be tiny, so both limits hold. What a call weighs
  *   here is what a prune could clear of it: its output and the long texts of its input. Otherwise a session of file
@@ -65,9 +99,11 @@ export function planPrune(input: PruneInput): PrunePlan {
   const { ratio } = input;
   const reason = reasonAgainst(input);
   if (reason !== null) return { kind: 'nothing', reason };
-  const chosen = choose(input, [...findPrunable(input)].toReversed());
+  const newestFirst = choose(input, [...findPrunable(input)]);
+  const chosen = newestFirst.toReversed();
   if (chosen.length === 0) return { kind: 'nothing', reason: 'nothing_prunable' };
   if (!isEnough(input, savedBy(chosen))) return { kind: 'nothing', reason: 'too_little' };
+  if (!isNeeded(input) && !pays(input, newestFirst)) return { kind: 'nothing', reason: 'does_not_pay' };
   return {
     kind: 'prune',
     marks: chosen.map(({ messageId, index, shown, resultEstimate }) => ({
@@ -84,10 +120,12 @@ export function planPrune(input: PruneInput): PrunePlan {
 
 /**
  * Whether `planPrune` would clear anything. Every step of a session that is past the threshold asks, so it reads no
- * more of the view than the answer takes: the newest outputs until what is protected and the minimum are made up.
+ * more of the view than the answer takes: the newest outputs until what is protected, the minimum and the cost of the
+ * rewrite are made up.
  */
 export function isPruneWorthwhile(input: PruneInput): boolean {
   if (reasonAgainst(input) !== null) return false;
+  if (!isNeeded(input)) return pays(input, withoutErrors(findPrunable(input)));
   const found: Candidate[] = [];
   let savedEstimate = 0;
   for (const candidate of findPrunable(input)) {
@@ -107,18 +145,73 @@ function reasonAgainst({ thresholds, policy, usedTokens, force = false }: PruneI
   return usedTokens < thresholds.pruneAtTokens ? 'not_due' : null;
 }
 
+/** Whatever it costs: without it a compaction is due, or somebody asks for it. */
+const isNeeded = ({ thresholds, usedTokens, force = false }: PruneInput): boolean =>
+  force || usedTokens >= thresholds.compactAtTokens;
+
 function isEnough({ ratio, thresholds, force = false }: PruneInput, savedEstimate: number): boolean {
   return force || Math.floor(ratio * savedEstimate) >= thresholds.pruneMinimumTokens;
 }
 
 /** The errors only where the view would have to be compacted without them. */
 function choose(input: PruneInput, prunable: readonly Candidate[]): readonly Candidate[] {
-  const others = prunable.filter((candidate) => !candidate.isError);
+  const others = [...withoutErrors(prunable)];
   const leftTokens = input.usedTokens - Math.floor(input.ratio * savedBy(others));
   return leftTokens >= input.thresholds.compactAtTokens ? prunable : others;
 }
 
-type Candidate = Call & Readonly<{ messageId: string; isError: boolean }>;
+function* withoutErrors(candidates: Iterable<Candidate>): Generator<Candidate> {
+  for (const candidate of candidates) if (!candidate.isError) yield candidate;
+}
+
+/**
+ * Whether a prune that frees the minimum is expected to cost less than it saves: read from the cache by every step that
+ * is still to come, against one rewrite of what stands behind the place where it begins. Reads no more of the candidates
+ * than the answer takes.
+ */
+function pays(input: PruneInput, newestFirst: Iterable<Candidate>): boolean {
+  const { ratio, cachePrices } = input;
+  const furtherSteps = FURTHER_STEPS_SHARE * stepsOf(input.view);
+  const tokensBehind = tokensBehindOf(input);
+  let savedEstimate = 0;
+  for (const candidate of newestFirst) {
+    savedEstimate += candidate.savedEstimate;
+    if (!isEnough(input, savedEstimate)) continue;
+    const savedTokens = ratio * savedEstimate;
+    const rewrittenTokens = Math.max(0, tokensBehind(candidate.position) - savedTokens);
+    const rewrite = (cachePrices.write - cachePrices.read) * rewrittenTokens;
+    if (cachePrices.read * savedTokens * furtherSteps > rewrite) return true;
+  }
+  return false;
+}
+
+/** Steps that the session has taken: of those that a summary stands for, as many as the rest of the view has. */
+function stepsOf(view: readonly ViewMessage[]): number {
+  const answers = view.filter(({ role }) => role === 'assistant').length;
+  return ((view.at(-1)?.seq ?? 0) * answers) / Math.max(1, view.length);
+}
+
+/** Tokens of the view from a message on: its share of what was measured, by length alone. */
+function tokensBehindOf({ view, usedTokens, overheadTokens }: PruneInput): (position: number) => number {
+  const behind: number[] = [];
+  let sum = 0;
+  for (const message of view.toReversed()) {
+    sum += totalOf(estimateMessage(message, countByLength));
+    behind.push(sum);
+  }
+  return (position) => (usedTokens * (behind[view.length - 1 - position] ?? 0)) / Math.max(1, overheadTokens + sum);
+}
+
+/** Exact tokens would take the whole view, and only shares are wanted. */
+const countByLength: TokenCounter = (text) => text.length / 4;
+
+type Candidate = Call &
+  Readonly<{
+    messageId: string;
+    isError: boolean;
+    /** Of its message in the view. */
+    position: number;
+  }>;
 
 /** Estimated tokens, before the ratio. */
 const savedBy = (candidates: readonly Candidate[]): number =>
@@ -142,7 +235,8 @@ function* findPrunable(input: PruneInput): Generator<Candidate> {
       isProtecting &&= isUnread || protectedTokens + weight <= thresholds.pruneProtectTokens;
       if (isProtecting || isUnread) protectedTokens += weight;
       else if (call.savedEstimate >= MIN_SAVED_TOKENS) {
-        yield { ...call, messageId: message.id, isError: call.shown.state !== 'completed' };
+        const isError = call.shown.state !== 'completed';
+        yield { ...call, messageId: message.id, isError, position };
       }
     }
   }

@@ -89,8 +89,8 @@ export type Pruned = Readonly<{
 /** Clears all that may be cleared, asked for or not due. */
 export function prune(view: readonly ViewMessage[], thresholds: Thresholds, protectedTools: string[] = []): Pruned {
   const { prune: policy } = contextPolicySchema.parse({ prune: { protectedTools } });
-  const input = { view, count: countText, ratio: 1, thresholds, policy, usedTokens: sizeOf(view) };
-  const planned = planPrune({ ...input, force: true });
+  const input = { view, count: countText, ratio: 1, thresholds, policy, usedTokens: sizeOf(view), overheadTokens: 0 };
+  const planned = planPrune({ ...input, cachePrices: { read: 0.1, write: 1.25 }, force: true });
   const marks = planned.kind === 'prune' ? planned.marks : [];
   return { view, marks, next: withMarks(view, marks) };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { addCosts, costOf } from '../../../src/domain/context/cost.ts';
+import { addCosts, cachePricesOf, costOf } from '../../../src/domain/context/cost.ts';
 import { usageOf } from './measure-view.ts';
 
 const prices = { input: 10, cachedInput: 1, cacheWrite: 12.5, output: 50, request: 0 };
@@ -44,5 +44,25 @@ describe('the cost of a call', () => {
   it('is not known for a model whose prices nobody knows, nor is any sum with it', () => {
     expect(costOf(usageOf({ inputTokens: million }), { prices: null })).toBeNull();
     expect([addCosts(1, null), addCosts(null, 1), addCosts(1, 2)]).toEqual([null, null, 3]);
+  });
+});
+
+describe('the prices of a cache, as shares of plain input,', () => {
+  const share = (changed: Partial<typeof prices> | Record<string, unknown>) =>
+    cachePricesOf({ prices: { ...prices, ...changed } }, 300_000);
+
+  it('are those of the model, at the tier that the input reaches', () => {
+    expect(share({})).toEqual({ read: 0.1, write: 1.25 });
+    expect(share({ cacheWrite: null })).toEqual({ read: 0.1, write: 1 });
+    expect(share({ cachedInput: { base: 1, tiers: [{ aboveInputTokens: 200_000, price: 5 }] } }).read).toBe(0.5);
+  });
+
+  it('are both that of plain input where cached tokens have no price of their own', () => {
+    expect(share({ cachedInput: null })).toEqual({ read: 1, write: 1 });
+  });
+
+  it('are the usual ones where no price is known, or nothing costs anything', () => {
+    expect(cachePricesOf({ prices: null }, 0)).toEqual({ read: 0.1, write: 1.25 });
+    expect(share({ input: 0, cachedInput: 0, cacheWrite: 0 })).toEqual({ read: 0.1, write: 1.25 });
   });
 });

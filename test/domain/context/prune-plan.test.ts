@@ -40,8 +40,10 @@ function viewOf(...turns: ReturnType<typeof turn>[]): ViewMessage[] {
   return view;
 }
 
+/** Where nothing is cached, every prune pays. */
+const uncached = { overheadTokens: 0, cachePrices: { read: 1, write: 1 } };
 const plan = (view: readonly ViewMessage[], rest: Partial<PruneInput> = {}) =>
-  planPrune({ view, count, ratio: 1, thresholds, policy, usedTokens: thresholds.pruneAtTokens, ...rest });
+  planPrune({ view, count, ratio: 1, thresholds, policy, usedTokens: thresholds.pruneAtTokens, ...uncached, ...rest });
 
 /** `seq.index` of what is cleared. */
 const cleared = (view: readonly ViewMessage[], rest: Partial<PruneInput> = {}): string[] => {
@@ -199,6 +201,38 @@ describe('a prune', () => {
   });
 });
 
+describe('by the prices of a cache', () => {
+  const cached = { cachePrices: { read: 0.1, write: 1.25 } };
+  /** So many short steps, then 10 of large outputs, of which the newest are protected. */
+  const sessionOf = (steps: number): ViewMessage[] =>
+    viewOf(turn(...Array.from({ length: steps }, () => [output(10)]), ...fiveSteps, ...fiveSteps, [output(10)]));
+  const reasonAt = (steps: number, rest: Partial<PruneInput> = {}): string => {
+    const planned = plan(sessionOf(steps), { ...cached, ...rest });
+    return planned.kind === 'prune' ? 'prune' : planned.reason;
+  };
+
+  it('a session that has gone on for long is cleared, a short one is left to the cache', () => {
+    expect(reasonAt(0)).toBe('does_not_pay');
+    expect(reasonAt(3)).toBe('does_not_pay');
+    expect(reasonAt(60)).toBe('prune');
+  });
+
+  it('the dearer what is cached, the sooner it pays', () => {
+    expect(reasonAt(3, { cachePrices: { read: 0.5, write: 1 } })).toBe('prune');
+    expect(reasonAt(0, { cachePrices: { read: 1, write: 1 } })).toBe('prune');
+  });
+
+  it('whatever it costs, a prune goes before a compaction that would be due without it', () => {
+    expect(reasonAt(0, { usedTokens: thresholds.compactAtTokens - 1 })).toBe('does_not_pay');
+    expect(reasonAt(0, { usedTokens: thresholds.compactAtTokens })).toBe('prune');
+  });
+
+  it('steps count that a summary stands for', () => {
+    const compacted = sessionOf(0).map((message) => ({ ...message, seq: message.seq + 60 }));
+    expect(plan(compacted, cached).kind).toBe('prune');
+  });
+});
+
 it('to tell whether a prune is worthwhile, no more of a long view is read than the newest that decide it', () => {
   const view = viewOf(turn(...Array.from({ length: 1_000 }, () => [output(900)])));
   let readTokens = 0;
@@ -207,7 +241,8 @@ it('to tell whether a prune is worthwhile, no more of a long view is read than t
     return count(text);
   };
   const usedTokens = thresholds.pruneAtTokens;
-  expect(isPruneWorthwhile({ view, count: counting, ratio: 1, thresholds, policy, usedTokens })).toBe(true);
+  const input = { view, count: counting, ratio: 1, thresholds, policy, usedTokens, ...uncached };
+  expect(isPruneWorthwhile(input)).toBe(true);
   expect(readTokens).toBeLessThan(1.2 * (thresholds.pruneProtectTokens + thresholds.pruneMinimumTokens));
 });
 
@@ -237,6 +272,8 @@ const anySteps = fc.array(fc.array(anyCall, { minLength: 1, maxLength: 4 }), { m
 const anySession = fc
   .array(anySteps, { minLength: 1, maxLength: 4 })
   .map((turns) => viewOf(...turns.map((steps) => turn(...steps, [textOf('Done.')]))));
+const anyRatio = fc.double({ min: 0.5, max: 4, noNaN: true });
+const anyPrices = fc.constantFrom({ read: 1, write: 1 }, { read: 0.5, write: 1 }, { read: 0.1, write: 1.25 });
 const protectSkill = { policy: { ...policy, protectedTools: ['skill'] } };
 
 const toolOf = (part: Part): string | null => (part.type === 'tool' ? part.toolName : null);
@@ -270,11 +307,11 @@ describe('of any session', () => {
 
   it('is worth a prune exactly where there is one to plan', () => {
     fc.assert(
-      fc.property(anySession, anyUsed, fc.boolean(), fc.double({ min: 0.5, max: 4, noNaN: true }), (...drawn) => {
-        const [view, drawnUsed, force, ratio] = drawn;
+      fc.property(anySession, anyUsed, fc.boolean(), anyRatio, anyPrices, (...drawn) => {
+        const [view, drawnUsed, force, ratio, cachePrices] = drawn;
         // Where no compaction is near, errors do not count.
         for (const usedTokens of [narrow.pruneAtTokens - 1, narrow.pruneAtTokens, drawnUsed]) {
-          const input = { view, count, ratio, thresholds: narrow, policy, usedTokens, force };
+          const input = { view, count, ratio, thresholds: narrow, policy, usedTokens, force, ...uncached, cachePrices };
           expect(isPruneWorthwhile(input)).toBe(planPrune(input).kind === 'prune');
         }
       }),

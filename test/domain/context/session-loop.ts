@@ -16,7 +16,7 @@ import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/mode
 import { planInputOf } from '../../../src/domain/context/plan-input.ts';
 import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
 import { planPruneJob, withMarks } from '../../../src/domain/context/prune-job.ts';
-import { isPruneWorthwhile } from '../../../src/domain/context/prune-plan.ts';
+import { isPruneWorthwhile, pruneInputOf } from '../../../src/domain/context/prune-plan.ts';
 import { createRuler, type Ruler } from '../../../src/domain/context/ruler.ts';
 import { type CompactionReason, type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
 import { readSummary } from '../../../src/domain/context/summary-document.ts';
@@ -204,10 +204,7 @@ export class SessionLoop {
   }
 
   #isPrunable(view: readonly ViewMessage[], state: ContextState): boolean {
-    const { thresholds, policy, count } = this.ruler;
-    const usedTokens = this.ruler.measure(view, state).total;
-    const ratio = this.ruler.ratioOf(state);
-    return isPruneWorthwhile({ view, count, ratio, thresholds, policy: policy.prune, usedTokens });
+    return isPruneWorthwhile(pruneInputOf(this.ruler, state, view, this.ruler.measure(view, state).total));
   }
 
   #prune(): void {

@@ -14,7 +14,8 @@ const GOOD: ContextMetrics = {
   prefixHit: 0.9,
   breaks: 4,
   promptTokens: 1000,
-  costUnits: { cached: 1, uncached: 1, raw: 1 },
+  costUnits: { cached: 3, uncached: 9, raw: 2 },
+  rawPrompt: 900,
   estimator: { p50: null, p95: null, max: null, coldStartWorst: null },
   firstAndLastUserVerbatim: true,
   editedFileRecall: 1,
@@ -61,6 +62,7 @@ test.each<[Partial<ContextMetrics>, string]>([
   [{ compactions: 3 }, '3 compactions, where 2 are enough'],
   [{ utilizationBeforeCompaction: 0.69 }, 'compacted at 0.69'],
   [{ breaks: 5 }, '5 breaks'],
+  [{ rawPrompt: 799 }, 'cost 1.5 of the raw conversation, which fits the window'],
 ])('%j is told', (change, text) => {
   expect(missedBars({ ...GOOD, ...change })).toEqual([expect.stringContaining(text)]);
 });

@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { contentTokens, costUnits, largestMessageTokens, rawCostUnits } from '../../../src/cli/replay/metrics/costs.ts';
+import {
+  contentTokens,
+  costUnits,
+  largestMessageTokens,
+  rawConversation,
+} from '../../../src/cli/replay/metrics/costs.ts';
 import { countText, FRAMING } from '../../../src/simulator/tokens.ts';
 import { recordingOf } from '../replay-fixture.ts';
 import { callOf, refused } from './journal-fixture.ts';
@@ -31,12 +36,15 @@ test('the raw conversation pays each token once as new and then as cached at eve
     step('Done.'),
   ]);
   const [text, done] = [countText(TEXT), countText('Done.')];
-  const raw = { recording, firstPromptTokens: 100, factorOf: () => 1, asksOnceMore: false };
-  const added = text + FRAMING.message + text;
+  const raw = { recording, firstPromptTokens: 100, factorOf: () => 1, closingTokens: null };
+  const added = FRAMING.message + text + FRAMING.message + text;
+  const again = FRAMING.message + done;
   const expected = 100 * 1.25 + text * 5 + (100 * 0.1 + added * 1.25 + done * 5);
-  expect(rawCostUnits(raw)).toBe(Math.round(expected));
-  expect(rawCostUnits({ ...raw, asksOnceMore: true })).toBe(Math.round(expected + (100 + added) * 0.1 + done * 1.25));
-  expect(rawCostUnits({ ...raw, factorOf: (call) => 1 + call })).toBe(Math.round(expected * 2 - (125 + text * 5)));
+  const rawUnits = (given = {}): number => rawConversation({ ...raw, ...given }).costUnits;
+  expect(rawUnits()).toBe(Math.round(expected));
+  expect(rawUnits({ closingTokens: 2 })).toBe(Math.round(expected + (100 + added) * 0.1 + again * 1.25 + 2 * 5));
+  expect(rawUnits({ factorOf: (call: number) => 1 + call })).toBe(Math.round(expected * 2 - (125 + text * 5)));
+  expect(rawConversation(raw).largestPrompt).toBe(100 + added);
 });
 
 test('the largest message is one of the user’s or the model’s, at the rate of its step', () => {

@@ -13,11 +13,11 @@ function callWith(outputs: number, promptTokens: number): StepCall {
   return { ...callOf({ promptTokens }), request: requestOf(...results), step: 0 };
 }
 
-test('what could be cleared is what is shown beyond the newest outputs, where a prompt fills half of what is usable', () => {
+test('what could be cleared is what is shown beyond the newest outputs, where a compaction is due otherwise', () => {
   const prunable = (calls: StepCall[], factor = 1): number => prunableTokens(calls, 1_000, () => factor);
-  expect(prunable([callWith(4, 499)])).toBe(0);
-  expect(prunable([callWith(4, 500)])).toBe(tokensOf(4) - 250);
-  expect(prunable([callWith(4, 500)], 2)).toBe(2 * tokensOf(4) - 250);
+  expect(prunable([callWith(4, 799)])).toBe(0);
+  expect(prunable([callWith(4, 800)])).toBe(tokensOf(4) - 250);
+  expect(prunable([callWith(4, 800)], 2)).toBe(2 * tokensOf(4) - 250);
   expect(prunable([callWith(4, 900), callWith(1, 900)])).toBe(tokensOf(4) - 250);
   expect(prunable([callWith(0, 900)])).toBe(0);
 });

@@ -1,5 +1,6 @@
 import type { ContextMetrics } from './context-metrics.ts';
-import { pruneMinimum } from './prunable.ts';
+import { COMPACTION_SHARE, pruneMinimum } from './prunable.ts';
+import { rounded } from './statistics.ts';
 
 /** Below this a compaction came too early: it is paid for with what it forgets. */
 const MIN_UTILIZATION = 0.7;
@@ -8,6 +9,9 @@ const MIN_ROOM_PER_COMPACTION = 0.4;
 
 /** From this share of `usable` on a compaction is due, and it cannot take out a part of a message. */
 const CROWDING_SHARE = 0.8;
+
+/** Where nothing has to be taken out, the context layer may cost hardly more than to leave all as it is. */
+const MAX_COST_OF_RAW = 1.02;
 
 /**
  * Whether the replay ended early and was right to: one of its messages leaves no room for what must stand beside it.
@@ -38,12 +42,15 @@ type Bar = readonly [isMet: boolean, text: string];
 function wholeBars(metrics: ContextMetrics): Bar[] {
   const { compactions, prunes, prunable, breaks, content, usable, utilizationBeforeCompaction: utilization } = metrics;
   const mostCompactions = Math.ceil(content / (MIN_ROOM_PER_COMPACTION * usable));
+  const isRoomy = metrics.rawPrompt < COMPACTION_SHARE * usable;
+  const cost = rounded(metrics.costUnits.cached / metrics.costUnits.raw, 3);
   const lost = Object.entries(metrics.needles).filter(([, kept]) => kept < 1);
   return [
     [metrics.editedFileRecall === 1, `edited files: only ${metrics.editedFileRecall} recalled`],
     [lost.length === 0, `needles lost: ${lost.map(([kind, kept]) => `${kind} ${kept}`).join(', ')}`],
     [compactions <= mostCompactions, `${compactions} compactions, where ${mostCompactions} are enough`],
     [prunes > 0 || prunable < pruneMinimum(usable), `no prune, where ${prunable} tokens could be cleared`],
+    [!isRoomy || cost <= MAX_COST_OF_RAW, `cost ${cost} of the raw conversation, which fits the window`],
     [utilization === null || utilization >= MIN_UTILIZATION, `compacted at ${utilization} of what is usable`],
     [
       breaks <= prunes + compactions + 1,

@@ -1,5 +1,5 @@
 import type { Recording } from '../../../simulator/recording.ts';
-import { contentTokens, costUnits, largestMessageTokens, type RawConversation, rawCostUnits } from './costs.ts';
+import { contentTokens, costUnits, largestMessageTokens, type RawConversation, rawConversation } from './costs.ts';
 import { type EstimatorErrors, estimatorErrors, type MeasuredCall } from './estimator.ts';
 import { keptNeedles, type Needle } from './needles.ts';
 import { prunableTokens } from './prunable.ts';
@@ -33,7 +33,7 @@ export type ContextMetrics = Readonly<{
   rejectedByWindow: number;
   compactions: number;
   prunes: number;
-  /** The most tokens of old tool outputs that a prompt showed where a prune was due. */
+  /** The most tokens of old tool outputs that a prompt showed where a prune was needed. */
   prunable: number;
   compactionFailures: number;
   /** Median of what was used of `usable` when a compaction began; null without one. */
@@ -44,6 +44,8 @@ export type ContextMetrics = Readonly<{
   breaks: number;
   promptTokens: number;
   costUnits: Readonly<{ cached: number; uncached: number; raw: number }>;
+  /** The largest prompt of the conversation if nothing was ever taken out of it. */
+  rawPrompt: number;
   estimator: EstimatorErrors;
   firstAndLastUserVerbatim: boolean;
   editedFileRecall: number;
@@ -68,11 +70,17 @@ export function contextMetrics(trace: ReplayTrace): ContextMetrics {
   const steps = stepCalls(recording, calls);
   const lastStep = steps.at(-1);
   const lastView = lastStep === undefined ? '' : textOfRequest(lastStep.request);
+  const raw = rawConversation({
+    ...trace,
+    firstPromptTokens: firstPrompt(trace),
+    closingTokens: trace.asksOnceMore ? (lastStep?.usage?.output ?? 0) / factorOf(steps.length) : null,
+  });
   return {
     ...counts(trace, steps.length),
     ...promptMetrics(calls),
     prunable: prunableTokens(steps, trace.usableTokens, factorOf),
-    costUnits: { ...costUnits(calls), raw: rawCostUnits({ ...trace, firstPromptTokens: firstPrompt(trace) }) },
+    costUnits: { ...costUnits(calls), raw: raw.costUnits },
+    rawPrompt: raw.largestPrompt,
     estimator: estimatorErrors(trace.measuredCalls),
     firstAndLastUserVerbatim: stepsWithoutUser(recording, steps).length === 0,
     editedFileRecall: rounded(fileRecall(editedFiles(recording), [lastView, ...trace.listedFiles].join('\n'))),

@@ -3,7 +3,7 @@ import { countText, FRAMING } from '../../../simulator/tokens.ts';
 import { servedCalls, type TracedCall } from './traced-call.ts';
 
 /** Prices in units of one plain input token: how the large providers price theirs. */
-const PRICES = { cachedInput: 0.1, cacheWrite: 1.25, output: 5 } as const;
+export const UNIT_PRICES = { cachedInput: 0.1, cacheWrite: 1.25, output: 5 } as const;
 
 /**
  * What the calls cost with a prefix cache and without one, in units of one plain input token. Summaries are included.
@@ -11,7 +11,7 @@ const PRICES = { cachedInput: 0.1, cacheWrite: 1.25, output: 5 } as const;
 export function costUnits(calls: readonly TracedCall[]): { cached: number; uncached: number } {
   let [cached, uncached] = [0, 0];
   for (const { promptTokens, cachedTokens, usage } of servedCalls(calls)) {
-    const output = (usage?.output ?? 0) * PRICES.output;
+    const output = (usage?.output ?? 0) * UNIT_PRICES.output;
     cached += callUnits(cachedTokens, promptTokens - cachedTokens) + output;
     uncached += promptTokens + output;
   }
@@ -19,7 +19,7 @@ export function costUnits(calls: readonly TracedCall[]): { cached: number; uncac
 }
 
 const callUnits = (cached: number, written: number): number =>
-  cached * PRICES.cachedInput + written * PRICES.cacheWrite;
+  cached * UNIT_PRICES.cachedInput + written * UNIT_PRICES.cacheWrite;
 
 export type RawConversation = Readonly<{
   recording: Recording;
@@ -27,19 +27,23 @@ export type RawConversation = Readonly<{
   firstPromptTokens: number;
   /** Real tokens per counted token at each call. */
   factorOf: (call: number) => number;
-  /** One more request follows the recorded ones. */
-  asksOnceMore: boolean;
+  /** Counted tokens of the answer to the request that follows the recorded ones; null where none does. */
+  closingTokens: number | null;
 }>;
 
 /**
  * What the same conversation would cost if nothing was ever taken out of it and no window was in its way, with a prefix
- * cache that never expires.
+ * cache that never expires, and the tokens of its largest prompt.
  */
-export function rawCostUnits({ recording, firstPromptTokens, factorOf, asksOnceMore }: RawConversation): number {
+export function rawConversation({ recording, firstPromptTokens, factorOf, closingTokens }: RawConversation): {
+  costUnits: number;
+  largestPrompt: number;
+} {
   const from = recording.entries.findIndex((entry) => entry.type === 'step');
-  let [units, call, cached, prompt] = [0, 0, 0, firstPromptTokens];
+  let [units, call, cached, prompt, largestPrompt] = [0, 0, 0, firstPromptTokens, 0];
   const ask = (output: number): void => {
-    units += factorOf(call) * (callUnits(cached, prompt - cached) + output * PRICES.output);
+    units += factorOf(call) * (callUnits(cached, prompt - cached) + output * UNIT_PRICES.output);
+    largestPrompt = Math.max(largestPrompt, Math.round(factorOf(call) * prompt));
     call += 1;
     cached = prompt;
   };
@@ -50,20 +54,23 @@ export function rawCostUnits({ recording, firstPromptTokens, factorOf, asksOnceM
     }
     const tokens = stepTokens(entry);
     ask(tokens.output);
-    prompt += tokens.output + tokens.results;
+    prompt += tokens.framing + tokens.output + tokens.results;
   }
-  if (asksOnceMore) ask(0);
-  return Math.round(units);
+  if (closingTokens !== null) ask(closingTokens);
+  return { costUnits: Math.round(units), largestPrompt };
 }
 
-function stepTokens({ text, reasoning, toolCalls }: RecordedStep): { output: number; results: number } {
+type StepTokens = Readonly<{ output: number; results: number; framing: number }>;
+
+function stepTokens({ text, reasoning, toolCalls }: RecordedStep): StepTokens {
   let output = countText(text) + countText(reasoning ?? '');
   let results = 0;
   for (const call of toolCalls) {
     output += FRAMING.toolCall + countText(call.name) + countText(JSON.stringify(call.input));
     results += FRAMING.toolResult + countText(call.output);
   }
-  return { output, results };
+  // Around a text that is sent again; of calls and results it is in their tokens.
+  return { output, results, framing: text === '' ? 0 : FRAMING.message };
 }
 
 /** Real tokens of the largest thing that was said at once: what no compaction can make smaller. */

@@ -2,8 +2,8 @@ import { countText } from '../../../simulator/tokens.ts';
 import type { RawConversation } from './costs.ts';
 import type { StepCall } from './traced-call.ts';
 
-/** From this share of `usable` on old outputs are worth clearing. */
-const PRUNE_SHARE = 0.5;
+/** From this share of `usable` on a compaction is due where nothing is cleared. Before, clearing has to pay. */
+export const COMPACTION_SHARE = 0.8;
 /** The newest outputs that must stay: the lesser of both. */
 const PROTECTED = { share: 0.25, tokens: 40_000 } as const;
 
@@ -11,7 +11,7 @@ const PROTECTED = { share: 0.25, tokens: 40_000 } as const;
 export const pruneMinimum = (usableTokens: number): number => Math.min(20_000, 0.1 * usableTokens);
 
 /**
- * The most tokens of old tool outputs that a prompt of at least half of `usable` showed beyond the newest ones, which
+ * The most tokens of old tool outputs that a prompt of at least four fifths of `usable` showed beyond the newest ones, which
  * stay: reckoned from what was sent alone, by the provider's own count. 0 where no prompt was that large.
  */
 export function prunableTokens(
@@ -20,7 +20,7 @@ export function prunableTokens(
   factorOf: RawConversation['factorOf'],
 ): number {
   const protectedTokens = Math.min(PROTECTED.tokens, PROTECTED.share * usableTokens);
-  const due = calls.filter(({ promptTokens }) => promptTokens >= PRUNE_SHARE * usableTokens);
+  const due = calls.filter(({ promptTokens }) => promptTokens >= COMPACTION_SHARE * usableTokens);
   const prunable = due.map(({ step, request }) => {
     const outputs = request.messages.flatMap(({ toolResults }) => toolResults.map(({ output }) => output));
     return factorOf(step) * countText(outputs.join('')) - protectedTokens;
