@@ -21,6 +21,7 @@ const SYSTEM = [
   'test/flow/readme.test.ts',
   'test/flow/waiting-memory.test.ts',
   'test/fuzz/**',
+  'test/http/docs-page-browser.test.ts',
   'test/metrics/promtool.test.ts',
   'test/package/**',
   'test/replay/**',

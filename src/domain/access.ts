@@ -34,7 +34,7 @@ const isReading = (method: string): boolean => method === 'GET' || method === 'H
 
 /** Whether a person opens it in a browser, which can be asked for a key but cannot be told to send one. */
 export const isForBrowser = (method: string, path: string): boolean =>
-  isAdminPath(path) || (isReading(method) && READ_IN_BROWSER.has(path));
+  isAdminPath(path) || (isReading(method) && (READ_IN_BROWSER.has(path) || path.startsWith('/docs/')));
 
 /** The scope that a request needs. A path that nobody knows needs one like any other. */
 export function requiredScope(method: string, path: string): Scope {

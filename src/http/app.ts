@@ -64,7 +64,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerAuditRoutes(app, deps);
   registerHealthRoutes(app, deps);
   registerMetricsRoute(app, deps);
-  registerDocsRoutes(app);
+  registerDocsRoutes(app, deps);
   if (deps.board !== undefined) app.route(BOARD_PATH, deps.board);
   return app;
 }

@@ -21,8 +21,8 @@ export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId'>): Middlewar
 }
 
 /**
- * No CORS headers: pages of other origins read nothing. The documentation page needs its own style and nothing else;
- * the board of the queues has headers of its own.
+ * No CORS headers: pages of other origins read nothing. A page needs its own style and an icon that is empty;
+ * the page of the API and the board of the queues have headers of their own.
  */
 const securityHeaders = secureHeaders({
   overwrite: false,
@@ -31,6 +31,7 @@ const securityHeaders = secureHeaders({
   contentSecurityPolicy: {
     defaultSrc: ["'none'"],
     styleSrc: ["'unsafe-inline'"],
+    imgSrc: ['data:'],
     baseUri: ["'none'"],
     formAction: ["'none'"],
     frameAncestors: ["'none'"],

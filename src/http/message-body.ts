@@ -3,23 +3,14 @@ import { formatCallId, formatId } from '../domain/ids.ts';
 import { MESSAGE_ROLES, type Part, partSchema } from '../domain/message.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { TranscriptMessage } from '../store/messages.ts';
+import { toJsonSchema } from './json-schema.ts';
 import { timeBody, usageBody } from './responses.ts';
 
-const ANY_JSON_REF = '#/$defs/__schema0';
-
-/** The JSON Schema of a part. Any JSON value is a definition that refers to itself in zod's output; here it is `{}`. */
-function partJsonSchema(): object {
-  const { $schema, $defs, ...schema } = z.toJSONSchema(partSchema, {
-    override: ({ jsonSchema: { properties } }) => {
-      if (properties?.['toolCallId'] !== undefined) properties['id'] = { type: 'string' };
-    },
-  });
-  const inlined = JSON.stringify(schema).replaceAll(JSON.stringify({ $ref: ANY_JSON_REF }), '{}');
-  return { type: 'object', ...z.looseObject({}).parse(JSON.parse(inlined)) };
-}
+/** A call has an id of its own beside that of the provider. */
+const ID_OF_CALL = { beside: 'toolCallId', properties: { id: { type: 'string' } } };
 
 type PartBody = Part & Readonly<{ id?: string }>;
-const partBody = z.custom<PartBody>().openapi('Part', partJsonSchema());
+const partBody = z.custom<PartBody>().openapi('Part', { type: 'object', ...toJsonSchema(partSchema, ID_OF_CALL) });
 
 /** A message of the transcript as callers see it. */
 export const messageBody = z

@@ -27,7 +27,12 @@ export const jsonOf = <Schema extends z.ZodType>(schema: Schema, description: st
   content: { 'application/json': { schema } },
 });
 
-/** What any route answers to somebody who may not use it. */
+/** What a route answers that needs no key. */
+export const OTHER_HOST = {
+  403: problem('The request is addressed to a host that this server does not serve.'),
+} as const;
+
+/** What any route answers to a caller who may not use it. */
 export const DENIED = {
   401: problem('There is no API key, or none that is valid.'),
   403: problem('The API key lacks the scope that this needs.'),

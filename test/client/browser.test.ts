@@ -20,7 +20,7 @@ async function bundleClient(): Promise<string> {
 describe.runIf(chromium !== null)('the client in a browser', () => {
   it('sends, follows a run that is cut off, waits, and tells errors by their codes', async () => {
     await using started = await startChatService([{ name: 'talker' }]);
-    // The service's own pages run no scripts, and no page of another origin may read from it.
+    // The service's own pages run no scripts of others, and no page of another origin may read from it.
     await using browser = await startBrowser(chromium ?? '', { bypassCSP: true });
     const text = 'A streamed answer with an emoji 🎻 in it.';
     const gates = { afterChunks: { count: 4, gate: 'middle' } };

@@ -27,7 +27,7 @@ export function findChromium(): string | null {
 /** A browser of its own, with nothing of another one in it. */
 export async function startBrowser(
   executablePath: string,
-  options: Readonly<{ bypassCSP?: boolean }> = {},
+  options: Readonly<{ bypassCSP?: boolean; viewport?: Readonly<{ width: number; height: number }> }> = {},
 ): Promise<AsyncDisposable & { context: BrowserContext }> {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await temporaryFolder());

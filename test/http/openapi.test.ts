@@ -1,6 +1,8 @@
+import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ERROR_CODES } from '../../src/domain/errors.ts';
+import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/events.ts';
 import { toFailure } from '../../src/http/openai/completion-bodies.ts';
 import { startTestApi } from './test-api.ts';
 
@@ -9,6 +11,7 @@ const reference = z.strictObject({ $ref: z.string().regex(/^#\/components\/schem
 const jsonSchema = z.union([reference, z.looseObject({}), z.boolean()]);
 const mediaTypes = z.record(z.string().regex(/^[\w.+-]+\/[\w.+-]+$/), z.strictObject({ schema: jsonSchema }));
 const operation = z.strictObject({
+  operationId: z.string().regex(/^[a-z][A-Za-z]+$/),
   tags: z.array(z.string()).min(1),
   summary: z.string().min(1),
   security: z.tuple([]).optional(),
@@ -32,7 +35,13 @@ const operation = z.strictObject({
 });
 const documentSchema = z.strictObject({
   openapi: z.literal('3.1.0'),
-  info: z.strictObject({ title: z.string(), version: z.string(), description: z.string() }),
+  info: z.strictObject({
+    title: z.string(),
+    version: z.string(),
+    description: z.string(),
+    license: z.strictObject({ name: z.string(), identifier: z.string() }),
+  }),
+  servers: z.tuple([z.strictObject({ url: z.literal('/'), description: z.string() })]),
   components: z.strictObject({
     schemas: z.record(z.string(), z.looseObject({})),
     parameters: z.strictObject({}),
@@ -159,6 +168,46 @@ describe('the OpenAPI document', () => {
     });
   });
 
+  test('is clean by the recommended rules of Redocly', async () => {
+    const document = JSON.stringify(await readDocument());
+    const config = await createConfig({ extends: ['recommended'] });
+    const problems = await lintFromString({ source: document, config });
+    const told = problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer ?? ''}`);
+    expect(told).toEqual([]);
+  });
+
+  test('has examples that are valid by their own schemas', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const { components } = await readDocument();
+    const exampleOf = (name: string) =>
+      z.looseObject({ example: z.record(z.string(), z.unknown()) }).parse(components.schemas[name]).example;
+    const ask = async (method: string, path: string, name: string, own: object = {}) => {
+      const { status, text } = await api.call(method, path, { ...exampleOf(name), ...own });
+      return `${name} ${status < 400 ? 'taken' : text}`;
+    };
+    expect([
+      await ask('POST', '/v1/sessions', 'NewSession', { agent: 'coder' }),
+      await ask('PATCH', `/v1/sessions/${session}`, 'SessionChange'),
+      await ask('POST', `/v1/sessions/${session}/messages`, 'NewMessage'),
+      await ask('POST', `/v1/sessions/${session}/agent`, 'AgentSwitch', { agent: 'clerk' }),
+    ]).toEqual(['NewSession taken', 'SessionChange taken', 'NewMessage taken', 'AgentSwitch taken']);
+  });
+
+  test('has the data of every event, by its type', async () => {
+    const { components } = await readDocument();
+    const typesOf = (name: string) =>
+      z
+        .looseObject({
+          oneOf: z.array(z.looseObject({ properties: z.looseObject({ type: z.object({ const: z.string() }) }) })),
+        })
+        .parse(components.schemas[name])
+        .oneOf.map(({ properties }) => properties.type.const);
+    expect(typesOf('SessionEvent')).toEqual(Object.keys(EVENT_SCHEMAS));
+    expect(typesOf('LiveEvent')).toEqual(Object.keys(LIVE_SCHEMAS));
+    expect(components.schemas['SessionSnapshot']).toMatchObject({ properties: { queue: { type: 'array' } } });
+  });
+
   test('declares for every route how it refuses', async () => {
     const { paths } = await readDocument();
     for (const [path, item] of Object.entries(paths).filter(([route]) => route.startsWith('/v1/'))) {
@@ -171,23 +220,30 @@ describe('the OpenAPI document', () => {
   });
 });
 
-describe('the documentation page', () => {
-  test('needs nothing from elsewhere, runs no script and explains every code', async () => {
+describe('the pages', () => {
+  test('explain every code, and load nothing from elsewhere', async () => {
     await using api = await startTestApi();
     const { status, headers, text } = await api.call('GET', '/docs');
     expect(status).toBe(200);
     expect(headers.get('content-type')).toMatch(/^text\/html/);
-    expect(text).not.toMatch(/<script|<link|src=|https?:\/\//);
+    expect(headers.get('content-security-policy')).toMatch(/default-src 'none'.*script-src 'self'/);
     for (const code of ERROR_CODES) expect(text).toContain(`id="${code}"`);
-    for (const route of ROUTES) expect(text).toContain(`<h3>${route}</h3>`);
+    const loaded = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? '');
+    expect(loaded.filter((place) => !/^(?:[/#]|data:,)/.test(place))).toEqual([]);
+    const files = loaded.filter((place) => place.startsWith('/docs/'));
+    expect(files).toHaveLength(3);
+    for (const file of files) expect((await api.call('GET', file)).headers.get('cache-control')).toMatch(/max-age/);
   });
 
-  test('is linked from the root', async () => {
+  test('start with one of links for a person, and the same links for a program', async () => {
     await using api = await startTestApi();
     const { body } = await api.call('GET', '/');
-    for (const link of Object.values(body['links'] as Record<string, string>)) {
-      expect((await api.call('GET', link)).status, link).toBe(200);
-    }
+    const links = Object.values(body['links'] as Record<string, string>);
+    for (const link of links) expect((await api.call('GET', link)).status, link).toBe(200);
+    const browser = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+    const { text, headers } = await api.call('GET', '/', undefined, browser);
+    expect(headers.get('content-type')).toMatch(/^text\/html/);
+    for (const link of links) expect(text).toContain(`<a href="${link}">`);
   });
 
   test('and the agents are listed', async () => {

@@ -14,6 +14,7 @@ import { sessionBody, toSessionBody } from '../session-body.ts';
 const change = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/agent',
+  operationId: 'switchAgent',
   tags: ['sessions'],
   summary: 'Give a session another agent or another model',
   description:
@@ -43,7 +44,7 @@ const change = createRoute({
               error: 'the model is named once',
               path: ['overrides', 'model'],
             })
-            .openapi('AgentSwitch'),
+            .openapi('AgentSwitch', { example: { agent: 'workspace' } }),
         },
       },
     },

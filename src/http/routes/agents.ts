@@ -24,6 +24,7 @@ export const agentBody = z
 const list = createRoute({
   method: 'get',
   path: '/v1/agents',
+  operationId: 'listAgents',
   tags: ['agents'],
   summary: 'List the agents that sessions can be created of',
   request: { query: noQuery },

@@ -19,6 +19,7 @@ export const entryBody = z
 const list = createRoute({
   method: 'get',
   path: '/v1/audit',
+  operationId: 'listAuditEntries',
   tags: ['audit'],
   summary: 'Who cancelled, answered, removed and deleted what, newest first',
   description: 'Of the tenant of the key, which needs the scope `admin`.',

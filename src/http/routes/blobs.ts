@@ -25,6 +25,7 @@ export const blobBody = z
 const upload = createRoute({
   method: 'post',
   path: '/v1/blobs',
+  operationId: 'uploadBlob',
   tags,
   summary: 'Upload a file for messages to refer to',
   description: `The bytes as they are under their own content type, or a form with one file. At most ${MAX_BLOB_BYTES} bytes. The same bytes are the same blob, under the type that was named last. One that no session refers to is removed after a day.`,
@@ -44,6 +45,7 @@ const upload = createRoute({
 const download = createRoute({
   method: 'get',
   path: '/v1/blobs/{id}',
+  operationId: 'downloadBlob',
   tags,
   summary: 'Read a blob',
   description:

@@ -32,6 +32,7 @@ const waitQuery = z.strictObject({
 const cancelSession = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/cancel',
+  operationId: 'cancelSession',
   tags,
   summary: 'Cancel the active run of a session',
   description: 'Messages that wait stay in the queue, unless it is to be cleared. Nothing to cancel is no error.',
@@ -57,6 +58,7 @@ const cancelSession = createRoute({
 const cancelRun = createRoute({
   method: 'post',
   path: '/v1/runs/{id}/cancel',
+  operationId: 'cancelRun',
   tags,
   summary: 'Cancel a run',
   description: 'A run that has ended stays as it is.',

@@ -51,7 +51,12 @@ export const chatBody = z
     delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
     limits: limitsBody.optional(),
   })
-  .openapi('ChatRequest');
+  .openapi('ChatRequest', {
+    example: {
+      id: 'my-chat',
+      message: { role: 'user', parts: [{ type: 'text', text: 'Which files here mention shipping?' }] },
+    },
+  });
 
 const stream = {
   description: 'A UI message stream (v1): chunks as server-sent events, `data: [DONE]` at its end.',
@@ -61,6 +66,7 @@ const stream = {
 const post = createRoute({
   method: 'post',
   path: '/api/chat',
+  operationId: 'sendChat',
   tags,
   summary: 'Send a message, or answer tool calls, as `useChat` does',
   description:
@@ -76,6 +82,7 @@ const post = createRoute({
 const reconnect = createRoute({
   method: 'get',
   path: '/api/chat/{id}/stream',
+  operationId: 'resumeChatStream',
   tags,
   summary: 'Follow the answer that is being written, from its beginning',
   request: { params: chatParams, query: noQuery },
@@ -85,6 +92,7 @@ const reconnect = createRoute({
 const transcript = createRoute({
   method: 'get',
   path: '/api/chat/{id}/messages',
+  operationId: 'listChatMessages',
   tags,
   summary: 'Read a chat as UI messages, for a page that is opened again',
   description:
@@ -100,6 +108,7 @@ const transcript = createRoute({
 const stop = createRoute({
   method: 'post',
   path: '/api/chat/{id}/stop',
+  operationId: 'stopChat',
   tags,
   summary: 'Cancel what is being answered',
   description: 'Messages that wait stay in the queue. Nothing to stop is no error.',

@@ -20,13 +20,29 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses
 
 const tags = ['OpenAI'];
 
+const toolCallBody = z.looseObject({
+  id: z.string(),
+  type: z.literal('function'),
+  function: z.object({ name: z.string(), arguments: z.string().openapi({ description: 'JSON.' }) }),
+});
+
+const choiceBody = z.looseObject({
+  index: z.int(),
+  message: z.looseObject({
+    role: z.literal('assistant'),
+    content: z.string().nullable(),
+    tool_calls: z.array(toolCallBody).optional(),
+  }),
+  finish_reason: z.string().nullable(),
+});
+
 const completionBody = z.looseObject({
   id: z.string(),
   object: z.literal('chat.completion'),
   created: z.int(),
   model: z.string(),
-  choices: z.array(z.looseObject({})),
-  usage: z.looseObject({}),
+  choices: z.array(choiceBody),
+  usage: z.looseObject({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() }),
 });
 
 const failedBody = z.object({ error: z.looseObject({ message: z.string(), code: z.string().nullable() }) });
@@ -41,6 +57,7 @@ const RUN_FAILED = {
 const complete = createRoute({
   method: 'post',
   path: '/v1/chat/completions',
+  operationId: 'createChatCompletion',
   tags,
   summary: 'Complete a chat, as with OpenAI',
   description:
@@ -57,7 +74,16 @@ const complete = createRoute({
     }),
     body: {
       required: true,
-      content: { 'application/json': { schema: z.strictObject(completionRequestSchema.shape).openapi('Completion') } },
+      content: {
+        'application/json': {
+          schema: z.strictObject(completionRequestSchema.shape).openapi('Completion', {
+            example: {
+              model: 'workspace',
+              messages: [{ role: 'user', content: 'Which files here mention shipping?' }],
+            },
+          }),
+        },
+      },
     },
   },
   responses: {
@@ -84,6 +110,7 @@ const asModel = (id: string) => ({ id, object: 'model' as const, created: 0, own
 const models = createRoute({
   method: 'get',
   path: '/v1/models',
+  operationId: 'listModels',
   tags,
   summary: 'List the agents, as OpenAI lists models',
   request: { query: noQuery },
@@ -96,6 +123,7 @@ const models = createRoute({
 const model = createRoute({
   method: 'get',
   path: '/v1/models/{model}',
+  operationId: 'getModel',
   tags,
   summary: 'Read an agent, as OpenAI tells a model',
   request: { query: noQuery, params: z.object({ model: textField(256).min(1) }) },

@@ -65,6 +65,7 @@ export const maintenanceBody = z
 const getContext = createRoute({
   method: 'get',
   path: '/v1/sessions/{id}/context',
+  operationId: 'getContext',
   tags,
   summary: 'How full the context of a session is',
   request: { params: idParams('session'), query: noQuery },
@@ -73,10 +74,11 @@ const getContext = createRoute({
 
 const emptyBody = { required: false, content: { 'application/json': { schema: z.strictObject({}) } } } as const;
 
-const maintenanceRoute = <Path extends string>(path: Path, summary: string) =>
+const maintenanceRoute = <Path extends string>(path: Path, operationId: string, summary: string) =>
   createRoute({
     method: 'post',
     path,
+    operationId,
     tags,
     summary,
     description: 'At once where the session is idle, otherwise before the next step of its run.',
@@ -89,8 +91,12 @@ const maintenanceRoute = <Path extends string>(path: Path, summary: string) =>
     },
   });
 
-const compact = maintenanceRoute('/v1/sessions/{id}/compact', 'Replace the older part of the context by a summary');
-const prune = maintenanceRoute('/v1/sessions/{id}/prune', 'Clear old tool outputs from the context');
+const compact = maintenanceRoute(
+  '/v1/sessions/{id}/compact',
+  'compactSession',
+  'Replace the older part of the context by a summary',
+);
+const prune = maintenanceRoute('/v1/sessions/{id}/prune', 'pruneSession', 'Clear old tool outputs from the context');
 
 function toAnchorBody(anchor: Anchor | null): z.infer<typeof contextBody>['anchor'] {
   if (anchor === null) return null;

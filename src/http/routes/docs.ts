@@ -1,19 +1,36 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { renderDocsPage } from '../docs-page.ts';
-import type { BatonApp } from '../http-deps.ts';
+import type { MiddlewareHandler } from 'hono';
+import { accepts } from 'hono/accepts';
+import { secureHeaders } from 'hono/secure-headers';
+import { BOARD_PATH } from '../board.ts';
+import { STREAM_SCHEMAS } from '../event-bodies.ts';
+import type { BatonApp, HttpDeps } from '../http-deps.ts';
+import { renderDocsPage, SHOW_SCRIPT } from '../pages/docs-page.ts';
+import { type Place, renderStartPage } from '../pages/start-page.ts';
+import { swaggerFile } from '../pages/swagger-file.ts';
 import { DENIED, jsonOf } from '../responses.ts';
 
 const tags = ['docs'];
 
 type OpenApiDocument = ReturnType<BatonApp['getOpenAPI31Document']>;
 
+const pageOf = (description: string) => ({ description, content: { 'text/html': { schema: z.string() } } });
+
 const index = createRoute({
   method: 'get',
   path: '/',
+  operationId: 'getStartPage',
   tags,
   summary: 'Where to go from here',
+  description: 'A page where the caller takes HTML, otherwise the same links as JSON.',
   responses: {
-    200: jsonOf(z.object({ name: z.string(), links: z.record(z.string(), z.string()) }), 'Links.'),
+    200: {
+      description: 'Links.',
+      content: {
+        'application/json': { schema: z.object({ name: z.string(), links: z.record(z.string(), z.string()) }) },
+        'text/html': { schema: z.string() },
+      },
+    },
     ...DENIED,
   },
 });
@@ -21,6 +38,7 @@ const index = createRoute({
 const openapi = createRoute({
   method: 'get',
   path: '/openapi.json',
+  operationId: 'getOpenApiDocument',
   tags,
   summary: 'This API as an OpenAPI 3.1 document',
   responses: { 200: jsonOf(z.custom<OpenApiDocument>().openapi({ type: 'object' }), 'The document.'), ...DENIED },
@@ -29,25 +47,29 @@ const openapi = createRoute({
 const docs = createRoute({
   method: 'get',
   path: '/docs',
+  operationId: 'getDocsPage',
   tags,
-  summary: 'This API as a page to read',
-  responses: { 200: { description: 'The page.', content: { 'text/html': { schema: z.string() } } }, ...DENIED },
+  summary: 'This API as a page to read and to try out',
+  responses: { 200: pageOf('The page.'), ...DENIED },
 });
 
-const LINKS = {
-  docs: '/docs',
-  openapi: '/openapi.json',
-  agents: '/v1/agents',
-  sessions: '/v1/sessions',
-  runs: '/v1/runs',
-  live: '/livez',
-  ready: '/readyz',
-  metrics: '/metrics',
-};
+const PLACES = {
+  docs: { path: '/docs', words: 'The API, to read and to try out' },
+  openapi: { path: '/openapi.json', words: 'The same for programs: OpenAPI 3.1' },
+  agents: { path: '/v1/agents', words: 'The agents that are configured' },
+  sessions: { path: '/v1/sessions', words: 'The newest sessions, as JSON' },
+  runs: { path: '/v1/runs', words: 'The newest runs, as JSON' },
+  live: { path: '/livez', words: 'Whether this process works' },
+  ready: { path: '/readyz', words: 'Whether its stores can be reached' },
+  metrics: { path: '/metrics', words: 'Numbers for Prometheus' },
+} as const satisfies Record<string, Place>;
+
+const BOARD: Place = { path: BOARD_PATH, words: 'The queues and their jobs' };
 
 const INFO = {
   title: 'Baton',
   version: '1',
+  license: { name: 'MIT', identifier: 'MIT' },
   description:
     'Durable LLM agent sessions. Create a session of an agent, send it messages, follow its events. ' +
     'Every error is a problem of RFC 9457 with a stable `code`.',
@@ -63,20 +85,60 @@ const KEY_SCHEMES = {
   header: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'The same key in a header of its own.' },
 } as const;
 
+/** The page runs the scripts of Swagger UI and asks this service alone. */
+const docsHeaders = secureHeaders({
+  strictTransportSecurity: false,
+  xFrameOptions: 'DENY',
+  contentSecurityPolicy: {
+    defaultSrc: ["'none'"],
+    scriptSrc: ["'self'"],
+    styleSrc: ["'self'", "'unsafe-inline'"],
+    imgSrc: ["'self'", 'data:'],
+    connectSrc: ["'self'"],
+    baseUri: ["'none'"],
+    formAction: ["'none'"],
+    frameAncestors: ["'none'"],
+  },
+});
+
 /** What describes the API. Registered last, and built from what is registered before. */
-export function registerDocsRoutes(app: BatonApp): void {
-  app.openapi(index, (c) => c.json({ name: 'Baton', links: LINKS }, 200));
+export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'board'>): void {
+  const places: Record<string, Place> = board === undefined ? PLACES : { ...PLACES, queues: BOARD };
+  const links = Object.fromEntries(Object.entries(places).map(([name, { path }]) => [name, path]));
+  const startPage = lazy(() => renderStartPage(Object.values(places)));
+  app.openapi(index, (c) => {
+    const wanted = accepts(c, { header: 'Accept', supports: ['application/json', 'text/html'], default: '' });
+    return wanted === 'text/html' ? c.html(startPage(), 200) : c.json({ name: 'Baton', links }, 200);
+  });
 
   for (const [name, scheme] of Object.entries(KEY_SCHEMES)) {
     app.openAPIRegistry.registerComponent('securitySchemes', name, scheme);
   }
+  for (const [name, schema] of Object.entries(STREAM_SCHEMAS)) {
+    app.openAPIRegistry.registerComponent('schemas', name, schema);
+  }
   const security = Object.keys(KEY_SCHEMES).map((name) => ({ [name]: [] }));
-  const document = lazy(() => app.getOpenAPI31Document({ openapi: '3.1.0', info: INFO, security }));
+  const servers = [{ url: '/', description: 'This service' }];
+  const document = lazy(() => app.getOpenAPI31Document({ openapi: '3.1.0', info: INFO, servers, security }));
   app.openapi(openapi, (c) => c.json(document(), 200));
 
-  const page = lazy(() => renderDocsPage(document()));
+  const page = lazy(() => renderDocsPage(INFO.title));
+  app.use('/docs/*', docsHeaders, mayBeKept);
+  app.use('/docs', docsHeaders);
   app.openapi(docs, (c) => c.html(page(), 200));
+  app.get('/docs/show.js', (c) => c.body(SHOW_SCRIPT, 200, { 'content-type': 'text/javascript; charset=utf-8' }));
+  app.get('/docs/swagger-ui.css', async (c) =>
+    c.body(await swaggerFile('swagger-ui.css'), 200, { 'content-type': 'text/css; charset=utf-8' }),
+  );
+  app.get('/docs/swagger-ui-bundle.js', async (c) =>
+    c.body(await swaggerFile('swagger-ui-bundle.js'), 200, { 'content-type': 'text/javascript; charset=utf-8' }),
+  );
 }
+
+const mayBeKept: MiddlewareHandler = async (c, next) => {
+  await next();
+  if (c.res.ok) c.res.headers.set('cache-control', 'private, max-age=3600');
+};
 
 function lazy<Value>(make: () => Value): () => Value {
   let made: Readonly<{ value: Value }> | undefined;

@@ -1,27 +1,17 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import type { SessionEvent } from '../../domain/events.ts';
 import { sseResponse } from '../../events/sse.ts';
 import { toPublicEvent } from '../../events/stream-item.ts';
 import { openEventStream } from '../../events/subscribe.ts';
 import { toSafeError } from '../../runtime/log.ts';
 import { readEvents } from '../../store/events.ts';
 import { findSession } from '../../store/sessions.ts';
+import { eventBody, streamBody } from '../event-bodies.ts';
 import { afterField, idParams, limitField } from '../fields.ts';
 import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
 import { wantedEventFormat } from '../media-type.ts';
 import { untilGone } from '../request-signal.ts';
-import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
-
-export const eventBody = z
-  .object({
-    seq: z.int(),
-    type: z.string(),
-    runId: z.string().nullable(),
-    createdAt: timeBody,
-    data: z.custom<SessionEvent['data']>().openapi({ type: 'object' }),
-  })
-  .openapi('SessionEvent');
+import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED } from '../responses.ts';
 
 const eventPage = z.object({
   events: z.array(eventBody),
@@ -31,12 +21,14 @@ const eventPage = z.object({
 const follow = createRoute({
   method: 'get',
   path: '/v1/sessions/{id}/events',
+  operationId: 'followEvents',
   tags: ['events'],
   summary: 'Follow the events of a session, or read a page of them',
   description:
     'A stream of server-sent events: `session:snapshot` first, then the durable events after the given number ' +
     '(none without one, all with 0), then what happens, with previews of streamed text in between. ' +
     'A number that is not in the log, because it is beyond or was removed, gives a snapshot with `reset` and all that is kept. ' +
+    'The schemas `SessionSnapshot`, `SessionEvent` and `LiveEvent` have the data of each. ' +
     'With `Accept: application/json` a page of durable events.',
   request: {
     params: idParams('session'),
@@ -46,7 +38,7 @@ const follow = createRoute({
   responses: {
     200: {
       description: 'The stream, or the page. `limit` is for pages only.',
-      content: { 'text/event-stream': { schema: z.string() }, 'application/json': { schema: eventPage } },
+      content: { 'text/event-stream': { schema: streamBody }, 'application/json': { schema: eventPage } },
     },
     ...REFUSED,
     ...NOT_FOUND,

@@ -10,6 +10,7 @@ import { sessionBody, toSessionBody } from '../session-body.ts';
 const forkRoute = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/fork',
+  operationId: 'forkSession',
   tags: ['sessions'],
   summary: 'Go on from an earlier message in a session of its own',
   description:

@@ -3,7 +3,7 @@ import { PENDING_KINDS, type PendingKind } from '../../domain/run.ts';
 import { within } from '../../runtime/within.ts';
 import type { WorkersByKind } from '../../store/workers.ts';
 import type { BatonApp, HttpDeps } from '../http-deps.ts';
-import { jsonOf } from '../responses.ts';
+import { jsonOf, OTHER_HOST } from '../responses.ts';
 
 export const readinessBody = z
   .object({
@@ -18,21 +18,24 @@ export const readinessBody = z
 const livez = createRoute({
   method: 'get',
   path: '/livez',
+  operationId: 'getLiveness',
   tags: ['health'],
   security: [],
   summary: 'The process answers',
-  responses: { 200: jsonOf(z.object({ status: z.literal('ok') }), 'It does.') },
+  responses: { 200: jsonOf(z.object({ status: z.literal('ok') }), 'It does.'), ...OTHER_HOST },
 });
 
 const readyz = createRoute({
   method: 'get',
   path: '/readyz',
+  operationId: 'getReadiness',
   tags: ['health'],
   security: [],
   summary: 'Everything that requests need answers',
   responses: {
     200: jsonOf(readinessBody, 'Send requests.'),
     503: jsonOf(readinessBody, 'Do not: the checks say why.'),
+    ...OTHER_HOST,
   },
 });
 

@@ -35,6 +35,7 @@ const DELIVERY =
 const send = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/messages',
+  operationId: 'sendMessage',
   tags,
   summary: 'Send a message to a session',
   description:
@@ -54,7 +55,7 @@ const send = createRoute({
               delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
               limits: limitsBody.optional(),
             })
-            .openapi('NewMessage'),
+            .openapi('NewMessage', { example: { content: 'Which files here mention shipping?' } }),
         },
       },
     },
@@ -71,6 +72,7 @@ const send = createRoute({
 const list = createRoute({
   method: 'get',
   path: '/v1/sessions/{id}/messages',
+  operationId: 'listMessages',
   tags,
   summary: 'Read the transcript, oldest first',
   description: 'A page has fewer messages than its limit where they are large.',

@@ -43,6 +43,7 @@ const queuePage = z.object({ messages: z.array(waitingBody), nextCursor: nextCur
 const list = createRoute({
   method: 'get',
   path: '/v1/sessions/{id}/queue',
+  operationId: 'listQueue',
   tags,
   summary: 'List the messages that wait to be taken up',
   description:
@@ -57,6 +58,7 @@ const list = createRoute({
 const get = createRoute({
   method: 'get',
   path: '/v1/sessions/{id}/queue/{messageId}',
+  operationId: 'getQueuedMessage',
   tags,
   summary: 'Read a message that waits',
   request: { params: itemParams, query: noQuery },
@@ -66,6 +68,7 @@ const get = createRoute({
 const change = createRoute({
   method: 'patch',
   path: '/v1/sessions/{id}/queue/{messageId}',
+  operationId: 'changeQueuedMessage',
   tags,
   summary: 'Change a message that waits',
   description: 'What it says, or whether it joins the active run (`steer`) or waits for its end (`followup`).',
@@ -78,7 +81,7 @@ const change = createRoute({
         'application/json': {
           schema: z
             .strictObject({ content: contentField.optional(), delivery: z.enum(['steer', 'followup']).optional() })
-            .openapi('WaitingMessageChange'),
+            .openapi('WaitingMessageChange', { example: { content: 'Only the Markdown files.', delivery: 'steer' } }),
         },
       },
     },
@@ -95,6 +98,7 @@ const change = createRoute({
 const remove = createRoute({
   method: 'delete',
   path: '/v1/sessions/{id}/queue/{messageId}',
+  operationId: 'removeQueuedMessage',
   tags,
   summary: 'Remove a message that waits',
   request: { params: itemParams, query: noQuery },
@@ -104,6 +108,7 @@ const remove = createRoute({
 const clear = createRoute({
   method: 'delete',
   path: '/v1/sessions/{id}/queue',
+  operationId: 'clearQueue',
   tags,
   summary: 'Remove all messages that wait',
   request: { params: idParams('session'), query: noQuery },

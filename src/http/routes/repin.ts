@@ -25,6 +25,7 @@ export const repinnedBody = z
 const repin = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/repin',
+  operationId: 'repinTools',
   tags: ['sessions'],
   summary: 'Take the definitions that the MCP servers of a session offer now',
   description:

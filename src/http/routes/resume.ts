@@ -14,6 +14,7 @@ export const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STAT
 const resume = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/resume',
+  operationId: 'resumeSession',
   tags: ['messages'],
   summary: 'Go on where a session stopped',
   description:

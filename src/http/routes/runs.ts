@@ -15,6 +15,7 @@ const DEFAULT_WAIT_MS = 30_000;
 const list = createRoute({
   method: 'get',
   path: '/v1/runs',
+  operationId: 'listRuns',
   tags,
   summary: 'List runs, newest first',
   request: {
@@ -34,6 +35,7 @@ const list = createRoute({
 const get = createRoute({
   method: 'get',
   path: '/v1/runs/{id}',
+  operationId: 'getRun',
   tags,
   summary: 'Read a run',
   request: { params: idParams('run'), query: noQuery },
@@ -43,6 +45,7 @@ const get = createRoute({
 const wait = createRoute({
   method: 'get',
   path: '/v1/runs/{id}/wait',
+  operationId: 'waitForRun',
   tags,
   summary: 'Wait until a run has ended',
   description: 'Answers when the run has ended or waits for somebody, or with the run as it is when the time is up.',

@@ -30,6 +30,7 @@ const tags = ['sessions'];
 const create = createRoute({
   method: 'post',
   path: '/v1/sessions',
+  operationId: 'createSession',
   tags,
   summary: 'Create a session of an agent',
   request: {
@@ -47,7 +48,7 @@ const create = createRoute({
               expiresAt: timeField.nullable().optional(),
               overrides: overridesBody.optional(),
             })
-            .openapi('NewSession'),
+            .openapi('NewSession', { example: { agent: 'workspace', title: 'Shipping' } }),
         },
       },
     },
@@ -77,6 +78,7 @@ const isMetadataFilter = (key: string): boolean =>
 const list = createRoute({
   method: 'get',
   path: '/v1/sessions',
+  operationId: 'listSessions',
   tags,
   summary: 'List sessions, newest first',
   description: 'Parameters of the form `metadata.<key>=<value>` keep the sessions that carry this label.',
@@ -90,6 +92,7 @@ const list = createRoute({
 const get = createRoute({
   method: 'get',
   path: '/v1/sessions/{id}',
+  operationId: 'getSession',
   tags,
   summary: 'Read a session',
   request: { params: idParams('session'), query: noQuery },
@@ -99,6 +102,7 @@ const get = createRoute({
 const patch = createRoute({
   method: 'patch',
   path: '/v1/sessions/{id}',
+  operationId: 'changeSession',
   tags,
   summary: 'Change title, metadata or the end of the keeping of a session',
   description: 'Metadata is replaced as a whole. A field that is left out stays as it is.',
@@ -115,7 +119,7 @@ const patch = createRoute({
               metadata: metadataField.optional(),
               expiresAt: timeField.nullable().optional(),
             })
-            .openapi('SessionChange'),
+            .openapi('SessionChange', { example: { title: 'Shipping, answered' } }),
         },
       },
     },
@@ -126,6 +130,7 @@ const patch = createRoute({
 const remove = createRoute({
   method: 'delete',
   path: '/v1/sessions/{id}',
+  operationId: 'deleteSession',
   tags,
   summary: 'Delete a session with everything in it',
   description: 'Refused while a run is active: cancel it first.',

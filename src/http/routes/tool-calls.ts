@@ -30,7 +30,7 @@ export const answerBody = z
     if (body.reason !== undefined && body.decision !== 'deny') refuse('reason', 'belongs to a denial');
     if (body.isError !== undefined && !hasOutput) refuse('isError', 'belongs to an output');
   })
-  .openapi('ToolCallAnswer');
+  .openapi('ToolCallAnswer', { example: { decision: 'approve' } });
 
 export const answeredBody = z
   .object({
@@ -45,6 +45,7 @@ export const answeredBody = z
 const answer = createRoute({
   method: 'post',
   path: '/v1/runs/{id}/tool-calls/{toolCallId}',
+  operationId: 'answerToolCall',
   tags: ['runs'],
   summary: 'Answer a tool call that a run waits for',
   description:

@@ -1,0 +1,28 @@
+import { z } from 'zod';
+
+export type JsonSchema = Record<string, unknown>;
+
+/**
+ * A schema of the domain as JSON Schema 2020-12, which OpenAPI 3.1 takes as it is. Any JSON is a definition that refers to
+ * itself in zod's output; here it is `{}`.
+ * @param extra properties that each object with the property `beside` has in addition
+ */
+export function toJsonSchema(
+  schema: z.ZodType,
+  extra?: Readonly<{ beside: string; properties: JsonSchema }>,
+): JsonSchema {
+  const {
+    $schema: _dialect,
+    $defs: _anyJson,
+    ...rest
+  } = z.toJSONSchema(schema, {
+    override: ({ jsonSchema: { properties } }) => {
+      if (extra !== undefined && properties?.[extra.beside] !== undefined) Object.assign(properties, extra.properties);
+    },
+  });
+  const inlined = JSON.stringify(rest, (_key, value: unknown) => (refersToAnyJson(value) ? {} : value));
+  return z.record(z.string(), z.unknown()).parse(JSON.parse(inlined));
+}
+
+const refersToAnyJson = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && '$ref' in value && String(value.$ref).startsWith('#/$defs/');

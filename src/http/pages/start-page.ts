@@ -1,0 +1,18 @@
+import { html } from 'hono/html';
+import { type Markup, renderPage } from './layout.ts';
+
+/** A place of the service: its path, and the words for it. */
+export type Place = Readonly<{ path: string; words: string }>;
+
+/** What a person sees who opens the service in a browser: where to go from here. */
+export function renderStartPage(places: readonly Place[]): Markup {
+  const rows = places.map(({ path, words }) => html`<tr><td><a href="${path}">${path}</a></td><td>${words}</td></tr>`);
+  return renderPage({
+    title: 'Baton',
+    body: html`<h1>Baton</h1>
+<p>Durable sessions of LLM agents. This is the service; programs speak to it over HTTP.</p>
+<table>${rows}</table>
+<p>A first session:</p>
+<pre>npm run -s baton -- submit --follow "Which files are here?"</pre>`,
+  });
+}

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import { findChromium, startBrowser } from '../examples/browser.ts';
+import { eventually } from '../support/eventually.ts';
+import { startTestApi } from './test-api.ts';
+
+const chromium = findChromium();
+
+describe.runIf(chromium !== null)('the page of the API in a browser', () => {
+  it.each([
+    ['a screen', 1280],
+    ['a phone', 390],
+  ])('fits %s, asks no other host, and leads to an operation and to a problem code', async (_, width) => {
+    await using api = await startTestApi();
+    await using browser = await startBrowser(chromium ?? '', { viewport: { width, height: 800 } });
+    const page = await browser.context.newPage();
+    const asked = new Set<string>();
+    const complaints: string[] = [];
+    page.on('request', (request) => asked.add(new URL(request.url()).origin));
+    page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
+    await page.goto(`${api.url}/docs#/sessions/createSession`);
+    await page.getByText('"title": "Shipping"').first().waitFor();
+    const isWider = () => page.evaluate('document.documentElement.scrollWidth > document.documentElement.clientWidth');
+    expect(await isWider()).toBe(false);
+    await page.goto('about:blank');
+    await page.goto(`${api.url}/docs#conflict`);
+    await page.locator('.opblock').first().waitFor();
+    const isShown = () =>
+      page.evaluate('document.getElementById("conflict").getBoundingClientRect().top < innerHeight');
+    await eventually(async () => (await isShown()) === true, 'the code is scrolled to');
+    expect(await isWider()).toBe(false);
+    expect([...asked].filter((origin) => origin !== 'null')).toEqual([api.url]);
+    expect(complaints).toEqual([]);
+  });
+});
