@@ -114,14 +114,10 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
   return {
     ended,
     createSession: async () => {
-      const id = `ses_${crypto.randomUUID().replaceAll('-', '')}`;
-      try {
-        await answered('/v1/sessions', { body: { agent: 'faulty', id } });
-      } catch (error) {
-        // Nobody else has this id: it was created, and the answer was lost.
-        if (!(error instanceof Refused && error.status === 409)) throw error;
-      }
-      return id;
+      // Created once, also where an answer was lost.
+      const headers = { 'idempotency-key': crypto.randomUUID() };
+      const { body } = await answered('/v1/sessions', { body: { agent: 'faulty' }, headers });
+      return sessionSchema.parse(body).id;
     },
     send: (sessionId, message) => request(acceptedSchema, `/v1/sessions/${sessionId}/messages`, message),
     answer: async (runId, callId, answer) =>
