@@ -4,6 +4,7 @@ import { BOARD_PATH } from './board.ts';
 import { boundedBody } from './bounded-body.ts';
 import { createErrorHandler } from './error-handler.ts';
 import { guarded } from './guarded.ts';
+import { boundHeldOpen } from './held-open.ts';
 import type { BatonApp, HttpDeps, HttpEnv } from './http-deps.ts';
 import { lookUpFirst } from './look-up-first.ts';
 import { measured } from './measured.ts';
@@ -43,6 +44,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.use(measured(deps.metrics.http), traced);
   app.use(...guarded(deps));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
+  if (deps.heldLimits !== undefined) app.use(boundHeldOpen(deps.heldLimits));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));
   app.use(refuseProto, boundedBody, lookUpFirst(deps));
   registerSessionRoutes(app, deps);

@@ -6,15 +6,20 @@ import { refuseOtherHosts } from './host-guard.ts';
 import type { HttpDeps, HttpEnv } from './http-deps.ts';
 import { createKeyWatch } from './key-watch.ts';
 import { ProblemError } from './problem.ts';
+import { createWrongKeys, type WrongKeys } from './wrong-keys.ts';
 
 /**
  * Asks every request who it is, before anything else is done for it: routes that are added later are asked likewise. As
  * long as there has never been a key, everybody is the default tenant, where the server allows that at all,
  * and whoever addresses it by a name of its own.
- * @throws ProblemError `unauthenticated` (no key, or none that is valid); `forbidden` (its scopes are not enough, or
+ * @throws ProblemError `unauthenticated` (no key, or none that is valid), `rate_limited` (one of very many that are not); `forbidden` (its scopes are not enough, or
  * without keys: another host)
  */
-export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>): MiddlewareHandler<HttpEnv> {
+export function createAuthentication({
+  db,
+  log,
+  wrongKeys = createWrongKeys(),
+}: Pick<HttpDeps, 'db' | 'log' | 'wrongKeys'>): MiddlewareHandler<HttpEnv> {
   let keysExist = false;
   const isOpen = async (c: Context<HttpEnv>): Promise<boolean> => {
     // Keys are never removed, so the first one is asked for only once.
@@ -27,7 +32,10 @@ export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>):
     const credentials = readCredentials({ method, path, authorization, apiKey: c.req.header('x-api-key') });
     if (credentials === null) throw unauthenticated(c, 'This needs an API key: Authorization: Bearer baton_…');
     const caller = await findCaller(db, credentials.secret);
-    if (caller === null) throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
+    if (caller === null) {
+      await slowDown(c, wrongKeys);
+      throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
+    }
     const scope = requiredScope(method, path);
     if (!caller.scopes.includes(scope)) throw new ProblemError('forbidden', `The API key lacks the scope ${scope}`);
     if (credentials.byBrowser && isFromElsewhere(c)) {
@@ -52,6 +60,14 @@ export function createAuthentication({ db, log }: Pick<HttpDeps, 'db' | 'log'>):
     await next();
     if (closed === undefined || closed.aborted) hold[Symbol.dispose]();
   };
+}
+
+/** @throws ProblemError `rate_limited` */
+async function slowDown({ env }: Context<HttpEnv>, wrongKeys: WrongKeys): Promise<void> {
+  const signals = [env?.closed, env?.shutdown].filter((signal) => signal !== undefined);
+  if (await wrongKeys.slowDown(env?.remoteAddress ?? '', AbortSignal.any(signals))) return;
+  const detail = 'Too many wrong keys were sent: send the right one, which is taken at any time';
+  throw new ProblemError('rate_limited', detail, { headers: { 'retry-after': '5' } });
 }
 
 function unauthenticated({ req }: Context<HttpEnv>, detail: string): ProblemError {

@@ -9,7 +9,7 @@ import type { HttpDeps, HttpEnv } from './http-deps.ts';
  * What stands before the routes of every server, whatever it serves: headers of every answer, the names that it
  * answers to, and who asks.
  */
-export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId'>): MiddlewareHandler<HttpEnv>[] {
+export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId' | 'wrongKeys'>): MiddlewareHandler<HttpEnv>[] {
   return [
     requestId({ generator: deps.newId }),
     answerHeaders,

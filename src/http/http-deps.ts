@@ -17,7 +17,9 @@ import type { TenantQuota } from '../store/quota.ts';
 import type { WorkersByKind } from '../store/workers.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
+import type { HeldLimits } from './held-open.ts';
 import type { RequestRate } from './request-rate.ts';
+import type { WrongKeys } from './wrong-keys.ts';
 
 export type HttpDeps = Readonly<{
   db: Db;
@@ -45,6 +47,10 @@ export type HttpDeps = Readonly<{
   inboxLimits?: InboxLimits;
   /** Counts the requests of keys; absent: any number is let through. */
   requestRate?: RequestRate;
+  /** How many streams and waits may be open at the same time; absent: any number. */
+  heldLimits?: HeldLimits;
+  /** Slows down whoever tries keys; absent: one of the app's own. */
+  wrongKeys?: WrongKeys;
   /** The agent of conversations that name none; absent: the only one that there is. */
   defaultAgent?: string | undefined;
   /** A fresh UUIDv7. */
@@ -61,6 +67,8 @@ export type ServerBindings = Readonly<{
   onLoopback?: boolean;
   /** Whether everybody may do everything as long as there is no API key. */
   openWithoutKeys?: boolean;
+  /** Of the other end of the connection, which may be a proxy. */
+  remoteAddress?: string;
   /** Aborted when the response to this request is complete, or its connection is gone. */
   closed?: AbortSignal;
 }>;

@@ -24,6 +24,8 @@ export type HttpServerOptions = Readonly<{
    * public address as soon as there is a key.
    */
   allowedHosts?: readonly string[] | undefined;
+  /** Connections at the same time; absent: any number. */
+  maxConnections?: number;
 }>;
 
 /** A request, its body included, has to arrive in this time; responses may take as long as they like. */
@@ -53,10 +55,11 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   const shutdown = new AbortController();
   const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
   const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
-  const answer: FetchCallback = async (request, { outgoing }) => {
+  const answer: FetchCallback = async (request, { incoming, outgoing }) => {
     const closed = new AbortController();
     outgoing.once('close', () => closed.abort());
-    const response = await app.fetch(request, { ...bindings, closed: closed.signal });
+    const remoteAddress = incoming.socket.remoteAddress ?? '';
+    const response = await app.fetch(request, { ...bindings, remoteAddress, closed: closed.signal });
     const frames = frameSourceOf(response);
     if (frames === null || !(outgoing instanceof ServerResponse)) return response;
     sendFrames(response, frames, outgoing);
@@ -67,6 +70,8 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
     errorHandler: (error) => problemResponse(toServerProblem(error), '/'),
   });
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
+  // Node closes what is beyond it at once.
+  server.maxConnections = options.maxConnections ?? Number.POSITIVE_INFINITY;
   const closeUnused = trackConnections(server);
   const { port } = await listen(server, options);
   const host = options.host.includes(':') ? `[${options.host}]` : options.host;

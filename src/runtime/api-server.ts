@@ -23,7 +23,7 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
   if (requestRate !== null) stack.use(requestRate);
   const { host, port, allowPublicBind, allowedHosts, defaultAgent } = deps.config;
   const { tenantTokensPerDay, tenantCostUsdPerDay, tenantStoredBytes, completionKeptDays } = deps.config;
-  const { inboxMessages, inboxBytes } = deps.config;
+  const { inboxMessages, inboxBytes, streamsPerKey, streams, connections } = deps.config;
   const app = createApp({
     ...deps,
     readiness: deps.health.readiness,
@@ -32,11 +32,15 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
     defaultAgent,
     quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay, storedBytes: tenantStoredBytes },
     completionKeptDays,
+    heldLimits: { perKey: streamsPerKey, perProcess: streams },
     inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
     ...(requestRate !== null && { requestRate }),
   });
   const keysExist = await hasApiKeys(deps.db);
-  const server = await startHttpServer(app, { host, port, allowPublicBind, allowedHosts, hasApiKeys: keysExist });
+  const server = await startHttpServer(app, {
+    ...{ host, port, allowPublicBind, allowedHosts, hasApiKeys: keysExist },
+    maxConnections: connections,
+  });
   const { url } = stack.use(server);
   const owned = stack.move();
   return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };

@@ -82,6 +82,11 @@ const configSchema = z.strictObject({
   tenantConcurrency: wholeNumber(0, 10_000).default(0),
   /** Requests of one API key in a minute; 0: any number. */
   requestsPerMinute: wholeNumber(0, 1_000_000).default(0),
+  /** Streams and waits that one process holds open at the same time: of one API key, and in all. */
+  streamsPerKey: wholeNumber(1, 1_000_000).default(1_000),
+  streams: wholeNumber(1, 1_000_000).default(4_000),
+  /** Connections of clients to one process; what is beyond is closed at once. */
+  connections: wholeNumber(1, 1_000_000).default(10_000),
   /** What the runs of one tenant may use in a day (UTC) until it is refused new messages; 0: any amount. */
   tenantTokensPerDay: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
   tenantCostUsdPerDay: amount.default(0),
@@ -163,6 +168,9 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   pruneConcurrency: 'BATON_PRUNE_CONCURRENCY',
   tenantConcurrency: 'BATON_TENANT_CONCURRENCY',
   requestsPerMinute: 'BATON_REQUESTS_PER_MINUTE',
+  streamsPerKey: 'BATON_STREAMS_PER_KEY',
+  streams: 'BATON_STREAMS',
+  connections: 'BATON_CONNECTIONS',
   tenantTokensPerDay: 'BATON_TENANT_TOKENS_PER_DAY',
   tenantCostUsdPerDay: 'BATON_TENANT_COST_USD_PER_DAY',
   tenantStoredBytes: 'BATON_TENANT_STORED_BYTES',

@@ -1,0 +1,80 @@
+import { connect } from 'node:net';
+import { expect, test } from 'vitest';
+import { createApp } from '../../src/http/app.ts';
+import { startHttpServer } from '../../src/http/server.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestKey, type TestKey } from '../support/keys.ts';
+import { startTestApi, type TestApi, testDeps } from './test-api.ts';
+
+/** A stream that is held open until it is aborted. */
+async function openStream(api: TestApi, session: string, { headers }: Pick<TestKey, 'headers'>) {
+  const hangUp = new AbortController();
+  const { status } = await fetch(`${api.url}/v1/sessions/${session}/events`, { headers, signal: hangUp.signal });
+  return { status, close: () => hangUp.abort() };
+}
+
+test('streams and waits of a key are so many and no more, whichever they are, until one is closed', async () => {
+  await using api = await startTestApi({ heldLimits: { perKey: 2, perProcess: 3 } });
+  const [key, other] = [await createTestKey(api.db), await createTestKey(api.db)];
+  const call = (method: string, path: string, body?: object, { headers } = key) =>
+    api.call(method, path, body, headers);
+  const { body } = await call('POST', '/v1/sessions', { agent: 'coder' });
+  const session = String(body['id']);
+  const { runId } = (await call('POST', `/v1/sessions/${session}/messages`, { content: 'x' })).body;
+  const first = await openStream(api, session, key);
+  const hangUp = new AbortController();
+  const { headers } = key;
+  const waiting = fetch(`${api.url}/v1/runs/${runId}/wait`, { headers, signal: hangUp.signal }).catch(() => undefined);
+  const isFull = async () => (await call('GET', `/v1/runs/${runId}/wait?timeoutMs=0`)).status === 429;
+  await eventually(isFull, 'the wait is counted');
+  const said = { agent: 'coder', message: { role: 'user', parts: [{ type: 'text', text: 'hi' }] } };
+  const refused = [
+    await call('GET', `/v1/sessions/${session}/events`),
+    await call('POST', '/api/chat', { id: 'c', ...said }),
+    await call('POST', '/v1/chat/completions', { model: 'coder', messages: [{ role: 'user', content: 'hi' }] }),
+    await call('POST', `/v1/runs/${runId}/cancel?wait=1000`),
+  ];
+  for (const { status, body, headers } of refused) {
+    expect([status, body['code']]).toEqual([429, 'rate_limited']);
+    expect(body['detail']).toMatch(/2 of this key .*BATON_STREAMS_PER_KEY.*: close some/);
+    expect(headers.get('retry-after')).toBe('1');
+  }
+  // Nothing else is counted, and another key has its own.
+  expect((await call('GET', `/v1/sessions/${session}/events?limit=1`, undefined, jsonOf(key))).status).toBe(200);
+  const others = { headers: { ...other.headers } };
+  const second = await openStream(api, session, others);
+  expect(second.status).toBe(200);
+  expect((await call('GET', `/v1/sessions/${session}/events`, undefined, other)).body['detail']).toMatch(
+    /^3 .*BATON_STREAMS\)/,
+  );
+  first.close();
+  hangUp.abort();
+  await waiting;
+  await eventually(async () => !(await isFull()), 'what is closed is not counted any more');
+  second.close();
+});
+
+const jsonOf = (key: TestKey): TestKey => ({ ...key, headers: { ...key.headers, accept: 'application/json' } });
+
+test('connections beyond the bound are closed, and none that is open', async () => {
+  await using noted = await testDeps();
+  const options = { host: '127.0.0.1', port: 0, maxConnections: 2 };
+  await using server = await startHttpServer(createApp(noted.deps), options);
+  const port = Number(new URL(server.url).port);
+  const open = () => {
+    const socket = connect(port, '127.0.0.1');
+    const closed = new Promise<boolean>(
+      (resolve) => void socket.once('close', () => resolve(true)).on('error', () => {}),
+    );
+    return { socket, closed };
+  };
+  const [first, second] = [open(), open()];
+  for (const { socket } of [first, second]) {
+    socket.write('GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await new Promise((resolve) => void socket.once('data', resolve));
+  }
+  expect(await open().closed).toBe(true);
+  expect([first.socket.closed, second.socket.closed]).toEqual([false, false]);
+  first.socket.destroy();
+  second.socket.destroy();
+});
