@@ -67,7 +67,7 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
   };
 }
 
-async function load({ folder, model, check, onLoad }: AgentFolderOptions): Promise<AgentSet> {
+async function load({ folder, model, check, onLoad, log }: AgentFolderOptions): Promise<AgentSet> {
   const read = readAgents(folder, model);
   const agents = createCatalogue(read.map(({ agent }) => agent));
   for (const { file, agent } of read) {
@@ -79,6 +79,7 @@ async function load({ folder, model, check, onLoad }: AgentFolderOptions): Promi
       throw new AgentFileError(file, keysIn(error.message), message, { cause: error });
     }
   }
+  if (read.length === 0) log('warn', { event: 'agents_missing', folder: path.resolve(folder) });
   onLoad?.(agents);
   return agents;
 }

@@ -1,9 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { parse as parseYaml } from 'yaml';
-import type { z } from 'zod';
 import { summarizingAgent } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
+import { describeProblems, fileProblems } from '../runtime/file-problems.ts';
+import { readYaml } from '../runtime/read-yaml.ts';
 import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema } from './agent.ts';
 
 /**
@@ -80,42 +80,35 @@ export function listAgentFiles(folder: string): string[] {
         .sort()
     );
   } catch (error) {
-    throw new BatonError('config_invalid', `the agents' folder ${folder} cannot be read`, { cause: error });
+    const why = error instanceof Error ? error.message : String(error);
+    const example = EXAMPLE === undefined ? '' : ` such as ${EXAMPLE},`;
+    const message = `the agents' folder ${folder} cannot be read (${why}): make it, with a YAML file for each agent,${example} or name another one with BATON_AGENTS_DIR`;
+    throw new BatonError('config_invalid', message, { cause: error });
   }
 }
 
+/** Comes with the package: beside its sources, or beside what is built from them. */
+const EXAMPLE = ['../..', '../../..']
+  .map((root) => path.join(import.meta.dirname, root, 'agents/workspace.yaml'))
+  .find((file) => existsSync(file));
+
 function readAgent(folder: string, file: string): Agent {
   const where = path.join(folder, file);
-  let content: unknown;
-  try {
-    content = parseYaml(readFileSync(where, 'utf8'));
-  } catch (error) {
-    throw new AgentFileError(file, [], `${where}: not valid YAML`, { cause: error });
-  }
-  const parsed = agentFileSchema.safeParse(content);
+  const parsed = agentFileSchema.safeParse(readContent(where, file));
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map((issue) => problemOf(issue));
-  const message = problems.map(({ path, message }) => `${path.join('.') || '(root)'}: ${message}`).join('; ');
-  const keys = problems.flatMap(keysOf).filter((key) => LOGGED_KEY.test(key));
-  throw new AgentFileError(file, keys, `${where}: ${message}`, { cause: parsed.error });
+  const problems = fileProblems(agentFileSchema, parsed.error);
+  const keys = problems.flatMap((problem) => problem.keys).filter((key) => LOGGED_KEY.test(key));
+  throw new AgentFileError(file, keys, `${where}: ${describeProblems(problems)}`, { cause: parsed.error });
+}
+
+function readContent(where: string, file: string): unknown {
+  try {
+    return readYaml(where, where);
+  } catch (error) {
+    if (!(error instanceof BatonError)) throw error;
+    throw new AgentFileError(file, [], error.message, { cause: error.cause });
+  }
 }
 
 /** In a file whose indentation is off a line of its instructions may count as a key. */
 const LOGGED_KEY = /^[\w.-]{1,200}$/;
-
-type Problem = Readonly<{ path: readonly PropertyKey[]; message: string; unknownKeys: readonly string[] }>;
-
-function keysOf({ path, unknownKeys }: Problem): string[] {
-  const paths = unknownKeys.length === 0 ? [path] : unknownKeys.map((key) => [...path, key]);
-  return paths.map((each) => each.join('.'));
-}
-
-/** Of a key that may be several things, what is wrong with the one that came closest. */
-function problemOf(issue: z.core.$ZodIssue, above: readonly PropertyKey[] = []): Problem {
-  const path = [...above, ...issue.path];
-  const closest = issue.code === 'invalid_union' ? issue.errors.flat().toSorted(byDepth)[0] : undefined;
-  if (closest !== undefined && closest.path.length > 0) return problemOf(closest, path);
-  return { path, message: issue.message, unknownKeys: issue.code === 'unrecognized_keys' ? issue.keys : [] };
-}
-
-const byDepth = (a: z.core.$ZodIssue, b: z.core.$ZodIssue): number => b.path.length - a.path.length;

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
+import { describeProblems, fileProblems } from '../runtime/file-problems.ts';
+import { readYaml } from '../runtime/read-yaml.ts';
 import { headersFromEnv, httpUrl, SERVER_NAME, variables } from './tool-sources.ts';
 
 const STDIO_KEYS = ['command', 'args', 'env', 'cwd'];
@@ -44,16 +44,9 @@ export type McpServerConfigs = Readonly<z.infer<typeof mcpServersSchema>>;
  */
 export function loadMcpServers(file: string | undefined): McpServerConfigs {
   if (file === undefined) return {};
-  const parsed = z.strictObject({ mcpServers: mcpServersSchema }).safeParse(readYaml(file));
+  const schema = z.strictObject({ mcpServers: mcpServersSchema });
+  const parsed = schema.safeParse(readYaml(file, `MCP file ${file}`));
   if (parsed.success) return parsed.data.mcpServers;
-  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || '(root)'}: ${issue.message}`);
-  throw new BatonError('config_invalid', `MCP file ${file}: ${problems.join('; ')}`, { cause: parsed.error });
-}
-
-function readYaml(file: string): unknown {
-  try {
-    return parseYaml(readFileSync(file, 'utf8'));
-  } catch (error) {
-    throw new BatonError('config_invalid', `MCP file ${file} cannot be read as YAML`, { cause: error });
-  }
+  const problems = describeProblems(fileProblems(schema, parsed.error));
+  throw new BatonError('config_invalid', `MCP file ${file}: ${problems}`, { cause: parsed.error });
 }

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
+import { describeProblems, fileProblems } from '../runtime/file-problems.ts';
+import { readYaml } from '../runtime/read-yaml.ts';
 import { headersFromEnv, httpUrl, variable } from './tool-sources.ts';
 
 const KINDS = ['openai', 'openai-chat', 'openai-compatible', 'anthropic'] as const;
@@ -48,10 +48,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
  */
 export function loadProviders(file: string | undefined, environment: Environment): ProviderConfig[] {
   if (file === undefined) return [];
-  const parsed = z.strictObject({ providers: z.record(NAME, providerConfigSchema) }).safeParse(readYaml(file));
+  const schema = z.strictObject({ providers: z.record(NAME, providerConfigSchema) });
+  const parsed = schema.safeParse(readYaml(file, `providers file ${file}`));
   if (!parsed.success) {
-    const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || '(root)'}: ${issue.message}`);
-    throw new BatonError('config_invalid', `providers file ${file}: ${problems.join('; ')}`, { cause: parsed.error });
+    const problems = describeProblems(fileProblems(schema, parsed.error));
+    throw new BatonError('config_invalid', `providers file ${file}: ${problems}`, { cause: parsed.error });
   }
   return Object.entries(parsed.data.providers).map(([name, { kind, baseUrl, apiKeyEnv, headersFromEnv: headers }]) => {
     const setValue = (key: string, from: string): string => {
@@ -70,12 +71,4 @@ export function loadProviders(file: string | undefined, environment: Environment
       ...(apiKeyEnv !== undefined && { apiKey: setValue('apiKeyEnv', apiKeyEnv) }),
     };
   });
-}
-
-function readYaml(file: string): unknown {
-  try {
-    return parseYaml(readFileSync(file, 'utf8'));
-  } catch (error) {
-    throw new BatonError('config_invalid', `providers file ${file} cannot be read as YAML`, { cause: error });
-  }
 }

@@ -1,5 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import type { z } from 'zod';
+import { issueWords } from '../domain/issue-words.ts';
 import type { HttpEnv } from './http-deps.ts';
 import { type FieldError, ProblemError } from './problem.ts';
 
@@ -31,7 +32,7 @@ function fromIssue(issue: Issue, parent: Path): FieldError[] {
   if (issue.code === 'invalid_key') {
     return issue.issues.map((inner) => ({ path: joinPath(path), message: `the key: ${inner.message}` }));
   }
-  return [{ path: joinPath(path), message: shorten(issue.message) }];
+  return [{ path: joinPath(path), message: shorten(issueWords(issue)) }];
 }
 
 /** The complaints of the branch that the value was meant for: the one whose type it has. */

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { type ModelOverride, modelOverrideSchema } from '../domain/context/model-entry.ts';
 import { BatonError } from '../domain/errors.ts';
+import { describeProblems, fileProblems } from '../runtime/file-problems.ts';
+import { readYaml } from '../runtime/read-yaml.ts';
 
 /**
  * What a file (YAML or JSON, a list) says of models.
@@ -10,17 +10,9 @@ import { BatonError } from '../domain/errors.ts';
  */
 export function loadOverrides(file: string | undefined): readonly ModelOverride[] {
   if (file === undefined) return [];
-  const parsed = z.array(modelOverrideSchema).safeParse(readYaml(file));
+  const schema = z.array(modelOverrideSchema);
+  const parsed = schema.safeParse(readYaml(file, `models file ${file}`));
   if (parsed.success) return parsed.data;
-  throw new BatonError('config_invalid', `models file ${file}: ${z.prettifyError(parsed.error)}`, {
-    cause: parsed.error,
-  });
-}
-
-function readYaml(file: string): unknown {
-  try {
-    return parseYaml(readFileSync(file, 'utf8'));
-  } catch (error) {
-    throw new BatonError('config_invalid', `models file ${file} cannot be read as YAML`, { cause: error });
-  }
+  const problems = describeProblems(fileProblems(schema, parsed.error));
+  throw new BatonError('config_invalid', `models file ${file}: ${problems}`, { cause: parsed.error });
 }

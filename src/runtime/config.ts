@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
-import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+import { didYouMean } from '../domain/did-you-mean.ts';
 import { BatonError } from '../domain/errors.ts';
 import {
   DEFAULT_INBOX_BYTES,
@@ -12,6 +11,8 @@ import {
   LEASE_DURATION_MS,
   STEP_TIMEOUT_MS,
 } from '../domain/tunables.ts';
+import { fileProblems } from './file-problems.ts';
+import { readYaml } from './read-yaml.ts';
 
 /** Variables are text, so digits count as a number; nothing else does, unlike with a coercion. */
 const wholeNumber = (minimum: number, maximum: number) =>
@@ -70,7 +71,7 @@ const configSchema = z.strictObject({
   /** Prefix of every key and channel in Redis. */
   queuePrefix: z
     .string()
-    .regex(/^[A-Za-z0-9_-]{1,64}$/)
+    .regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, - and _, at most 64')
     .default('baton'),
   /** Steps that one process works on at the same time. */
   stepConcurrency: wholeNumber(1, 10_000).default(50),
@@ -126,7 +127,7 @@ const configSchema = z.strictObject({
   /** Takes the place of the model in every agent: `provider/model`. */
   model: z
     .string()
-    .regex(/^[a-z0-9-]+\/.+$/)
+    .regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4')
     .optional(),
   /**
    * File (YAML or JSON) with what is to be known of models: a list of entries that add to the registry or change it.
@@ -218,7 +219,10 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
   const unknown = Object.keys(environment).filter(
     (name) => name.startsWith('BATON_') && !known.has(name) && !OTHER_VARIABLES.test(name),
   );
-  if (unknown.length > 0) throw new BatonError('config_invalid', `unknown settings: ${unknown.join(', ')}`);
+  if (unknown.length > 0) {
+    const named = unknown.map((name) => name + meantVariable(name, known));
+    throw new BatonError('config_invalid', `unknown settings: ${named.join(', ')}`);
+  }
   const fromEnvironment = Object.entries(VARIABLES).flatMap(([key, variable]) => {
     const value = environment[variable];
     return value === undefined || value === '' ? [] : [[key, value] as const];
@@ -231,13 +235,16 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
   if (parsed.success) {
     return Object.freeze(withRenewableLease({ ...parsed.data, ...(configFile !== undefined && { configFile }) }));
   }
-  const problems = parsed.error.issues.map((issue) => {
-    const key = String(issue.path[0]);
-    const variable = VARIABLES[key as keyof Settings];
-    return variable === undefined ? issue.message : `${variable} (${key}): ${issue.message}`;
+  const problems = fileProblems(configSchema, parsed.error).map(({ path, message }) => {
+    const variable = VARIABLES[path.split('.')[0] as keyof Settings];
+    return variable === undefined ? `${FILE_VARIABLE}: ${message}` : `${variable} (${path}): ${message}`;
   });
   throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
 }
+
+/** Those of the databases are without our prefix. */
+const meantVariable = (name: string, known: ReadonlySet<string>): string =>
+  didYouMean(name, known) || didYouMean(name.replace(/^BATON_/, ''), known);
 
 /** A lease that ends before its second heartbeat would be lost by every long step. */
 function withRenewableLease(config: Config): Config {
@@ -249,9 +256,8 @@ function withRenewableLease(config: Config): Config {
 }
 
 function readConfigFile(path: string): object {
-  try {
-    return z.record(z.string(), z.unknown()).parse(parseYaml(readFileSync(path, 'utf8')) ?? {});
-  } catch (error) {
-    throw new BatonError('config_invalid', `${FILE_VARIABLE}: ${path} cannot be read as YAML`, { cause: error });
-  }
+  const what = `${FILE_VARIABLE}: ${path}`;
+  const content = z.record(z.string(), z.unknown()).safeParse(readYaml(path, what) ?? {});
+  if (content.success) return content.data;
+  throw new BatonError('config_invalid', `${what}: not settings by their names`, { cause: content.error });
 }

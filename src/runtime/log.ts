@@ -42,6 +42,8 @@ export type LogEvent =
   | Readonly<{ event: 'library_warning'; library: string; message: string }>
   /** The process may open more connections than Postgres has left at this moment. */
   | Readonly<{ event: 'connections_scarce'; needed: number; allowed: number; inUse: number }>
+  /** The folder of agents has no YAML file: no session can be created. */
+  | Readonly<{ event: 'agents_missing'; folder: string }>
   /** The folder of agents has changed, and this many are offered from now on. */
   | Readonly<{ event: 'agents_changed'; agents: number }>
   /** It has changed into something that is wrong in this place: the agents stay what they were. */

@@ -1,6 +1,7 @@
 import type { Agent } from '../agents/agent.ts';
 import { namePrefix } from '../agents/pinned-tools.ts';
 import { type HttpToolConfig, type ToolLimits, type ToolSource, toolSourceLabel } from '../agents/tool-sources.ts';
+import { didYouMean } from '../domain/did-you-mean.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { LoadToolModule } from './load-module.ts';
 import type { McpServers } from './mcp/mcp-servers.ts';
@@ -95,7 +96,8 @@ async function toolsOfSource(
   if (typeof source === 'string') {
     const tools = named.get(source);
     if (tools !== undefined) return tools;
-    throw new BatonError('config_invalid', `${key}: there is no tool or tool set named ${source}`);
+    const which = didYouMean(source, named.keys()) || `; known: ${[...named.keys()].sort().join(', ')}`;
+    throw new BatonError('config_invalid', `${key}: there is no tool or tool set named ${source}${which}`);
   }
   const { module, http, mcp, client, include, exclude, deferred } = source;
   if (client !== undefined) return [client];

@@ -54,6 +54,14 @@ async function openFolder(options: Readonly<{ check?: () => Promise<void>; withM
 }
 
 describe('the agents of a folder', () => {
+  it('are said to be missing where it has no file of one', async () => {
+    await using folder = await openFolder();
+    expect(folder.logged).toEqual([]);
+    await rm(path.join(folder.path, 'writer.yaml'));
+    expect((await folder.later()).names()).toEqual([]);
+    expect(folder.logged[0]).toEqual({ event: 'agents_missing', folder: folder.path });
+  });
+
   it('are those of its files: written, changed, replaced and removed without a restart', async () => {
     await using folder = await openFolder();
     expect(await folder.names()).toEqual(['writer']);

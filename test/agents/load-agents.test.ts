@@ -139,12 +139,20 @@ describe('a folder of agents', () => {
 
   it.each([
     ['an unknown key', `${WRITER}modle: x\n`, 'modle'],
-    ['an unknown key further in', `${WRITER}limits: { maxStep: 3 }\n`, 'limits: Unrecognized key: "maxStep"'],
+    [
+      'an unknown key further in',
+      `${WRITER}limits: { maxStep: 3 }\n`,
+      'limits: unknown key "maxStep" (did you mean "maxSteps"?)',
+    ],
     ['a model without its provider', 'name: writer\nmodel: gpt-5.4\n', 'model: provider/model'],
     ['no model', 'name: writer\n', 'model: '],
     ['a name that is not one', 'name: The Writer\nmodel: openai/x\n', 'name: lower-case'],
     ['a tool that is not a name', `${WRITER}tools: [read, 3]\n`, 'tools.1: '],
-    ['a tool source that is none', `${WRITER}tools: [{ modul: ./a.ts }]\n`, 'tools.0: Unrecognized key: "modul"'],
+    [
+      'a tool source that is none',
+      `${WRITER}tools: [{ modul: ./a.ts }]\n`,
+      'tools.0: unknown key "modul" (did you mean "module"?)',
+    ],
     ['a tool source that says nothing', `${WRITER}tools: [{}]\n`, 'tools.0: a tool is a name, or one of: module'],
     ['two sources in one', `${WRITER}tools: [{ module: ./a.ts, mcp: docs }]\n`, 'tools.0: a tool is a name, or one of'],
     [
@@ -157,10 +165,10 @@ describe('a folder of agents', () => {
     [
       'a reserve in two places',
       `${WRITER}context: { outputReserve: 1, compaction: { options: { outputReserve: 2 } } }\n`,
-      'context.compaction.options: Unrecognized key: "outputReserve"',
+      'context.compaction.options: unknown key "outputReserve"',
     ],
     ['an MCP server that is none', `${WRITER}mcpServers: { docs: { args: [] } }\n`, 'mcpServers.docs: either command'],
-    ['definitions that a session would have', `${WRITER}pinnedTools: {}\n`, 'Unrecognized key: "pinnedTools"'],
+    ['definitions that a session would have', `${WRITER}pinnedTools: {}\n`, '(root): unknown key "pinnedTools"'],
     ['a module that is no path', `${WRITER}tools: [read, { module: 3 }]\n`, 'tools.1.module: '],
     [
       'a tool of the client without a description',
@@ -192,7 +200,23 @@ describe('a folder of agents', () => {
       `${WRITER}context: { compaction: { model: gpt } }\n`,
       'context.compaction.model: __same__, provider/model, or agent:<name>',
     ],
-    ['YAML that is none', 'name: [writer\n', 'not valid YAML'],
+    [
+      'YAML that is none',
+      'name: [writer\n',
+      'writer.yaml: line 2, column 1: not valid YAML: Flow sequence in block collection',
+    ],
+    ['a tab', 'name: writer\n\tmodel: x\n', 'line 2, column 1: not valid YAML: '],
+    [
+      'an unknown setting',
+      `${WRITER}settings: { temprature: 1 }\n`,
+      'settings: unknown key "temprature" (did you mean "temperature"?)',
+    ],
+    [
+      'a key of another spelling',
+      `${WRITER}mcp_servers: {}\n`,
+      'unknown key "mcp_servers" (did you mean "mcpServers"?)',
+    ],
+    ['a missing key', 'name: writer\n', 'model: is missing (expected string)'],
     ['nothing', '', '(root): '],
   ])('is refused for %s, with file and key', (_what, content, named) => {
     using folder = folderOf({ 'good.yaml': 'name: good\nmodel: openai/x\n', 'writer.yaml': content });
@@ -217,7 +241,9 @@ describe('a folder of agents', () => {
   });
 
   it('is refused by its path when it is missing, or when a file of it cannot be read', () => {
-    expect(refusal(() => loadAgents('/nowhere/agents'))).toContain('/nowhere/agents');
+    const missing = refusal(() => loadAgents('/nowhere/agents'));
+    expect(missing).toMatch(/^the agents' folder \/nowhere\/agents cannot be read \(ENOENT.*BATON_AGENTS_DIR$/);
+    expect(missing).toContain(path.join(REPOSITORY_AGENTS, 'workspace.yaml'));
     using folder = folderOf({});
     mkdirSync(path.join(folder.path, 'folder.yaml'));
     expect(refusal(() => loadAgents(folder.path))).toContain('folder.yaml');

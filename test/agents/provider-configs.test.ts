@@ -45,7 +45,7 @@ describe('the file of providers', () => {
       { providers: { 'simulated-chat': { kind: 'openai', apiKeyEnv: 'K' } } },
       'simulated-chat: ',
     ],
-    ['what is no YAML', '{', 'cannot be read as YAML'],
+    ['what is no YAML', '{', 'line 1, column 2: not valid YAML: '],
   ])('is refused for %s, with the key', async (_what, content, message) => {
     const refused = { code: 'config_invalid', message: expect.stringContaining(message) };
     await expect(load(content)).rejects.toMatchObject(refused);

@@ -107,7 +107,7 @@ describe('the file of MCP servers', () => {
       { mcpServers: { docs: { url: 'https://docs', headersFromEnv: { a: 'b c' } } } },
       'headersFromEnv.a: ',
     ],
-    ['what is no YAML', '{', 'cannot be read as YAML'],
+    ['what is no YAML', '{', 'line 1, column 2: not valid YAML: '],
   ])('is refused for %s, with the key', (_what, content, message) => {
     using given = mcpFile(content);
     expect(() => loadMcpServers(given.file)).toThrow(message);

@@ -61,7 +61,7 @@ describe('the example agent with a tool of its own', () => {
 
 describe('an agent whose tools cannot be had', () => {
   it.each([
-    ['tools: [nothing]', 'agent clerk: tools.0: there is no tool or tool set named nothing'],
+    ['tools: [nothing]', /^agent clerk: tools\.0: there is no tool or tool set named nothing; known: bash, /],
     ['tools: [workspace, { module: ./gone.ts }]', /^agent clerk: tools\.1\.module: .*gone\.ts cannot be loaded/],
     ['toolLimits: { grep: {} }', 'agent clerk: toolLimits.grep: the agent has no tool of this name'],
   ])('stops the start, with agent and key: %s', async (tools, message) => {

@@ -34,7 +34,7 @@ test.each([
   ['- {provider: own, contextWindow: 9000}', 'model'],
   ['- {provider: own, model: m, contextWindow: wide}', 'contextWindow'],
   ['- {provider: own, model: m, prices: {input: 1}}', 'output'],
-  ['{ broken', 'cannot be read as YAML'],
+  ['{ broken', 'line 1, column 9: not valid YAML: '],
 ])('%j is refused with the reason', (content, reason) => {
   withFile(content, (file) => expect(() => loadOverrides(file)).toThrow(reason));
 });

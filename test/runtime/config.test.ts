@@ -160,7 +160,9 @@ describe('the configuration', () => {
 
   it('refuses every unknown setting by name, and leaves those of the tests alone', () => {
     const message = refusal({ BATON_PROT: '1', BATON_REDIS_URL: 'redis://x', BATON_TEST_SERVICES: 'embedded' });
-    expect(message).toBe('unknown settings: BATON_PROT, BATON_REDIS_URL');
+    expect(message).toBe(
+      'unknown settings: BATON_PROT (did you mean "BATON_PORT"?), BATON_REDIS_URL (did you mean "REDIS_URL"?)',
+    );
   });
 
   it.each([

@@ -61,8 +61,11 @@ describe('the tools of an agent', () => {
   it('are refused with the key of a name that nothing provides', async () => {
     await expect(namesOf('a', 'nothing')).rejects.toMatchObject({
       code: 'config_invalid',
-      message: 'tools.1: there is no tool or tool set named nothing',
+      message: expect.stringMatching(/^tools\.1: there is no tool or tool set named nothing; known: a, /),
     });
+    await expect(namesOf('sett')).rejects.toThrow(
+      'tools.0: there is no tool or tool set named sett (did you mean "set"?)',
+    );
   });
 
   it('are built once for one definition', async () => {

@@ -1,0 +1,53 @@
+/** Typing mistakes that a name is still known by: one in every three letters, and no more than these. */
+const MOST_MISTAKES = 3;
+
+/** Names longer than this are not typed. */
+const LONGEST_NAME = 100;
+
+/** ` (did you mean "tools"?)`, or nothing where none of the known names is close. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const meant = closest(name, known);
+  return meant === null ? '' : ` (did you mean "${meant}"?)`;
+}
+
+/** The known name that was most likely meant; null where none is close. */
+function closest(name: string, known: Iterable<string>): string | null {
+  if (name.length > LONGEST_NAME) return null;
+  const asked = plain(name);
+  const allowed = Math.min(MOST_MISTAKES, Math.floor(asked.length / 3));
+  let best: Readonly<{ name: string; mistakes: number }> | null = null;
+  for (const candidate of known) {
+    const mistakes = mistakesBetween(asked, plain(candidate));
+    if (mistakes <= allowed && mistakes < (best?.mistakes ?? Number.POSITIVE_INFINITY)) {
+      best = { name: candidate, mistakes };
+    }
+  }
+  return best?.name ?? null;
+}
+
+/** `max_steps` is `maxSteps`. */
+const plain = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
+
+/**
+ * Letters to insert, leave out, replace or swap with the next one: the optimal string alignment distance
+ * (https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance).
+ */
+function mistakesBetween(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column++) {
+      const isSame = a[row - 1] === b[column - 1];
+      const isSwapped = a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      current[column] = Math.min(
+        (last[column] ?? 0) + 1,
+        (current[column - 1] ?? 0) + 1,
+        (last[column - 1] ?? 0) + (isSame ? 0 : 1),
+        isSwapped ? (beforeLast[column - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
+      );
+    }
+    [beforeLast, last] = [last, current];
+  }
+  return last[b.length] ?? a.length;
+}
