@@ -2,11 +2,24 @@ import { type Kysely, sql } from 'kysely';
 
 /** Claim: who owns the run, and the start of its step, in one round trip. */
 export async function up(db: Kysely<unknown>): Promise<void> {
+  // The event of a message of the user that is in the transcript now. It has the parts of a small one; of a large one it
+  // says how large it is and where it is read.
+  await sql`
+    create function baton_message_created(p_session uuid, p_message uuid, p_seq bigint, p_parts jsonb, p_bytes bigint)
+    returns jsonb language plpgsql stable as $$
+    begin
+      return jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
+        'messageId', baton_public_id('msg', p_message), 'seq', p_seq, 'role', 'user') || case
+          when p_bytes <= 16384 then jsonb_build_object('parts', p_parts)
+          else jsonb_build_object('contentRef', jsonb_build_object(
+            'sizeBytes', p_bytes,
+            'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || p_seq - 1 || '&limit=1')) end);
+    end $$`.execute(db);
+
   // The caller holds the locks of the session and of the claimed run. What waits for this run becomes one message: as it is
   // when it is alone, else each under a label and in the order of arrival. It has the id of the first. At most 100
   // messages of 1 MiB together, and at least one: the rest waits for the next step. `is not distinct from` keeps the
-  // planner with the few that wait: by its run an index would find all that ever came. An event has the parts of a small
-  // message; of a large one it says how large it is and where it is read.
+  // planner with the few that wait: by its run an index would find all that ever came.
   await sql`
     create function baton_drain_inbox(p_session uuid, p_run uuid, p_step integer) returns bigint
     language plpgsql as $$
@@ -60,12 +73,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       perform baton_append_events(p_session, p_run, jsonb_build_array(
         jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(
           'count', jsonb_array_length(v_ids), 'ids', v_ids, 'coalesced', jsonb_array_length(v_ids) > 1)),
-        jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
-          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user') || case
-            when v_bytes <= 16384 then jsonb_build_object('parts', v_parts)
-            else jsonb_build_object('contentRef', jsonb_build_object(
-              'sizeBytes', v_bytes,
-              'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || v_seq - 1 || '&limit=1')) end)));
+        baton_message_created(p_session, v_message, v_seq, v_parts, v_bytes)));
       return v_seq;
     end $$`.execute(db);
 
@@ -414,6 +422,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'baton_begin_step',
     'baton_is_used_up',
     'baton_drain_inbox',
+    'baton_message_created',
   ]) {
     await sql`drop function ${sql.ref(name)}`.execute(db);
   }

@@ -7,7 +7,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // Opens a round. One that a dead worker left open failed with it, and readers are told. Returns the
   // round's number; null: fenced.
   await sql`
-    create function baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb, p_events jsonb)
+    create function baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb)
     returns jsonb language plpgsql as $$
     declare
       v_session uuid := (baton_lock_claimed_run(p_run, p_epoch, p_claim)).session_id;
@@ -28,7 +28,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           (p_compaction ->> 'tokensBefore')::integer
         from sessions where id = v_session;
       update sessions set compacting_since = clock_timestamp() where id = v_session;
-      return jsonb_build_object('round', v_round, 'eventSeq', baton_append_events(v_session, p_run, p_events));
+      return jsonb_build_object('round', v_round, 'eventSeq', baton_append_events(v_session, p_run, jsonb_build_array(
+        jsonb_build_object('type', 'compaction:start', 'data',
+          jsonb_build_object('round', v_round) || (p_compaction - array['id', 'fromSeq', 'uptoSeq'])))));
     end $$`.execute(db);
 
   // Marks parts of the session, which changes its view. A mark that is there stays: the first one says when.
@@ -54,6 +56,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     declare
       v_summary jsonb := p_close -> 'summary';
       v_seq bigint;
+      v_created jsonb;
     begin
       if v_summary is not null and jsonb_typeof(v_summary) = 'object' then
         update sessions set message_seq = message_seq + 1, view_start_seq = (p_close ->> 'viewStartSeq')::bigint,
@@ -66,6 +69,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         insert into parts (message_id, idx, session_id, tenant_id, type, content)
           select (v_summary ->> 'messageId')::uuid, e.ord - 1, p_session, s.tenant_id, e.part ->> 'type', e.part
           from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord) where s.id = p_session;
+        v_created := baton_message_created(p_session, (v_summary ->> 'messageId')::uuid, v_seq, v_summary -> 'parts',
+          octet_length(v_summary ->> 'parts'));
+        perform baton_append_events(p_session, p_run,
+          jsonb_build_array(jsonb_set(v_created, '{data,isSummary}', 'true')));
       end if;
       update compactions set state = p_close ->> 'state', strategy = coalesce(p_close ->> 'strategy', strategy),
         tokens_after = (p_close ->> 'tokensAfter')::integer,

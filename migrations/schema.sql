@@ -466,7 +466,7 @@ AS $function$
         ) as made (state);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb, p_events jsonb)
+CREATE OR REPLACE FUNCTION public.baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$
@@ -489,7 +489,9 @@ AS $function$
           (p_compaction ->> 'tokensBefore')::integer
         from sessions where id = v_session;
       update sessions set compacting_since = clock_timestamp() where id = v_session;
-      return jsonb_build_object('round', v_round, 'eventSeq', baton_append_events(v_session, p_run, p_events));
+      return jsonb_build_object('round', v_round, 'eventSeq', baton_append_events(v_session, p_run, jsonb_build_array(
+        jsonb_build_object('type', 'compaction:start', 'data',
+          jsonb_build_object('round', v_round) || (p_compaction - array['id', 'fromSeq', 'uptoSeq'])))));
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_begin_maintenance(p_session uuid, p_run uuid, OUT view json, OUT next_after bigint)
@@ -676,6 +678,7 @@ AS $function$
     declare
       v_summary jsonb := p_close -> 'summary';
       v_seq bigint;
+      v_created jsonb;
     begin
       if v_summary is not null and jsonb_typeof(v_summary) = 'object' then
         update sessions set message_seq = message_seq + 1, view_start_seq = (p_close ->> 'viewStartSeq')::bigint,
@@ -688,6 +691,10 @@ AS $function$
         insert into parts (message_id, idx, session_id, tenant_id, type, content)
           select (v_summary ->> 'messageId')::uuid, e.ord - 1, p_session, s.tenant_id, e.part ->> 'type', e.part
           from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord) where s.id = p_session;
+        v_created := baton_message_created(p_session, (v_summary ->> 'messageId')::uuid, v_seq, v_summary -> 'parts',
+          octet_length(v_summary ->> 'parts'));
+        perform baton_append_events(p_session, p_run,
+          jsonb_build_array(jsonb_set(v_created, '{data,isSummary}', 'true')));
       end if;
       update compactions set state = p_close ->> 'state', strategy = coalesce(p_close ->> 'strategy', strategy),
         tokens_after = (p_close ->> 'tokensAfter')::integer,
@@ -884,12 +891,7 @@ AS $function$
       perform baton_append_events(p_session, p_run, jsonb_build_array(
         jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(
           'count', jsonb_array_length(v_ids), 'ids', v_ids, 'coalesced', jsonb_array_length(v_ids) > 1)),
-        jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
-          'messageId', baton_public_id('msg', v_message), 'seq', v_seq, 'role', 'user') || case
-            when v_bytes <= 16384 then jsonb_build_object('parts', v_parts)
-            else jsonb_build_object('contentRef', jsonb_build_object(
-              'sizeBytes', v_bytes,
-              'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || v_seq - 1 || '&limit=1')) end)));
+        baton_message_created(p_session, v_message, v_seq, v_parts, v_bytes)));
       return v_seq;
     end $function$;
 
@@ -1051,6 +1053,20 @@ AS $function$
         original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
       from jsonb_array_elements(p_marks) as mark
       where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_message_created(p_session uuid, p_message uuid, p_seq bigint, p_parts jsonb, p_bytes bigint)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+    begin
+      return jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
+        'messageId', baton_public_id('msg', p_message), 'seq', p_seq, 'role', 'user') || case
+          when p_bytes <= 16384 then jsonb_build_object('parts', p_parts)
+          else jsonb_build_object('contentRef', jsonb_build_object(
+            'sizeBytes', p_bytes,
+            'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || p_seq - 1 || '&limit=1')) end);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_model_memory(p_model text, p_tenant text)

@@ -44,6 +44,9 @@ export type Session = Readonly<{
   activeRunId: string | null;
   /** Set while older messages are being summarized; messages are accepted as always. */
   compactingSince: string | null;
+  /** Compactions that were completed. */
+  compactionCount: number;
+  lastCompactionAt: string | null;
   usage: Usage;
   /** US dollars; null where the price of a call in it is not known. */
   costUsd: number | null;
@@ -224,7 +227,22 @@ export type ToolOutput =
   | Readonly<{ type: 'error-text'; value: string }>
   | Readonly<{ type: 'execution-denied'; reason?: string }>;
 
+/** What has become of a part in what the model is shown; the part itself is as it was recorded. */
+export type PartHistory = Readonly<{
+  /** When a prune has put a placeholder in its place. */
+  compactedAt?: string;
+  /** When names were put in the place of its images and files. */
+  mediaStrippedAt?: string;
+  /** Characters beyond which the middle of its output is left out. */
+  viewLimitChars?: number;
+  /** Tokens of the output or file before that, or before it was cut. */
+  originalTokens?: number;
+  /** The output was cut as it came in: `outputBlobId` has the whole. */
+  truncated?: true;
+}>;
+
 export type ToolPart = FromProvider &
+  PartHistory &
   Readonly<{
     type: 'tool';
     /** Names the call and no other one; `toolCallId` is what the provider calls it, which may come again. */
@@ -256,10 +274,13 @@ export type SourceFields = Readonly<{
 type AnyPart =
   | TextPart
   | (FromProvider & Readonly<{ type: 'reasoning'; text: string }>)
-  | FilePart
+  | (FilePart & PartHistory)
   | (FromProvider & SourceFields & Readonly<{ type: 'source' }>)
   | Readonly<{ type: 'step-start' }>
-  | Readonly<{ type: 'compaction'; text: string }>;
+  | CompactionPart;
+
+/** The summary of older messages. */
+export type CompactionPart = Readonly<{ type: 'compaction'; text: string }>;
 
 /** One piece of a message. */
 export type Part = AnyPart | ToolPart;
@@ -276,6 +297,11 @@ export type Message = Readonly<{
   /** Null while the message is written. */
   finishReason: string | null;
   usage: Usage | null;
+  /** Why it is not whole. */
+  error: RunError | null;
+  isSummary: boolean;
+  /** The messages that a summary stands for, and the round of compaction that wrote it. */
+  summaryOf: Readonly<{ round: number; fromSeq: number; uptoSeq: number }> | null;
   parts: readonly Part[];
   createdAt: string;
 }>;
@@ -307,6 +333,12 @@ export type Compaction = Readonly<{
   state: string;
   tokensBefore: number;
   tokensAfter: number | null;
+  /** The first and the last message that it was about. */
+  fromSeq: number;
+  uptoSeq: number;
+  /** Of the message that stands for them. */
+  summaryMessageId: string | null;
+  usage: Usage | null;
   attempts: number;
   /** US dollars; null where the price of a call in it is not known. */
   costUsd: number | null;

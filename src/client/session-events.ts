@@ -1,4 +1,5 @@
 import type {
+  CompactionPart,
   ContentRef,
   Delivery,
   FilePart,
@@ -80,8 +81,10 @@ export type EventData = Readonly<{
     messageId: string;
     seq: number;
     role: 'user' | 'assistant';
+    /** It stands for older messages in what the model is shown. */
+    isSummary?: true;
     /** Left out where they are large: `contentRef` says where they are read. */
-    parts?: readonly (TextPart | FilePart)[];
+    parts?: readonly (TextPart | FilePart | CompactionPart)[];
     contentRef?: ContentRef;
   }>;
   'context:compressed': Readonly<{
@@ -93,11 +96,23 @@ export type EventData = Readonly<{
     reason: string;
   }>;
   'context:pruned': Readonly<{ prunedCount: number; savedTokens: number }>;
-  'compaction:start': Readonly<{ tokensBefore: number; modelLimit: number; reason: string }>;
+  'compaction:start': Readonly<{
+    round: number;
+    strategy: string;
+    tokensBefore: number;
+    modelLimit: number;
+    reason: string;
+  }>;
   'compaction:complete': Readonly<{
+    round: number;
+    strategy: string;
     tokensBefore: number;
     tokensAfter: number;
     messagesCompacted: number;
+    /** The first and the last message that the summary stands for. */
+    fromSeq: number;
+    uptoSeq: number;
+    summaryMessageId: string;
     wasPruned: boolean;
     wasSummarized: boolean;
   }>;

@@ -14,6 +14,9 @@ import type { CompactionDeps, Spent } from './work.ts';
 
 type FailedEnd = Extract<CompactionEnd, { state: 'failed' | 'rejected' }>;
 
+/** Tokens of the view, and messages that a summary stands for. */
+type RoundSizes = Readonly<{ round: number; tokensBefore: number; tokensAfter?: number; messages?: number }>;
+
 /** How a compaction job ends. */
 export type CompactionEnding = Readonly<{
   contextState: ContextState;
@@ -21,6 +24,8 @@ export type CompactionEnding = Readonly<{
   marks?: readonly NewMark[];
   /** Null where no round was begun. */
   compaction: CompactionEnd | null;
+  /** Of the round, for the log. */
+  sizes?: RoundSizes;
   /** Set when nothing can make the view fit: the run ends with it. */
   exhausted?: ErrorRecord;
   /** Set where the summarizer may not be asked now: the same compaction later. */
@@ -67,6 +72,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     calls: attempts,
     durationMs: durationMs(scope),
     ...(strategy !== undefined && { strategy }),
+    ...ending.sizes,
     ...(compaction !== null && 'error' in compaction && compaction.error),
   });
 }

@@ -4,6 +4,7 @@ import type { CompactPlan } from '../domain/context/compaction-plan.ts';
 import type { CompactionReason } from '../domain/context/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events.ts';
+import { formatId } from '../domain/ids.ts';
 import type { Part } from '../domain/message.ts';
 import type { NewMark } from '../store/maintenance.ts';
 import { endCompaction } from './end-compaction.ts';
@@ -58,10 +59,17 @@ export async function writeResult(
   const { deps, scope, spent } = work;
   const { id, reason, strategy, result } = written;
   const { plan } = result;
+  const messageId = deps.newId();
   await endCompaction(deps, scope, {
     contextState: afterCompaction(work.ruler, scope.contextState, reason, result.tokensAfter),
-    events: completedEvents(work, written),
+    events: completedEvents(work, written, messageId),
     marks: plan.marks.map((mark): NewMark => mark),
+    sizes: {
+      round: work.round,
+      tokensBefore: plan.tokensBefore,
+      tokensAfter: result.tokensAfter,
+      messages: plan.head.length,
+    },
     compaction: {
       id,
       state: 'completed',
@@ -71,26 +79,32 @@ export async function writeResult(
       strategy: strategy.name,
       uptoSeq: plan.uptoSeq,
       tokensAfter: result.tokensAfter,
-      summary: { messageId: deps.newId(), model: result.model, parts: result.parts },
+      summary: { messageId, model: result.model, parts: result.parts },
       viewStartSeq: plan.viewStartSeq,
     },
   });
 }
 
 function completedEvents(
-  { view }: CompactionWork,
+  { view, round }: CompactionWork,
   { reason, strategy, result }: Parameters<typeof writeResult>[1],
+  summaryMessageId: string,
 ): NewEvent[] {
   const { plan, tokensAfter, model } = result;
-  const { tokensBefore } = plan;
+  const { tokensBefore, fromSeq, uptoSeq } = plan;
   const messagesCompacted = plan.head.length;
   return [
     {
       type: 'compaction:complete',
       data: {
+        round,
+        strategy: strategy.name,
         tokensBefore,
         tokensAfter,
         messagesCompacted,
+        fromSeq,
+        uptoSeq,
+        summaryMessageId: formatId('message', summaryMessageId),
         wasPruned: plan.marks.length > 0,
         wasSummarized: model !== null,
       },

@@ -112,12 +112,8 @@ async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan)
   const { fromSeq, uptoSeq, tokensBefore } = plan;
   const { reason } = pending;
   const modelLimit = work.ruler.limits.contextWindow;
-  const begun = await beginCompaction(
-    deps.db,
-    scope.fence,
-    { id, strategy: strategy.name, reason, fromSeq, uptoSeq, tokensBefore },
-    [{ type: 'compaction:start', data: { tokensBefore, modelLimit, reason } }],
-  );
+  const round = { id, strategy: strategy.name, reason, fromSeq, uptoSeq, tokensBefore, modelLimit };
+  const begun = await beginCompaction(deps.db, scope.fence, round);
   if (begun === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, begun.eventSeq);
   using timeout = abortAfter(deps.compactionTimeoutMs ?? MAX_COMPACTION_MS);
@@ -175,7 +171,7 @@ async function retryOf(work: CompactionWork, after: AfterFailure, failed: Failed
 /** The round failed; the view is as it was. */
 function failedEnding(
   setting: Setting,
-  { spent }: CompactionWork,
+  { spent, round }: CompactionWork,
   strategy: Strategy,
   id: string,
   failed: Failed,
@@ -183,10 +179,12 @@ function failedEnding(
   const state = failed.kind === 'rejected' ? 'rejected' : 'failed';
   const tokensAfter = failed.kind === 'rejected' ? failed.tokensAfter : undefined;
   const { error } = failed;
+  const tokensBefore = setting.measurement.total;
   return {
     contextState: failedState(setting),
     events: [{ type: 'compaction:failed', data: { error, attempts: spent.calls } }],
     compaction: failedRound(id, state, spent, error, strategy.name, tokensAfter),
+    sizes: { round, tokensBefore, ...(tokensAfter !== undefined && { tokensAfter }) },
   };
 }
 

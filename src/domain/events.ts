@@ -1,12 +1,20 @@
 import { z } from 'zod';
 import { errorRecordSchema as error } from './errors.ts';
-import { FINISH_REASONS, fileFieldsSchema, jsonSchema, sourceFieldsSchema, userPartSchema } from './message.ts';
+import {
+  compactionPartSchema,
+  FINISH_REASONS,
+  fileFieldsSchema,
+  jsonSchema,
+  sourceFieldsSchema,
+  userPartSchema,
+} from './message.ts';
 import { requiredActionSchema } from './required-action.ts';
 import { INCOMPLETE_REASONS, LIMIT_REASONS } from './run.ts';
 import { DELIVERIES } from './session.ts';
 import { driftChangeSchema, toolChangesSchema } from './tool-drift.ts';
 import { usageSchema } from './usage.ts';
 
+const createdPartSchema = z.discriminatedUnion('type', [...userPartSchema.options, compactionPartSchema]);
 const run = { runId: z.string() };
 const step = { ...run, step: z.number().int().positive(), attempt: z.number().int().positive() };
 const count = z.number().int().nonnegative();
@@ -89,13 +97,17 @@ export const EVENT_SCHEMAS = {
   'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
   'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),
   'message:removed': z.strictObject({ ids: z.array(z.string()) }),
-  /** With its parts, or with `contentRef` in their place where they are large. */
+  /**
+   * With its parts, or with `contentRef` in their place where they are large. `isSummary`: it stands for older messages
+   * in what the model is shown.
+   */
   'message:created': z
     .strictObject({
       messageId: z.string(),
       seq: z.number().int().positive(),
       role: z.enum(['user', 'assistant']),
-      parts: z.array(userPartSchema).optional(),
+      isSummary: z.literal(true).optional(),
+      parts: z.array(createdPartSchema).optional(),
       contentRef: contentRefSchema.optional(),
     })
     .refine(({ parts, contentRef }) => (parts === undefined) !== (contentRef === undefined), 'parts or contentRef'),
@@ -108,11 +120,23 @@ export const EVENT_SCHEMAS = {
     reason: z.string(),
   }),
   'context:pruned': z.strictObject({ prunedCount: count, savedTokens: count }),
-  'compaction:start': z.strictObject({ tokensBefore: count, modelLimit: count, reason: z.string() }),
+  'compaction:start': z.strictObject({
+    round: count,
+    strategy: z.string(),
+    tokensBefore: count,
+    modelLimit: count,
+    reason: z.string(),
+  }),
+  /** `fromSeq`, `uptoSeq`: the first and the last message that the summary stands for. */
   'compaction:complete': z.strictObject({
+    round: count,
+    strategy: z.string(),
     tokensBefore: count,
     tokensAfter: count,
     messagesCompacted: count,
+    fromSeq: count,
+    uptoSeq: count,
+    summaryMessageId: z.string(),
     wasPruned: z.boolean(),
     wasSummarized: z.boolean(),
   }),

@@ -38,7 +38,7 @@ const sourcePartSchema = z.strictObject({
 });
 export type SourcePart = z.infer<typeof sourcePartSchema>;
 const stepStartPartSchema = z.strictObject({ type: z.literal('step-start') });
-const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
+export const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
 
 /** A piece of an output that is more than text: its files are named as those of messages are. */
 export const outputItemSchema = z.discriminatedUnion('type', [

@@ -80,11 +80,16 @@ export function createEventReader(hasBegun: boolean): (event: NewEvent, seq: num
   let begun = hasBegun;
   return (event, seq) => {
     if (event.type === 'step:started') begun = true;
-    if (event.type === 'message:created' && (!begun || event.data.role !== 'user')) return [];
+    if (event.type === 'message:created' && (!begun || !joins(event.data))) return [];
     const update = toUpdate(event, seq);
     return update === null ? [] : [update];
   };
 }
+
+type Created = Extract<NewEvent, { type: 'message:created' }>['data'];
+
+/** Said by the user, and not written by a compaction. */
+const joins = ({ role, isSummary }: Created): boolean => role === 'user' && isSummary !== true;
 
 function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
   switch (event.type) {
@@ -111,7 +116,7 @@ function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
     case 'run:answered':
       return { kind: 'answered', id: event.data.id, answer: event.data.answer };
     case 'message:created':
-      return { kind: 'joined', messageId: event.data.messageId, parts: event.data.parts };
+      return { kind: 'joined', messageId: event.data.messageId, parts: saidParts(event.data) };
     case 'step:completed':
       return { kind: 'step-completed', finishReason: event.data.finishReason, usage: event.data.usage };
     case 'compaction:start':
@@ -126,6 +131,9 @@ function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
       return endOf(event);
   }
 }
+
+const saidParts = ({ parts }: Created): readonly UserPart[] | undefined =>
+  parts?.filter((part) => part.type !== 'compaction');
 
 function endOf(event: NewEvent): LoggedUpdate | null {
   const end = runEndOf(event);

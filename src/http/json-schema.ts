@@ -5,11 +5,11 @@ export type JsonSchema = Record<string, unknown>;
 /**
  * A schema of the domain as JSON Schema 2020-12, which OpenAPI 3.1 takes as it is. Any JSON is a definition that refers to
  * itself in zod's output; here it is `{}`.
- * @param extra properties that each object with the property `beside` has in addition
+ * @param extras properties that objects have in addition which have those that `isOf` looks for
  */
 export function toJsonSchema(
   schema: z.ZodType,
-  extra?: Readonly<{ beside: string; properties: JsonSchema }>,
+  ...extras: readonly Readonly<{ isOf: (properties: JsonSchema) => boolean; properties: JsonSchema }>[]
 ): JsonSchema {
   const {
     $schema: _dialect,
@@ -17,7 +17,8 @@ export function toJsonSchema(
     ...rest
   } = z.toJSONSchema(schema, {
     override: ({ jsonSchema: { properties } }) => {
-      if (extra !== undefined && properties?.[extra.beside] !== undefined) Object.assign(properties, extra.properties);
+      if (properties === undefined) return;
+      for (const extra of extras) if (extra.isOf(properties)) Object.assign(properties, extra.properties);
     },
   });
   const inlined = JSON.stringify(rest, (_key, value: unknown) => (refersToAnyJson(value) ? {} : value));

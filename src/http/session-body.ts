@@ -19,6 +19,8 @@ export const sessionBody = z
     status: z.enum(SESSION_STATUSES),
     activeRunId: z.string().nullable(),
     compactingSince: timeBody.nullable().openapi({ description: 'Messages are accepted as always meanwhile.' }),
+    compactionCount: z.int().openapi({ description: 'Compactions that were completed.' }),
+    lastCompactionAt: timeBody.nullable(),
     usage: usageBody,
     costUsd: costBody,
     expiresAt: timeBody
@@ -41,6 +43,8 @@ export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
     status: row.status,
     activeRunId: row.active_run_id === null ? null : formatId('run', row.active_run_id),
     compactingSince: row.compacting_since?.toISOString() ?? null,
+    compactionCount: row.compaction_count,
+    lastCompactionAt: row.last_compaction_at?.toISOString() ?? null,
     usage: usageOf(row),
     costUsd: row.cost_usd,
     expiresAt: row.expires_at?.toISOString() ?? null,

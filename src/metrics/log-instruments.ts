@@ -76,8 +76,11 @@ function observeCompactions(registry: Registry, duration: Histogram<string>) {
     'Compactions by strategy and outcome; the strategy is none where nothing was begun.',
     ['strategy', 'outcome'],
   );
-  return ({ strategy = 'none', outcome, durationMs }: EventOf<'compaction_finished'>): void => {
+  const tokens = counter(registry, 'baton_compacted_tokens_total', 'Tokens that compactions took out of views.', []);
+  return ({ strategy = 'none', outcome, durationMs, ...sizes }: EventOf<'compaction_finished'>): void => {
+    const { tokensBefore = 0, tokensAfter = tokensBefore } = sizes;
     compactions.inc({ strategy, outcome });
+    if (outcome === 'completed') tokens.inc(Math.max(0, tokensBefore - tokensAfter));
     duration.observe({ kind: 'compaction' }, durationMs / 1000);
   };
 }

@@ -82,6 +82,14 @@ export type LogEvent =
       outcome: string;
       calls: number;
       strategy?: string;
+      /** Where a round was begun, as the three below. */
+      round?: number;
+      /** Of the view. */
+      tokensBefore?: number;
+      /** Of the view; absent where no other one was made. */
+      tokensAfter?: number;
+      /** Messages that the summary stands for. */
+      messages?: number;
       durationMs: number;
     }> &
       Partial<ErrorRecord> &

@@ -6,6 +6,7 @@ import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/job.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { PendingKind } from '../domain/run.ts';
+import { usageSchema } from '../domain/usage.ts';
 import { type Db, inTransaction } from './database.ts';
 import { lockSession, sessionNotFound } from './sessions.ts';
 import { startRun } from './start-run.ts';
@@ -83,7 +84,14 @@ const compactionRow = z.object({
   state: z.string(),
   tokensBefore: z.number(),
   tokensAfter: z.number().nullable(),
+  /** The first and the last message that it was about. */
+  fromSeq: z.number(),
+  uptoSeq: z.number(),
+  /** The id of the message that stands for them; null: there is none. */
+  summaryMessageId: z.uuid().nullable(),
   attempts: z.number(),
+  /** Null while it is under way. */
+  usage: usageSchema.nullable(),
   costUsd: z.number().nullable(),
   error: errorRecordSchema.nullable(),
   startedAt: z.date(),
@@ -100,7 +108,9 @@ export async function listCompactions(
 ): Promise<CompactionRecord[]> {
   const { rows } = await sql`
     select round, strategy, reason, state, tokens_before as "tokensBefore", tokens_after as "tokensAfter", attempts,
-      cost_usd as "costUsd", error, started_at as "startedAt", finished_at as "finishedAt"
+      from_seq as "fromSeq", upto_seq as "uptoSeq", usage, cost_usd as "costUsd", error,
+      (select id from messages m where m.session_id = compactions.session_id and m.seq = summary_message_seq)
+        as "summaryMessageId", started_at as "startedAt", finished_at as "finishedAt"
     from compactions
     where session_id = ${sessionId} and tenant_id = ${tenantId} order by round desc limit ${limit}`.execute(db);
   return z.array(compactionRow).parse(rows);

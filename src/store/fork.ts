@@ -108,7 +108,7 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
   }
 }
 
-type CopiedCompaction = Readonly<{ id: string; uptoSeq: number; summarySeq: number }>;
+type CopiedCompaction = Readonly<{ id: string; uptoSeq: number; summarySeq: number; finishedAt: Date | null }>;
 
 /** The rounds whose summaries were copied, the last one first. */
 async function copyCompactions(
@@ -118,7 +118,7 @@ async function copyCompactions(
   uptoSeq: number,
 ): Promise<readonly CopiedCompaction[]> {
   const { rows } = await sql<CopiedCompaction>`
-    select id, upto_seq as "uptoSeq", summary_message_seq as "summarySeq" from compactions
+    select id, upto_seq as "uptoSeq", summary_message_seq as "summarySeq", finished_at as "finishedAt" from compactions
     where session_id = ${parentId} and state = 'completed' and summary_message_seq <= ${uptoSeq}
     order by round desc`.execute(tx);
   const old = rows.map(({ id }) => id);
@@ -141,6 +141,7 @@ function viewOf(parent: LockedSession, compactions: readonly CopiedCompaction[])
     view_start_seq: isParents ? parent.view_start_seq : last.uptoSeq + 1,
     summary_message_seq: last.summarySeq,
     compaction_count: compactions.length,
+    last_compaction_at: last.finishedAt,
   };
 }
 

@@ -30,21 +30,22 @@ export type NewCompaction = Readonly<{
   fromSeq: number;
   uptoSeq: number;
   tokensBefore: number;
+  /** The window that it is to fit, in tokens. */
+  modelLimit: number;
 }>;
 
 /**
- * Opens a round of compaction: the session shows `compacting` from now on. A round that a dead worker left open is
+ * Opens a round of compaction: the session shows `compacting` from now on, and readers are told. A round that a dead worker left open is
  * closed as failed. Null: fenced.
  */
 export async function beginCompaction(
   db: Db,
   fence: Fence,
   compaction: NewCompaction,
-  events: readonly NewEvent[],
 ): Promise<{ round: number; eventSeq: number } | null> {
   const { rows } = await sql<{ begun: unknown }>`
-    select baton_begin_compaction(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(compaction)}::jsonb,
-      ${toJson(events)}::jsonb) as begun`.execute(db);
+    select baton_begin_compaction(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(compaction)}::jsonb)
+      as begun`.execute(db);
   return begunSchema.nullable().parse(rows[0]?.begun ?? null);
 }
 

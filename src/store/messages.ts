@@ -20,22 +20,52 @@ export function toViewPart(content: unknown, state: string | null, marks: unknow
   return marks === null ? part : { ...part, marks: partMarksSchema.parse(marks) };
 }
 
-async function readParts(db: Db, messageIds: readonly string[]): Promise<Map<string, Part[]>> {
+/** What has become of a part in the view since it was recorded; what is left out did not happen. */
+export type PartHistory = Readonly<{
+  /** When a prune has taken it out: a placeholder is shown for it. */
+  compactedAt?: Date;
+  /** When its images and files were taken out. */
+  mediaStrippedAt?: Date;
+  /** Characters of its output beyond which the middle is left out. */
+  viewLimitChars?: number;
+  /** Tokens before the first of these, or before it was cut as it came in. */
+  originalTokens?: number;
+  /** Its output was cut as it came in: the blob has the whole. */
+  truncated?: true;
+}>;
+
+/** A part as it was recorded, with what has become of it. */
+export type TranscriptPart = Part & Readonly<{ history?: PartHistory }>;
+
+type PartRow = Pick<
+  Selectable<Tables['parts']>,
+  'content' | 'state' | 'compacted_at' | 'media_stripped_at' | 'view_limit' | 'original_tokens' | 'truncated'
+>;
+
+function toTranscriptPart(row: PartRow): TranscriptPart {
+  const part = toPart(row.content, row.state);
+  const history: PartHistory = {
+    ...(row.compacted_at !== null && { compactedAt: row.compacted_at }),
+    ...(row.media_stripped_at !== null && { mediaStrippedAt: row.media_stripped_at }),
+    ...(row.view_limit !== null && { viewLimitChars: row.view_limit }),
+    ...(row.original_tokens !== null && { originalTokens: row.original_tokens }),
+    ...(row.truncated && { truncated: true as const }),
+  };
+  return Object.keys(history).length === 0 ? part : { ...part, history };
+}
+
+async function readParts(db: Db, messageIds: readonly string[]): Promise<Map<string, TranscriptPart[]>> {
+  if (messageIds.length === 0) return new Map();
   const rows = await db
     .selectFrom('parts')
-    .select(['message_id', 'content', 'state'])
-    .where('message_id', 'in', messageIds.length === 0 ? [''] : messageIds)
+    .select(['message_id', 'content', 'state', 'compacted_at', 'media_stripped_at', 'view_limit'])
+    .select(['original_tokens', 'truncated'])
+    .where('message_id', 'in', messageIds)
     .orderBy('message_id')
     .orderBy('idx')
     .execute();
-  const parts = new Map<string, Part[]>();
-  for (const [id, group] of Map.groupBy(rows, (row) => row.message_id)) {
-    parts.set(
-      id,
-      group.map((row) => toPart(row.content, row.state)),
-    );
-  }
-  return parts;
+  const groups = Map.groupBy(rows, (row) => row.message_id);
+  return new Map(groups.entries().map(([id, group]) => [id, group.map(toTranscriptPart)]));
 }
 
 /** What an earlier attempt left of a message. */
@@ -66,6 +96,8 @@ export async function readLeftover(db: Db, messageId: string): Promise<Leftover>
 
 type MessageRow = Selectable<Tables['messages']>;
 
+type SummarizedRange = Readonly<{ round: number; fromSeq: number; uptoSeq: number }>;
+
 export type TranscriptMessage = Readonly<{
   id: string;
   seq: number;
@@ -77,8 +109,10 @@ export type TranscriptMessage = Readonly<{
   finishReason: string | null;
   usage: unknown;
   error: unknown;
+  /** Set where it stands for older messages in the view: which, and in which round of compaction it was made. */
+  summaryOf: SummarizedRange | null;
   createdAt: Date;
-  parts: readonly Part[];
+  parts: readonly TranscriptPart[];
 }>;
 
 /**
@@ -131,20 +165,18 @@ async function readPage(
   order: RawBuilder<unknown>,
   limit: number,
 ): Promise<TranscriptMessage[]> {
-  const { rows } = await sql<MessageRow>`
-    select id, seq, role, run_id, step_no, attempt, model, finish_reason, usage, error, created_at from (
+  const { rows } = await sql<MessageRow & Readonly<{ summaryOf: SummarizedRange | null }>>`
+    select id, seq, role, run_id, step_no, attempt, model, finish_reason, usage, error, created_at,
+      case when is_summary then (
+        select json_build_object('round', round, 'fromSeq', from_seq, 'uptoSeq', upto_seq) from compactions
+        where session_id = page.session_id and summary_message_seq = page.seq limit 1) end as "summaryOf" from (
       select *, row_number() over in_order as no, sum(bytes) over in_order as total from (
         select *, (select coalesce(sum(content_bytes), 0) from parts where message_id = messages.id) as bytes
         from messages where ${where} and not superseded order by ${order} limit ${limit}
       ) as next window in_order as (order by ${order} rows unbounded preceding)
     ) as page where no = 1 or total <= ${MAX_PAGE_CONTENT_BYTES} order by seq`.execute(db);
-  const parts =
-    rows.length === 0
-      ? new Map<string, Part[]>()
-      : await readParts(
-          db,
-          rows.map((row) => row.id),
-        );
+  const ids = rows.map((row) => row.id);
+  const parts = await readParts(db, ids);
   return rows.map((row) => ({
     id: row.id,
     seq: row.seq,
@@ -156,6 +188,7 @@ async function readPage(
     finishReason: row.finish_reason,
     usage: row.usage,
     error: row.error,
+    summaryOf: row.summaryOf,
     createdAt: row.created_at,
     parts: parts.get(row.id) ?? [],
   }));

@@ -26,6 +26,7 @@ const COLUMNS = [
   'cost_usd',
   'compaction_count',
   'compacting_since',
+  'last_compaction_at',
   'context_state',
   'expires_at',
   'created_at',

@@ -4,7 +4,7 @@ import type * as api from '../../src/client/api.ts';
 import type { BatonError, ClientErrorCode, ErrorCode } from '../../src/client/baton-error.ts';
 import type * as events from '../../src/client/session-events.ts';
 import type { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/events.ts';
-import type { Json, Part, ToolPart } from '../../src/domain/message.ts';
+import type { FilePart, Json, Part, ToolPart } from '../../src/domain/message.ts';
 import type { runLimitsSchema } from '../../src/domain/run-limits.ts';
 import type { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
 import type { overridesBody } from '../../src/http/agent-overrides.ts';
@@ -52,8 +52,12 @@ test('the types of the client are those of the service', () => {
   type Served = z.infer<typeof messageBody>;
   expectTypeOf<Plain<Omit<api.Message, 'parts'>>>().toEqualTypeOf<Plain<Omit<Served, 'parts'>>>();
   // Only the parts of tools have an id.
-  expectTypeOf<Plain<Omit<api.ToolPart, 'id'>>>().toEqualTypeOf<Plain<ToolPart>>();
-  expectTypeOf<Plain<Exclude<api.Part, api.ToolPart>>>().toEqualTypeOf<Plain<Exclude<Part, ToolPart>>>();
+  expectTypeOf<Plain<Omit<api.ToolPart, 'id' | keyof api.PartHistory>>>().toEqualTypeOf<Plain<ToolPart>>();
+  type Marked = Readonly<{ type: 'tool' | 'file' }>;
+  expectTypeOf<Plain<Exclude<api.Part, Marked>>>().toEqualTypeOf<Plain<Exclude<Part, Marked>>>();
+  expectTypeOf<Plain<api.FilePart>>().toEqualTypeOf<Plain<FilePart>>();
+  type History = Pick<Served['parts'][number], keyof api.PartHistory>;
+  expectTypeOf<Plain<api.PartHistory>>().toEqualTypeOf<Plain<History>>();
   expectTypeOf<Plain<api.SentMessage>>().toEqualTypeOf<Body<typeof acceptedBody>>();
   expectTypeOf<Plain<api.WaitingMessage>>().toEqualTypeOf<Body<typeof waitingBody>>();
   expectTypeOf<Plain<api.Readiness>>().toEqualTypeOf<Body<typeof readinessBody>>();

@@ -13,7 +13,10 @@ const ACTION = {
   toolName: 'bash',
   args: { command: 'ls' },
 } as const;
-const counts = { tokensBefore: 10, tokensAfter: 5, messagesCompacted: 2, wasPruned: false, wasSummarized: true };
+const counts = {
+  ...{ round: 1, strategy: 'manual', fromSeq: 1, uptoSeq: 2, summaryMessageId: 'msg_1' },
+  ...{ tokensBefore: 10, tokensAfter: 5, messagesCompacted: 2, wasPruned: false, wasSummarized: true },
+};
 
 /** One valid event of every name. */
 const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['data'] } = {
@@ -68,7 +71,7 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
     reason: 'threshold',
   },
   'context:pruned': { prunedCount: 1, savedTokens: 5 },
-  'compaction:start': { tokensBefore: 10, modelLimit: 8, reason: 'threshold' },
+  'compaction:start': { round: 1, strategy: 'manual', tokensBefore: 10, modelLimit: 8, reason: 'threshold' },
   'compaction:complete': counts,
   'compaction:failed': { error, attempts: 1 },
   'prune:complete': { prunedCount: 1, savedTokens: 5, prunedTools: ['read'] },

@@ -267,7 +267,7 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   });
 
   it('says what a prune has cleared', async () => {
-    started.service.simulator.script('clears', readingReplies(8, 1_500));
+    started.service.simulator.script('clears', readingReplies(14, 1_500));
     const { page, say, failures } = await openChat('clears');
     await say('Read all the files.');
     await page.getByText('All read.').waitFor();

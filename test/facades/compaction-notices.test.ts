@@ -31,6 +31,8 @@ describe('useChat with a context that gets full', () => {
     expect(textOf(chat.lastMessage)).toBe('All read.');
     const notices = data.map((part) => Object(part).data.text);
     expect(notices[0]).toBe('⚙️ Compacting…');
+    // The message of the summary is nothing that somebody has said.
+    expect(chat.lastMessage?.parts.map(({ type }) => type)).not.toContain('steering-message');
     expect(notices[1]).toMatch(/^✅ Compacted: \d+ → \d+ tokens$/);
     const summaries = requestsOf(started.service).summaries.length;
     expect(summaries).toBeGreaterThan(0);
@@ -46,7 +48,7 @@ describe('useChat with a context that gets full', () => {
   });
 
   test('shows what a prune has cleared', async () => {
-    started.service.simulator.script('prunes', readingReplies(8, 1_500));
+    started.service.simulator.script('prunes', readingReplies(14, 1_500));
     const data: unknown[] = [];
     const chat = started.chat('prunes', { body: { agent: 'prunes' }, onData: (part) => data.push(part) });
     await chat.sendMessage({ text: 'Read all the files.' });

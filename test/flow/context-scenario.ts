@@ -61,11 +61,13 @@ export type Scenario = AsyncDisposable &
     /** The compactions so far, the first one first. */
     rounds: () => Promise<readonly Round[]>;
     /** The session, as the API shows it. */
-    session: () => Promise<Readonly<Record<string, unknown>>>;
+    session: <Body = Readonly<Record<string, unknown>>>() => Promise<Body>;
+    /** The meter, as the API shows it. */
+    context: <Body>() => Promise<Body>;
     /** What a reader that joins now is told first. */
     snapshot: () => Promise<SessionSnapshot>;
     /** The transcript. */
-    messages: () => Promise<readonly Message[]>;
+    messages: <Body = Message>() => Promise<readonly Body[]>;
     calls: () => Calls;
   }>;
 
@@ -129,12 +131,13 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
     used: async () => (await readMeter()).used,
     rounds: async () => (await readMeter()).compactions.toSorted((a, b) => a.round - b.round),
     session: () => call(url, path),
+    context: () => call(url, `${path}/context`),
     snapshot: async () =>
       toSessionSnapshot(
         await readLiveSnapshot(service.deps.db, 'default', parseId('session', session.id) ?? ''),
         false,
       ),
-    messages: async () => (await call<{ messages: Message[] }>(url, `${path}/messages?limit=200`)).messages,
+    messages: async <Body>() => (await call<{ messages: Body[] }>(url, `${path}/messages?limit=200`)).messages,
     calls: () => callsOf(service),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

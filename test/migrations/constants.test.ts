@@ -84,7 +84,7 @@ describe('the schema and the domain', () => {
   it.each([
     ['baton_drain_inbox', /limit (\d+)\n/, MAX_TAKEN_UP_MESSAGES],
     ['baton_drain_inbox', /or bytes <= (\d+);/, MAX_TAKEN_UP_BYTES],
-    ['baton_drain_inbox', /when v_bytes <= (\d+) then/, MAX_INLINE_CONTENT_BYTES],
+    ['baton_message_created', /when p_bytes <= (\d+) then/, MAX_INLINE_CONTENT_BYTES],
     ['baton_view', /order by seq limit (\d+)\)/, VIEW_PAGE_MESSAGES],
     ['baton_view', /not m.is_summary\) = (\d+) then/, VIEW_PAGE_MESSAGES],
   ])('agree on what one call of %s works on: %s', async (name, pattern, bound) => {

@@ -112,8 +112,9 @@ async function compact({ race }: Play, { claimed, view }: Held, { pick }: Choice
     fromSeq: 1,
     uptoSeq: 1,
     tokensBefore: 9,
+    modelLimit: 9,
   } as const;
-  await beginCompaction(race.db, claimed.fence, { id, ...round }, []);
+  await beginCompaction(race.db, claimed.fence, { id, ...round });
   const summary = { messageId: newId(), model: null, parts: [{ type: 'text', text: `Summary ${pick}.` }] } as const;
   const end = { id, state: 'completed', attempts: 1, costUsd: 0, usage: NO_USAGE, tokensAfter: 1 } as const;
   const kept = view.filter(({ parts: [part] }) => part?.type !== 'text' || !part.text.startsWith('Summary'));

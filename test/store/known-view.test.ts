@@ -83,8 +83,9 @@ describe('a claim that says what is known of the view', () => {
       fromSeq: 1,
       uptoSeq: 2,
       tokensBefore: 9,
+      modelLimit: 9,
     } as const;
-    await beginCompaction(race.db, compaction.fence, { id, ...round }, []);
+    await beginCompaction(race.db, compaction.fence, { id, ...round });
     const summary = { messageId: newId(), model: null, parts: [{ type: 'text', text: 'The summary.' }] } as const;
     const end = { id, state: 'completed', attempts: 1, costUsd: 0, usage: NO_USAGE, tokensAfter: 1 } as const;
     const [job] = (await finishCleanUp(race.db, compaction, { ...end, summary, viewStartSeq: 3 })).jobs;

@@ -28,8 +28,9 @@ async function beginRound(race: Race): Promise<{ claimed: Claimed; end: Compacti
     fromSeq: 1,
     uptoSeq: 1,
     tokensBefore: 900,
+    modelLimit: 1_000,
   } as const;
-  await beginCompaction(db, claimed.fence, round, []);
+  await beginCompaction(db, claimed.fence, round);
   return {
     claimed,
     end: {

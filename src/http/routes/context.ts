@@ -9,7 +9,7 @@ import { listCompactions, readContext, requestMaintenance } from '../../store/co
 import { refuseOverQuota } from '../../store/quota.ts';
 import { idParams, noQuery } from '../fields.ts';
 import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
+import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../responses.ts';
 import { errorBody } from '../run-body.ts';
 import { tellChanged } from '../tell-changed.ts';
 
@@ -44,6 +44,10 @@ export const contextBody = z
         state: z.string(),
         tokensBefore: tokens,
         tokensAfter: tokens.nullable(),
+        fromSeq: z.int().openapi({ description: 'The first message that it was about.' }),
+        uptoSeq: z.int().openapi({ description: 'The last one.' }),
+        summaryMessageId: z.string().nullable().openapi({ description: 'Of the message that stands for them.' }),
+        usage: usageBody.nullable(),
         attempts: z.number().int(),
         costUsd: costBody,
         error: errorBody.nullable(),
@@ -127,8 +131,9 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
         anchor: measurement.isAnchored ? toAnchorBody(ruler.anchorOf(context.contextState)) : null,
         strategy: agent.context.compaction.strategy,
         compactingSince: context.compactingSince?.toISOString() ?? null,
-        compactions: compactions.map(({ startedAt, finishedAt, ...compaction }) => ({
+        compactions: compactions.map(({ startedAt, finishedAt, summaryMessageId, ...compaction }) => ({
           ...compaction,
+          summaryMessageId: summaryMessageId === null ? null : formatId('message', summaryMessageId),
           startedAt: startedAt.toISOString(),
           finishedAt: finishedAt?.toISOString() ?? null,
         })),

@@ -268,7 +268,7 @@ export const CLAIMED: Readonly<Record<string, Call>> = {
   },
   beginCompaction: (db, _, draw) => {
     const round = { id: newId(), strategy: 'manual', reason: 'manual', fromSeq: 1, uptoSeq: 2 } as const;
-    return maintenance.beginCompaction(db, anyFence(draw), { ...round, tokensBefore: 9 }, []);
+    return maintenance.beginCompaction(db, anyFence(draw), { ...round, tokensBefore: 9, modelLimit: 9 });
   },
   finishStep: (db, me, draw) => {
     const { messageId, index } = draw.call();

@@ -175,7 +175,7 @@ async function beginMaintenance(base: Base) {
   const { fence, messageId } = claimed;
   const compactionId = newId();
   const round = { id: compactionId, strategy: 'manual', reason: 'manual', fromSeq: 1, uptoSeq: 2 } as const;
-  await beginCompaction(db, fence, { ...round, tokensBefore: 100 }, []);
+  await beginCompaction(db, fence, { ...round, tokensBefore: 100, modelLimit: 200 });
   return { claimed, fence, sessionId, messageId, compactionId };
 }
 
