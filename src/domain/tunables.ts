@@ -195,3 +195,9 @@ export const REPEATED_WITHIN_MS = 60_000;
 /** Tools of one MCP server that a session takes, and what their definitions may take of its row: more is refused. */
 export const MAX_SERVER_TOOLS = 500;
 export const MAX_SERVER_DEFINITION_BYTES = 262_144;
+
+/**
+ * What commands of `bash` and MCP servers over stdio may use on Linux: processes and threads at a time, where they can be
+ * counted; memory of one process; bytes of one file.
+ */
+export const COMMAND_LIMITS = { processes: 1_024, memoryBytes: 4 * 1024 ** 3, fileBytes: 4 * 1024 ** 3 };

@@ -15,8 +15,10 @@ import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
 import { runStep } from '../step/run-step.ts';
 import { createTextAppender } from '../step/text-appender.ts';
+import { isolationOfCommands } from '../tools/isolation.ts';
 import { type Config, VARIABLES } from './config.ts';
 import type { Dependencies } from './dependencies.ts';
+import type { Log } from './log.ts';
 
 type Work = Readonly<{
   run: (deps: CompactionDeps, job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
@@ -44,7 +46,7 @@ export async function startJobWorker(
   const { leaseDurationMs, heartbeatIntervalMs, tenantConcurrency } = config;
   // One process may have several workers, and each has to be told apart from the others.
   const workerId = `${deps.workerId}-${deps.newId().slice(-6)}`;
-  if (kinds.includes('step')) await makeWorkspace(config);
+  if (kinds.includes('step')) await prepareForTools(config, log);
   await using stack = new AsyncDisposableStack();
   const presence = stack.use(
     await registerPresence({ db, connectionString: deps.databaseUrl, workerId, kinds, heartbeatIntervalMs, log }),
@@ -99,7 +101,9 @@ export async function startJobWorker(
 }
 
 /** Tools run where steps do. */
-async function makeWorkspace({ workspaceDir }: Config): Promise<void> {
+async function prepareForTools({ workspaceDir }: Config, log: Log): Promise<void> {
+  const { isApart } = await isolationOfCommands();
+  if (!isApart) log('warn', { event: 'commands_not_apart', reason: NOT_APART });
   try {
     await mkdir(workspaceDir, { recursive: true });
   } catch (cause) {
@@ -107,6 +111,10 @@ async function makeWorkspace({ workspaceDir }: Config): Promise<void> {
     throw new BatonError('config_invalid', `${VARIABLES.workspaceDir}: the folder cannot be made: ${why}`, { cause });
   }
 }
+
+const NOT_APART =
+  'This system gives no process a user namespace or fewer capabilities: commands of bash and MCP servers over stdio can read the keys of ' +
+  'this worker, and by them the data of every tenant.';
 
 /** A moment without the lock is nothing: the worker says that it lives, and takes another one. */
 function refuseLongLoss(lostForMs: number, leaseDurationMs: number): void {

@@ -117,6 +117,8 @@ export type LogEvent =
   | (Readonly<{ event: 'tool_started'; tool: string; callKey: string }> & Step)
   | (Readonly<{ event: 'tool_finished'; tool: string; callKey: string; success: boolean; durationMs: number }> & Step)
   | (Readonly<{ event: 'tool_outcome_unknown'; tool: string; callKey: string; repeated: boolean }> & Step)
+  /** Commands of `bash` and MCP servers over stdio can read the worker's keys here, so that with them there are no tenants. */
+  | Readonly<{ event: 'commands_not_apart'; reason: string }>
   | Readonly<{ event: 'mcp_server_connected'; server: string; tools: number }>
   /** It cannot be reached, or its connection broke: the next use waits for that long and then tries again. */
   | Readonly<{ event: 'mcp_server_failed'; server: string; retryInMs: number; error: SafeError }>

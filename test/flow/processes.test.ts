@@ -125,4 +125,13 @@ describe.each(availableBackends())('worker processes on %s', (backend) => {
     expect(resume_count).toBe(0);
     expect(await readFile(path.join(folder.path, 'ledger'), 'utf8')).toBe('once\n');
   });
+
+  it('say as they start that nothing keeps commands from their keys, where that is so', async () => {
+    await using folder = await temporaryFolder();
+    await using service = await startTestService({ backend, environment: { BATON_WORKSPACE_DIR: folder.path } });
+    // Without the programs that would do it.
+    const PATH = path.join(folder.path, 'bin');
+    await using worker = await startWorkerProcess('steps', { ...service.environment, PATH });
+    expect(worker.logged).toContainEqual(expect.objectContaining({ level: 'warn', event: 'commands_not_apart' }));
+  });
 });

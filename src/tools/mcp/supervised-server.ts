@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { BatonError } from '../../domain/errors.ts';
+import { isolationOfCommands } from '../isolation.ts';
 import { cutLines } from './cut-lines.ts';
 
 /** A server process. What it says on stderr goes to `onLine`, of a long line the beginning. */
@@ -53,7 +54,10 @@ kill -s KILL 0
  */
 export async function startServerProcess(server: ServerCommand): Promise<ServerProcess> {
   const { command, args, cwd, environment, onLine } = server;
-  const child = spawn('/bin/sh', ['-c', SUPERVISOR, 'sh', String(KILL_GRACE_SECONDS), command, ...args], {
+  const { prefix } = await isolationOfCommands();
+  const supervised = ['/bin/sh', '-c', SUPERVISOR, 'sh', String(KILL_GRACE_SECONDS), command, ...args];
+  const [file = '/bin/sh', ...fileArgs] = [...prefix, ...supervised];
+  const child = spawn(file, fileArgs, {
     ...(cwd === undefined ? {} : { cwd }),
     env: environment,
     detached: true,

@@ -17,8 +17,8 @@ const MAX_COMMAND_CHARS = 30_000;
 /**
  * `bash`: runs a shell command with the workspace root as working directory.
  *
- * This is NOT a sandbox: only the working directory is set. A command can read and write whatever the
- * worker's user can, the network and the worker's own `/proc` entry included. Give it to trusted agents, or
+ * This is NOT a sandbox: a command can read and write whatever the worker's user can, and the network. What it is kept
+ * from where the system allows it is the worker's environment and memory (isolation.ts). Give it to trusted agents, or
  * run workers in a container.
  */
 export function createBashTool({ root, limits }: Workspace): ServerTool {

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
+import { isolationOfCommands } from '../isolation.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { createBoundedOutput } from './bounded-output.ts';
 import { WorkspaceError } from './workspace-error.ts';
@@ -51,7 +52,7 @@ kill -s KILL 0
 /**
  * Runs a shell command in a process group of its own, without input, stdout and stderr as one stream. When it ends,
  * times out or is aborted, and when this process dies, everything left in the group is stopped (SIGTERM, then SIGKILL);
- * the promise settles after that. Processes that leave the group (setsid) are not followed. POSIX only.
+ * the promise settles after that. It runs apart from this process where the system allows it. Processes that leave the group (setsid) are not followed. POSIX only.
  *
  * @throws WorkspaceError `ABORTED` with the output so far, `COMMAND_NOT_STARTED`
  */
@@ -62,9 +63,19 @@ export async function runSupervised({
   maxOutputChars,
   signal,
 }: Command): Promise<CommandOutcome> {
+  const { prefix } = await isolationOfCommands();
   signal.throwIfAborted();
   using cleanup = new DisposableStack();
-  const child = spawn('/bin/sh', ['-c', SUPERVISOR, 'sh', command, String(KILL_GRACE_SECONDS)], {
+  const [file = '/bin/sh', ...args] = [
+    ...prefix,
+    '/bin/sh',
+    '-c',
+    SUPERVISOR,
+    'sh',
+    command,
+    String(KILL_GRACE_SECONDS),
+  ];
+  const child = spawn(file, args, {
     cwd,
     env: reducedEnvironment(process.env),
     detached: true,
