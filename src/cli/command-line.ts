@@ -30,6 +30,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     dev: { summary: 'everything in one process, with nothing else needed', load: () => import('./commands/dev.ts') },
     api: { summary: 'the HTTP API', load: () => import('./commands/api.ts') },
     worker: { summary: 'a worker: steps, compactions, prunes or all', load: () => import('./commands/worker.ts') },
+    check: { summary: 'find what keeps it from starting', load: () => import('./commands/check.ts') },
     migrate: { summary: 'bring the database up to date', load: () => import('./commands/migrate.ts') },
     keys: { summary: 'create, list and revoke API keys', load: () => import('./commands/keys.ts') },
     retention: { summary: 'remove what is old', load: () => import('./commands/retention.ts') },

@@ -51,11 +51,12 @@ function postgresProblem(place: string, { user, database }: pg.Client, error: un
 }
 
 /**
- * Connects once, to say at the start what is wrong with the Redis that `REDIS_URL` names.
+ * Connects once, to say at the start what is wrong with the Redis that `REDIS_URL` names. Resolves with what it does when
+ * its memory is full.
  * @throws BatonError `store_unavailable` where it cannot be reached now, else `config_invalid`: it wants a password or
  *   another one, or is too old
  */
-export async function checkRedis(url: string): Promise<void> {
+export async function checkRedis(url: string): Promise<Readonly<{ evictionPolicy: string }>> {
   const redis = new Redis(url, {
     lazyConnect: true,
     enableReadyCheck: false,
@@ -70,8 +71,9 @@ export async function checkRedis(url: string): Promise<void> {
   redis.on('error', first.resolve);
   try {
     await redis.connect();
-    const version = /^redis_version:(.+?)\r?$/m.exec(await redis.info('server'))?.[1] ?? 'unknown';
-    if (isNewEnough(version)) return;
+    const info = await redis.info();
+    const version = fieldOf(info, 'redis_version');
+    if (isNewEnough(version)) return { evictionPolicy: fieldOf(info, 'maxmemory_policy') };
     throw refused(`${place} is version ${version}; Baton needs ${OLDEST_REDIS.join('.')} or newer`, undefined);
   } catch (error) {
     if (error instanceof BatonError) throw error;
@@ -80,6 +82,9 @@ export async function checkRedis(url: string): Promise<void> {
     redis.disconnect();
   }
 }
+
+const fieldOf = (info: string, name: string): string =>
+  new RegExp(`^${name}:(.+?)\\r?$`, 'm').exec(info)?.[1] ?? 'unknown';
 
 /** Of what cannot be read as a version nothing is known: it is let through. */
 function isNewEnough(version: string): boolean {

@@ -127,6 +127,8 @@ export type LogEvent =
   | Readonly<{ event: 'mcp_server_output_left_out'; server: string; lines: number }>
   /** It offers other tools than before: new sessions get them. */
   | Readonly<{ event: 'mcp_tools_changed'; server: string; tools: number }>
+  /** An agent names a server whose command is not on this machine: new sessions of it are refused. */
+  | Readonly<{ event: 'mcp_command_missing'; server: string; command: string }>
   | Readonly<{ event: 'mcp_server_unused'; server: string }>
   /** An agent names tools that the server does not offer. */
   | Readonly<{ event: 'mcp_tools_missing'; server: string; agent: string; tools: readonly string[] }>
