@@ -85,5 +85,13 @@ export function fileNotice(file: Readonly<{ mediaType: string; filename?: string
   return `[${file.mediaType}${file.filename === undefined ? '' : ` ${file.filename}`}${where}]`;
 }
 
+/** Stands in the result of a call for a file that is shown after all results. */
+export const fileAfterResults = (mediaType: string, filename: string | undefined): string =>
+  `[${filename === undefined || isBlank(filename) ? 'A file' : filename} (${mediaType}): shown below, after the results]`;
+
+/** Stands before such a file: it was not the user who sent it. */
+export const fileOfResult = (toolName: string, toolCallId: string): string =>
+  `[System notice, not from the user] From the result of the tool ${toolName} (call ${toolCallId}):`;
+
 /** True for text that providers refuse as empty content. */
 export const isBlank = (text: string): boolean => text.trim() === '';

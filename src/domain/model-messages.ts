@@ -2,7 +2,16 @@ import { shownParts } from './context/shown-parts.ts';
 import type { Part, ProviderMetadata, ToolPart, ViewMessage } from './message.ts';
 import { type CallIds, createCallIds, outputForModel, wireInput, wireToolName } from './model-calls.ts';
 import { fileForModel, type MediaContents } from './model-files.ts';
-import { CONTINUE_NOTICE, EMPTY_MESSAGE, frameCall, frameSummary, isBlank, START_NOTICE } from './model-frames.ts';
+import {
+  CONTINUE_NOTICE,
+  EMPTY_MESSAGE,
+  fileAfterResults,
+  fileOfResult,
+  frameCall,
+  frameSummary,
+  isBlank,
+  START_NOTICE,
+} from './model-frames.ts';
 import type {
   ModelAssistantPart,
   ModelMessage,
@@ -24,6 +33,8 @@ export type ToModelOptions = Readonly<{
   providerTools?: boolean;
   /** False for a model that takes no calls: those of earlier models are then told as texts. Default true. */
   calls?: boolean | undefined;
+  /** True where results are texts: their files come in a message of the user after them. Default false. */
+  filesAfterResults?: boolean | undefined;
   /** The bytes of the files that the view refers to as blobs; a notice stands for what is missing here. */
   media?: MediaContents | undefined;
   /** Said after everything else, as the user, in this request alone. */
@@ -38,7 +49,8 @@ export type ToModelOptions = Readonly<{
  *   Assistant messages that nothing separates are separated by the same notice, so that appending never alters what
  *   was sent before. User messages in a row become one.
  * - An assistant message is one step: reasoning and text as recorded, then its calls, then one tool message that
- *   answers each of them in order, with an explanation where a call has no outcome. What the provider ran itself stays,
+ *   answers each of them in order, with an explanation where a call has no outcome, and a user message with the files of
+ *   the results where these cannot hold any. What the provider ran itself stays,
  *   result included, in the assistant message, but only for the model it came from.
  * - What a prune or a limit took out of the view is shown as what stands for it.
  * - A model that takes no calls is told of them in texts of the assistant.
@@ -57,7 +69,8 @@ export function toModelMessages(view: readonly ViewMessage[], options: ToModelOp
     }
     const providerTools = isOwn && options.providerTools !== false;
     const calls = options.calls !== false;
-    const step = stepContent(message, { callIds, isOwn, providerTools, calls, media: options.media });
+    const { media, filesAfterResults = false } = options;
+    const step = stepContent(message, { callIds, isOwn, providerTools, calls, media, filesAfterResults });
     appendUser(messages, summaries(message.parts));
     appendStep(messages, step);
   }
@@ -76,13 +89,14 @@ function appendUser(messages: ModelMessage[], content: ModelUserPart[]): void {
   else messages.push({ role: 'user', content });
 }
 
-function appendStep(messages: ModelMessage[], { content, results }: Step): void {
+function appendStep(messages: ModelMessage[], { content, results, files }: Step): void {
   if (content.length === 0) return;
   if (needsUser(messages)) {
     appendUser(messages, [{ type: 'text', text: messages.length === 0 ? START_NOTICE : CONTINUE_NOTICE }]);
   }
   messages.push({ role: 'assistant', content });
   if (results.length > 0) messages.push({ role: 'tool', content: results });
+  appendUser(messages, files);
 }
 
 function userContent(parts: readonly Part[], isOwn: boolean, media: MediaContents | undefined): ModelUserPart[] {
@@ -111,13 +125,15 @@ function optionsFor(metadata: ProviderMetadata | undefined, isOwn: boolean): { p
   return isOwn && metadata !== undefined ? { providerOptions: metadata } : {};
 }
 
-type Step = Readonly<{ content: ModelAssistantPart[]; results: ModelToolResultPart[] }>;
+/** `files`: of the results, where they cannot stand in them. */
+type Step = Readonly<{ content: ModelAssistantPart[]; results: ModelToolResultPart[]; files: ModelUserPart[] }>;
 type StepOptions = Readonly<{
   callIds: CallIds;
   isOwn: boolean;
   providerTools: boolean;
   calls: boolean;
   media: MediaContents | undefined;
+  filesAfterResults: boolean;
 }>;
 
 /**
@@ -126,7 +142,7 @@ type StepOptions = Readonly<{
  */
 function stepContent(
   message: ViewMessage,
-  { callIds, isOwn, providerTools, calls: takesCalls, media }: StepOptions,
+  { callIds, isOwn, providerTools, calls: takesCalls, media, filesAfterResults }: StepOptions,
 ): Step {
   const body: ModelAssistantPart[] = [];
   const calls: ModelAssistantPart[] = [];
@@ -161,7 +177,24 @@ function stepContent(
       waiting = [];
     }
   });
-  return { content: keepValidReasoning([...body, ...calls]), results };
+  const content = keepValidReasoning([...body, ...calls]);
+  if (!filesAfterResults) return { content, results, files: [] };
+  const split = results.map(withoutFiles);
+  return { content, results: split.map(({ result }) => result), files: split.flatMap(({ files }) => files) };
+}
+
+/** The result as a text, and its files with a word on where they come from. */
+function withoutFiles(result: ModelToolResultPart): { result: ModelToolResultPart; files: ModelUserPart[] } {
+  const { output, toolName, toolCallId } = result;
+  if (output.type !== 'content') return { result, files: [] };
+  const texts = output.value.map((item) =>
+    item.type === 'text' ? item.text : fileAfterResults(item.mediaType, item.filename),
+  );
+  const shown = output.value.filter((item) => item.type === 'file');
+  return {
+    result: { ...result, output: { type: 'text', value: texts.join('\n') } },
+    files: [{ type: 'text', text: fileOfResult(toolName, toolCallId) }, ...shown],
+  };
 }
 
 /** A result in the provider's own form, which it takes back inside the assistant message. */

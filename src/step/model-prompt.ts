@@ -1,5 +1,6 @@
 import type { Instructions, ModelMessage } from 'ai';
 import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../domain/cache-breakpoints.ts';
+import { sendsFilesAfterResults } from '../domain/context/shown-media.ts';
 import type { ViewMessage } from '../domain/message.ts';
 import type { MediaContents } from '../domain/model-files.ts';
 import { type ToModelOptions, toModelMessages } from '../domain/model-messages.ts';
@@ -17,6 +18,7 @@ export function promptFor(
   {
     providerTools = true,
     cacheBreakpoints = false,
+    protocol,
     calls,
     notice,
   }: ResolvedModel & Pick<ToModelOptions, 'calls' | 'notice'>,
@@ -25,7 +27,8 @@ export function promptFor(
   view: readonly ViewMessage[],
   media?: MediaContents,
 ): ModelPrompt {
-  const messages = toModelMessages(view, { model, providerTools, calls, media, notice });
+  const filesAfterResults = sendsFilesAfterResults(protocol);
+  const messages = toModelMessages(view, { model, providerTools, calls, filesAfterResults, media, notice });
   if (!cacheBreakpoints) return { ...(instructions !== '' && { instructions }), messages };
   // Tools come before the instructions in a prompt, so this mark covers them too.
   const marked = { role: 'system' as const, content: instructions, providerOptions: CACHE_BREAKPOINT };

@@ -83,8 +83,11 @@ describe('what the model is shown of any view', () => {
     await fc.assert(
       fc.asyncProperty(anyView, anyModel, async (view, model) => {
         const shown = showMedia(view, mediaSupportOf('openai-chat', MEDIA_TYPES)).view;
-        const body = await wireBody('chat', toModelMessages(shown, { model, providerTools: false }));
+        const options = { model, providerTools: false, filesAfterResults: true };
+        const body = await wireBody('chat', toModelMessages(shown, options));
         expect(chatProblems(body.messages ?? [])).toEqual([]);
+        const results = JSON.stringify(toModelMessages(shown, options).filter(({ role }) => role === 'tool'));
+        expect(results).not.toContain('"type":"file"');
       }),
     );
   });
@@ -100,10 +103,13 @@ describe('what the model is shown of any view', () => {
 
   it('only grows when the view grows, apart from the notice at its end', () => {
     forAnyView((view, model) => {
-      const whole = flatten(toModelMessages(view, { model }));
-      for (let length = 0; length < view.length; length++) {
-        const earlier = withoutNotice(flatten(toModelMessages(view.slice(0, length), { model })));
-        expect(whole.slice(0, earlier.length)).toEqual(earlier);
+      for (const filesAfterResults of [false, true]) {
+        const options = { model, filesAfterResults };
+        const whole = flatten(toModelMessages(view, options));
+        for (let length = 0; length < view.length; length++) {
+          const earlier = withoutNotice(flatten(toModelMessages(view.slice(0, length), options)));
+          expect(whole.slice(0, earlier.length)).toEqual(earlier);
+        }
       }
     });
   });

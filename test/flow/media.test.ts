@@ -203,30 +203,42 @@ describe('an image of the user', () => {
 });
 
 describe('an image in the result of a tool', () => {
-  it.each([
-    ['simulated', true],
-    ['simulated-anthropic', true],
-    ['simulated-chat', false],
-  ] as const)('is a blob in storage; %s is shown it: %s', async (provider, isShown) => {
-    const { session, requests, events } = await play(
-      { model: `${provider}/test` },
-      [question],
-      ['screenshot', 'camera'],
-    );
-    const outputs = (await partsOf(session)).flatMap((part) => (part.type === 'tool' ? [part.output] : []));
-    const url = expect.stringMatching(/^@blob:blob_/);
-    const file = { type: 'file', mediaType: 'image/png', url, sizeBytes: PNG.length };
-    expect(outputs).toEqual([
-      { type: 'content', value: [{ type: 'text', text: 'Here it is:' }, file] },
-      { type: 'content', value: [file] },
+  it.each([['simulated'], ['simulated-anthropic'], ['simulated-chat']])(
+    'is a blob in storage, and %s is shown it',
+    async (provider) => {
+      const { session, requests, events } = await play(
+        { model: `${provider}/test` },
+        [question],
+        ['screenshot', 'camera'],
+      );
+      const outputs = (await partsOf(session)).flatMap((part) => (part.type === 'tool' ? [part.output] : []));
+      const url = expect.stringMatching(/^@blob:blob_/);
+      const file = { type: 'file', mediaType: 'image/png', url, sizeBytes: PNG.length };
+      expect(outputs).toEqual([
+        { type: 'content', value: [{ type: 'text', text: 'Here it is:' }, file] },
+        { type: 'content', value: [file] },
+      ]);
+      const sent = requests.at(-1)?.rawBody ?? '';
+      expect(sent.split(PNG_BASE64).length - 1).toBe(2);
+      expect(events.some(({ type }) => type === 'llm:unsupported-input')).toBe(false);
+      const results = events.filter(({ type }) => type === 'llm:tool-result');
+      expect(JSON.stringify(results)).toContain('Here it is:\\n[image/png, @blob:blob_');
+      await expectNoBase64(session);
+    },
+  );
+
+  it('comes in a message of the user after all results where these are texts', async () => {
+    const { requests } = await play({ model: 'simulated-chat/test' }, [question], ['screenshot', 'camera']);
+    type Wire = Readonly<{ role: string; content: unknown }>;
+    const { messages } = JSON.parse(requests.at(-1)?.rawBody ?? '{}') as { messages: readonly Wire[] };
+    expect(messages.slice(-4).map(({ role }) => role)).toEqual(['assistant', 'tool', 'tool', 'user']);
+    expect(messages.at(-3)?.content).toBe('Here it is:\n[A file (image/png): shown below, after the results]');
+    expect(messages.at(-1)?.content).toMatchObject([
+      { type: 'text', text: expect.stringContaining('From the result of the tool screenshot (call ') },
+      { type: 'image_url' },
+      { type: 'text', text: expect.stringContaining('From the result of the tool camera (call ') },
+      { type: 'image_url' },
     ]);
-    const sent = requests.at(-1)?.rawBody ?? '';
-    expect(sent.split(PNG_BASE64).length - 1).toBe(isShown ? 2 : 0);
-    if (!isShown) expect(sent).toContain('A file was attached here that cannot be shown: unnamed (image/png)');
-    expect(events.some(({ type }) => type === 'llm:unsupported-input')).toBe(!isShown);
-    const results = events.filter(({ type }) => type === 'llm:tool-result');
-    expect(JSON.stringify(results)).toContain('Here it is:\\n[image/png, @blob:blob_');
-    await expectNoBase64(session);
   });
 
   it('is left out where there are more than the context has room for', async () => {

@@ -12,7 +12,7 @@ const IMAGES_AND_PDF = [...IMAGES, 'application/pdf'] as const;
 type Carried = Readonly<{
   /** In messages of the user. */
   user: readonly string[];
-  /** In results of tools: elsewhere the SDK would write their base64 into a text. */
+  /** Of results of tools: within them, or in a message after them. */
   toolResults: readonly string[];
   /** That the provider fetches from a URL by itself: a worker fetches nothing that a user names. */
   fetched: readonly string[];
@@ -21,10 +21,19 @@ type Carried = Readonly<{
 /** What a protocol carries, whatever its model can do with it. */
 export const PROTOCOL_MEDIA: Readonly<Record<ModelProtocol, Carried>> = {
   'openai-responses': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES_AND_PDF },
-  'openai-chat': { user: IMAGES_AND_PDF, toolResults: [], fetched: IMAGES },
-  'openai-compatible': { user: IMAGES, toolResults: [], fetched: [] },
+  'openai-chat': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES },
+  'openai-compatible': { user: IMAGES, toolResults: IMAGES, fetched: [] },
   'anthropic-messages': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES_AND_PDF },
 };
+
+/**
+ * Protocols whose results of tools are texts: the SDK would write the base64 of a file into one. The files of results stand
+ * in a message of the user after them.
+ */
+const TEXT_RESULTS: ReadonlySet<ModelProtocol> = new Set(['openai-chat', 'openai-compatible']);
+
+/** Whether the files of results of tools stand in a message of the user after them. */
+export const sendsFilesAfterResults = (protocol: ModelProtocol): boolean => TEXT_RESULTS.has(protocol);
 
 /** Media types that a model is sent, by where they stand. */
 export type MediaSupport = Readonly<Record<keyof Carried, ReadonlySet<string>>>;

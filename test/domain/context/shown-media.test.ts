@@ -37,8 +37,8 @@ const PDF = ['application/pdf', ...IMAGES];
 /** What each protocol is sent of all media types, by a model that takes them all. */
 const ROWS = [
   ['openai-responses', PDF, PDF, PDF],
-  ['openai-chat', PDF, [], IMAGES],
-  ['openai-compatible', IMAGES, [], []],
+  ['openai-chat', PDF, PDF, IMAGES],
+  ['openai-compatible', IMAGES, IMAGES, []],
   ['anthropic-messages', PDF, PDF, PDF],
 ] as const;
 
