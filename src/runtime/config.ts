@@ -13,6 +13,7 @@ import {
 } from '../domain/tunables.ts';
 import { fileProblems } from './file-problems.ts';
 import { readYaml } from './read-yaml.ts';
+import { withPassword } from './url-password.ts';
 
 /** Variables are text, so digits count as a number; nothing else does, unlike with a coercion. */
 const wholeNumber = (minimum: number, maximum: number) =>
@@ -45,8 +46,12 @@ export const DEFAULT_WORKSPACE_DIR = 'workspace';
 const configSchema = z.strictObject({
   /** Postgres. Without it an embedded one is started in `dataDir`. */
   databaseUrl: url('postgres', 'postgresql').optional(),
+  /** Takes the place of the password in `databaseUrl`, and is not escaped. */
+  databasePassword: z.string().min(1).optional(),
   /** Redis for queues and live events. Without it both go over Postgres. */
   redisUrl: url('redis', 'rediss').optional(),
+  /** That of `redisUrl`, likewise. */
+  redisPassword: z.string().min(1).optional(),
   host: z.string().default('127.0.0.1'),
   /**
    * As long as there are no API keys everybody who reaches the server may do everything, so it binds to loopback only.
@@ -154,7 +159,9 @@ export type Config = Readonly<Settings & { configFile?: string }>;
 /** The environment variable of each setting. */
 export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   databaseUrl: 'DATABASE_URL',
+  databasePassword: 'BATON_DATABASE_PASSWORD',
   redisUrl: 'REDIS_URL',
+  redisPassword: 'BATON_REDIS_PASSWORD',
   host: 'BATON_HOST',
   allowPublicBind: 'BATON_ALLOW_PUBLIC_BIND',
   allowedHosts: 'BATON_ALLOWED_HOSTS',
@@ -233,7 +240,8 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
     ...Object.fromEntries(fromEnvironment),
   });
   if (parsed.success) {
-    return Object.freeze(withRenewableLease({ ...parsed.data, ...(configFile !== undefined && { configFile }) }));
+    const config = withPasswords({ ...parsed.data, ...(configFile !== undefined && { configFile }) });
+    return Object.freeze(withRenewableLease(config));
   }
   const problems = fileProblems(configSchema, parsed.error).map(({ path, message }) => {
     const variable = VARIABLES[path.split('.')[0] as keyof Settings];
@@ -245,6 +253,17 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
 /** Those of the databases are without our prefix. */
 const meantVariable = (name: string, known: ReadonlySet<string>): string =>
   didYouMean(name, known) || didYouMean(name.replace(/^BATON_/, ''), known);
+
+/** Whoever connects needs the URL alone. */
+function withPasswords(config: Config): Config {
+  const place = (url: 'databaseUrl' | 'redisUrl', key: 'databasePassword' | 'redisPassword') => {
+    const [given, password] = [config[url], config[key]];
+    return given === undefined || password === undefined
+      ? {}
+      : { [url]: withPassword(given, password, VARIABLES[key]) };
+  };
+  return { ...config, ...place('databaseUrl', 'databasePassword'), ...place('redisUrl', 'redisPassword') };
+}
 
 /** A lease that ends before its second heartbeat would be lost by every long step. */
 function withRenewableLease(config: Config): Config {

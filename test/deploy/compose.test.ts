@@ -48,15 +48,23 @@ describe('docker-compose.yml', () => {
     expect(names).toEqual(expect.arrayContaining(['postgres', 'redis']));
   });
 
-  it('gives Postgres the account that the service uses, with another password too', () => {
-    for (const given of [{}, { POSTGRES_PASSWORD: 'another' }]) {
+  it('gives Postgres and Redis the accounts that the service uses, with other passwords too, of any characters', () => {
+    const odd = { POSTGRES_PASSWORD: 'p@ss/w#1%41?', REDIS_PASSWORD: 'r:@/#%20' };
+    for (const given of [{}, odd]) {
       const file = readComposeFile(given).services;
-      const { username, password, pathname } = new URL(String(file['api']?.environment?.['DATABASE_URL']));
+      const api = file['api'];
+      if (api === undefined) throw new Error('there is no service api');
+      const config = loadConfig(environmentOf(api));
+      const [database, redis] = [new URL(config.databaseUrl ?? ''), new URL(config.redisUrl ?? '')];
       expect(file['postgres']?.environment).toEqual({
-        POSTGRES_USER: username,
-        POSTGRES_PASSWORD: password,
-        POSTGRES_DB: pathname.slice(1),
+        POSTGRES_USER: database.username,
+        POSTGRES_PASSWORD: decodeURIComponent(database.password),
+        POSTGRES_DB: database.pathname.slice(1),
       });
+      const password = decodeURIComponent(redis.password);
+      expect(file['redis']?.command?.slice(1, 3)).toEqual(['--requirepass', password]);
+      expect(file['redis']?.environment).toEqual({ REDISCLI_AUTH: password });
+      expect(password).toBe('REDIS_PASSWORD' in given ? odd.REDIS_PASSWORD : 'baton');
     }
   });
 

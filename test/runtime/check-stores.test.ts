@@ -92,7 +92,8 @@ describe.runIf(redisUrl !== null)('a Redis that cannot be used is named at the s
     await using redis = await startOwnRedis();
     const url = (password: string) => `redis://${password}127.0.0.1:${redis.port}`;
     const client = new Redis(url(''));
-    await client.config('SET', 'requirepass', 'right');
+    const right = `p@ss/w#1 %41"'$x:é`;
+    await client.config('SET', 'requirepass', right);
     client.disconnect();
     const place = `REDIS_URL: Redis at 127.0.0.1:${redis.port} refuses the user or the password`;
     const problem = (said: string) => ({
@@ -101,7 +102,8 @@ describe.runIf(redisUrl !== null)('a Redis that cannot be used is named at the s
     });
     await expect(checkRedis(url(''))).rejects.toMatchObject(problem('NOAUTH'));
     await expect(checkRedis(url(':wrong@'))).rejects.toMatchObject(problem('WRONGPASS'));
-    await checkRedis(url(':right@'));
+    const { redisUrl: withPassword } = loadConfig({ REDIS_URL: url(':wrong@'), BATON_REDIS_PASSWORD: right });
+    await checkRedis(withPassword ?? '');
   });
 
   it('because it is too old', async () => {

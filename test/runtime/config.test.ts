@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
+import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
 import {
@@ -39,6 +40,8 @@ function configFile(content: string): ConfigFile {
 const EVERY_VARIABLE = [
   ['DATABASE_URL', 'postgres://me:pw@db:5432/baton', 'databaseUrl', 'postgres://me:pw@db:5432/baton'],
   ['REDIS_URL', 'rediss://:pw@cache:6380/2', 'redisUrl', 'rediss://:pw@cache:6380/2'],
+  ['BATON_DATABASE_PASSWORD', 'p@ss/w#1', 'databasePassword', 'p@ss/w#1'],
+  ['BATON_REDIS_PASSWORD', '%41:?', 'redisPassword', '%41:?'],
   ['BATON_HOST', '0.0.0.0', 'host', '0.0.0.0'],
   ['BATON_ALLOW_PUBLIC_BIND', 'true', 'allowPublicBind', true],
   ['BATON_ALLOWED_HOSTS', 'Baton.example, fd00::1', 'allowedHosts', ['baton.example', 'fd00::1']],
@@ -259,5 +262,28 @@ describe('the configuration file', () => {
   it('refuses a heartbeat that comes too seldom for its lease', () => {
     const environment = { BATON_LEASE_DURATION_MS: '5000', BATON_HEARTBEAT_INTERVAL_MS: '3000' };
     expect(() => loadConfig(environment)).toThrow(/BATON_HEARTBEAT_INTERVAL_MS.*BATON_LEASE_DURATION_MS/);
+  });
+
+  it('puts passwords of any characters into the URLs that they belong to', () => {
+    const anyPassword = fc.string({ minLength: 1, unit: 'grapheme' }).filter((text) => !text.includes('\0'));
+    fc.assert(
+      fc.property(anyPassword, (password) => {
+        const { databaseUrl = '', redisUrl } = loadConfig({
+          DATABASE_URL: 'postgres://baton:old@postgres:5432/baton',
+          REDIS_URL: 'redis://redis:6379',
+          BATON_DATABASE_PASSWORD: password,
+          BATON_REDIS_PASSWORD: password,
+        });
+        const client = new pg.Client(databaseUrl);
+        expect([client.user, client.host, client.database, client.password]).toEqual([
+          'baton',
+          'postgres',
+          'baton',
+          password,
+        ]);
+        expect(decodeURIComponent(new URL(redisUrl ?? '').password)).toBe(password);
+      }),
+    );
+    expect(refusal({ DATABASE_URL: 'postgres:///baton', BATON_DATABASE_PASSWORD: 'x' })).toMatch(/no host/);
   });
 });
