@@ -1,6 +1,6 @@
 import { contextStateSchema } from '../domain/context/state.ts';
-import { parseCallId, parseId } from '../domain/ids.ts';
-import type { UserPart } from '../domain/message.ts';
+import { formatId, parseCallId, parseId } from '../domain/ids.ts';
+import type { Part, UserPart } from '../domain/message.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Db } from '../store/database.ts';
@@ -8,6 +8,7 @@ import { readMessageParts, readPart } from '../store/messages.ts';
 import { findRun } from '../store/runs.ts';
 import { findSession } from '../store/sessions.ts';
 import { countWaiting } from '../store/waiting.ts';
+import { readWritten } from '../store/written-messages.ts';
 import type { ContextMeter, EndState, LoggedUpdate, RunUpdate } from './run-updates.ts';
 
 export type FollowDeps = Readonly<{ db: Db; bus: LiveBus; onError?: (error: unknown) => void }>;
@@ -25,7 +26,7 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
       return;
     }
     case 'joined':
-      yield { ...update, parts: update.parts ?? (await readUserParts(db, ref.tenantId, update.messageId)) };
+      yield* readJoined(db, ref.tenantId, update);
       return;
     case 'step-completed':
       yield { ...update, context: isLive ? await readMeter(db, ref) : null };
@@ -38,11 +39,25 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
   }
 }
 
-async function readUserParts(db: Db, tenantId: string, messageId: string): Promise<UserPart[]> {
-  const id = parseId('message', messageId);
-  const parts = id === null ? [] : await readMessageParts(db, tenantId, id);
-  return parts.filter((part) => part.type === 'text' || part.type === 'file');
+/** Each message as it was written: those that a step took up together are one in the transcript. */
+async function* readJoined(
+  db: Db,
+  tenantId: string,
+  update: Extract<LoggedUpdate, { kind: 'joined' }>,
+): AsyncGenerator<RunUpdate> {
+  const id = parseId('message', update.messageId);
+  if (id === null) return;
+  const together = (await readWritten(db, tenantId, [id])).get(id);
+  if (together === undefined) {
+    const parts = update.parts ?? (await readMessageParts(db, tenantId, id)).filter(isUserPart);
+    yield { ...update, parts };
+  }
+  for (const written of together ?? []) {
+    yield { kind: 'joined', messageId: formatId('message', written.id), parts: written.content };
+  }
 }
+
+const isUserPart = (part: Part): part is UserPart => part.type === 'text' || part.type === 'file';
 
 async function readMeter(db: Db, { tenantId, sessionId }: RunRef): Promise<ContextMeter | null> {
   return toMeter((await findSession(db, tenantId, sessionId)).context_state);

@@ -17,6 +17,12 @@ export type RunEnd = Readonly<
   | { status: 'parked'; after: 'cancelled' | 'failed' }
 >;
 
+/** The error of a run that a limit has ended. */
+export const limitReached = (reason: string): Readonly<{ code: string; message: string }> => ({
+  code: reason,
+  message: `The run ended before it was done: ${reason}`,
+});
+
 /** How full the context is, in tokens of the next request. */
 export type ContextMeter = Readonly<{ used: number; usable: number }>;
 

@@ -2,6 +2,7 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import { createAdminTrail } from './audit-trail.ts';
 import { BOARD_PATH } from './board.ts';
 import { boundedBody } from './bounded-body.ts';
+import { refuseInWords } from './chat/refuse-in-words.ts';
 import { createErrorHandler } from './error-handler.ts';
 import { guarded } from './guarded.ts';
 import { boundHeldOpen } from './held-open.ts';
@@ -42,6 +43,8 @@ export function createApp(deps: HttpDeps): BatonApp {
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
   app.use(measured(deps.metrics.http), traced);
+  app.use('/api/chat', refuseInWords);
+  app.use('/api/chat/*', refuseInWords);
   app.use(...guarded(deps));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
   if (deps.heldLimits !== undefined) app.use(boundHeldOpen(deps.heldLimits));

@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely';
-import { BatonError } from '../domain/errors.ts';
+import { BatonError, type ErrorRecord, errorRecordSchema } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { RunStatus } from '../domain/run.ts';
 import type { Db } from './database.ts';
@@ -106,20 +106,27 @@ const PROMISED = {
   finished_at: null,
 } as const;
 
-/** What has become of runs so far; one that is only promised is not among them. */
-export async function readRunStatuses(
+/** What has become of a run so far, and why. */
+export type RunOutcome = Readonly<{ status: RunStatus; reason: string | null; error: ErrorRecord | null }>;
+
+/** What has become of runs of the tenant, by their ids. */
+export async function readRunOutcomes(
   db: Db,
   tenantId: string,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, RunStatus>> {
+): Promise<ReadonlyMap<string, RunOutcome>> {
   if (ids.length === 0) return new Map();
   const rows = await db
     .selectFrom('runs')
-    .select(['id', 'status'])
+    .select(['id', 'status', 'status_reason', 'error'])
     .where('id', 'in', ids)
     .where('tenant_id', '=', tenantId)
     .execute();
-  return new Map(rows.map(({ id, status }) => [id, status]));
+  return new Map(
+    rows.map(({ id, status, status_reason: reason, error }) => {
+      return [id, { status, reason, error: error === null ? null : errorRecordSchema.parse(error) }];
+    }),
+  );
 }
 
 export type RunFilter = Readonly<{
@@ -144,20 +151,25 @@ export async function listRuns(db: Db, filter: RunFilter): Promise<RunRow[]> {
   return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(filter.limit).execute();
 }
 
-/** The task that was begun next in a session after this run, whatever has become of it; null: none was. */
+/**
+ * The task that was begun next in a session after this run, or its first one, whatever has become of it; null: none
+ * was.
+ */
 export async function findTaskAfter(
   db: Db,
-  { tenantId, sessionId, runId }: Readonly<{ tenantId: string; sessionId: string; runId: string }>,
+  { tenantId, sessionId, runId }: Readonly<{ tenantId: string; sessionId: string; runId: string | null }>,
 ): Promise<string | null> {
-  const next = await db
+  const tasks = db
     .selectFrom('runs')
     .select('id')
     .where('session_id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
     .where('kind', '=', 'task')
-    .where('created_at', '>', (eb) => eb.selectFrom('runs').select('created_at').where('id', '=', runId))
     .orderBy('created_at')
-    .limit(1)
-    .executeTakeFirst();
-  return next?.id ?? null;
+    .limit(1);
+  const next =
+    runId === null
+      ? tasks
+      : tasks.where('created_at', '>', (eb) => eb.selectFrom('runs').select('created_at').where('id', '=', runId));
+  return (await next.executeTakeFirst())?.id ?? null;
 }

@@ -254,7 +254,7 @@ describe('useChat', () => {
     const decided = { type: 'tool-pay', toolCallId: pay, state: 'approval-responded', approval: tooLong };
     const refused = await fetch(`${started.url}/api/chat`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json', accept: 'application/json' },
       body: JSON.stringify({ id, messages: [{ role: 'assistant', parts: [decided] }] }),
     });
     expect([refused.status, await refused.json()]).toEqual([
@@ -339,7 +339,7 @@ describe('useChat', () => {
     const before = await count();
     const post = async (fields: object) => {
       const body = JSON.stringify({ id: newId(), agent, ...fields });
-      const headers = { 'content-type': 'application/json' };
+      const headers = { 'content-type': 'application/json', accept: 'application/json' };
       const response = await fetch(`${started.url}/api/chat`, { method: 'POST', headers, body });
       return { status: response.status, code: Object(await response.json()).code };
     };

@@ -61,7 +61,7 @@ describe('a file in a message', () => {
   it('is in a chat what a browser can load, and the chat can send it again', async () => {
     const kept = { type: 'file' as const, mediaType: 'image/png', url: `@blob:${blobId}`, sizeBytes: PNG.length };
     const message = { id: '0199c0ff-ee00-7000-8000-00000000000a', role: 'user' as const, runId: null, parts: [kept] };
-    const [shown] = toUiMessages([message], [], new Map());
+    const [shown] = toUiMessages([message]);
     const part = { type: 'file', mediaType: 'image/png', url: `/v1/blobs/${blobId}` };
     expect(shown?.parts).toEqual([part]);
     expect(await stored(part)).toEqual(kept);

@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import { outputText } from '../../domain/context/output-cap.ts';
 import type { ToolPart } from '../../domain/message.ts';
-import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
+import { type EndState, limitReached, type RunEnd, type RunUpdate } from '../run-updates.ts';
 import { type Approvals, approvalsOf } from './approvals.ts';
 import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts.ts';
 
@@ -185,10 +185,7 @@ function endChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[
     case 'failed':
       return [metadataChunk(messageMetadata), errorChunk(end.error)];
     case 'incomplete':
-      return [
-        metadataChunk(messageMetadata),
-        errorChunk(end.error ?? { code: end.reason, message: `The run ended before it was done: ${end.reason}` }),
-      ];
+      return [metadataChunk(messageMetadata), errorChunk(end.error ?? limitReached(end.reason))];
     case 'parked':
       return end.after === 'cancelled'
         ? [{ type: 'abort', reason: 'the message waits in the queue' }]

@@ -1,9 +1,11 @@
 import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
 import { outputText } from '../../domain/context/output-cap.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
-import type { Part, ToolPart, UserPart } from '../../domain/message.ts';
-import type { RunStatus } from '../../domain/run.ts';
+import type { Part, ToolPart } from '../../domain/message.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
+import type { RunOutcome } from '../../store/runs.ts';
+import type { WrittenMessage } from '../../store/written-messages.ts';
+import { limitReached } from '../run-updates.ts';
 import type { Approvals } from './approvals.ts';
 import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts.ts';
 
@@ -13,51 +15,79 @@ type UiToolPart = Exclude<ToolUIPart | DynamicToolUIPart, DynamicToolUIPart>;
 type Shown = Pick<TranscriptMessage, 'id' | 'role' | 'runId' | 'parts'>;
 type Waiting = Readonly<{ id: string; content: readonly unknown[] }>;
 
+/** What the transcript itself does not say. */
+export type Beside = Readonly<{
+  waiting?: readonly Waiting[];
+  /** What somebody is asked about calls. */
+  approvals?: Approvals;
+  /** What has become of runs: an answer that was stopped or has failed is told from one that is complete. */
+  outcomes?: ReadonlyMap<string, RunOutcome>;
+  /** Messages that a step took up together, each as it was written. */
+  written?: ReadonlyMap<string, readonly WrittenMessage[]>;
+}>;
+
 /**
  * The transcript as messages of the AI SDK's UI, as the streams of its runs would have built them: one message of the
- * assistant per run, in it what joined the run later. Summaries are not shown. What waits comes last.
- * @param approvals what somebody is asked about calls
- * @param statuses of runs: an answer that was stopped is told from one that is complete
+ * assistant per run, in it what joined the run later. Summaries are not shown. A run that ended without an answer has an
+ * empty one, as long as it is the newest. What waits comes last.
  */
 export function toUiMessages(
   transcript: readonly Shown[],
-  waiting: readonly Waiting[],
-  approvals: Approvals,
-  statuses: ReadonlyMap<string, RunStatus> = new Map(),
+  { waiting = [], approvals = new Map(), outcomes = new Map(), written = new Map() }: Beside = {},
 ): UIMessage[] {
   const messages: UIMessage[] = [];
+  const answerOf = (runId: string | null) =>
+    messages.find(({ id, role }) => runId !== null && role === 'assistant' && id === formatId('run', runId));
   for (const message of transcript) {
     if (message.parts.some(({ type }) => type === 'compaction')) continue;
-    const answer = messages.find(({ id }) => message.runId !== null && id === formatId('run', message.runId));
+    const answer = answerOf(message.runId);
     if (message.role === 'user') {
-      if (answer === undefined) messages.push(toUserMessage(message.id, message.parts));
-      else
-        answer.parts.push({
-          type: 'steering-message',
-          id: formatId('message', message.id),
-          parts: toUserParts(message.parts),
-        });
+      const said = written.get(message.id) ?? [{ id: message.id, content: message.parts }];
+      if (answer === undefined) messages.push(...said.map(toUserMessage));
+      else answer.parts.push(...said.map(toSteering));
       continue;
     }
     const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, approvals));
     if (answer !== undefined) answer.parts.push(...parts);
-    else messages.push(toAnswer(message, parts, statuses));
+    else messages.push(toAnswer(message, parts, outcomes));
   }
-  const queued = waiting.map(({ id, content }, index) => ({
-    ...toUserMessage(id, content as readonly UserPart[]),
+  const last = transcript.at(-1);
+  if (last !== undefined && answerOf(last.runId) === undefined && hasEnded(last, outcomes)) {
+    messages.push(toAnswer(last, [], outcomes));
+  }
+  const queued = waiting.map((message, index) => ({
+    ...toUserMessage(message as WrittenMessage),
     metadata: { queue: { position: index + 1 } },
   }));
   return [...messages, ...queued];
 }
 
-function toAnswer({ id, runId }: Shown, parts: UiPart[], statuses: ReadonlyMap<string, RunStatus>): UIMessage {
-  const status = runId === null ? undefined : statuses.get(runId);
-  const metadata = status === undefined ? {} : { metadata: { status } };
+const hasEnded = ({ runId }: Shown, outcomes: ReadonlyMap<string, RunOutcome>): boolean =>
+  ['failed', 'cancelled', 'incomplete'].includes(outcomes.get(runId ?? '')?.status ?? '');
+
+function toAnswer({ id, runId }: Shown, parts: UiPart[], outcomes: ReadonlyMap<string, RunOutcome>): UIMessage {
+  const outcome = outcomes.get(runId ?? '');
+  const error = outcome === undefined ? null : errorOf(outcome);
+  const metadata =
+    outcome === undefined ? {} : { metadata: { status: outcome.status, ...(error !== null && { error }) } };
   return { id: formatId('run', runId ?? id), role: 'assistant', parts, ...metadata };
 }
 
-function toUserMessage(id: string, parts: readonly Part[]): UIMessage {
-  return { id: formatId('message', id), role: 'user', parts: toUserParts(parts) };
+/** As the stream of the run has told it. */
+function errorOf({ status, reason, error }: RunOutcome): { code: string; message: string } | null {
+  if (status !== 'failed' && status !== 'incomplete') return null;
+  const { code, message } = error ?? limitReached(reason ?? status);
+  return { code, message };
+}
+
+const toSteering = ({ id, content }: Readonly<{ id: string; content: readonly Part[] }>): UiPart => ({
+  type: 'steering-message',
+  id: formatId('message', id),
+  parts: toUserParts(content),
+});
+
+function toUserMessage({ id, content }: Readonly<{ id: string; content: readonly Part[] }>): UIMessage {
+  return { id: formatId('message', id), role: 'user', parts: toUserParts(content) };
 }
 
 function toUiPart(messageId: string, part: Part, index: number, approvals: Approvals): UiPart[] {

@@ -1,6 +1,7 @@
 import type { z } from '@hono/zod-openapi';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { parseId } from '../../domain/ids.ts';
 import type { UserPart } from '../../domain/message.ts';
 import { type ChatName, derivedId, findChatSession, inChatSession } from '../../facades/chat-session.ts';
 import { approvalsOf } from '../../facades/ui/approvals.ts';
@@ -16,7 +17,7 @@ import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { findRun } from '../../store/runs.ts';
 import { findSession, type SessionRow } from '../../store/sessions.ts';
-import { type AnsweredRun, answerCallsIn, tellAnswered } from '../answer-calls.ts';
+import { type AnsweredRun, answerCallsIn, type ContinuedRun, readQuestion, tellAnswered } from '../answer-calls.ts';
 import { auditInterrupt } from '../audit-trail.ts';
 import { contentField, toParts } from '../content-field.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -129,17 +130,34 @@ async function resumeParked(
   return resumeSession(tx, request).catch(unlessNothingToResume);
 }
 
-/** The rest of the run whose calls the request answers. @throws ProblemError `conflict` */
+/**
+ * The rest of the run whose calls the request answers. Where another page has answered them, and the run has ended since,
+ * the answers are taken for repeated: the page is told how the run went on.
+ * @throws ProblemError `conflict`
+ */
 async function continueRun(request: ChatRequest, session: SessionRow | null): Promise<Frames> {
   const { deps, caller, signal } = request;
   const answered = session === null ? null : await inTransaction(deps.db, (tx) => answerQuestion(tx, request, session));
-  if (session === null || answered === null) {
+  const continued = answered ?? (session === null ? null : await readAnsweredRun(request, session));
+  if (session === null || continued === null) {
     throw new ProblemError('conflict', 'There is nothing new in this request');
   }
   await tellAnswered(deps, answered);
-  const { runId, afterSeq, actions } = answered;
+  const { runId, afterSeq, actions } = continued;
   const ref = { tenantId: caller.tenantId, sessionId: session.id, runId };
   return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions, afterSeq) });
+}
+
+/** The run of the newest answer in the request, if it has waited for answers. */
+async function readAnsweredRun({ deps, caller, body }: ChatRequest, session: SessionRow): Promise<ContinuedRun | null> {
+  const runId = parseId('run', conversationOf(body).at(-1)?.id ?? '');
+  if (runId === null) return null;
+  return readQuestion(deps.db, caller.tenantId, { id: session.id, active_run_id: runId }).catch(unlessUnknown);
+}
+
+function unlessUnknown(error: unknown): null {
+  if (error instanceof BatonError && error.code === 'not_found') return null;
+  throw error;
 }
 
 function framesOf(

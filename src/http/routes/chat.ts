@@ -5,20 +5,23 @@ import { formatId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run.ts';
 import { framesResponse } from '../../events/sse.ts';
 import { findChatSession } from '../../facades/chat-session.ts';
+import { nextTask } from '../../facades/next-task.ts';
 import { approvalsOf } from '../../facades/ui/approvals.ts';
 import { chatRequestShape } from '../../facades/ui/chat-request.ts';
 import { toUiFrame, UI_STREAM_HEADERS } from '../../facades/ui/chunk-writer.ts';
 import { toUiMessages } from '../../facades/ui/transcript.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
-import { inTransaction } from '../../store/database.ts';
+import { type Db, inTransaction } from '../../store/database.ts';
 import { listNewestMessages } from '../../store/messages.ts';
-import { findRun, readRunStatuses } from '../../store/runs.ts';
+import { findRun, readRunOutcomes } from '../../store/runs.ts';
 import { listWaiting } from '../../store/waiting.ts';
+import { readWritten } from '../../store/written-messages.ts';
 import { readQuestion } from '../answer-calls.ts';
 import { auditStop } from '../audit-trail.ts';
 import { answerChat } from '../chat/answer-chat.ts';
 import { type Frames, followActive, toTheirEnd } from '../chat/chat-frames.ts';
-import { noQuery, textField } from '../fields.ts';
+import { idField, noQuery, textField } from '../fields.ts';
+import { followDeps } from '../follow-deps.ts';
 import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
 import { limitsBody } from '../limits-body.ts';
 import { ProblemError } from '../problem.ts';
@@ -38,6 +41,14 @@ const chatParams = z.strictObject({
 const agentField = textField(64).min(1).optional().openapi({
   description: 'Of a new chat. One that exists goes on with the agent that it has.',
 });
+
+/** Long enough to be asked for rarely, and shorter than proxies let a request wait. */
+const WAIT_FOR_NEXT_MS = 25_000;
+
+const afterRunField = z
+  .union([z.literal('start').transform(() => null), idField('run')])
+  .optional()
+  .openapi({ type: 'string', description: 'The newest answer that the page has (`run_…`), or `start`.' });
 
 const DELIVERY =
   'What becomes of a message while a run is at work: `followup` (default) gets an answer of its own afterwards, `steer` joins the ' +
@@ -85,7 +96,10 @@ const reconnect = createRoute({
   operationId: 'resumeChatStream',
   tags,
   summary: 'Follow the answer that is being written, from its beginning',
-  request: { params: chatParams, query: noQuery },
+  description:
+    'With `after` the answer that comes after that one, whether it is being written or not: a page that is idle hears so ' +
+    'what others ask. It is waited for up to 25 seconds; `HEAD` tells that it has begun, without its stream.',
+  request: { params: chatParams, query: z.strictObject({ after: afterRunField }) },
   responses: { 200: stream, 204: { description: 'Nothing is being written.' }, ...REFUSED, ...NOT_FOUND },
 });
 
@@ -156,10 +170,16 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(reconnect, async (c) => {
     const session = await sessionOf(c, c.req.valid('param').id);
-    const runId = session?.active_run_id ?? null;
-    if (session === null || runId === null) return c.body(null, 204);
-    if ((await findRun(db, tenantOf(c), runId)).kind !== 'task') return c.body(null, 204);
-    return respond(c, deps, followActive(deps, { tenantId: tenantOf(c), sessionId: session.id, runId }, untilGone(c)));
+    if (session === null) return c.body(null, 204);
+    const ref = { tenantId: tenantOf(c), sessionId: session.id };
+    const { after } = c.req.valid('query');
+    const gone = untilGone(c);
+    const wait = (): AbortSignal => AbortSignal.any([gone, AbortSignal.timeout(WAIT_FOR_NEXT_MS)]);
+    const runId =
+      after === undefined
+        ? await activeTask(db, ref, session.active_run_id)
+        : await nextTask(followDeps(deps), { ...ref, runId: after }, wait());
+    return runId === null ? c.body(null, 204) : respond(c, deps, followActive(deps, { ...ref, runId }, gone));
   });
 
   app.openapi(transcript, async (c) => {
@@ -172,10 +192,13 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
       readQuestion(db, tenantId, session),
     ]);
     const approvals = question === null ? new Map() : approvalsOf(question.actions, question.afterSeq);
-    const runIds = new Set(
-      messages.flatMap(({ role, runId }) => (role === 'assistant' && runId !== null ? [runId] : [])),
-    );
-    const shown = toUiMessages(messages, waiting, approvals, await readRunStatuses(db, tenantId, [...runIds]));
+    const runIds = new Set(messages.flatMap(({ runId }) => (runId === null ? [] : [runId])));
+    const users = messages.flatMap(({ role, id }) => (role === 'user' ? [id] : []));
+    const [outcomes, written] = await Promise.all([
+      readRunOutcomes(db, tenantId, [...runIds]),
+      readWritten(db, tenantId, users),
+    ]);
+    const shown = toUiMessages(messages, { waiting, approvals, outcomes, written });
     return c.json({ messages: shown.map((message) => ({ ...message })) }, 200);
   });
 
@@ -197,6 +220,11 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     await tellCancelled(deps, outcome);
     return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
   });
+}
+
+/** The run at work; null where there is none, or it answers nobody. */
+async function activeTask(db: Db, ref: Readonly<{ tenantId: string }>, runId: string | null): Promise<string | null> {
+  return runId !== null && (await findRun(db, ref.tenantId, runId)).kind === 'task' ? runId : null;
 }
 
 function respond(c: Context<HttpEnv>, { metrics }: HttpDeps, frames: Frames): Response {

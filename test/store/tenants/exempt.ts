@@ -30,6 +30,7 @@ const REASONS = {
     'readRequiredActions',
     'readStreamedParts',
     'readToldTexts',
+    'readWritten',
     'readWrittenText',
     'startRequested',
     'startRun',
