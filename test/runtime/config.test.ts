@@ -283,6 +283,7 @@ describe('the configuration file', () => {
         ]);
         expect(decodeURIComponent(new URL(redisUrl ?? '').password)).toBe(password);
       }),
+      { examples: [['p@ss/w#1'], ['%41 %'], ['\'quo"ted$:']] },
     );
     expect(refusal({ DATABASE_URL: 'postgres:///baton', BATON_DATABASE_PASSWORD: 'x' })).toMatch(/no host/);
   });
