@@ -86,6 +86,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       pending_dispatch integer not null default 1,
       pending_at timestamptz,
       next_check_at timestamptz,
+      found_taken boolean not null default false,
       tenant_slot integer,
       held_back_at timestamptz,
       request_upto_seq bigint not null default 0,

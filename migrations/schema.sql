@@ -234,6 +234,7 @@ create table runs (
   pending_dispatch integer default 1 not null,
   pending_at timestamp with time zone,
   next_check_at timestamp with time zone,
+  found_taken boolean default false not null,
   tenant_slot integer,
   held_back_at timestamp with time zone,
   request_upto_seq bigint default 0 not null,

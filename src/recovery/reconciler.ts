@@ -193,7 +193,8 @@ async function addIfMissing(deps: RecoveryDeps, run: UnclaimedRun): Promise<void
   if ((await deps.jobs.stateOf(run)) !== 'missing') return;
   const { waitedMs } = run;
   const dueInMs = Math.max(0, Math.ceil(-waitedMs));
-  const isPending = await postponeCheck(deps.db, run, dueInMs > 0 ? dueInMs : Math.min(waitedMs, SWEEP_BACKOFF_CAP_MS));
+  const delayMs = dueInMs > 0 ? dueInMs : Math.min(waitedMs, SWEEP_BACKOFF_CAP_MS);
+  const isPending = await postponeCheck(deps.db, run, delayMs, false);
   if (isPending) await addLost(deps, run, dueInMs > 0 ? { delayMs: dueInMs } : IN_HAND);
 }
 
@@ -208,17 +209,19 @@ async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, place: AddOption
   const job = stuck ? await redispatch(deps.db, run) : run;
   if (job === null) return false;
   // Looked at again after its job: a run that was claimed meanwhile has used that up, and needs no other.
-  const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS));
+  const isTaken = state === 'active' && !stuck;
+  const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS), isTaken);
   if (!isLost || !isPending) return false;
   await addLost(deps, job, place);
   return true;
 }
 
 /**
- * A job that was taken without a claim: its taker is dead and forgotten, or has had all the time that a claim takes.
+ * A job that was taken without a claim: its taker is dead and forgotten, or had it at the look before already, and so has
+ * had all the time that a claim takes. One that has waited for long may have been taken a moment ago.
  */
 async function isStuck({ db, jobs }: RecoveryDeps, run: UnclaimedRun): Promise<boolean> {
-  if (run.runningLate) return true;
+  if (run.foundTaken) return true;
   const workerId = await jobs.takerOf(run);
   return workerId !== null && !(await isRegistered(db, workerId));
 }

@@ -88,14 +88,14 @@ async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): 
 /** Pending work, as a job and the session that it is of. */
 export type PendingRun = JobPayload & Readonly<{ sessionId: string }>;
 
-export type UnclaimedRun = PendingRun & Readonly<{ waitedMs: number; runningLate: boolean }>;
+export type UnclaimedRun = PendingRun & Readonly<{ waitedMs: number; foundTaken: boolean }>;
 
 /** Pending work that is due since more than the grace time and that nobody has claimed. */
 export async function findUnclaimed(db: Db, graceMs: number, limit: number): Promise<UnclaimedRun[]> {
   const { rows } = await sql<UnclaimedRun>`
     select id as "runId", session_id as "sessionId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch,
       extract(epoch from clock_timestamp() - pending_at) * 1000 as "waitedMs",
-      next_check_at is not null as "runningLate"
+      next_check_at is not null and found_taken as "foundTaken"
     from runs
     where claim_id is null and pending_kind is not null and held_back_at is null
       and status in ('queued', 'running', 'cancelling')
@@ -105,10 +105,13 @@ export async function findUnclaimed(db: Db, graceMs: number, limit: number): Pro
   return rows;
 }
 
-/** Looks at the run again after `delayMs`, unless somebody claims it before. False: somebody has already. */
-export async function postponeCheck(db: Db, job: JobPayload, delayMs: number): Promise<boolean> {
+/**
+ * Looks at the run again after `delayMs`, unless somebody claims it before. False: somebody has already.
+ * @param isTaken a worker has its job in hand
+ */
+export async function postponeCheck(db: Db, job: JobPayload, delayMs: number, isTaken: boolean): Promise<boolean> {
   const { rows } = await sql`
-    update runs set next_check_at = clock_timestamp() + make_interval(secs => ${delayMs / 1000})
+    update runs set next_check_at = clock_timestamp() + make_interval(secs => ${delayMs / 1000}), found_taken = ${isTaken}
     where id = ${job.runId} and pending_kind = ${job.kind} and pending_no = ${job.no}
       and pending_dispatch = ${job.dispatch} and claim_id is null
     returning 1`.execute(db);
@@ -121,7 +124,7 @@ export async function postponeCheck(db: Db, job: JobPayload, delayMs: number): P
  */
 export async function redispatch(db: Db, job: JobPayload): Promise<PendingRun | null> {
   const { rows } = await sql<PendingRun>`
-    update runs set pending_dispatch = pending_dispatch + 1
+    update runs set pending_dispatch = pending_dispatch + 1, found_taken = false
     where id = ${job.runId} and pending_kind = ${job.kind} and pending_no = ${job.no}
       and pending_dispatch = ${job.dispatch} and claim_id is null
     returning id as "runId", session_id as "sessionId",

@@ -85,6 +85,8 @@ export type RunsTable = {
   pending_dispatch: Generated<number>;
   pending_at: Time | null;
   next_check_at: Time | null;
+  /** At the look before `next_check_at` a worker had the job in hand, without a claim. */
+  found_taken: Generated<boolean>;
   tenant_slot: number | null;
   held_back_at: Time | null;
   request_upto_seq: Generated<number>;

@@ -130,6 +130,30 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     expect(again).toEqual(['waiting', 'missing']);
   });
 
+  it('gives nothing away that a worker took after the last look, and what it has had since then', async () => {
+    await using service = await startTestService({ backend });
+    const { db, jobs } = service.deps;
+    await db
+      .insertInto('workers')
+      .values({ id: 'slow', host: 'here', pid: 1, kinds: ['step'], lock_key: 1 })
+      .execute();
+    const job = await acceptWithoutJob(service, await service.createSession());
+    await jobs.add([job]);
+    const comeDue = () =>
+      sql`update runs set pending_at = clock_timestamp() - interval '1 hour',
+        next_check_at = next_check_at - interval '1 hour'`.execute(db);
+    await using reconciler = sweeper(service);
+    const look = async (): Promise<string> => {
+      await comeDue();
+      await reconciler.sweep();
+      return jobs.stateOf({ ...job, dispatch: job.dispatch + 1 });
+    };
+    expect(await look()).toBe('missing');
+    await using _held = await holdOneJob(service, 'slow', job);
+    expect(await look()).toBe('missing');
+    expect(await look()).toBe('waiting');
+  });
+
   it('says once that Postgres is away, and tries nothing else', async () => {
     await using service = await startTestService({ backend });
     const db = openDatabase({ connectionString: 'postgres://postgres@127.0.0.1:1/nobody' });
