@@ -61,13 +61,13 @@ describe('the judge of the abuse suite', () => {
     });
   });
 
-  it('tries a row again that was a little too slow, but not one with twice its limit or with faults', () => {
+  it('tries a row again that was a little too slow, but not one with four times its limit or with faults', () => {
     const felt = (p99: number): Evidence['felt'] => ({
       read: FELT,
       create: FELT,
       run: { ...FELT, meanwhile: { n: 100, p50: 6, p99 } },
     });
-    const verdicts = [{ felt: felt(299) }, { felt: felt(300) }, { felt: felt(299), lost: ['message m1'] }];
+    const verdicts = [{ felt: felt(599) }, { felt: felt(600) }, { felt: felt(599), lost: ['message m1'] }];
     expect(verdicts.map((changes) => judge(evidence(changes)).mayBeNoise)).toEqual([true, false, false]);
   });
 

@@ -11,7 +11,7 @@ const MAX_SLOWDOWN = 5;
 const QUIET_FLOOR_MS = 20;
 
 /** A p99 this many times above its limit does not come from other work on the machine. */
-const NOISE = 2;
+const NOISE = 4;
 
 /** A p99 of fewer requests than this means nothing. */
 const MIN_REQUESTS = 50;

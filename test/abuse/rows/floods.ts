@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { z } from 'zod';
 import { rawId } from '../../faults/check/snapshot.ts';
@@ -77,6 +78,25 @@ async function guessKeys(attacker: Attacker): Promise<void> {
   });
 }
 
+const STORED_BYTES = 64 * 1_048_576;
+const UPLOAD_BYTES = 4 * 1_048_576;
+const UPLOADERS = 4;
+
+/** Each file is another one: the same bytes are kept once. */
+async function upload(attacker: Attacker): Promise<void> {
+  let taken = 0;
+  await attacker.inLanes(UPLOADERS, async () => {
+    const body = new Uint8Array(randomBytes(UPLOAD_BYTES));
+    const headers = { 'content-type': 'application/octet-stream' };
+    const { status } = await attacker.ask('/v1/blobs', { body, headers });
+    attacker.count(`files of 4 MiB answered ${status}`);
+    if (status < 300 && status > 0) taken += UPLOAD_BYTES;
+  });
+  // Those that are under way at the same time may see the same sum.
+  const most = STORED_BYTES + UPLOADERS * UPLOAD_BYTES;
+  if (taken > most) attacker.breach(`${taken} bytes were stored for a tenant that may have ${STORED_BYTES}`);
+}
+
 /** One tenant sends more than it should. */
 export const FLOODS: readonly Row[] = [
   {
@@ -91,6 +111,12 @@ export const FLOODS: readonly Row[] = [
     attack: attackBy(createMany),
     // As docs/production.md says for services with many tenants.
     setUp: () => ({ settings: { BATON_TENANT_CONCURRENCY: '8' } }),
+  },
+  {
+    name: 'uploads',
+    about: 'files of 4 MiB by 4 connections, beyond what may be stored for the tenant',
+    setUp: () => ({ settings: { BATON_TENANT_STORED_BYTES: String(STORED_BYTES) } }),
+    attack: attackBy(upload),
   },
   { name: 'wrong-keys', about: '100 connections that try keys', attack: attackBy(guessKeys) },
 ];
