@@ -69,18 +69,21 @@ export const errorRecordSchema = z.strictObject({
 /** An error as rows, events and responses carry it: never a stack, never what a provider was sent. */
 export type ErrorRecord = Readonly<z.infer<typeof errorRecordSchema>>;
 
-type Details = ErrorOptions & Readonly<{ provider?: ProviderFailure }>;
+type Details = ErrorOptions & Readonly<{ provider?: ProviderFailure; field?: string }>;
 
 /** An expected failure: a stable code, a message that may be shown to the caller, and what caused it. */
 export class BatonError extends Error {
   override readonly name = 'BatonError';
   readonly code: ErrorCode;
   readonly provider: ProviderFailure | undefined;
+  /** The field of a request that is wrong, dotted, where it is one: the message begins with it and a colon. */
+  readonly field: string | undefined;
 
-  constructor(code: ErrorCode, message: string, { provider, ...options }: Details = {}) {
-    super(message, options);
+  constructor(code: ErrorCode, message: string, { provider, field, ...options }: Details = {}) {
+    super(field === undefined ? message : `${field}: ${message}`, options);
     this.code = code;
     this.provider = provider;
+    this.field = field;
   }
 }
 

@@ -3,13 +3,13 @@ import { HTTPException } from 'hono/http-exception';
 import { BatonError } from '../domain/errors.ts';
 import { type Log, toSafeError } from '../runtime/log.ts';
 import type { HttpEnv } from './http-deps.ts';
-import { PROBLEM_KINDS, ProblemError, problemResponse } from './problem.ts';
+import { type FieldError, PROBLEM_KINDS, ProblemError, problemResponse } from './problem.ts';
 import { toStoreProblem } from './store-failure.ts';
 
 /** Turns whatever a route threw into a problem; what nobody expected is logged and says nothing. */
-export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEnv>) => Response {
-  return (error, c) => {
-    const problem = toProblem(error);
+export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEnv>) => Promise<Response> {
+  return async (error, c) => {
+    const problem = error instanceof HTTPException ? await fromHttpException(error, c) : toProblem(error);
     const { status } = PROBLEM_KINDS[problem.code];
     if (status >= 500) {
       const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
@@ -22,10 +22,8 @@ export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEn
 function toProblem(error: unknown): ProblemError {
   if (error instanceof ProblemError) return error;
   if (error instanceof BatonError && error.code !== 'store_unavailable') {
-    const errors = error.code === 'agent_not_found' ? [{ path: 'agent', message: error.message }] : [];
-    return new ProblemError(error.code, error.message, { errors, cause: error });
+    return new ProblemError(error.code, error.message, { errors: fieldErrors(error), cause: error });
   }
-  if (error instanceof HTTPException) return fromHttpException(error);
   if (isTooMuchForEngine(error)) {
     return new ProblemError('payload_too_large', 'The request is too much to be worked on at once: send less', {
       cause: error,
@@ -42,13 +40,34 @@ function isTooMuchForEngine(error: unknown): boolean {
   );
 }
 
+function fieldErrors({ code, message, field }: BatonError): FieldError[] {
+  if (code === 'agent_not_found') return [{ path: 'agent', message }];
+  return field === undefined ? [] : [{ path: field, message: message.slice(`${field}: `.length) }];
+}
+
 /** The validators of Hono throw these. */
-function fromHttpException(error: HTTPException): ProblemError {
+async function fromHttpException(error: HTTPException, c: Context<HttpEnv>): Promise<ProblemError> {
   if (error.status === 415) {
     return new ProblemError('unsupported_media_type', 'The body must be application/json', { cause: error });
   }
   if (error.status === 400) {
-    return new ProblemError('invalid_request', 'The body is not valid JSON', { cause: error });
+    const why = whyNoJson(await c.req.text());
+    return new ProblemError('invalid_request', `The body is not valid JSON${why}`, { cause: error });
   }
   return new ProblemError('internal', 'An unexpected error; the log of the server names it', { cause: error });
+}
+
+/** Who sends more than this uses a program that makes JSON, and it would be parsed once more. */
+const LONGEST_EXPLAINED_CHARS = 65_536;
+const MAX_REASON_CHARS = 200;
+
+/** What is wrong and where, in the words of the parser. */
+function whyNoJson(body: string): string {
+  if (body.length > LONGEST_EXPLAINED_CHARS) return '';
+  try {
+    JSON.parse(body);
+    return '';
+  } catch (error) {
+    return error instanceof SyntaxError ? `: ${error.message.slice(0, MAX_REASON_CHARS).toWellFormed()}` : '';
+  }
 }

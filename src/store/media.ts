@@ -128,7 +128,7 @@ type Located = (NewBlob | KnownBlob) & Readonly<{ mediaType: string }>;
 /** Null: it stays as it is. */
 async function locate(tx: Tx, tenantId: string, part: Named, name: string): Promise<Located | null> {
   const refuse = (why: string): never => {
-    throw new BatonError('invalid_request', `${name}: ${why}`);
+    throw new BatonError('invalid_request', why, { field: name });
   };
   if (part.url.startsWith(BLOB_SCHEME)) {
     const id = parseBlobUrl(part.url);

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
 import { TOOL_NAME } from '../agents/tool-sources.ts';
 import { BatonError } from '../domain/errors.ts';
+import { issueWords } from '../domain/issue-words.ts';
 import type { ToolModuleContext } from './define-tool.ts';
 import type { Tool } from './tool.ts';
 import { isInside, realPathOf } from './workspace/workspace-path.ts';
@@ -23,11 +24,20 @@ const isFunction = (value: unknown): boolean => typeof value === 'function';
 const isObjectSchema = (value: unknown): boolean =>
   value instanceof z.ZodType || z.looseObject({ type: z.literal('object') }).safeParse(value).success;
 
+/** Schemas of zod 4 have `_zod`. */
+const isOfOldZod = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && '_def' in value && 'safeParse' in value && !('_zod' in value);
+
 /** What a module may say of a tool. */
 export const moduleToolSchema = z.looseObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
-  inputSchema: z.custom<Tool['inputSchema']>(isObjectSchema, 'a zod schema, or a JSON Schema of type object'),
+  inputSchema: z.custom<Tool['inputSchema']>(isObjectSchema, {
+    error: ({ input }) =>
+      isOfOldZod(input)
+        ? 'is a schema of zod 3: take zod 4, or leave zod out of the package, and it is the one of Baton'
+        : 'a zod schema, or a JSON Schema of type object',
+  }),
   execute: z.custom<Tool['execute']>(isFunction, 'a function'),
   idempotent: z.boolean().optional(),
   readOnly: z.boolean().optional(),
@@ -48,10 +58,20 @@ function makeToolsKnown(): void {
   if (knowsTools) return;
   knowsTools = true;
   registerHooks({
-    resolve: (specifier, context, next) =>
-      specifier === TOOLS_MODULE ? { url: TOOLS_URL, shortCircuit: true } : next(specifier, context),
+    resolve(specifier, context, next) {
+      if (specifier === TOOLS_MODULE) return { url: TOOLS_URL, shortCircuit: true };
+      try {
+        return next(specifier, context);
+      } catch (error) {
+        // A folder of agents need be no package: there it is the zod of Baton.
+        if (!isZod(specifier) || context.parentURL === import.meta.url) throw error;
+        return next(specifier, { ...context, parentURL: import.meta.url });
+      }
+    },
   });
 }
+
+const isZod = (specifier: string): boolean => specifier === 'zod' || specifier.startsWith('zod/');
 
 /**
  * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart;
@@ -92,9 +112,16 @@ async function importModule(file: string, key: string): Promise<Readonly<Record<
     return await import(url.href);
   } catch (cause) {
     failures.set(file, (failures.get(file) ?? 0) + 1);
-    const why = cause instanceof Error ? `: ${cause.message}` : '';
+    const why = cause instanceof Error ? `: ${cause.message}${adviceOn(cause)}` : '';
     throw new BatonError('config_invalid', `${key}: ${file} cannot be loaded${why}`, { cause });
   }
+}
+
+/** `npm init` writes a package.json that makes `.ts` and `.js` CommonJS. */
+function adviceOn({ name, message }: Error): string {
+  const isTakenForCommonJs =
+    name === 'SyntaxError' && /import statement outside a module|Unexpected token 'export'/.test(message);
+  return isTakenForCommonJs ? '; give the file the ending .mts or .mjs, or its package.json "type": "module"' : '';
 }
 
 async function toTools(value: unknown, context: ToolModuleContext, where: string): Promise<Tool[]> {
@@ -104,9 +131,16 @@ async function toTools(value: unknown, context: ToolModuleContext, where: string
     // The tool itself: its functions may need the object that they are in.
     if (parsed.success) return tool as Tool;
     const [issue] = parsed.error.issues;
-    const problem = issue === undefined ? 'not a tool' : `${issue.path.join('.') || 'not a tool'}: ${issue.message}`;
-    throw new BatonError('config_invalid', `${where}: ${problem}`, { cause: parsed.error });
+    const problem =
+      issue === undefined ? 'not a tool' : `${issue.path.join('.') || 'not a tool'}: ${issueWords(issue)}`;
+    throw new BatonError('config_invalid', `${where}: ${nameOf(tool)}${problem}`, { cause: parsed.error });
   });
+}
+
+/** One module may have many. */
+function nameOf(tool: unknown): string {
+  const hasName = typeof tool === 'object' && tool !== null && 'name' in tool && typeof tool.name === 'string';
+  return hasName ? `tool ${JSON.stringify(tool.name)}: ` : '';
 }
 
 async function make(factory: unknown, context: ToolModuleContext, where: string): Promise<unknown> {

@@ -70,7 +70,7 @@ export const BAD_INPUT: readonly Case[] = [
   ['a body that is a list', 'POST', '/v1/sessions', [], refused(/body/)],
   ['a body that is null', 'POST', '/v1/sessions', 'null', refused(/body/)],
   ['an empty body', 'POST', '/v1/sessions', '', { ...refused('agent'), headers: JSON_TYPE }],
-  ['malformed JSON', 'POST', '/v1/sessions', '{"agent":"coder"', refused(/not valid JSON/)],
+  ['malformed JSON', 'POST', '/v1/sessions', '{"agent":"coder"', refused(/not valid JSON: Expected .* at position 16/)],
   ['JSON with a comment', 'POST', '/v1/sessions', '{"agent":"coder"/**/}', refused(/not valid JSON/)],
   ['deep JSON', 'POST', '/v1/sessions', `{"agent":${'['.repeat(110)}${']'.repeat(110)}}`, refused('agent')],
   ['deeper JSON', 'POST', '/v1/sessions', `{"agent":${'['.repeat(200_000)}`, refused(/100 levels/)],
@@ -170,6 +170,13 @@ export const BAD_INPUT: readonly Case[] = [
     refused('content.0.mediaType'),
   ],
   ['a file of bad base64', 'POST', messages, { content: [{ type: 'file', data: '*' }] }, refused('content.0.data')],
+  [
+    'a blob that is not there',
+    'POST',
+    messages,
+    { content: [{ type: 'file', blobId: formatId('blob', newId()) }] },
+    refused('content.0'),
+  ],
   [
     'a part with a number for text',
     'POST',

@@ -1,8 +1,13 @@
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { createModuleLoader } from '../../src/tools/load-module.ts';
+
+const run = promisify(execFile);
 
 /** Each content is a module of its own: Node keeps what it has once loaded. */
 function moduleOf(content: string) {
@@ -18,6 +23,19 @@ function moduleOf(content: string) {
 
 const TOOL = (name: string, more = '') =>
   `{ name: '${name}', description: 'x', inputSchema: { type: 'object' }, execute: async (): Promise<string> => 'ok', ${more} }`;
+
+/** The name of a module's tool with what it requires, or why it is refused: by Node alone, without what runs the tests. */
+async function loadedByNode(folder: string, module: string): Promise<unknown> {
+  const loader = new URL('../../src/tools/load-module.ts', import.meta.url).href;
+  const program = `
+    import { createModuleLoader } from ${JSON.stringify(loader)};
+    const load = createModuleLoader(${JSON.stringify(folder)}, '/srv/files');
+    const loaded = load(${JSON.stringify(module)}, 'clerk', 'tools.0.module');
+    const said = await loaded.then(([tool]) => [tool.name, tool.inputSchema.required ?? null], (error) => error.message);
+    console.log(JSON.stringify(said));`;
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program]);
+  return JSON.parse(stdout);
+}
 
 describe('a module', () => {
   it.each([
@@ -60,6 +78,11 @@ describe('a module', () => {
     ['has an array’s schema', `export default ${TOOL('a', "inputSchema: { type: 'array' }")};`, 'inputSchema: a zod'],
     ['cannot be run', `export default ${TOOL('a', "execute: 'x'")};`, 'execute: a function'],
     ['has a time that is none', `export default ${TOOL('a', 'timeoutMs: -1')};`, 'timeoutMs: '],
+    [
+      'has a schema of zod 3',
+      `import { z } from 'zod/v3';\nexport default { ...${TOOL('a')}, inputSchema: z.object({}) };`,
+      'tool "a": inputSchema: is a schema of zod 3: take zod 4',
+    ],
     ['throws', `throw new Error('no such driver');`, 'cannot be loaded: no such driver'],
     [
       'has a function that throws',
@@ -74,6 +97,27 @@ describe('a module', () => {
         new RegExp(`^tools\\.0\\.module: .*tool\\.ts.*${problem.replaceAll(/[().]/g, '.')}`),
       ),
     });
+  });
+
+  it('has the zod of Baton where its folder is no package, as in the documentation', async () => {
+    const text = await readFile(path.join(import.meta.dirname, '../../docs/tools.md'), 'utf8');
+    const example = /^import \{ defineTool \}[\s\S]+?^\}\);$/m.exec(text)?.[0] ?? '';
+    using module = moduleOf(example);
+    expect(await loadedByNode(module.folder, './tool.ts')).toEqual(['get_weather', ['city']]);
+    writeFileSync(path.join(module.folder, 'old.ts'), example.replace("'zod'", "'zod/v3'"));
+    expect(await loadedByNode(module.folder, './old.ts')).toMatch(
+      /old\.ts: tool "get_weather": inputSchema: is a schema of zod 3: take zod 4/,
+    );
+  });
+
+  it('that a package.json makes CommonJS is refused with what to do, and runs as .mts', async () => {
+    using module = moduleOf(`import path from 'node:path';\nexport default ${TOOL('a', 'path')};`);
+    writeFileSync(path.join(module.folder, 'package.json'), '{ "type": "commonjs" }');
+    expect(await loadedByNode(module.folder, './tool.ts')).toMatch(
+      /tool\.ts cannot be loaded: Cannot use import statement outside a module; give the file the ending \.mts/,
+    );
+    renameSync(path.join(module.folder, 'tool.ts'), path.join(module.folder, 'tool.mts'));
+    expect(await loadedByNode(module.folder, './tool.mts')).toEqual(['a', null]);
   });
 
   it('that is not there is refused as well', async () => {
