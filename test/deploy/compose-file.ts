@@ -39,6 +39,7 @@ const service = z.strictObject({
   restart: z.enum(['no', 'always', 'on-failure', 'unless-stopped']),
   stop_grace_period: duration.optional(),
   shm_size: z.string().optional(),
+  pids_limit: z.number().int().positive().optional(),
   cap_drop: z.array(z.string()).optional(),
   security_opt: z.array(z.string()).optional(),
   container_name: z.string().optional(),

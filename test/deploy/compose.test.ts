@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { QUEUE_NAMES } from '../../src/domain/job.ts';
+import { COMMAND_LIMITS } from '../../src/domain/tunables.ts';
 import { loadConfig } from '../../src/runtime/config.ts';
 import { type ComposeService, environmentOf, ROOT, readComposeFile, toMs } from './compose-file.ts';
 import { runNode } from './process.ts';
@@ -225,6 +226,10 @@ describe('docker-compose.yml', () => {
     expect(option('appendfsync')).toBe('everysec');
     expect(serviceOf('redis').volumes).toContain('redis-data:/data');
     expect(serviceOf('postgres').volumes).toContain('postgres-data:/var/lib/postgresql/data');
+  });
+
+  it('bounds the processes of what runs the commands of agents', () => {
+    expect(serviceOf('steps').pids_limit).toBeGreaterThan(COMMAND_LIMITS.processes);
   });
 
   it('mounts the workspace where the image has it, and its own agents over those of the image', () => {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { writeAtomically } from '../../src/tools/workspace/atomic-write.ts';
@@ -74,6 +74,16 @@ describe('the turn to write a file', () => {
       expect(await next.commit()).toBe(true);
     }
     expect([await file.read(), await readdir(file.root)]).toEqual(['new', ['file.txt']]);
+  });
+
+  it('is over as soon as its folder is moved aside, whatever is still in that', async () => {
+    await using file = await createFile();
+    await using slow = await file.takeTurn();
+    await slow.draft.writeFile('late');
+    const [turn = ''] = (await readdir(file.root)).filter((name) => name.startsWith('.write-'));
+    await rename(join(file.root, turn), join(file.root, 'aside'));
+    expect(await slow.commit()).toBe(false);
+    expect([await file.read(), await readdir(join(file.root, 'aside'))]).toEqual(['old', [expect.any(String)]]);
   });
 
   it('does not hide what others write without one: the change is worked out anew', async () => {
