@@ -3,6 +3,7 @@ import type { Json, OutputItem } from '../domain/message.ts';
 import type { OutputAnswer } from '../domain/required-action.ts';
 import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../domain/tunables.ts';
 import { toContentItem } from '../step/content-output.ts';
+import { toStorable } from '../store/json.ts';
 import { filePart, toFilePart } from './content-field.ts';
 import { jsonField } from './fields.ts';
 
@@ -10,7 +11,8 @@ import { jsonField } from './fields.ts';
  * What a client says that its call came to: a string or any JSON value. `{ type: 'content', value: […] }` is texts and
  * files, in the AI SDK's words as tools of the service give them, or files as messages name them.
  */
-export const outputField = jsonField.transform((output, ctx): OutputAnswer => {
+export const outputField = jsonField.transform((given, ctx): OutputAnswer => {
+  const output = toStorable(given);
   const items = contentOf(output);
   if (items === null) return { output: output as Json };
   const refuse = (path: readonly PropertyKey[], message: string): void =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { toJson, toText } from '../../src/store/json.ts';
+import { toJson, toStorable, toText } from '../../src/store/json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
 const clean = (text: string): string => text.toWellFormed().replaceAll('\u0000', '\uFFFD');
@@ -56,6 +56,16 @@ describe('what goes into the database', () => {
           database.db,
         );
         expect(rows).toEqual([{ value: { value: cleanDeep(value) } }]);
+      }),
+    );
+  });
+
+  it('is the same when it was made so before', () => {
+    fc.assert(
+      fc.property(json, (value) => {
+        const storable = toStorable(value);
+        expect(JSON.stringify(storable)).toBe(toJson(value));
+        expect(toStorable(storable)).toBe(storable);
       }),
     );
   });
