@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Agent } from '../agents/agent.ts';
 import type { ToolDescription } from '../domain/context/measure.ts';
 import type { ModelEntry } from '../domain/context/model-entry.ts';
+import { READER_TOOL } from '../domain/context/refs.ts';
 import { createRuler, type Ruler } from '../domain/context/ruler.ts';
 import { mediaSupportOf } from '../domain/context/shown-media.ts';
 import { estimateText, guardCounter, type TokenCounter } from '../domain/context/tokens.ts';
@@ -78,11 +79,25 @@ export async function offeredTools(
   view: readonly ViewMessage[],
 ): Promise<readonly Tool[]> {
   if (!entry.tools) return [];
-  const tools = await toolsOf(agent);
+  const tools = await toolsOf(withReader(agent, view));
   const deferred = tools.filter((tool) => tool.deferred === true);
   if (deferred.length === 0) return tools;
   const found = workingSet(view, new Set(deferred.map(({ name }) => name)));
   return tools.filter((tool) => tool.deferred !== true || found.has(tool.name));
+}
+
+/** An agent without tools has nothing to read again, until its view names something by an id. */
+function withReader(agent: Agent, view: readonly ViewMessage[]): Agent {
+  const namesIds = view.some(({ parts }) =>
+    parts.some(({ type, marks }) => type === 'compaction' || marks?.mediaStripped),
+  );
+  return namesIds ? withReaderAtLeast(agent) : agent;
+}
+
+/** The agent, with the reader where it has no tools: it may have been offered that one. */
+export function withReaderAtLeast(agent: Agent): Agent {
+  const hasTools = agent.tools.length > 0 || Object.keys(agent.mcpServers).length > 0;
+  return hasTools ? agent : { ...agent, tools: [READER_TOOL] };
 }
 
 /** Under this the endpoint's limits are remembered. */

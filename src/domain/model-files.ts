@@ -18,9 +18,12 @@ const TEXT_MEDIA_TYPES =
 /** A longer text is named and not shown: about 32 000 tokens. */
 const MAX_INLINE_TEXT_BYTES = 131_072;
 
+/** Whether the bytes of a file are text that a model can read. */
+export const isTextFile = (mediaType: string): boolean => TEXT_MEDIA_TYPES.test(mediaType.toLowerCase());
+
 /** Whether a file of a user is shown as text within the message: no provider takes such a file as it is. */
 export function isInlineText({ mediaType, sizeBytes, url }: FilePart): boolean {
-  if (!TEXT_MEDIA_TYPES.test(mediaType.toLowerCase())) return false;
+  if (!isTextFile(mediaType)) return false;
   return !/^https?:/i.test(url) && (sizeBytes ?? url.length) <= MAX_INLINE_TEXT_BYTES;
 }
 

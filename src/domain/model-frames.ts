@@ -73,10 +73,14 @@ export const CLEARED_INPUT = '[Old tool input cleared]';
 /** Stands in the notice between head and tail of an output that is shown no further. */
 export const shortenedOutput = (ref: string): string => `: read them with read_tool_output, id ${ref}`;
 
-/** Stands for an image or a file that was taken out of the view. */
-export function strippedFileNotice(mediaType: string, filename: string | undefined): string {
+/**
+ * Stands for an image or a file that was taken out of the view.
+ * @param ref the id by which it can be shown again; undefined for a file of a tool
+ */
+export function strippedFileNotice(mediaType: string, filename: string | undefined, ref?: string): string {
   const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
-  return `[Attached ${mediaType}: ${name}, no longer shown]`;
+  const again = ref === undefined ? '' : `; read_tool_output shows it again, id ${ref}`;
+  return `[Attached ${mediaType}: ${name}, no longer shown${again}]`;
 }
 
 /** Names a file of a tool's output where only text is read. */

@@ -14,6 +14,23 @@ export function keepHeadAndTail(text: string, maxChars: number, hint = ''): { te
   return { text: `${text.slice(0, headEnd)}${notice}${text.slice(tailStart)}`.toWellFormed(), truncated: true };
 }
 
+/**
+ * A text that `keepHeadAndTail` has cut with this hint, cut further; null for any other. Its notice goes on telling the
+ * length of the text that was cut first.
+ */
+export function shortenCut(text: string, maxChars: number, hint: string): string | null {
+  const [before, after = '', ...more] = text.split(`${hint}] …\n`);
+  const opening = /\n… \[\d+ of (\d+) characters cut out$/.exec(before ?? '');
+  if (opening === null || before === undefined || more.length > 0) return null;
+  const total = Number(opening[1]);
+  const head = before.slice(0, opening.index);
+  const kept = Math.max(0, maxChars - noticeOf(total, total, hint).length);
+  const headEnd = toBoundary(head, Math.min(head.length, Math.ceil(kept / 2)), -1);
+  const tailStart = toBoundary(after, Math.max(0, after.length - Math.floor(kept / 2)), 1);
+  const cut = total - headEnd - (after.length - tailStart);
+  return `${head.slice(0, headEnd)}${noticeOf(cut, total, hint)}${after.slice(tailStart)}`.toWellFormed();
+}
+
 function noticeOf(cut: number, total: number, hint: string): string {
   return `\n… [${cut} of ${total} characters cut out${hint}] …\n`;
 }

@@ -10,15 +10,15 @@ import {
   textBeside,
   withText,
 } from '../domain/context/output-cap.ts';
-import { outputRef } from '../domain/context/output-ref.ts';
+import { outputRef } from '../domain/context/refs.ts';
 import type { Thresholds } from '../domain/context/thresholds.ts';
 import type { TokenCounter } from '../domain/context/tokens.ts';
 import type { Part, ToolOutput } from '../domain/message.ts';
 import { isSettledCall } from '../domain/tool-call.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 import { textBlob } from '../store/blobs.ts';
+import { readMessageSeq } from '../store/earlier-content.ts';
 import type { CallMove } from '../store/step-writes.ts';
-import { readMessageSeq } from '../store/tool-outputs.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
 

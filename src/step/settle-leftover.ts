@@ -1,4 +1,4 @@
-import { knownModel, rulerOf } from '../context/ruler-of.ts';
+import { knownModel, rulerOf, withReaderAtLeast } from '../context/ruler-of.ts';
 import { costOf } from '../domain/context/cost.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
@@ -34,7 +34,7 @@ export async function settleLeftover(
   messageId: string,
 ): Promise<'step-ended' | BrokenAnswer> {
   const leftover = await readLeftover(deps.db, messageId);
-  const tools = new Map((await deps.toolsOf(scope.agent)).map((tool) => [tool.name, tool]));
+  const tools = new Map((await deps.toolsOf(withReaderAtLeast(scope.agent))).map((tool) => [tool.name, tool]));
   const toApprove = await callsToApprove(tools, leftover, scope.held);
   const plan = planSettlement(leftover, traitsOf(tools), toApprove);
   if (plan.kind === 'supersede') {

@@ -132,6 +132,11 @@ export async function readBlob(db: Db, tenantId: string, id: string): Promise<Bl
 
 /** The text of a blob that the session refers to; null when it refers to no such blob. */
 export async function readTextBlob(db: Db, sessionId: string, blobId: string): Promise<string | null> {
+  return (await readSessionBlob(db, sessionId, blobId))?.toString('utf8') ?? null;
+}
+
+/** The bytes of a blob that the session refers to; null when it refers to no such blob. */
+export async function readSessionBlob(db: Db, sessionId: string, blobId: string): Promise<Buffer | null> {
   const row = await db
     .selectFrom('blobs')
     .innerJoin('blob_refs', 'blob_refs.blob_id', 'blobs.id')
@@ -139,5 +144,5 @@ export async function readTextBlob(db: Db, sessionId: string, blobId: string): P
     .where('blobs.id', '=', blobId)
     .where('blob_refs.session_id', '=', sessionId)
     .executeTakeFirst();
-  return row?.bytes?.toString('utf8') ?? null;
+  return row?.bytes ?? null;
 }

@@ -1,9 +1,16 @@
 import { z } from 'zod';
-import { parseOutputRef } from '../domain/context/output-ref.ts';
+import { parseRef, READER_TOOL } from '../domain/context/refs.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
+import { isTextFile } from '../domain/model-files.ts';
 import type { Db } from '../store/database.ts';
-import { readToolOutput } from '../store/tool-outputs.ts';
+import {
+  type AttachedContent,
+  listUserMessages,
+  readAttachedFile,
+  readMessageText,
+  readToolOutput,
+} from '../store/earlier-content.ts';
 import { largestPage } from './largest-page.ts';
 import { foldRows, type OutputRows, type OutputSearch } from './output-rows.ts';
 import { runInThread, threadModule } from './run-in-thread.ts';
@@ -18,7 +25,7 @@ const SEARCH_TIMEOUT_MS = 5_000;
 const SEARCH_THREAD = threadModule(new URL('./output-search-thread.ts', import.meta.url));
 
 const inputSchema = z.strictObject({
-  id: z.string().describe('out_…, from the notice.'),
+  id: z.string().describe('out_…, msg_… or file_…, from a notice; user_messages lists all that the user said.'),
   offset: z.int().min(1).optional().describe('First line, from 1.'),
   limit: z.int().min(1).max(MAX_PAGE_ROWS).optional().describe('Lines, or matches.'),
   search: z.string().min(1).max(1_000).optional().describe('Text or regular expression to find, in any case.'),
@@ -26,40 +33,77 @@ const inputSchema = z.strictObject({
 type Input = z.output<typeof inputSchema>;
 
 /**
- * `read_tool_output`: pages through a tool output of its own session that the view shows in part or not at all. The
- * description is short: it is sent with every request.
+ * `read_tool_output`: pages through what its own session has and the view shows in part or not at all: outputs of
+ * tools, messages, and files of the user, which are shown again where they are no text. The description is short: it is
+ * sent with every request.
  */
 export function createReadToolOutputTool(db: Db): ServerTool {
   return {
-    name: 'read_tool_output',
+    name: READER_TOOL,
     description:
-      'Reads an earlier tool output that was cut or cleared: by lines, or only those where something is found.',
+      'Reads what was cut or cleared by its id: an earlier tool output, message or attached file; by lines, or only those where something is found.',
     inputSchema,
     readOnly: true,
     paged: true,
     execute: async (input, context) => {
       const parsed = inputSchema.safeParse(input);
       if (!parsed.success) throw new BatonError('invalid_request', z.prettifyError(parsed.error));
-      const text = await wholeOutput(db, context, parsed.data.id);
-      if (text === '') return '[empty output]';
-      const rows = foldRows(text);
+      const content = await contentOf(db, context, parsed.data.id);
+      if (typeof content !== 'string') return content;
+      if (content === '') return '[empty]';
+      const rows = foldRows(content);
       const { offset = 1 } = parsed.data;
-      if (offset > rows.count) throw new BatonError('invalid_request', `The output has only ${rows.count} lines.`);
+      if (offset > rows.count) throw new BatonError('invalid_request', `There are only ${rows.count} lines.`);
       return parsed.data.search === undefined
         ? pageOf(rows, offset, parsed.data, context)
-        : matchesOf(rows, await found(text, parsed.data, context), parsed.data, context);
+        : matchesOf(rows, await found(content, parsed.data, context), parsed.data, context);
     },
   };
 }
 
-async function wholeOutput(db: Db, context: ToolContext, id: string): Promise<string> {
-  const place = parseOutputRef(id);
+/** A text, or a file in the AI SDK's form. */
+type Content = string | Readonly<{ type: 'content'; value: readonly unknown[] }>;
+
+async function contentOf(db: Db, context: ToolContext, id: string): Promise<Content> {
+  const ref = parseRef(id);
   const sessionId = parseId('session', context.sessionId);
-  const stored = place === null || sessionId === null ? null : await readToolOutput(db, sessionId, place);
-  if (stored?.kind === 'found') return stored.text;
-  if (stored?.kind === 'open')
-    throw new BatonError('conflict', `The call ${id} (${stored.toolName}) has no output yet.`);
-  throw new BatonError('not_found', `This session has no tool output ${JSON.stringify(id)}.`);
+  const missing = new BatonError('not_found', `This session has nothing under the id ${JSON.stringify(id)}.`);
+  if (ref === null || sessionId === null) throw missing;
+  if (ref.kind === 'list') return listUserMessages(db, sessionId);
+  if (ref.kind === 'output') return outputOf(db, sessionId, ref, id, missing);
+  if (ref.kind === 'file') {
+    const attached = await readAttachedFile(db, sessionId, ref);
+    if (attached === null) throw missing;
+    return fileContent(attached);
+  }
+  const text = await readMessageText(db, sessionId, ref.messageSeq);
+  if (text === null) throw missing;
+  return text;
+}
+
+async function outputOf(
+  db: Db,
+  sessionId: string,
+  place: Parameters<typeof readToolOutput>[2],
+  id: string,
+  missing: BatonError,
+): Promise<string> {
+  const stored = await readToolOutput(db, sessionId, place);
+  if (stored.kind === 'found') return stored.text;
+  if (stored.kind === 'missing') throw missing;
+  throw new BatonError('conflict', `The call ${id} (${stored.toolName}) has no output yet.`);
+}
+
+/** A text as it is; any other file so that it is shown, where the model can be shown it. */
+function fileContent({ file, bytes }: AttachedContent): Content {
+  const { mediaType, filename, url } = file;
+  if (bytes !== null && isTextFile(mediaType)) return bytes.toString('utf8');
+  const data = bytes === null ? { type: 'url', url } : { type: 'data', data: bytes };
+  const value = { type: 'file', mediaType, ...(filename !== undefined && { filename }), data };
+  return {
+    type: 'content',
+    value: [{ type: 'text', text: `The attached file ${filename ?? 'without a name'}:` }, value],
+  };
 }
 
 /** As many rows from the offset on as are asked for, and as fit. */

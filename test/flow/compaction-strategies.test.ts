@@ -136,7 +136,7 @@ describe('strategies', () => {
     const [first] = requestsOf(service).summaries;
     const given = first?.request?.messages.at(-1)?.text;
     expect(given).toMatch(/messages were removed to make room/);
-    expect(given).toContain('- Never touch the file plans.txt.');
+    expect(given).toContain(': Never touch the file plans.txt.');
     expect((await roundsOf(service, session))[0]).toMatchObject({ state: 'completed', attempts: 4 });
   });
 });

@@ -60,7 +60,7 @@ describe('a window', () => {
       expect(overflows).toBe(tellsLimit ? 0 : rounds.length);
       expect(refusals(service).length).toBe(tellsLimit ? 1 : overflows);
       expect(requestsOf(service).steps.length).toBe(21 + refusals(service).length);
-      expect(requestsOf(service).summaries.length).toBe(tellsLimit ? 3 : 2);
+      expect(requestsOf(service).summaries.length).toBe(3);
     },
   );
 

@@ -46,11 +46,11 @@ export type Scenario = AsyncDisposable &
     service: TestService;
     /** The session's internal id. */
     sessionId: string;
-    send: (content: string, fields?: object) => Promise<Accepted>;
+    send: (content: string | readonly object[], fields?: object) => Promise<Accepted>;
     /** Waits for the end of a run. */
     ended: (runId: string) => Promise<Run>;
     /** Sends a message and waits for the end of its run. */
-    ask: (content: string) => Promise<Run>;
+    ask: (content: string | readonly object[]) => Promise<Run>;
     startWorker: () => Promise<AsyncDisposable>;
     /** Puts images into the message that waits: the API takes texts only. */
     attachImages: (text: string, count: number) => Promise<void>;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import type { Json, ToolOutput } from '../../src/domain/message.ts';
+import type { Json, Part, ToolOutput } from '../../src/domain/message.ts';
 import type { ToolCallState } from '../../src/domain/tool-call.ts';
 import { newId } from '../../src/runtime/new-id.ts';
-import { textBlob } from '../../src/store/blobs.ts';
+import { attachBlobs, bytesBlob, textBlob } from '../../src/store/blobs.ts';
 import type { Db } from '../../src/store/database.ts';
 import { toJson } from '../../src/store/json.ts';
 import { insertSession } from '../../src/store/sessions.ts';
@@ -52,20 +52,45 @@ async function addCall(session: string, { seq, output, input = {}, toolName = 'l
     .execute();
 }
 
-async function use(name: string, session: string, input: unknown, context: Partial<ToolContext> = {}): Promise<string> {
-  const tool = createSessionTools(db).find((each) => each.name === name);
-  return String(
-    await tool?.execute(input, {
-      signal: new AbortController().signal,
-      callKey: 'key',
-      toolCallId: 'call',
-      tenantId: 'default',
-      sessionId: formatId('session', session),
-      runId: formatId('run', newId()),
-      ...context,
-    }),
-  );
+async function say(session: string, seq: number, parts: readonly Part[], more = {}): Promise<void> {
+  const id = newId();
+  const message = { id, session_id: session, seq, role: 'user' as const, metadata: '{}', ...more };
+  await db.insertInto('messages').values(message).execute();
+  const rows = parts.map((part, idx) => ({
+    message_id: id,
+    idx,
+    session_id: session,
+    type: part.type,
+    content: toJson(part),
+  }));
+  await db.insertInto('parts').values(rows).execute();
 }
+
+/** A file of a user whose bytes the session has. */
+async function fileOf(session: string, filename: string, mediaType: string, content: string): Promise<Part> {
+  const blob = bytesBlob(newId(), mediaType, Buffer.from(content));
+  const [kept] = await attachBlobs(db, { sessionId: session }, [blob]);
+  return { type: 'file', mediaType, filename, url: `@blob:${formatId('blob', kept?.id ?? '')}` };
+}
+
+async function give(
+  name: string,
+  session: string,
+  input: unknown,
+  context: Partial<ToolContext> = {},
+): Promise<unknown> {
+  const tool = createSessionTools(db).find((each) => each.name === name);
+  return tool?.execute(input, {
+    signal: new AbortController().signal,
+    callKey: 'key',
+    toolCallId: 'call',
+    tenantId: 'default',
+    sessionId: formatId('session', session),
+    runId: formatId('run', newId()),
+    ...context,
+  });
+}
+const use = async (...call: Parameters<typeof give>): Promise<string> => String(await give(...call));
 const read = (session: string, input: unknown, context?: Partial<ToolContext>) =>
   use('read_tool_output', session, input, context);
 
@@ -159,7 +184,7 @@ describe('read_tool_output', () => {
       '1\tplain',
       '1\t{"a":[1,2]}',
       '1\tno luck',
-      '[empty output]',
+      '[empty]',
     ]);
   });
 
@@ -168,12 +193,15 @@ describe('read_tool_output', () => {
     await addCall(session, { seq: 1 });
     await addCall(session, { seq: 2, output: text('a\nb') }, 'secret\nlines');
     const failures: [string, unknown, string, string][] = [
-      [session, { id: 'out_9_1' }, 'not_found', 'no tool output "out_9_1"'],
-      [session, { id: 'out_2_0' }, 'not_found', 'no tool output "out_2_0"'],
-      [session, { id: 'call_abc' }, 'not_found', 'no tool output "call_abc"'],
-      [other, { id: 'out_2_1' }, 'not_found', 'no tool output "out_2_1"'],
+      [session, { id: 'out_9_1' }, 'not_found', 'nothing under the id "out_9_1"'],
+      [session, { id: 'out_2_0' }, 'not_found', 'nothing under the id "out_2_0"'],
+      [session, { id: 'call_abc' }, 'not_found', 'nothing under the id "call_abc"'],
+      [other, { id: 'out_2_1' }, 'not_found', 'nothing under the id "out_2_1"'],
+      [session, { id: 'msg_9' }, 'not_found', 'nothing under the id "msg_9"'],
+      [other, { id: 'msg_2' }, 'not_found', 'nothing under the id "msg_2"'],
+      [session, { id: 'file_2_1' }, 'not_found', 'nothing under the id "file_2_1"'],
       [session, { id: 'out_1_1' }, 'conflict', 'has no output yet'],
-      [session, { id: 'out_2_1', offset: 3 }, 'invalid_request', 'has only 2 lines'],
+      [session, { id: 'out_2_1', offset: 3 }, 'invalid_request', 'only 2 lines'],
       [session, { id: 'out_2_1', offset: 0 }, 'invalid_request', 'offset'],
       [session, { ref: 'out_2_1' }, 'invalid_request', 'ref'],
     ];
@@ -188,6 +216,51 @@ describe('read_tool_output', () => {
     await addCall(session, { seq: 1, output: text('head … tail') }, 'the whole');
     await db.updateTable('blob_refs').set({ session_id: other }).where('session_id', '=', session).execute();
     expect(await read(session, { id: 'out_1_1' })).toContain('head … tail');
+  });
+});
+
+describe('read_tool_output of what a user said', () => {
+  it('reads a message whole, and names what it holds beside text', async () => {
+    const session = await newSession();
+    const task = `BEGIN ${lines(3_000)} END`;
+    await say(session, 1, [{ type: 'text', text: task }, await fileOf(session, 'spec.txt', 'text/plain', 'the spec')]);
+    const all = await readAll(session, 'msg_1');
+    expect(all.text).toBe(`${task}\n\n[attached text/plain: spec.txt; id file_1_1]`);
+    await addCall(session, { seq: 2, output: text('found') });
+    expect(await read(session, { id: 'msg_2' })).toContain('[call of look; its output: out_2_1]');
+  });
+
+  it('reads a file that is text by its lines, and has any other shown again', async () => {
+    const session = await newSession();
+    const spec = await fileOf(session, 'spec.txt', 'text/plain', lines(50));
+    await say(session, 1, [spec, await fileOf(session, 'plan.png', 'image/png', 'pixels')]);
+    expect(await read(session, { id: 'file_1_0', search: 'line 33' })).toContain('>33\tline 33');
+    expect(await give('read_tool_output', session, { id: 'file_1_1' })).toMatchObject({
+      type: 'content',
+      value: [
+        { type: 'text' },
+        { type: 'file', mediaType: 'image/png', filename: 'plan.png', data: { data: Buffer.from('pixels') } },
+      ],
+    });
+    const address = { type: 'file', mediaType: 'image/png', url: 'https://example.org/a.png' } as const;
+    await say(session, 2, [address]);
+    expect(await give('read_tool_output', session, { id: 'file_2_0' })).toMatchObject({
+      value: [{}, { data: { type: 'url', url: address.url } }],
+    });
+  });
+
+  it('lists all of it, the newest first, without summaries and what was superseded', async () => {
+    const [session, other] = [await newSession(), await newSession()];
+    await say(session, 1, [{ type: 'text', text: 'Port the\nparser.' }, await fileOf(session, 'a', 'text/plain', 'a')]);
+    await say(session, 3, [{ type: 'text', text: 'x'.repeat(500) }]);
+    await say(session, 4, [{ type: 'text', text: 'gone' }], { superseded: true });
+    await say(session, 5, [{ type: 'compaction', text: 'S' }], { is_summary: true });
+    await say(other, 1, [{ type: 'text', text: 'theirs' }]);
+    expect((await read(session, { id: 'user_messages' })).split('\n')).toEqual([
+      `1\tmsg_3: ${'x'.repeat(160)} … (500 characters)`,
+      '2\tmsg_1: Port the parser. [1 file attached]',
+      '[lines 1 to 2 of 2]',
+    ]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { parseId } from '../../domain/ids.ts';
 import type { ToolOutput } from '../../domain/message.ts';
 import type { Db } from '../../store/database.ts';
-import { readToolOutput } from '../../store/tool-outputs.ts';
+import { readToolOutput } from '../../store/earlier-content.ts';
 import type { StoredMessage } from './api-client.ts';
 
 /**

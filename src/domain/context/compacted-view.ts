@@ -15,9 +15,10 @@ export function compactedView(
   plan: CompactPlan,
   { round, body, thresholds }: Readonly<{ round: number; body: string; thresholds: Pick<Thresholds, 'summaryTokens'> }>,
 ): CompactedView {
-  const { uptoSeq, firstUser, resources, carried, previousSummary } = plan;
+  const { uptoSeq, firstUser, userMessages, resources, carried, previousSummary } = plan;
   const fromSeq = previousSummary?.fromSeq ?? plan.fromSeq;
-  const text = composeSummary({ round, fromSeq, uptoSeq, firstUser, body, resources }, listBounds(thresholds));
+  const document = { round, fromSeq, uptoSeq, firstUser, body, userMessages, resources };
+  const text = composeSummary(document, listBounds(thresholds));
   const parts: Part[] = [{ type: 'compaction', text }, ...carried];
   const summary: ViewMessage = { id: '', seq: uptoSeq, role: 'user', model: null, parts };
   return { parts, view: [summary, ...withTailMarks(plan)] };

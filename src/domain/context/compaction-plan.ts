@@ -1,6 +1,6 @@
-import type { Part, ViewMessage } from '../message.ts';
-import { missingFileNotice } from '../model-frames.ts';
-import { keepHeadAndTail } from '../truncate.ts';
+import type { FilePart, Part, ViewMessage } from '../message.ts';
+import { strippedFileNotice } from '../model-frames.ts';
+import { keepHeadAndTail, shortenCut } from '../truncate.ts';
 import {
   capResults,
   mandatoryStart,
@@ -9,9 +9,11 @@ import {
   type TailMark,
   tailStart,
 } from './compaction-tail.ts';
+import { fileRef, messageRef, READER_TOOL } from './refs.ts';
 import { composeSummary, type FirstUser, type PreviousSummary, readSummary, userText } from './summary-document.ts';
 import type { Thresholds } from './thresholds.ts';
 import { type ListBounds, mergeResources, type TouchedResource, touchedResources } from './touched-files.ts';
+import { addUserMessages, NO_USER_MESSAGES, type UserMessages } from './user-messages.ts';
 
 export type PlanInput = Readonly<{
   view: readonly ViewMessage[];
@@ -44,6 +46,7 @@ export type CompactPlan = Readonly<{
   viewStartSeq: number;
   marks: readonly TailMark[];
   firstUser: FirstUser | null;
+  userMessages: UserMessages;
   /** The last real user message where the tail does not hold it: stands after the summary, verbatim. */
   carried: readonly Part[];
   resources: readonly TouchedResource[];
@@ -66,9 +69,10 @@ export type CompactionPlan =
   | Readonly<{ kind: 'nothing'; reason: 'nothing_new' | 'no_gain'; tokensBefore: number }>
   | TooLarge;
 
-/** The first user message beyond this is shown by its head and tail. */
-const MAX_FIRST_USER_TOKENS = 2_000;
+/** The first user message beyond this share of what a compaction aims at is shown by its head and tail. */
 const MAX_FIRST_USER_SHARE = 0.25;
+/** What is left of it where with more the view would not fit. */
+const LEAST_FIRST_USER_TOKENS = 500;
 const LISTED_RESOURCES = 40;
 const CHARS_PER_LISTED_TOKEN = 3;
 /**
@@ -87,6 +91,20 @@ export function listBounds({ summaryTokens }: Pick<Thresholds, 'summaryTokens'>)
  * with which the view comes down to its target and loses enough, if need be with its results capped.
  */
 export function planCompaction(input: PlanInput): CompactionPlan {
+  const firstUserTokens = input.thresholds.compactToTokens * MAX_FIRST_USER_SHARE;
+  const plan = planWithin({ ...input, firstUserTokens });
+  if (plan.kind !== 'too_large' || firstUserTokens <= LEAST_FIRST_USER_TOKENS) return plan;
+  const least = planWithin({ ...input, firstUserTokens: LEAST_FIRST_USER_TOKENS });
+  return least.kind === 'compact' ? least : plan;
+}
+
+type BoundedInput = PlanInput &
+  Readonly<{
+    /** Most tokens of the first user message in the summary. */
+    firstUserTokens: number;
+  }>;
+
+function planWithin(input: BoundedInput): CompactionPlan {
   const { view, thresholds, overheadTokens } = input;
   const previous = readSummary(view);
   const rest = (previous === null ? view : view.slice(1)).map((message) => sized(input, message));
@@ -117,7 +135,7 @@ export function planCompaction(input: PlanInput): CompactionPlan {
  * window has ended its run; it must not end every run after it.
  */
 function onlyLast(
-  input: PlanInput,
+  input: BoundedInput,
   rest: readonly SizedMessage[],
   previous: PreviousSummary | null,
   tokensBefore: number,
@@ -134,7 +152,7 @@ const sized = (input: PlanInput, message: ViewMessage): SizedMessage => ({ messa
 type Candidate = Readonly<{ plan: CompactPlan; projectedTokens: number }>;
 
 function candidatesOf(
-  input: PlanInput,
+  input: BoundedInput,
   rest: readonly SizedMessage[],
   previous: PreviousSummary | null,
   tokensBefore: number,
@@ -152,7 +170,7 @@ function candidatesOf(
 }
 
 /** Where the tail may begin: with its whole budget, with half of it, with a quarter, and with what is mandatory. */
-function startsOf(input: PlanInput, rest: readonly SizedMessage[], previous: PreviousSummary | null): number[] {
+function startsOf(input: BoundedInput, rest: readonly SizedMessage[], previous: PreviousSummary | null): number[] {
   const { thresholds, overheadTokens, keepRecentMessages, preserveLastNTurns } = input;
   const beside = overheadTokens + textTokens(input, rest, previous, rest.length) + input.bodyTokens(sumTokens(rest));
   const roomTokens = Math.max(0, thresholds.compactToTokens - beside);
@@ -170,7 +188,7 @@ function startsOf(input: PlanInput, rest: readonly SizedMessage[], previous: Pre
 
 /** Tokens of all that stands in place of the head but for the body. */
 function textTokens(
-  input: PlanInput,
+  input: BoundedInput,
   rest: readonly SizedMessage[],
   previous: PreviousSummary | null,
   start: number,
@@ -180,7 +198,7 @@ function textTokens(
 }
 
 function candidate(
-  input: PlanInput,
+  input: BoundedInput,
   rest: readonly SizedMessage[],
   previous: PreviousSummary | null,
   tokensBefore: number,
@@ -194,7 +212,7 @@ function candidate(
   const { thresholds, countText } = input;
   const tail = rest.slice(start).map(({ message }) => message);
   const capped = capTokens === null ? { messages: tail, marks: [] } : capResults(tail, capTokens, countText);
-  const { firstUser, carried, resources, parts } = carriedOf(input, rest, previous, start);
+  const { firstUser, userMessages, carried, resources, parts } = carriedOf(input, rest, previous, start);
   const bodyTokens = input.bodyTokens(sumTokens(head));
   const projectedTokens =
     input.overheadTokens +
@@ -211,6 +229,7 @@ function candidate(
     viewStartSeq: tail[0]?.seq ?? last.seq + 1,
     marks: capped.marks,
     firstUser,
+    userMessages,
     carried,
     resources,
     bodyTokens,
@@ -222,6 +241,7 @@ function candidate(
 
 type Carried = Readonly<{
   firstUser: FirstUser | null;
+  userMessages: UserMessages;
   carried: readonly Part[];
   resources: readonly TouchedResource[];
   /** The summary's message with an empty body. */
@@ -229,7 +249,7 @@ type Carried = Readonly<{
 }>;
 
 function carriedOf(
-  input: PlanInput,
+  input: BoundedInput,
   rest: readonly SizedMessage[],
   previous: PreviousSummary | null,
   start: number,
@@ -237,50 +257,72 @@ function carriedOf(
   const messages = rest.map(({ message }) => message);
   const lastIndex = messages.findLastIndex(({ role }) => role === 'user');
   const last = messages[lastIndex];
-  const carried = last === undefined ? (previous?.carried ?? []) : lastIndex < start ? withoutMarks(last) : [];
-  const kept = input.stripMedia ? carried.map(withoutMedia) : carried;
-  const firstUser = firstUserOf(input, messages.slice(0, start), previous, kept);
+  const carried =
+    last === undefined
+      ? carriedAgain(previous, input.stripMedia)
+      : lastIndex < start
+        ? withoutMarks(last, input.stripMedia)
+        : [];
+  const head = messages.slice(0, start);
+  const firstUser = firstUserOf(input, head, previous, carried);
+  const userMessages = addUserMessages(previous?.userMessages ?? NO_USER_MESSAGES, head);
   const resources = mergeResources(touchedResources(messages), previous?.resources ?? []);
-  const document = { round: 1, fromSeq: 1, uptoSeq: 1, firstUser, body: '', resources };
+  const document = { round: 1, fromSeq: 1, uptoSeq: 1, firstUser, body: '', userMessages, resources };
   const text = composeSummary(document, listBounds(input.thresholds));
-  return { firstUser, carried: kept, resources, parts: [{ type: 'compaction', text }, ...kept] };
+  return { firstUser, userMessages, carried, resources, parts: [{ type: 'compaction', text }, ...carried] };
 }
 
 function firstUserOf(
-  input: PlanInput,
+  input: BoundedInput,
   head: readonly ViewMessage[],
   previous: PreviousSummary | null,
   carried: readonly Part[],
 ): FirstUser | null {
-  // As it stands in the summary before: what was cut for one model is not cut again for another.
-  if (previous?.firstUser?.at === 'summary') return previous.firstUser;
+  const { countText, firstUserTokens } = input;
+  // What was cut for one model is cut further for a smaller one, and never grows again.
+  if (previous?.firstUser?.at === 'summary') {
+    const { seq, text } = previous.firstUser;
+    return { at: 'summary', seq, text: cutToTokens(text, firstUserTokens, countText, seq) };
+  }
   const inHead = head.find(({ role }) => role === 'user');
   const text = userText(previous?.firstUser?.at === 'after_summary' ? previous.carried : (inHead?.parts ?? []));
-  if (text === null) return null;
-  if (userText(carried) === text) return { at: 'after_summary' };
-  const limit = Math.min(MAX_FIRST_USER_TOKENS, input.thresholds.usableTokens * MAX_FIRST_USER_SHARE);
-  return { at: 'summary', text: cutToTokens(text, limit, input.countText) };
+  const seq = previous?.firstUser?.seq ?? inHead?.seq;
+  if (text === null || seq === undefined) return null;
+  if (userText(carried) === text) return { at: 'after_summary', seq };
+  return { at: 'summary', seq, text: cutToTokens(text, firstUserTokens, countText, seq) };
 }
 
-/** Head and tail of a text within so many tokens. A cut that is cut again would lose what it says about itself. */
-function cutToTokens(text: string, limitTokens: number, countText: (text: string) => number): string {
+/** Head and tail of a user message within so many tokens, with the id by which the whole can be read. */
+function cutToTokens(text: string, limitTokens: number, countText: (text: string) => number, seq: number): string {
+  const hint = `: read it whole with ${READER_TOOL}, id ${messageRef(seq)}`;
   let kept = text;
   for (let chars = text.length, tokens = countText(text); tokens > limitTokens && chars > 1; tokens = countText(kept)) {
     chars = Math.floor(Math.min(chars * 0.95, (chars * limitTokens) / tokens));
-    kept = keepHeadAndTail(text, chars).text;
+    // A text that a summary before has cut for a larger window says again of how much.
+    kept = shortenCut(text, chars, hint) ?? keepHeadAndTail(text, chars, hint).text;
   }
   return kept;
 }
 
-function withoutMarks({ parts }: ViewMessage): Part[] {
-  return parts.flatMap(({ marks, ...part }) => {
-    if (part.type === 'file') return [marks?.mediaStripped === true ? withoutMedia(part) : part];
+function withoutMarks({ seq, parts }: ViewMessage, stripsMedia: boolean): Part[] {
+  return parts.flatMap(({ marks, ...part }, index): Part[] => {
+    if (part.type === 'file') return [stripsMedia || marks?.mediaStripped === true ? named(part, seq, index) : part];
     return part.type === 'text' ? [part] : [];
   });
 }
 
-const withoutMedia = (part: Part): Part =>
-  part.type === 'file' ? { type: 'text', text: missingFileNotice(part.mediaType, part.filename) } : part;
+/** What stands after the summary before, in whose message it is behind the summary itself. */
+function carriedAgain(previous: PreviousSummary | null, stripsMedia: boolean): Part[] {
+  if (previous === null) return [];
+  return previous.carried.map((part, index) =>
+    stripsMedia && part.type === 'file' ? named(part, previous.seq, index + 1) : part,
+  );
+}
+
+const named = ({ mediaType, filename }: FilePart, seq: number, index: number): Part => ({
+  type: 'text',
+  text: strippedFileNotice(mediaType, filename, fileRef(seq, index)),
+});
 
 /** What no compaction can make fit. The order says what is to blame: what is fixed first, then what came last. */
 function findTooLarge(

@@ -1,5 +1,6 @@
 import type { ViewMessage } from '../message.ts';
 import { keepHeadAndTail } from '../truncate.ts';
+import { messageRef } from './refs.ts';
 import { userText } from './summary-document.ts';
 
 const HEADING = '## Removed without a summary';
@@ -21,7 +22,7 @@ export function removalBody(
   countText: (text: string) => number,
 ): string {
   const { kept, quotes } = takeQuotes(previousBody);
-  const said = head.flatMap((message) => (message.role === 'user' ? (userText(message.parts) ?? []) : [])).reverse();
+  const said = head.filter(({ role }) => role === 'user').toReversed();
   const notice = `${HEADING}\n${head.length} messages were removed to make room. What they did is not known here: look before repeating work.`;
   const bodyOf = (lines: readonly string[]): string =>
     [
@@ -29,14 +30,19 @@ export function removalBody(
       lines.length === 0 ? notice : `${notice}\nThe user said, the newest first:\n${lines.join('\n')}`,
     ].join('\n\n');
   const lines: string[] = [];
-  for (const line of [...said.map(quoteOf), ...quotes]) {
+  for (const line of [...said.flatMap(quoteOf), ...quotes]) {
     if (countText(bodyOf([...lines, line])) > limitTokens) break;
     lines.push(line);
   }
   return bodyOf(lines);
 }
 
-const quoteOf = (text: string): string => `- ${keepHeadAndTail(text, QUOTE_CHARS).text.replaceAll(/\s+/g, ' ').trim()}`;
+function quoteOf({ seq, parts }: ViewMessage): string[] {
+  const text = userText(parts);
+  return text === null
+    ? []
+    : [`- ${messageRef(seq)}: ${keepHeadAndTail(text, QUOTE_CHARS).text.replaceAll(/\s+/g, ' ').trim()}`];
+}
 
 /** A removal after a removal tells once what went. */
 function takeQuotes(body: string): { kept: string; quotes: string[] } {

@@ -1,6 +1,7 @@
 import type { FilePart, OutputItem, ToolPart, ViewMessage, ViewPart } from '../message.ts';
 import { isInlineText } from '../model-files.ts';
 import { missingFileNotice, strippedFileNotice } from '../model-frames.ts';
+import { fileRef } from './refs.ts';
 
 /** The protocols in which models are asked. */
 export const MODEL_PROTOCOLS = ['openai-responses', 'openai-chat', 'openai-compatible', 'anthropic-messages'] as const;
@@ -84,16 +85,18 @@ export function filesOfOutput(part: ViewPart): readonly OutputFile[] {
 type OutputFile = Extract<OutputItem, { type: 'file' }>;
 
 function shownMessage(message: ViewMessage, seen: Seen): ViewMessage {
-  const parts = message.parts.toReversed().map((part): ViewPart => {
-    if (message.role === 'user') return isShownFile(part) ? shownFile(part, seen) : part;
+  const last = message.parts.length - 1;
+  const parts = message.parts.toReversed().map((part, fromEnd): ViewPart => {
+    const ref = fileRef(message.seq, last - fromEnd);
+    if (message.role === 'user') return isShownFile(part) ? shownFile(part, ref, seen) : part;
     return filesOfOutput(part).length > 0 ? shownOutput(part as ViewPart & ToolPart, seen) : part;
   });
   return { ...message, parts: parts.toReversed() };
 }
 
-function shownFile(part: FilePart, seen: Seen): ViewPart {
+function shownFile(part: FilePart, ref: string, seen: Seen): ViewPart {
   if (isInlineText(part)) return part;
-  const notice = noticeFor(part, seen.support.user, seen);
+  const notice = noticeFor(part, seen.support.user, seen, ref);
   return notice === null ? part : { type: 'text', text: notice };
 }
 
@@ -107,7 +110,12 @@ function shownOutput(part: ViewPart & ToolPart, seen: Seen): ViewPart {
 }
 
 /** Null: the file is shown. */
-function noticeFor(file: Omit<OutputFile, 'type'>, taken: ReadonlySet<string>, seen: Seen): string | null {
+function noticeFor(
+  file: Omit<OutputFile, 'type'>,
+  taken: ReadonlySet<string>,
+  seen: Seen,
+  ref?: string,
+): string | null {
   const mediaType = file.mediaType.toLowerCase();
   const isRemote = /^https?:/i.test(file.url);
   if (!taken.has(mediaType) || (isRemote && !seen.support.fetched.has(mediaType))) {
@@ -116,7 +124,7 @@ function noticeFor(file: Omit<OutputFile, 'type'>, taken: ReadonlySet<string>, s
   }
   if (isRemote) return null;
   seen.bytes += file.sizeBytes ?? file.url.length;
-  return seen.bytes > MAX_REQUEST_MEDIA_BYTES ? strippedFileNotice(file.mediaType, file.filename) : null;
+  return seen.bytes > MAX_REQUEST_MEDIA_BYTES ? strippedFileNotice(file.mediaType, file.filename, ref) : null;
 }
 
 /** The files that a view as it is shown refers to by `@blob:`. */

@@ -3,7 +3,7 @@ import { CLEARED_INPUT, clearedOutput, shortenedOutput, strippedFileNotice } fro
 import { isSettledCall } from '../tool-call.ts';
 import { keepHeadAndTail } from '../truncate.ts';
 import { textBeside, withText } from './output-cap.ts';
-import { outputRef } from './output-ref.ts';
+import { fileRef, outputRef } from './refs.ts';
 
 /** Longer texts of a pruned call's input are cleared. Paths, ids and short commands stay: they say what was done. */
 const MAX_KEPT_INPUT_CHARS = 500;
@@ -23,7 +23,8 @@ export function shownPart({ role, seq }: Pick<ViewMessage, 'role' | 'seq'>, view
   if (viewPart.marks === undefined) return viewPart;
   const { marks, ...part } = viewPart;
   // Files of the assistant are not sent; a text in their place would be.
-  if (part.type === 'file') return marks.mediaStripped && role === 'user' ? strippedFile(part) : part;
+  if (part.type === 'file')
+    return marks.mediaStripped && role === 'user' ? strippedFile(part, fileRef(seq, index)) : part;
   if (part.type !== 'tool' || !isSettledCall(part.state)) return part;
   if (marks.pruned) return prunedCall(part, outputRef(seq, index));
   const kept = marks.mediaStripped ? withoutFiles(part) : part;
@@ -38,9 +39,9 @@ function withoutFiles(part: ToolPart): ToolPart {
   return { ...part, output: { type: 'content', value } };
 }
 
-const strippedFile = ({ mediaType, filename }: FilePart): Part => ({
+const strippedFile = ({ mediaType, filename }: FilePart, ref: string): Part => ({
   type: 'text',
-  text: strippedFileNotice(mediaType, filename),
+  text: strippedFileNotice(mediaType, filename, ref),
 });
 
 /** A call as it is shown after a prune: an error stays an error, and what is short in the input stays. */

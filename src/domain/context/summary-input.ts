@@ -1,10 +1,10 @@
-import type { ToolPart, ViewMessage } from '../message.ts';
+import type { FilePart, ToolPart, ViewMessage } from '../message.ts';
 import { wireInput } from '../model-calls.ts';
-import { isBlank, missingFileNotice, NO_OUTPUT } from '../model-frames.ts';
+import { isBlank, NO_OUTPUT } from '../model-frames.ts';
 import { keepHeadAndTail } from '../truncate.ts';
 import { resultText } from './compaction-tail.ts';
 import { removalBody } from './middle-removal.ts';
-import { outputRef } from './output-ref.ts';
+import { fileRef, messageRef, outputRef } from './refs.ts';
 import { shownParts } from './shown-parts.ts';
 
 /** How much of the conversation a summarizer is shown, in characters. */
@@ -23,13 +23,21 @@ export const NARROW_CUTS: InputCuts = { messageChars: 600, resultChars: 120, inp
 export function serializeMessage(message: ViewMessage, cuts: InputCuts = DEFAULT_CUTS): string {
   const who = message.role === 'user' ? 'The user wrote' : 'The assistant wrote';
   const lines = shownParts(message).flatMap((part, index): string[] => {
-    if (part.type === 'text') return isBlank(part.text) ? [] : [`${who}: ${cut(part.text, cuts.messageChars)}`];
+    if (part.type === 'text') return isBlank(part.text) ? [] : [describeText(who, part.text, message.seq, cuts)];
     if (part.type === 'compaction') return [`An earlier summary said: ${part.text}`];
-    if (part.type === 'file') return [missingFileNotice(part.mediaType, part.filename)];
+    if (part.type === 'file') return [describeFile(part, fileRef(message.seq, index))];
     return part.type === 'tool' ? describeCall(part, outputRef(message.seq, index), cuts) : [];
   });
   return lines.length === 0 ? '' : defused(`[message ${message.seq}]\n${lines.join('\n')}`);
 }
+
+function describeText(who: string, text: string, seq: number, { messageChars }: InputCuts): string {
+  const shown = cut(text, messageChars);
+  return `${who}${shown === text ? '' : ` (all of it: ${messageRef(seq)})`}: ${shown}`;
+}
+
+const describeFile = ({ mediaType, filename }: FilePart, ref: string): string =>
+  `A file was attached, which stays readable as ${ref}: ${filename ?? 'unnamed'} (${mediaType}).`;
 
 function describeCall(part: ToolPart, ref: string, cuts: InputCuts): string[] {
   const text = resultText(part);

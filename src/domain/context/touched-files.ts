@@ -145,11 +145,12 @@ export function parseResources(text: string): TouchedResource[] {
 }
 
 /** A name that could be taken for something else than a name stands as a JSON string. */
-const quoted = (path: string): string => (/["<>\\\p{Cc}\u2028\u2029]/u.test(path) ? jsonText(path) : path);
+export const quoted = (path: string): string => (/["<>\\\p{Cc}\u2028\u2029]/u.test(path) ? jsonText(path) : path);
 
 const jsonText = (path: string): string => JSON.stringify(path).replaceAll('<', '\\u003c').replaceAll('>', '\\u003e');
 
-function unquoted(path: string): string {
+/** The name again. */
+export function unquoted(path: string): string {
   if (!path.startsWith('"')) return path;
   try {
     return String(JSON.parse(path));

@@ -63,7 +63,8 @@ describe('the view after a compaction', () => {
     expect(first[0]?.role).toBe('user');
     expect(readSummary(first)).toMatchObject({
       body: 'What was done.',
-      firstUser: { at: 'after_summary' },
+      firstUser: { at: 'after_summary', seq: 1 },
+      userMessages: { count: 1, newestSeqs: [1], fileCount: 0, newestFiles: [] },
       fromSeq: 1,
     });
     expect(first.slice(1).map(({ seq }) => seq)).toEqual([17, 18, 19, 20, 21]);

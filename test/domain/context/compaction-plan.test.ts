@@ -59,7 +59,7 @@ describe('a plan', () => {
     const view = [...compacted(planned(session(20)), thresholds, 22)];
     const more = Array.from({ length: 12 }, (_, at) => assistantOf(23 + at, callOf({}, tokens(450))));
     const made = planned([...view, ...more]);
-    expect(made.previousSummary).toMatchObject({ fromSeq: 1, firstUser: { at: 'after_summary' } });
+    expect(made.previousSummary).toMatchObject({ fromSeq: 1, firstUser: { at: 'after_summary', seq: 1 } });
     expect(made.head[0]?.seq).toBe(17);
   });
 });
@@ -81,39 +81,42 @@ describe('what the user said', () => {
   it('last stands after the summary where the tail does not hold it', () => {
     const made = planned(session(20));
     expect(made.carried).toEqual([textOf('The task.')]);
-    expect(made.firstUser).toEqual({ at: 'after_summary' });
+    expect(made.firstUser).toEqual({ at: 'after_summary', seq: 1 });
   });
 
   it('first stands in the summary, and last in the tail', () => {
     const made = planned([...session(20), assistantOf(22, textOf('Done.')), userOf(23, textOf('Now the tests.'))]);
     expect(made.carried).toEqual([]);
-    expect(made.firstUser).toEqual({ at: 'summary', text: 'The task.' });
+    expect(made.firstUser).toEqual({ at: 'summary', seq: 1, text: 'The task.' });
     expect(seqsOf(made.tail)).toContain(23);
   });
 
-  it('first is cut to 2 000 tokens where it was a book, with its beginning and its end', () => {
-    const book = `BEGIN ${tokens(2_600)} END`;
-    const view = [...session(20, textOf(book)), assistantOf(22, textOf('Done.')), userOf(23, textOf('Now the tests.'))];
-    const { firstUser } = planned(view);
+  it('first stays whole up to a quarter of what a compaction aims at, and names its id where it is cut', () => {
+    const limit = thresholds.compactToTokens / 4;
+    const whenFirstIs = (text: string) =>
+      planned([...session(20, textOf(text)), assistantOf(22, textOf('Done.')), userOf(23, textOf('Now the tests.'))]);
+    const whole = tokens(limit);
+    expect(whenFirstIs(whole).firstUser).toEqual({ at: 'summary', seq: 1, text: whole });
+    const { firstUser } = whenFirstIs(`BEGIN ${tokens(limit)} END`);
     const text = firstUser?.at === 'summary' ? firstUser.text : '';
-    expect(text.length / 4).toBeLessThanOrEqual(2_000);
-    expect(text).toMatch(/^BEGIN [\s\S]* END$/);
+    expect(text.length / 4).toBeLessThanOrEqual(limit);
+    expect(text).toMatch(
+      /^BEGIN [\s\S]* characters cut out: read it whole with read_tool_output, id msg_1\][\s\S]* END$/,
+    );
   });
 
-  it('first is cut once: later rounds carry it as it is, also for a model that counts more and has less room', () => {
-    const book = `BEGIN ${tokens(2_600)} END`;
+  it('first is cut further for a smaller model, and goes on telling how much it was', () => {
+    const book = `BEGIN ${tokens(thresholds.compactToTokens)} END`;
     const view = [...session(20, textOf(book)), assistantOf(22, textOf('Done.')), userOf(23, textOf('Now the tests.'))];
     const first = planned(view);
     const more = Array.from({ length: 20 }, (_, at) => assistantOf(25 + at, callOf({}, tokens(450))));
-    const [again, smaller] = [thresholds, thresholdsFor(8_000)].map((now) => {
-      const next = plan([...compacted(first, thresholds, 24), ...more], now, {
-        countText: (text) => Math.ceil(text.length / 3),
-      });
-      return next.kind === 'compact' ? next.firstUser : next;
-    });
-    expect(first.firstUser).toMatchObject({ at: 'summary', text: expect.stringContaining('characters cut out') });
-    expect(again).toEqual(first.firstUser);
-    expect(smaller).toEqual(first.firstUser);
+    const small = thresholdsFor(8_000);
+    const next = plan([...compacted(first, thresholds, 24), ...more], small);
+    const text = next.kind === 'compact' && next.firstUser?.at === 'summary' ? next.firstUser.text : '';
+    expect(text.length / 4).toBeLessThanOrEqual(small.compactToTokens / 4);
+    expect(text.match(/cut out/g)).toHaveLength(1);
+    expect(text).toContain(` of ${book.length} characters cut out: read it whole`);
+    expect(text).toMatch(/^BEGIN [\s\S]* END$/);
   });
 
   it('last keeps its image, unless media have to go', () => {

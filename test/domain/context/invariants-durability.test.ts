@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseOutputRef } from '../../../src/domain/context/output-ref.ts';
+import { parseRef } from '../../../src/domain/context/refs.ts';
 import type { ViewMessage } from '../../../src/domain/message.ts';
 import { forAnyCompaction, forAnyPrune, wireText } from './any-compaction.ts';
 import { compacted, plan, thresholdsFor } from './compaction-view.ts';
@@ -14,8 +14,8 @@ const recorded = (view: readonly ViewMessage[]): unknown =>
 function placesNamed(view: readonly ViewMessage[]): string[] {
   const refs = wireText(view).match(/out_\d+_\d+/g) ?? [];
   return refs.flatMap((ref) => {
-    const place = parseOutputRef(ref);
-    return place === null ? [] : `${place.messageSeq}.${place.partIndex}`;
+    const place = parseRef(ref);
+    return place?.kind === 'output' ? `${place.messageSeq}.${place.partIndex}` : [];
   });
 }
 

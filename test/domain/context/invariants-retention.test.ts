@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { outputRef } from '../../../src/domain/context/output-ref.ts';
 import { withMarks } from '../../../src/domain/context/prune-job.ts';
+import { outputRef } from '../../../src/domain/context/refs.ts';
 import { readSummary } from '../../../src/domain/context/summary-document.ts';
 import { DEFAULT_CUTS, NARROW_CUTS, serializeMessages } from '../../../src/domain/context/summary-input.ts';
 import { touchedResources } from '../../../src/domain/context/touched-files.ts';

@@ -95,7 +95,7 @@ describe('the structure of a request', () => {
         expect(text).toContain(inWire(userText(parts) ?? ''));
       }
       const first = userText(users[0]?.parts ?? []) ?? '';
-      const bound = Math.min(2_000, thresholds.usableTokens / 4);
+      const bound = thresholds.compactToTokens / 4;
       expect(text).toContain(inWire(first.length / 4 <= bound ? first : first.slice(0, 200)));
     });
   });

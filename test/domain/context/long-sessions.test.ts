@@ -54,9 +54,7 @@ describe('six rounds in a row', () => {
           expect(new Set(readSummary(view)?.resources)).toEqual(new Set(touched));
           expect(sizeOf(view)).toBeLessThanOrEqual(planned.targetTokens);
           expectKept(parts, part, view, thresholds.usableTokens);
-          expect(ownTokens(view)).toBeLessThan(
-            2 * thresholds.summaryTokens + Math.min(2_000, thresholds.usableTokens / 4) + 200,
-          );
+          expect(ownTokens(view)).toBeLessThan(2 * thresholds.summaryTokens + thresholds.compactToTokens / 4 + 300);
         }
       }),
       { numRuns: 15 },
@@ -89,7 +87,7 @@ function expectKept(
 ): void {
   const firstText = userText(first?.[0]?.parts ?? []) ?? '';
   const lastText = userText(newest.findLast(({ role }) => role === 'user')?.parts ?? []) ?? '';
-  if (firstText.length / 4 <= Math.min(2_000, usableTokens / 4)) {
+  if (firstText.length / 4 <= usableTokens / 8) {
     const summary = readSummary(view);
     const { firstUser } = summary ?? {};
     expect(firstUser?.at === 'summary' ? firstUser.text : userText(summary?.carried ?? [])).toBe(firstText);

@@ -19,7 +19,7 @@ describe('a middle that is removed without a model', () => {
 
   it('quotes the user, the newest first, each on a line', () => {
     const body = removalBody(head, '', 500, countText);
-    expect(body.split('\n').slice(-2)).toEqual(['- Second wish.', '- First wish.']);
+    expect(body.split('\n').slice(-2)).toEqual(['- msg_3: Second wish.', '- msg_1: First wish.']);
     expect(body).not.toContain('On it.');
   });
 
@@ -33,7 +33,7 @@ describe('a middle that is removed without a model', () => {
 
   it('quotes a long message by its head and tail', () => {
     const body = removalBody([userOf(1, textOf(`BEGIN ${'w'.repeat(5_000)} END`))], '', 500, countText);
-    expect(body).toMatch(/- BEGIN .* END$/);
+    expect(body).toMatch(/- msg_1: BEGIN .* END$/);
     expect(body.length).toBeLessThan(700);
   });
 
@@ -50,7 +50,11 @@ describe('a middle that is removed without a model', () => {
       countText,
     );
     expect(body.match(/Removed without a summary/g)).toHaveLength(1);
-    expect(body.split('\n').slice(-3)).toEqual(['- Third wish.', '- Second wish.', '- First wish.']);
+    expect(body.split('\n').slice(-3)).toEqual([
+      '- msg_9: Third wish.',
+      '- msg_3: Second wish.',
+      '- msg_1: First wish.',
+    ]);
     expect(body.startsWith('S.\n\n')).toBe(true);
   });
 

@@ -8,7 +8,7 @@ import {
   outputCapOf,
   type ToolBatch,
 } from '../../../src/domain/context/output-cap.ts';
-import { outputRef, parseOutputRef } from '../../../src/domain/context/output-ref.ts';
+import { outputRef, parseRef } from '../../../src/domain/context/refs.ts';
 import { thresholdsOf } from '../../../src/domain/context/thresholds.ts';
 import { estimateText } from '../../../src/domain/context/tokens.ts';
 
@@ -151,7 +151,7 @@ describe('the id of an output', () => {
   it('names its place', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1e12 }), fc.nat(10_000), (messageSeq, partIndex) => {
-        expect(parseOutputRef(outputRef(messageSeq, partIndex))).toEqual({ messageSeq, partIndex });
+        expect(parseRef(outputRef(messageSeq, partIndex))).toEqual({ kind: 'output', messageSeq, partIndex });
       }),
     );
   });
@@ -159,7 +159,7 @@ describe('the id of an output', () => {
   it.each(['', 'out_1', 'out_0_1', 'out_-1_2', 'out_1_2_3', 'out_1_2; drop', `out_${'9'.repeat(30)}_1`, 'call_1_2'])(
     'is not %j',
     (id) => {
-      expect(parseOutputRef(id)).toBeNull();
+      expect(parseRef(id)).toBeNull();
     },
   );
 });

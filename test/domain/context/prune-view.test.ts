@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { estimateMessage, totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { outputRef, parseOutputRef } from '../../../src/domain/context/output-ref.ts';
+import { outputRef, parseRef } from '../../../src/domain/context/refs.ts';
 import { shownParts } from '../../../src/domain/context/shown-parts.ts';
 import type { PartMarks, ToolPart, ViewMessage, ViewPart } from '../../../src/domain/message.ts';
 import { toModelMessages } from '../../../src/domain/model-messages.ts';
@@ -122,8 +122,14 @@ describe('a stripped file', () => {
         role: 'user',
         content: [
           { type: 'text', text: 'see' },
-          { type: 'text', text: '[Attached image/png: a.png, no longer shown]' },
-          { type: 'text', text: '[Attached image/png: unnamed, no longer shown]' },
+          {
+            type: 'text',
+            text: '[Attached image/png: a.png, no longer shown; read_tool_output shows it again, id file_1_1]',
+          },
+          {
+            type: 'text',
+            text: '[Attached image/png: unnamed, no longer shown; read_tool_output shows it again, id file_1_2]',
+          },
         ],
       },
     ]);
@@ -211,14 +217,14 @@ describe('the id of an output', () => {
   it('is read back as the place it was made from', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1e12 }), fc.nat(100_000), (messageSeq, partIndex) => {
-        expect(parseOutputRef(outputRef(messageSeq, partIndex))).toEqual({ messageSeq, partIndex });
-        expect(parseOutputRef(` ${outputRef(messageSeq, partIndex)}\n`)).toEqual({ messageSeq, partIndex });
+        expect(parseRef(outputRef(messageSeq, partIndex))).toEqual({ kind: 'output', messageSeq, partIndex });
+        expect(parseRef(` ${outputRef(messageSeq, partIndex)}\n`)).toEqual({ kind: 'output', messageSeq, partIndex });
       }),
     );
   });
 
   it.each(['', 'out_', 'out_0_1', 'out_01_1', 'out_1', 'out_1_-1', 'out_1_1_1', 'xout_1_1', 'out_1e3_1', 'call_1'])(
     'is not %j',
-    (ref) => expect(parseOutputRef(ref)).toBeNull(),
+    (ref) => expect(parseRef(ref)).toBeNull(),
   );
 });

@@ -117,7 +117,10 @@ describe('the files of a view', () => {
     const parts = [1, 2, 3].map((n) => file('image/png', blob(n), half - n));
     const { view, unsupported } = showMedia([user(...parts.slice(0, 2)), assistant(call(...parts.slice(2)))], all);
     expect(blobUrlsOf(view)).toEqual(new Set([blob(3), blob(2)]));
-    expect(view[0]?.parts[0]).toEqual({ type: 'text', text: '[Attached image/png: unnamed, no longer shown]' });
+    expect(view[0]?.parts[0]).toEqual({
+      type: 'text',
+      text: '[Attached image/png: unnamed, no longer shown; read_tool_output shows it again, id file_1_0]',
+    });
     expect(unsupported).toEqual([]);
   });
 

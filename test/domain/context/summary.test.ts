@@ -18,6 +18,7 @@ import {
 } from '../../../src/domain/context/summary-input.ts';
 import { SUMMARY_SECTIONS } from '../../../src/domain/context/summary-marks.ts';
 import { type SummaryAnswer, validateSummary } from '../../../src/domain/context/summary-validation.ts';
+import { addUserMessages, NO_USER_MESSAGES } from '../../../src/domain/context/user-messages.ts';
 import type { Part } from '../../../src/domain/message.ts';
 import type { ProviderErrorClass } from '../../../src/domain/provider-error-rules.ts';
 import { REMEDIES } from '../../../src/domain/retry-policy.ts';
@@ -35,19 +36,38 @@ describe('a summary in the view', () => {
       '</first_user_message>\n\n## Goal\nobey',
       '<touched_resources>\nedited fake.ts\n</touched_resources>',
       'Summary no. 9, of messages 1 to 2.\n\n',
-      '<first_user_message is="the message after this summary"/>',
+      '<first_user_message id="msg_1" is="the message after this summary"/>',
+      '<user_messages count="1" files="0">\nmsg_9\n</user_messages>',
     ),
   );
+  /** Messages of a user with files of any name. */
+  const anySaid = fc
+    .array(fc.array(fc.string({ maxLength: 150 }), { maxLength: 3 }), { maxLength: 30 })
+    .map((messages) =>
+      addUserMessages(
+        NO_USER_MESSAGES,
+        messages.map((names, at) =>
+          userOf(
+            at + 1,
+            ...names.map((filename): Part => ({ type: 'file', mediaType: 'image/png', filename, url: '@blob:1' })),
+          ),
+        ),
+      ),
+    );
 
   it('is taken apart as it was composed, whatever the user and the model wrote', () => {
     fc.assert(
-      fc.property(hostile, hostile, fc.array(fc.constantFrom('a.ts', 'b.ts', 'c.ts')), (first, body, paths) => {
-        const firstUser: FirstUser | null = first === '' ? null : { at: 'summary', text: first };
+      fc.property(hostile, hostile, fc.array(fc.constantFrom('a.ts', 'b.ts', 'c.ts')), anySaid, (...drawn) => {
+        const [first, body, paths, userMessages] = drawn;
+        const firstUser: FirstUser | null = first === '' ? null : { at: 'summary', seq: 1, text: first };
         const resources = [...new Set(paths)].map((path) => ({ path, access: 'edited' as const }));
-        const text = composeSummary({ round: 2, fromSeq: 1, uptoSeq: 30, firstUser, body, resources }, BOUNDS);
+        const text = composeSummary(
+          { round: 2, fromSeq: 1, uptoSeq: 30, firstUser, body, userMessages, resources },
+          BOUNDS,
+        );
         const parts: Part[] = [{ type: 'compaction', text }, textOf('Do it.')];
         const read = readSummary([userOf(31, ...parts)]);
-        expect(read).toMatchObject({ firstUser, fromSeq: 1, resources });
+        expect(read).toMatchObject({ firstUser, fromSeq: 1, userMessages, resources });
         expect(read?.carried).toEqual([textOf('Do it.')]);
         if (!/^(Summary no|<first_user)/.test(body) && !body.includes('<')) expect(read?.body).toBe(body.trim());
       }),
@@ -59,13 +79,15 @@ describe('a summary in the view', () => {
       round: 1,
       fromSeq: 1,
       uptoSeq: 9,
-      firstUser: { at: 'after_summary' },
+      firstUser: { at: 'after_summary', seq: 1 },
       body: 'B',
+      userMessages: NO_USER_MESSAGES,
       resources: [],
     } as const;
     const text = composeSummary(document, BOUNDS);
     expect(readSummary([userOf(10, { type: 'compaction', text }, textOf('The task.'))])?.firstUser).toEqual({
       at: 'after_summary',
+      seq: 1,
     });
   });
 });
@@ -259,7 +281,7 @@ describe('what is too long for the requests of one summary', () => {
     expect(pieces).toHaveLength(4);
     for (const piece of pieces) expect(countText(piece)).toBeLessThanOrEqual(LIMITS.pieceTokens);
     const [notice = '', ...told] = pieces;
-    expect(notice).toContain('- Never touch secrets.txt.');
+    expect(notice).toContain(': Never touch secrets.txt.');
     expect(notice).not.toContain('</transcript>');
     const toldCount = told.join('\n').match(/^\[message \d+\]$/gm)?.length ?? 0;
     expect(notice).toContain(`${messages.length - toldCount} messages were removed`);

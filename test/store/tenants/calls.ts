@@ -14,6 +14,7 @@ import * as claims from '../../../src/store/claims.ts';
 import * as context from '../../../src/store/context.ts';
 import * as conversations from '../../../src/store/conversations.ts';
 import { type Db, inTransaction, type Tx } from '../../../src/store/database.ts';
+import * as toolOutputs from '../../../src/store/earlier-content.ts';
 import * as events from '../../../src/store/events.ts';
 import { forkSession } from '../../../src/store/fork.ts';
 import { answerOnce } from '../../../src/store/idempotency.ts';
@@ -30,7 +31,6 @@ import * as runs from '../../../src/store/runs.ts';
 import * as sessions from '../../../src/store/sessions.ts';
 import * as stepWrites from '../../../src/store/step-writes.ts';
 import { switchAgent } from '../../../src/store/switch-agent.ts';
-import * as toolOutputs from '../../../src/store/tool-outputs.ts';
 import * as waiting from '../../../src/store/waiting.ts';
 import { agentOf, SHARED, type Tenant } from './tenant.ts';
 

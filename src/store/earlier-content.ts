@@ -1,0 +1,111 @@
+import { sql } from 'kysely';
+import { outputText } from '../domain/context/output-cap.ts';
+import { fileRef, messageRef, outputRef, type PartPlace } from '../domain/context/refs.ts';
+import { parseId } from '../domain/ids.ts';
+import type { FilePart, Part } from '../domain/message.ts';
+import { isBlank } from '../domain/model-frames.ts';
+import { readSessionBlob, readTextBlob } from './blobs.ts';
+import type { Db } from './database.ts';
+import { toPart } from './messages.ts';
+
+/** What a session has at the place of an output. */
+export type StoredOutput = Readonly<
+  | { kind: 'found'; toolName: string; text: string }
+  /** A call is there, and has no result yet. */
+  | { kind: 'open'; toolName: string }
+  | { kind: 'missing' }
+>;
+
+/** The whole output of a call of this session, also where the view shows a part of it or a placeholder. */
+export async function readToolOutput(db: Db, sessionId: string, place: PartPlace): Promise<StoredOutput> {
+  const part = await readPart(db, sessionId, place, 'tool');
+  if (part?.type !== 'tool') return { kind: 'missing' };
+  const { toolName, output, outputBlobId } = part;
+  if (output === undefined) return { kind: 'open', toolName };
+  const blobId = outputBlobId === undefined ? null : parseId('blob', outputBlobId);
+  const whole = blobId === null ? null : await readTextBlob(db, sessionId, blobId);
+  return { kind: 'found', toolName, text: whole ?? outputText(output) };
+}
+
+/** A file that a user attached in this session. `bytes` is null where the session has its address only. */
+export type AttachedContent = Readonly<{ file: FilePart; bytes: Buffer | null }>;
+
+/** The file at a place of this session; null where there is none. */
+export async function readAttachedFile(db: Db, sessionId: string, place: PartPlace): Promise<AttachedContent | null> {
+  const part = await readPart(db, sessionId, place, 'file');
+  if (part?.type !== 'file') return null;
+  const blobId = part.url.startsWith(BLOB_SCHEME) ? parseId('blob', part.url.slice(BLOB_SCHEME.length)) : null;
+  return { file: part, bytes: blobId === null ? null : await readSessionBlob(db, sessionId, blobId) };
+}
+
+const BLOB_SCHEME = '@blob:';
+
+async function readPart(db: Db, sessionId: string, place: PartPlace, type: Part['type']): Promise<Part | null> {
+  const row = await db
+    .selectFrom('messages')
+    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .select(['parts.content', 'parts.state'])
+    .where('messages.session_id', '=', sessionId)
+    .where('messages.seq', '=', place.messageSeq)
+    .where('parts.idx', '=', place.partIndex)
+    .where('parts.type', '=', type)
+    .executeTakeFirst();
+  return row === undefined ? null : toPart(row.content, row.state);
+}
+
+/** What a message of this session says, with the ids of what it holds beside text; null where there is none. */
+export async function readMessageText(db: Db, sessionId: string, seq: number): Promise<string | null> {
+  const rows = await db
+    .selectFrom('messages')
+    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .select(['parts.idx', 'parts.content', 'parts.state'])
+    .where('messages.session_id', '=', sessionId)
+    .where('messages.seq', '=', seq)
+    .where('parts.type', 'in', ['text', 'file', 'tool'])
+    .orderBy('parts.idx')
+    .execute();
+  if (rows.length === 0) return null;
+  return rows.map(({ idx, content, state }) => describePart(toPart(content, state), seq, idx)).join('\n\n');
+}
+
+function describePart(part: Part, seq: number, index: number): string {
+  if (part.type === 'text') return part.text;
+  if (part.type === 'tool') return `[call of ${part.toolName}; its output: ${outputRef(seq, index)}]`;
+  if (part.type !== 'file') return '';
+  return `[attached ${part.mediaType}: ${nameOf(part.filename)}; id ${fileRef(seq, index)}]`;
+}
+
+const nameOf = (filename: string | undefined): string =>
+  filename === undefined || isBlank(filename) ? 'unnamed' : filename;
+
+/** Of a longer session the newest. */
+const LISTED_MESSAGES = 2_000;
+const LISTED_CHARS = 160;
+
+/** What the user said in this session, the newest first: a line for each message, with its id and how it begins. */
+export async function listUserMessages(db: Db, sessionId: string): Promise<string> {
+  const { rows } = await sql<{ seq: number; begins: string | null; chars: number; files: number }>`
+    select seq, left(said.text, ${LISTED_CHARS}) as begins, coalesce(length(said.text), 0) as chars, said.files
+    from (
+      select id, seq from messages
+      where session_id = ${sessionId} and role = 'user' and not superseded and not is_summary
+      order by seq desc limit ${LISTED_MESSAGES}
+    ) as newest, lateral (
+      select string_agg(content->>'text', ' ' order by idx) filter (where type = 'text') as text,
+        (count(*) filter (where type = 'file'))::int as files
+      from parts where message_id = newest.id
+    ) as said order by seq desc`.execute(db);
+  return rows.map(lineOf).join('\n');
+}
+
+function lineOf({ seq, begins, chars, files }: { seq: number; begins: string | null; chars: number; files: number }) {
+  const more = chars > LISTED_CHARS ? ` … (${chars} characters)` : '';
+  const attached = files === 0 ? '' : ` [${files === 1 ? '1 file' : `${files} files`} attached]`;
+  return `${messageRef(seq)}: ${(begins ?? '').replaceAll(/\s+/g, ' ').trim()}${more}${attached}`;
+}
+
+/** The number of a message in its session. */
+export async function readMessageSeq(db: Db, messageId: string): Promise<number> {
+  const { seq } = await db.selectFrom('messages').select('seq').where('id', '=', messageId).executeTakeFirstOrThrow();
+  return seq;
+}
