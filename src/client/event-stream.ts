@@ -102,7 +102,8 @@ async function* readConnection(
 // Signals change while others wait, which TypeScript does not expect of a property.
 const isAborted = (signal: AbortSignal | undefined): boolean => signal?.aborted === true;
 
-const isLive = (event: Incoming): event is LiveEvent => event.type === 'llm:chunk' || event.type === 'llm:thinking';
+const LIVE: ReadonlySet<string> = new Set<LiveEvent['type']>(['llm:chunk', 'llm:thinking', 'llm:tool-input']);
+const isLive = (event: Incoming): event is LiveEvent => LIVE.has(event.type);
 
 function take(place: Place, event: DurableEvent | LiveEvent | Heartbeat): readonly StreamEvent[] {
   if (event.type === 'heartbeat') return [];

@@ -136,6 +136,21 @@ export type DurableEvent = EventOf<{ runId?: string }>;
 export type PagedEvent = EventOf<{ runId: string | null }>;
 
 /**
+ * A piece of a call's input as the model writes it: JSON that is not whole. The first one is empty. Pieces may be missing:
+ * `offset` counts the characters of the input before this one, and `llm:tool-call` has the whole under the same `id`.
+ */
+export type ToolInput = Readonly<{
+  messageId: string;
+  epoch: number;
+  id: string;
+  /** What the provider calls it. */
+  callId: string;
+  toolName: string;
+  offset: number;
+  content: string;
+}>;
+
+/**
  * A piece of text as it streams: never stored, and nothing without its `llm:response`. `offset` counts the characters
  * of the message so far, text and reasoning together. With a higher `epoch` the message begins anew.
  */
@@ -149,6 +164,7 @@ export type Chunk = Readonly<{
 
 export type LiveEvent =
   | Readonly<{ type: 'llm:chunk'; data: Chunk }>
+  | Readonly<{ type: 'llm:tool-input'; data: ToolInput }>
   | Readonly<{ type: 'llm:thinking'; data: OfStep & Readonly<{ messageId: string }> }>;
 
 /** The session as of event `seq`: first when a stream begins, and again whenever its connection was made again. */

@@ -156,6 +156,19 @@ export type NewEvent = { [Type in EventType]: { type: Type; data: z.infer<(typeo
  */
 export const LIVE_SCHEMAS = {
   'llm:thinking': z.strictObject({ ...step, messageId: z.string() }),
+  /**
+   * A piece of a call's input as the model writes it: JSON that is not whole. The first one is empty. Pieces may be missing:
+   * `offset` counts the characters of the input before this one, and `llm:tool-call` has the whole under the same `id`.
+   */
+  'llm:tool-input': z.strictObject({
+    messageId: z.string(),
+    epoch: z.number().int().nonnegative(),
+    id: z.string(),
+    callId: z.string(),
+    toolName: z.string(),
+    offset: count,
+    content: z.string(),
+  }),
   'llm:chunk': z.strictObject({
     messageId: z.string(),
     epoch: z.number().int().nonnegative(),
@@ -167,7 +180,21 @@ export const LIVE_SCHEMAS = {
 
 export type Chunk = z.infer<(typeof LIVE_SCHEMAS)['llm:chunk']>;
 type Thinking = z.infer<(typeof LIVE_SCHEMAS)['llm:thinking']>;
-export type LiveEvent = { type: 'llm:chunk'; data: Chunk } | { type: 'llm:thinking'; data: Thinking };
+export type ToolInput = z.infer<(typeof LIVE_SCHEMAS)['llm:tool-input']>;
+/** Previews that have content, of which pieces can be joined, cut and counted. */
+export type ContentEvent = { type: 'llm:chunk'; data: Chunk } | { type: 'llm:tool-input'; data: ToolInput };
+export type LiveEvent = ContentEvent | { type: 'llm:thinking'; data: Thinking };
+
+/** Characters that a preview brings. */
+export const contentLength = (event: LiveEvent): number =>
+  event.type === 'llm:thinking' ? 0 : event.data.content.length;
+
+/** The same preview with another piece of its content. */
+export function withContent(event: ContentEvent, offset: number, content: string): ContentEvent {
+  return event.type === 'llm:chunk'
+    ? { type: event.type, data: { ...event.data, offset, content } }
+    : { type: event.type, data: { ...event.data, offset, content } };
+}
 
 /** An event as it is stored and read. */
 export type SessionEvent = Readonly<{

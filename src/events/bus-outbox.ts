@@ -1,4 +1,4 @@
-import type { Chunk, LiveEvent } from '../domain/events.ts';
+import { type ContentEvent, contentLength, type LiveEvent, withContent } from '../domain/events.ts';
 import { DELTA_COALESCE_MS } from '../domain/tunables.ts';
 import { type BusItem, encodeCancel, encodeSession } from './bus-payload.ts';
 
@@ -113,7 +113,7 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     } else {
       enqueue(sessionId, { event }, ITEM_COST + contentLength(event));
     }
-    if (event.type === 'llm:chunk' && event.data.offset === 0) hurry(queue);
+    if (event.type !== 'llm:thinking' && event.data.offset === 0) hurry(queue);
     makeRoom();
     schedule();
   }
@@ -221,19 +221,20 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
   };
 }
 
-const contentLength = (event: LiveEvent): number => (event.type === 'llm:chunk' ? event.data.content.length : 0);
-
 /** Two deltas as one, when the second continues the first. */
 function join(earlier: BusItem, event: LiveEvent): LiveEvent | null {
-  if ('seq' in earlier || earlier.event.type !== 'llm:chunk' || event.type !== 'llm:chunk') return null;
+  if ('seq' in earlier || earlier.event.type === 'llm:thinking' || event.type === 'llm:thinking') return null;
   const [first, second] = [earlier.event.data, event.data];
   const adjacent =
+    isOfSameText(earlier.event, event) &&
     first.messageId === second.messageId &&
     first.epoch === second.epoch &&
-    first.chunkType === second.chunkType &&
     first.offset + first.content.length === second.offset &&
     first.content.length + second.content.length <= MAX_JOINED_CHARS;
-  if (!adjacent) return null;
-  const data: Chunk = { ...first, content: first.content + second.content };
-  return { type: 'llm:chunk', data };
+  return adjacent ? withContent(earlier.event, first.offset, first.content + second.content) : null;
+}
+
+function isOfSameText(first: ContentEvent, second: ContentEvent): boolean {
+  if (first.type === 'llm:chunk') return second.type === first.type && second.data.chunkType === first.data.chunkType;
+  return second.type === first.type && second.data.id === first.data.id;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { LIVE_SCHEMAS, type LiveEvent } from '../domain/events.ts';
+import { LIVE_SCHEMAS, type LiveEvent, withContent } from '../domain/events.ts';
 
 /** One piece of news about a session: it is committed up to `seq`, or a preview. */
 export type BusItem = Readonly<{ seq: number }> | Readonly<{ event: LiveEvent }>;
@@ -12,6 +12,7 @@ export type BusPayload =
 const liveEventSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('llm:thinking'), data: LIVE_SCHEMAS['llm:thinking'] }),
   z.strictObject({ type: z.literal('llm:chunk'), data: LIVE_SCHEMAS['llm:chunk'] }),
+  z.strictObject({ type: z.literal('llm:tool-input'), data: LIVE_SCHEMAS['llm:tool-input'] }),
 ]);
 const itemSchema = z.union([
   z.strictObject({ seq: z.number().int().positive() }),
@@ -86,16 +87,14 @@ export function encodeSession(sessionId: string, items: readonly BusItem[], maxB
 function encodeItem(item: BusItem, room: number): string[] {
   const text = JSON.stringify(item);
   if (Buffer.byteLength(text) < room) return [text];
-  if ('seq' in item || item.event.type !== 'llm:chunk') return [];
-  const { content, offset, ...rest } = item.event.data;
+  if ('seq' in item || item.event.type === 'llm:thinking') return [];
+  const { event } = item;
+  const { content, offset } = event.data;
   const middle = splitPoint(content);
   if (middle === 0) return [];
-  const first = { ...rest, offset, content: content.slice(0, middle) };
-  const second = { ...rest, offset: offset + middle, content: content.slice(middle) };
-  return [
-    ...encodeItem({ event: { type: 'llm:chunk', data: first } }, room),
-    ...encodeItem({ event: { type: 'llm:chunk', data: second } }, room),
-  ];
+  const first = withContent(event, offset, content.slice(0, middle));
+  const second = withContent(event, offset + middle, content.slice(middle));
+  return [...encodeItem({ event: first }, room), ...encodeItem({ event: second }, room)];
 }
 
 /** The middle of a text, never inside a surrogate pair; 0 when there is none. */

@@ -1,4 +1,4 @@
-import type { Chunk, LiveEvent } from '../domain/events.ts';
+import { type Chunk, contentLength, type LiveEvent, withContent } from '../domain/events.ts';
 import type { SnapshotChunk } from './stream-item.ts';
 
 /** Previews that wait for what comes before them. More are dropped, oldest first: those are persisted first. */
@@ -54,20 +54,22 @@ export function createMessageProgress(): MessageProgress {
   let wantedFor: string | null = null;
   let eventsWanted = false;
   const ended = new Set<string>();
+  /** How far the inputs of the open message's calls were sent. */
+  const inputs = new Map<string, Readonly<{ epoch: number; sent: number }>>();
 
   function hold(event: LiveEvent): LiveEvent[] {
     held.push(event);
-    let chars = held.reduce((sum, { type, data }) => sum + (type === 'llm:chunk' ? data.content.length : 0), 0);
+    let chars = held.reduce((sum, each) => sum + contentLength(each), 0);
     while (held.length > MAX_HELD_PREVIEWS || chars > MAX_HELD_CHARS) {
       const dropped = held.shift();
-      if (dropped?.type === 'llm:chunk') chars -= dropped.data.content.length;
+      if (dropped !== undefined) chars -= contentLength(dropped);
     }
     return [];
   }
 
   function holdUnknown(event: LiveEvent): LiveEvent[] {
     const { messageId } = event.data;
-    if (event.type === 'llm:chunk' && event.data.epoch < highestEpoch) return [];
+    if (event.type !== 'llm:thinking' && event.data.epoch < highestEpoch) return [];
     if (wantedFor !== messageId) {
       wantedFor = messageId;
       eventsWanted = true;
@@ -80,6 +82,7 @@ export function createMessageProgress(): MessageProgress {
     if (ended.has(messageId)) return [];
     if (open?.messageId !== messageId) return holdUnknown(event);
     if (event.type === 'llm:chunk') return acceptChunk(open, event);
+    if (event.type === 'llm:tool-input') return acceptInput(open, event);
     if (thoughtOf === messageId || open.sent > 0) return [];
     thoughtOf = messageId;
     return [event];
@@ -92,6 +95,17 @@ export function createMessageProgress(): MessageProgress {
     highestEpoch = Math.max(highestEpoch, chunk.epoch);
     if (chunk.offset > message.sent) return hold(event);
     return [...advance(message, chunk, event), ...release()];
+  }
+
+  /** Each piece at most once and in order; nobody fills in what was lost. */
+  function acceptInput(message: OpenMessage, event: Extract<LiveEvent, { type: 'llm:tool-input' }>): LiveEvent[] {
+    const { id, epoch, offset, content } = event.data;
+    if (epoch < message.epoch) return [];
+    const known = inputs.get(id);
+    const sent = known?.epoch === epoch ? known.sent : -1;
+    if (offset + content.length <= sent) return [];
+    inputs.set(id, { epoch, sent: offset + content.length });
+    return [offset >= sent ? event : withContent(event, sent, content.slice(sent - offset))];
   }
 
   /** @param whole the event that the chunk came in, which is sent on as it is where nothing of it has to change */
@@ -119,6 +133,7 @@ export function createMessageProgress(): MessageProgress {
       snapshotMessage = inFlight;
       highestEpoch = Math.max(highestEpoch, inFlight?.epoch ?? 0);
       ended.clear();
+      inputs.clear();
       held = [];
       wantedFor = null;
       eventsWanted = false;
@@ -156,6 +171,7 @@ export function createMessageProgress(): MessageProgress {
     },
     end(messageId) {
       ended.add(messageId);
+      if (open?.messageId === messageId) inputs.clear();
       for (const oldest of ended) {
         if (ended.size <= MAX_ENDED_MESSAGES) break;
         ended.delete(oldest);

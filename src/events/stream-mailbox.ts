@@ -1,4 +1,4 @@
-import type { LiveEvent } from '../domain/events.ts';
+import { contentLength, type LiveEvent } from '../domain/events.ts';
 import type { SessionListener } from './live-bus.ts';
 
 /** Previews that a reader has not taken yet. The oldest go first: they are persisted, and filled in from there. */
@@ -44,10 +44,10 @@ export function createStreamMailbox(): StreamMailbox {
 
   function addPreview(event: LiveEvent): void {
     previews.push(event);
-    chars += charsOf(event);
+    chars += contentLength(event);
     while (previews.length > MAX_WAITING_PREVIEWS || (chars > MAX_WAITING_CHARS && previews.length > 1)) {
       const dropped = previews.shift();
-      if (dropped !== undefined) chars -= charsOf(dropped);
+      if (dropped !== undefined) chars -= contentLength(dropped);
     }
   }
 
@@ -100,5 +100,3 @@ export function createStreamMailbox(): StreamMailbox {
     },
   };
 }
-
-const charsOf = (event: LiveEvent): number => (event.type === 'llm:chunk' ? event.data.content.length : 0);

@@ -1,4 +1,4 @@
-import type { LiveEvent } from '../domain/events.ts';
+import type { LiveEvent, ToolInput } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
 import type { SessionSnapshot, StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
@@ -93,7 +93,7 @@ type Texts = Readonly<{
   after: (event: NonNullable<ReturnType<typeof readEvent>>) => Delta[];
   pass: (event: LiveEvent) => Delta[];
 }>;
-type Delta = Extract<RunUpdate, { kind: 'delta' }>;
+type Delta = Extract<RunUpdate, { kind: 'delta' | 'tool-input' }>;
 
 /**
  * Passes on the text of messages whose beginning was seen: that of others is known already, or another run's. Who joins
@@ -117,9 +117,10 @@ function createTextFilter(): Texts {
       return deltas;
     },
     pass(event) {
-      if (event.type !== 'llm:chunk') return [];
-      const { messageId, chunkType, content } = event.data;
-      const delta = toDelta(chunkType, content);
+      if (event.type === 'llm:thinking') return [];
+      const { messageId } = event.data;
+      const delta =
+        event.type === 'llm:chunk' ? toDelta(event.data.chunkType, event.data.content) : toInput(event.data);
       if (begun.has(messageId)) return [delta];
       if (early?.messageId === messageId) early.deltas.push(delta);
       return [];
@@ -127,4 +128,9 @@ function createTextFilter(): Texts {
   };
 }
 
-const toDelta = (type: Delta['type'], text: string): Delta => ({ kind: 'delta', type, text });
+const toDelta = (type: 'text' | 'reasoning', text: string): Delta => ({ kind: 'delta', type, text });
+
+const toInput = ({ id, toolName, offset, content }: ToolInput): Delta => ({
+  kind: 'tool-input',
+  ...{ id, toolName, offset, text: content },
+});

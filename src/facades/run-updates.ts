@@ -41,6 +41,8 @@ export type RunUpdate = Readonly<
   | { kind: 'delta'; type: 'text' | 'reasoning'; text: string }
   /** The model's answer is whole. */
   | { kind: 'answer-ended' }
+  /** A piece of a call's input while the model writes it; `tool-call` comes with the whole, if it gets so far. */
+  | { kind: 'tool-input'; id: string; toolName: string; offset: number; text: string }
   | { kind: 'tool-call'; id: string; toolName: string; args: unknown }
   /** In the answer that has just ended. */
   | { kind: 'file'; file: FilePart }

@@ -21,7 +21,7 @@ import { logModelCall } from './log-model-call.ts';
 import { promptFor } from './model-prompt.ts';
 import { inModelSpan, type TracedAnswer, type TracedRequest } from './model-span.ts';
 import { isOpenCall } from './partial-answer.ts';
-import { createTextPreview, previewThinking } from './previews.ts';
+import { createInputPreview, createTextPreview, previewThinking } from './previews.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
 import { createTextStream } from './text-stream.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner.ts';
@@ -64,6 +64,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   });
   previewThinking(answering);
   const preview = createTextPreview(answering);
+  const previewInput = createInputPreview(answering);
   const writing: { promise: Promise<void> | null; asked: readonly AskedCall[] } = { promise: null, asked: [] };
   const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
   const { model } = scope.agent;
@@ -84,7 +85,10 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
         preview(type, delta);
         guard.heard(delta);
       },
-      onToolInput: guard.heard,
+      onToolInput(call, delta) {
+        if (call !== null) previewInput(call, delta);
+        guard.heard(delta);
+      },
       keepFiles: (parts) => whileAway(scope.held, () => keepAnswerFiles(deps.db, scope.sessionId, parts)),
       async onResponse(response) {
         span.answered(tracedAnswer(response));

@@ -22,7 +22,7 @@ import { refuseCalls } from './partial-answer.ts';
 import { watchHeaders } from './response-headers.ts';
 import { toParts, toUsage } from './response-parts.ts';
 import { toSdkSchema } from './sdk-schema.ts';
-import { createStreamProcessor, type StreamEnd } from './stream-processor.ts';
+import { createStreamProcessor, type StreamEnd, type StreamedCall } from './stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from './watchdog.ts';
 
 /** The model's whole answer. */
@@ -38,8 +38,8 @@ export type ModelCallLimits = Readonly<{
 
 export type ModelCallHooks = Readonly<{
   onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void;
-  /** A piece of a call's input. */
-  onToolInput: (text: string) => void;
+  /** A piece of a call's input: nothing at first. Null: of a call that the provider runs itself. */
+  onToolInput: (call: StreamedCall | null, text: string) => void;
   /** The files of an answer become blobs before anything of it is written. */
   keepFiles: (parts: readonly Part[]) => Promise<readonly Part[]>;
   /** The response is whole. No tool starts before this has resolved; if it rejects, none starts at all. */

@@ -1,5 +1,6 @@
-import { formatId } from '../domain/ids.ts';
+import { formatCallId, formatId } from '../domain/ids.ts';
 import type { OpenStep } from './partial-answer.ts';
+import type { StreamedCall } from './stream-processor.ts';
 
 /** Tells readers that the model was asked. */
 export function previewThinking({ deps, scope, messageId }: OpenStep): void {
@@ -28,5 +29,24 @@ export function createTextPreview({
     if (!scope.held.mayAct()) return;
     const data = { messageId: publicId, epoch: scope.fence.epoch, offset: at, chunkType, content };
     deps.bus.preview(scope.sessionId, { type: 'llm:chunk', data });
+  };
+}
+
+/**
+ * Passes the inputs of calls on to readers as they are written, likewise. Nothing of them is stored before the response is
+ * whole: half a call must never be found by whoever settles what a dead worker has left.
+ */
+export function createInputPreview({ deps, scope, messageId }: OpenStep): (call: StreamedCall, delta: string) => void {
+  const offsets = new Map<number, number>();
+  return ({ index, toolCallId: callId, toolName }, content) => {
+    const offset = offsets.get(index) ?? 0;
+    offsets.set(index, offset + content.length);
+    if (!scope.held.mayAct()) return;
+    const id = formatCallId(messageId, index);
+    const place = { messageId: formatId('message', messageId), epoch: scope.fence.epoch, id };
+    deps.bus.preview(scope.sessionId, {
+      type: 'llm:tool-input',
+      data: { ...place, callId, toolName, offset, content },
+    });
   };
 }

@@ -32,19 +32,26 @@ export type StreamProcessor = Readonly<{
   rawFinishReason: () => string | null;
 }>;
 
+type InputStart = Extract<TextStreamPart<ToolSet>, { type: 'tool-input-start' }>;
+
+/** A call whose input is being written, at the place that it will have among the parts. */
+export type StreamedCall = Readonly<{ index: number; toolCallId: string; toolName: string }>;
+
 /**
  * Watches every part of a model's stream. Text is passed on as it comes; the rest is kept for a response that breaks
  * off. Every part that came from the model is a sign of life, `onSign`; a call's input as it comes goes to
- * `onToolInput`. Results of our own tools are not taken from here: the SDK loses those that arrive after an abort, so
+ * `onToolInput`, beginning with nothing; null is a call
+ * that the provider runs itself. Results of our own tools are not taken from here: the SDK loses those that arrive after an abort, so
  * the tool runner commits them itself.
  */
 export function createStreamProcessor(
   onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void,
   onSign: () => void = () => undefined,
-  onToolInput: (text: string) => void = () => undefined,
+  onToolInput: (call: StreamedCall | null, text: string) => void = () => undefined,
 ): StreamProcessor {
   const parts: Part[] = [{ type: 'step-start' }];
   const openText = new Map<string, number>();
+  const openInputs = new Map<string, StreamedCall>();
   let failure: { error: unknown } | null = null;
   let aborted = false;
   let rawFinishReason: string | null = null;
@@ -59,6 +66,13 @@ export function createStreamProcessor(
     if (part?.type !== type || text === '') return;
     parts[index] = { ...part, text: part.text + text };
     onText(type, index, text);
+  };
+  // Calls come whole in the order in which they began, so that the place of one that is being written is known.
+  const beginInput = ({ id, toolName, providerExecuted }: InputStart): void => {
+    if (providerExecuted === true) return;
+    const call = { index: parts.length + openInputs.size, toolCallId: id, toolName };
+    openInputs.set(id, call);
+    onToolInput(call, '');
   };
   const observe = (part: TextStreamPart<ToolSet>): void => {
     switch (part.type) {
@@ -75,9 +89,13 @@ export function createStreamProcessor(
         grow('reasoning', part.id, part.text);
         return;
       case 'tool-input-delta':
-        onToolInput(part.delta);
+        onToolInput(openInputs.get(part.id) ?? null, part.delta);
+        return;
+      case 'tool-input-start':
+        beginInput(part);
         return;
       case 'tool-call':
+        openInputs.delete(part.toolCallId);
         if (!isImageGeneration(part)) parts.push(toToolPart(part));
         return;
       case 'tool-result':
@@ -108,7 +126,6 @@ export function createStreamProcessor(
       case 'start-step':
       case 'text-end':
       case 'reasoning-end':
-      case 'tool-input-start':
       case 'tool-input-end':
       case 'finish':
       case 'raw':

@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest';
+import type { LiveEvent } from '../../src/domain/events.ts';
 import { DELTA_COALESCE_MS } from '../../src/domain/tunables.ts';
 import { createBusListeners } from '../../src/events/bus-listeners.ts';
 import { type BusOutbox, createBusOutbox, type Outgoing } from '../../src/events/bus-outbox.ts';
@@ -143,6 +144,38 @@ test('whom a payload concerns is known before it is read', () => {
   listeners.deliver(JSON.stringify({ items: [{ seq: 4 }], session: sessionId }));
   for (const text of encodeSession(newId(), [{ seq: 5 }], 7_000)) listeners.deliver(text);
   expect(heard).toEqual([3, 4]);
+});
+
+test('pieces of the input of one call are joined and split as text is, those of another one are not', async () => {
+  const link = createLink();
+  const sessionId = newId();
+  const input = (id: string, offset: number, content: string): LiveEvent => ({
+    type: 'llm:tool-input',
+    data: { messageId: 'msg_1', epoch: 1, id, callId: 'a', toolName: 'write_file', offset, content },
+  });
+  for (const event of [
+    input('call_1', 0, ''),
+    input('call_1', 0, '{"te'),
+    input('call_1', 4, 'xt"'),
+    input('call_2', 0, ''),
+  ])
+    link.outbox.preview(sessionId, event);
+  await link.outbox.flush();
+  expect(itemsOf(link, sessionId)).toEqual([
+    { event: input('call_1', 0, '{"text"') },
+    { event: input('call_2', 0, '') },
+  ]);
+
+  const pieces = encodeSession(sessionId, [{ event: input('call_1', 7, 'x'.repeat(10_000)) }], 7_000);
+  expect(pieces.length).toBeGreaterThan(1);
+  const contents = pieces.flatMap((payload) => {
+    const message = decodePayload(payload);
+    return message?.kind === 'session' ? message.items : [];
+  });
+  expect(contents).toEqual([
+    { event: input('call_1', 7, 'x'.repeat(5_000)) },
+    { event: input('call_1', 5_007, 'x'.repeat(5_000)) },
+  ]);
 });
 
 test('no payload is larger than it may be', () => {

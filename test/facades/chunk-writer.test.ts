@@ -50,6 +50,13 @@ const update = fc.oneof(
       call({ type: 'execution-denied' }),
     ),
   }),
+  fc.record({
+    kind: fc.constant('tool-input' as const),
+    id,
+    toolName: fc.constant('look'),
+    offset: fc.nat({ max: 4 }),
+    text: fc.string({ maxLength: 3 }),
+  }),
   fc.record({ kind: fc.constant('queued' as const), position: fc.nat() }),
   fc.record({ kind: fc.constant('compacting' as const), tokensBefore: fc.nat() }),
   fc.record({ kind: fc.constant('pruned' as const), prunedCount: fc.nat(), savedTokens: fc.nat() }),
@@ -152,6 +159,34 @@ describe('a UI message stream', () => {
       { type: 'tool-approval-response', approvalId: 'call_a.4' },
       { type: 'tool-approval-request', approvalId: 'call_a.9', toolCallId: 'call_a' },
       { type: 'tool-approval-response', approvalId: 'call_a.9' },
+    ]);
+  });
+
+  test('tells the input of a call as it is written, nothing of it after a piece that is missing, and drops what stays half', () => {
+    const input = (id: string, offset: number, text: string): RunUpdate => ({
+      kind: 'tool-input',
+      ...{ id, toolName: 'look', offset, text },
+    });
+    const updates: RunUpdate[] = [
+      input('call_a', 0, ''),
+      input('call_a', 0, '{"at"'),
+      input('call_b', 9, 'late'),
+      input('call_b', 13, 'r'),
+      input('call_a', 5, ':1}'),
+      { kind: 'tool-call', id: 'call_a', toolName: 'look', args: { at: 1 } },
+      { kind: 'step-completed', finishReason: 'aborted', usage: NO_USAGE, context: null },
+    ];
+    expect(write(updates)).toEqual([
+      { type: 'tool-input-start', toolCallId: 'call_a', toolName: 'look' },
+      { type: 'tool-input-delta', toolCallId: 'call_a', inputTextDelta: '{"at"' },
+      { type: 'tool-input-start', toolCallId: 'call_b', toolName: 'look' },
+      { type: 'tool-input-delta', toolCallId: 'call_a', inputTextDelta: ':1}' },
+      { type: 'tool-input-available', toolCallId: 'call_a', toolName: 'look', input: { at: 1 } },
+      {
+        type: 'tool-input-error',
+        ...{ toolCallId: 'call_b', toolName: 'look', input: {}, errorText: 'The call was not finished.' },
+      },
+      { type: 'finish-step' },
     ]);
   });
 

@@ -94,6 +94,40 @@ const ROWS: Readonly<Record<StreamPart['type'], Row>> = {
   raw: { part: { type: 'raw', rawValue: {} } },
 };
 
+it('passes inputs of calls on as they are written, each at the place that its call gets', async () => {
+  const passed: unknown[] = [];
+  const ignore = () => undefined;
+  const processor = createStreamProcessor(ignore, ignore, (streamed, text) => void passed.push([streamed, text]));
+  const start = (id: string, more = {}) => ({ type: 'tool-input-start', id, toolName: 'look', ...more });
+  const delta = (id: string, text: string) => ({ type: 'tool-input-delta', id, delta: text });
+  await processor.read(
+    streamOf([
+      { type: 'text-delta', id: '1', text: 'I look.' },
+      start('theirs', { providerExecuted: true }),
+      delta('theirs', '{}'),
+      { ...ownCall, toolCallId: 'theirs' },
+      start('a'),
+      delta('a', '{"at"'),
+      start('b'),
+      delta('a', ':1}'),
+      { ...call, toolCallId: 'a' },
+      delta('b', '{}'),
+      { ...call, toolCallId: 'b' },
+    ]),
+  );
+  const at = (toolCallId: string, index: number) => ({ index, toolCallId, toolName: 'look' });
+  expect(passed).toEqual([
+    [null, '{}'],
+    [at('a', 3), ''],
+    [at('a', 3), '{"at"'],
+    [at('b', 4), ''],
+    [at('a', 3), ':1}'],
+    [at('b', 4), '{}'],
+  ]);
+  const ids = processor.partial().map((part) => (part.type === 'tool' ? part.toolCallId : part.type));
+  expect(ids).toEqual(['step-start', 'text', 'theirs', 'a', 'b']);
+});
+
 describe('what a stream leaves when it breaks off', () => {
   it.each(Object.entries(ROWS))('after %s', async (_type, { part, before = [], parts = [], passed = [], end }) => {
     const outcome = await processed([...before, part]);

@@ -44,6 +44,7 @@ export function showEvent(progress: Progress, event: StreamEvent): Shown {
     }
     case 'session:snapshot':
     case 'llm:thinking':
+    case 'llm:tool-input':
       return { progress, pieces: [] };
     default:
       return { progress, pieces: plainEvent(event) };

@@ -29,6 +29,8 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
   let step = 0;
   let open: Readonly<{ type: 'text' | 'reasoning'; id: string }> | null = null;
   let texts = 0;
+  // Calls whose input is being written, and how much of it was told; null: a piece was lost, and no more is told.
+  const inputs = new Map<string, WrittenInput>();
 
   const close = (): UiFrame[] => {
     const ended = open;
@@ -43,6 +45,25 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
     return [...before, { type: `${type}-start`, id }, { type: `${type}-delta`, id, delta }];
   };
 
+  const growInput = ({ id, toolName, offset, text }: Extract<RunUpdate, { kind: 'tool-input' }>): UiFrame[] => {
+    const known = inputs.get(id);
+    const begun: UiFrame[] =
+      known === undefined ? [...close(), { type: 'tool-input-start', toolCallId: id, toolName }] : [];
+    const told = known === undefined ? 0 : known.told;
+    const goesOn = told === offset;
+    inputs.set(id, { toolName, told: goesOn ? offset + text.length : null });
+    if (!goesOn || text === '') return begun;
+    return [...begun, { type: 'tool-input-delta', toolCallId: id, inputTextDelta: text }];
+  };
+  /** An answer that ends has calls that never got whole: nothing comes of them. */
+  const dropInputs = (): UiFrame[] => {
+    const dropped = [...inputs];
+    inputs.clear();
+    return dropped.map(([toolCallId, { toolName }]) => {
+      return { type: 'tool-input-error', toolCallId, toolName, input: {}, errorText: 'The call was not finished.' };
+    });
+  };
+
   return (update) => {
     switch (update.kind) {
       case 'alive':
@@ -53,9 +74,10 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
         // The same step again: its first attempt was taken back, and with it everything after its beginning.
         if (update.step === step) return [];
         step = update.step;
-        return [...close(), { type: 'start-step' }];
+        return [...close(), ...dropInputs(), { type: 'start-step' }];
       case 'step-reset':
         open = null;
+        inputs.clear();
         return [{ type: 'reset-step' }];
       case 'delta':
         return grow(update.type, update.text);
@@ -68,7 +90,9 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
       case 'source':
         return [...close(), ...toSourceParts(update.source)];
       case 'tool-call':
-        return [...close(), ...callChunks(update)];
+        return [...close(), ...callChunks(update, inputs.delete(update.id))];
+      case 'tool-input':
+        return growInput(update);
       case 'tool-result':
         return resultChunks(update.id, update.part);
       case 'asked':
@@ -86,6 +110,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
       case 'step-completed':
         return [
           ...close(),
+          ...dropInputs(),
           { type: 'finish-step' },
           ...(update.context === null ? [] : [metadataChunk({ context: update.context })]),
         ];
@@ -96,7 +121,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
       case 'pruned':
         return [pruningFrame(update)];
       case 'ended':
-        return [...close(), ...endChunks(update.end, update.state)];
+        return [...close(), ...dropInputs(), ...endChunks(update.end, update.state)];
     }
   };
 }
@@ -115,11 +140,15 @@ const queueChunk = (position: number): UiFrame => ({
   transient: true,
 });
 
-function callChunks({ id: toolCallId, toolName, args: input }: Extract<RunUpdate, { kind: 'tool-call' }>): UiFrame[] {
-  return [
-    { type: 'tool-input-start', toolCallId, toolName },
-    { type: 'tool-input-available', toolCallId, toolName, input },
-  ];
+type WrittenInput = Readonly<{ toolName: string; told: number | null }>;
+
+/** @param hasBegun the client was told of it while it was written */
+function callChunks(
+  { id: toolCallId, toolName, args: input }: Extract<RunUpdate, { kind: 'tool-call' }>,
+  hasBegun: boolean,
+): UiFrame[] {
+  const begun: UiFrame[] = hasBegun ? [] : [{ type: 'tool-input-start', toolCallId, toolName }];
+  return [...begun, { type: 'tool-input-available', toolCallId, toolName, input }];
 }
 
 function resultChunks(toolCallId: string, part: ToolPart | null): UiFrame[] {

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import type { LiveEvent } from '../../src/domain/events.ts';
+import { createMessageProgress } from '../../src/events/message-progress.ts';
+
+const input = (offset: number, content: string, epoch = 1, messageId = 'msg_1'): LiveEvent => ({
+  type: 'llm:tool-input',
+  data: { messageId, epoch, id: 'call_1', callId: 'a', toolName: 'write_file', offset, content },
+});
+
+test('pieces of an input come once and in order between the start and the end of their message, whatever the bus does', () => {
+  const progress = createMessageProgress();
+  expect(progress.accept(input(0, ''))).toEqual([]);
+  expect(progress.takeEventsWanted()).toBe(true);
+  expect(progress.begin('msg_1', 'run_1')).toEqual([input(0, '')]);
+  expect(progress.accept(input(0, ''))).toEqual([]);
+  expect(progress.accept(input(0, 'abc'))).toEqual([input(0, 'abc')]);
+  expect(progress.accept(input(0, 'abc'))).toEqual([]);
+  expect(progress.accept(input(2, 'cde'))).toEqual([input(3, 'de')]);
+  // What was lost is not filled in: the call itself has the whole.
+  expect(progress.accept(input(9, 'xyz'))).toEqual([input(9, 'xyz')]);
+  expect(progress.accept(input(5, 'fghi'))).toEqual([]);
+  expect(progress.accept(input(0, 'new', 2))).toEqual([input(0, 'new', 2)]);
+  progress.end('msg_1');
+  expect(progress.accept(input(12, 'late'))).toEqual([]);
+});
+
+test('pieces that wait for their message are bounded', () => {
+  const progress = createMessageProgress();
+  for (let n = 0; n < 100; n += 1) progress.accept(input(n * 10_000, 'x'.repeat(10_000)));
+  const kept = progress.begin('msg_1', 'run_1');
+  const chars = kept.reduce((sum, { type, data }) => sum + (type === 'llm:tool-input' ? data.content.length : 0), 0);
+  expect(chars).toBeGreaterThan(200_000);
+  expect(chars).toBeLessThanOrEqual(262_144);
+});
