@@ -98,6 +98,18 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
     else await pipeline(Readable.fromWeb(answer.body), response);
   }
 
+  /** What the page asks for itself; null: something else. */
+  async function tell(request: IncomingMessage, { pathname, searchParams }: URL): Promise<object | null> {
+    if (pathname === '/agents') return { agents: (await client.agents()).agents.map(({ name }) => name) };
+    if (pathname.startsWith('/context/')) {
+      return client.sessions.context(decodeURIComponent(pathname.slice('/context/'.length)));
+    }
+    // A chat is a session. The page asks for it: any site can have a browser open an address, but not post here.
+    if (pathname !== '/chats' || request.method !== 'POST') return null;
+    const { id } = await client.sessions.create({ agent: searchParams.get('agent') ?? agent });
+    return { id };
+  }
+
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const address = addressOf(request);
     if (address === null || !isOwn(request)) return void response.writeHead(403).end('This is for the page alone.');
@@ -109,19 +121,13 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
     } else if (pathname === '/') {
       response.setHeader('content-type', 'text/html; charset=utf-8');
       response.end(HTML);
-    } else if (pathname === '/chats' && request.method === 'POST') {
-      // A chat is a session. The page asks for it: any site can have a browser open an address, but not post here.
-      const { id } = await client.sessions.create({ agent });
-      response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify({ id }));
-    } else if (pathname.startsWith('/context/')) {
-      const meter = await client.sessions.context(decodeURIComponent(pathname.slice('/context/'.length)));
-      response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify(meter));
     } else if (PASSED_PATHS.test(pathname)) {
       await passOn(request, address, response);
     } else {
-      response.writeHead(404).end('There is no such page.');
+      const told = await tell(request, address);
+      if (told === null) return void response.writeHead(404).end('There is no such page.');
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify(told));
     }
   }
 

@@ -40,7 +40,7 @@ it('says of an answer that was stopped that it was, and of no other one', () => 
     parts: [{ type: 'text', text: 'a b c d' }],
     ...(metadata !== undefined && { metadata }),
   });
-  const text = '<p class="text">a b c d</p>';
+  const text = '<div class="text"><p>a b c d</p></div>';
   const stopped = `<article class="assistant">${text}<span class="badge stopped">stopped</span></article>`;
   expect(show(answer({ status: 'cancelled', queue: { waiting: 0 } }))).toBe(stopped);
   for (const other of [answer(), answer({}), answer({ status: 'completed' }), answer({ status: 'failed' })]) {

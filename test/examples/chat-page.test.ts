@@ -3,7 +3,10 @@ import path from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startChatPage } from '../../examples/chat/server.ts';
+import { agentSchema } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { contextPolicySchema } from '../../src/domain/context/policy.ts';
+import { startApi } from '../../src/runtime/api-server.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { type ChatService, startChatService } from '../facades/ui-chat-fixture.ts';
@@ -42,7 +45,9 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   beforeAll(async () => {
     const full = contextPolicySchema.parse({ maxContextTokens: WINDOW, prune: { enabled: false } });
     const clears = contextPolicySchema.parse({ maxContextTokens: WINDOW });
-    const agents = ['streams', 'queues', 'stops', 'asks', 'shows', 'opens'].map((name) => ({ name, tools: ['test'] }));
+    const agents = ['streams', 'queues', 'stops', 'asks', 'shows', 'opens', 'restarts', 'tabs', 'fails', 'writes'].map(
+      (name) => ({ name, tools: ['test'] }),
+    );
     const tools = [...createWaitingTools().tools, readTool, drawTool];
     const filling = [
       { name: 'fills', tools: ['test'], context: full },
@@ -54,8 +59,8 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   afterAll(() => stack.disposeAsync());
 
   /** A new chat with the agent, and a way to look at it. */
-  async function openChat(agent: string) {
-    const server = stack.use(await startChatPage({ batonUrl: started.url, agent }));
+  async function openChat(agent: string, batonUrl = started.url) {
+    const server = stack.use(await startChatPage({ batonUrl, agent }));
     const page = await context.newPage();
     page.setDefaultTimeout(20_000);
     const failures: string[] = [];
@@ -95,14 +100,14 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     simulator.gate('streams').release();
     await page.getByText('word79').waitFor();
     await page.getByRole('button', { name: 'Send' }).waitFor();
-    expect(await answers()).toEqual(['First I look.', text]);
+    expect(await answers()).toEqual(['First I look.', text.trim()]);
     expect(await page.locator('article').count()).toBe(2);
     expect(await page.locator('.tool summary').innerText()).toMatch(/look[\s\S]*"at":"the files"[\s\S]*done/);
     expect(await page.locator('.meter').innerText()).toMatch(/context \d+ %[\s\S]*[1-9]\d* of [\d,]+ tokens/);
     await look('done');
     await page.reload();
     await page.getByText('word79').waitFor();
-    expect(await answers()).toEqual(['First I look.', text]);
+    expect(await answers()).toEqual(['First I look.', text.trim()]);
     expect(failures).toEqual([]);
   });
 
@@ -165,7 +170,7 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     await page.getByText('a b c d').waitFor();
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByRole('button', { name: 'Send' }).waitFor();
-    expect(await answers()).toEqual(['a b c d ']);
+    expect(await answers()).toEqual(['a b c d']);
     const runs = started.service.deps.db.selectFrom('runs').innerJoin('sessions', 'sessions.id', 'runs.session_id');
     const stopped = () => runs.select('runs.status').where('agent_name', '=', 'stops').executeTakeFirst();
     await eventually(async () => (await stopped())?.status === 'cancelled', 'the run is cancelled');
@@ -287,6 +292,90 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     await page.reload();
     await page.getByText('All read.').waitFor();
     expect(await page.locator('.notice').innerText()).toMatch(/^Context compressed: [\d,]+ → [\d,]+ tokens$/);
+    expect(failures).toEqual([]);
+  });
+
+  it('goes on by itself when the service comes back in mid-answer', async () => {
+    const { simulator, deps } = started.service;
+    const agents = createCatalogue([agentSchema.parse({ name: 'restarts', model: 'simulated/restarts' })]);
+    const text = 'One two three four five six seven eight.';
+    simulator.script('restarts', [{ text, chunkChars: 4, gates: { afterChunks: { count: 4, gate: 'restarts' } } }]);
+    const before = await startApi({ ...deps, agents });
+    const { page, say, answers, failures } = await openChat('restarts', before.url);
+    await say('Count');
+    await page.getByText('One two').waitFor();
+    await before[Symbol.asyncDispose]();
+    simulator.gate('restarts').release();
+    const config = { ...deps.config, port: Number(new URL(before.url).port) };
+    stack.use(await startApi({ ...deps, agents, config }));
+    await page.getByText('eight.').waitFor();
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    await expect.poll(answers).toEqual([text]);
+    await expect.poll(() => page.locator('.failure').count()).toBe(0);
+    expect(failures).toEqual([]);
+  });
+
+  it('shows what another page of the chat asks, and the answer', async () => {
+    const { simulator } = started.service;
+    simulator.script('tabs', [{ text: 'The first.' }, { text: 'The second.' }]);
+    const { page, say, answers, failures } = await openChat('tabs');
+    await say('One');
+    await page.getByText('The first.').waitFor();
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await other.getByText('The first.').waitFor();
+    await say('Two');
+    await other.getByText('The second.').waitFor();
+    await expect
+      .poll(() => other.locator('article').allInnerTexts())
+      .toEqual(['One', 'The first.', 'Two', 'The second.']);
+    expect(await answers()).toEqual(['The first.', 'The second.']);
+    expect(failures).toEqual([]);
+    await other.close();
+  });
+
+  it('keeps a failure in sight, also after a reload, and tries again', async () => {
+    const { simulator } = started.service;
+    simulator.script('fails', [{ text: 'Now it works.' }]);
+    simulator.fault('fails', { status: 401 });
+    const { page, say, answers, look, failures } = await openChat('fails');
+    await say('Hi');
+    await page.getByRole('button', { name: 'Retry' }).waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'Retry' }).waitFor();
+    await look('failed');
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await page.getByText('Now it works.').waitFor();
+    await expect.poll(() => page.locator('.failure').count()).toBe(0);
+    expect(await answers()).toEqual(['Now it works.']);
+    expect(failures).toEqual([]);
+  });
+
+  it('takes several lines, shows Markdown without asking for its images, and begins a chat with another agent', async () => {
+    const { simulator } = started.service;
+    const text =
+      'It is **bold**.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n![spy](https://example.com/spy.png)<script>1</script>';
+    simulator.script('writes', [{ text }]);
+    const { page, look, failures } = await openChat('writes');
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).origin));
+    const field = page.getByLabel('Message');
+    await field.fill('One');
+    await page.keyboard.press('Shift+Enter');
+    await page.keyboard.type('Two');
+    await page.keyboard.press('Enter');
+    await page.locator('.text strong', { hasText: 'bold' }).waitFor();
+    expect(await page.locator('article.user').innerText()).toBe('One\nTwo');
+    expect(await page.locator('.text td').allInnerTexts()).toEqual(['1', '2']);
+    expect(await page.locator('.text script').count()).toBe(0);
+    await look('markdown');
+    expect(new Set(asked)).toEqual(new Set([new URL(page.url()).origin]));
+    const chat = page.url();
+    await page.getByLabel('New chat').selectOption('fails');
+    await page.waitForURL((url) => url.searchParams.has('chat') && url.href !== chat);
+    const sessions = started.service.deps.db.selectFrom('sessions').select('agent_name');
+    const newest = await sessions.orderBy('created_at', 'desc').limit(1).executeTakeFirst();
+    expect(newest?.agent_name).toBe('fails');
     expect(failures).toEqual([]);
   });
 });

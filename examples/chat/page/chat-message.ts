@@ -3,8 +3,9 @@ import { isToolUIPart, type UIMessage } from 'ai';
 /** What the service tells beside the parts of an answer, and of a message that waits. */
 type Metadata = Readonly<{
   runId?: string;
-  /** What has become of the run. */
+  /** What has become of the run, and why it did not come to its end. */
   status?: string;
+  error?: Readonly<{ code: string; message: string }>;
   context?: Readonly<{ used: number; usable: number }>;
   queue?: Readonly<{ waiting?: number; position?: number }>;
 }>;
@@ -36,10 +37,52 @@ export async function readJson<Body>(path: string, init?: RequestInit): Promise<
   return response.json();
 }
 
-/** The messages that wait for their turn: they were sent while the agent was at work, and no answer has come since. */
-export function queuedIn(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+/** A chat as the service has it. @throws Error with what the server said */
+export async function readMessages(id: string): Promise<ChatMessage[]> {
+  const path = `/api/chat/${encodeURIComponent(id)}/messages`;
+  return (await readJson<{ messages: ChatMessage[] }>(path)).messages;
+}
+
+/** The run whose answer is the newest of all; null: there is none. */
+export const newestRun = (messages: readonly ChatMessage[]): string | null =>
+  messages.findLast(({ role, id }) => role === 'assistant' && id.startsWith('run_'))?.id ?? null;
+
+/** The service is at work on the newest message, or has just taken it. */
+export function isBeingAnswered(messages: readonly ChatMessage[]): boolean {
+  const last = messages.findLast((message) => !isQueued(message));
+  if (last === undefined) return false;
+  return last.role === 'user' || ['queued', 'running', 'cancelling'].includes(last.metadata?.status ?? '');
+}
+
+/** Why the newest answer did not come to its end; null: it did, or is being written. */
+export const failureIn = (messages: readonly ChatMessage[]): string | null =>
+  messages.at(-1)?.metadata?.error?.message ?? null;
+
+const isQueued = ({ role, metadata }: ChatMessage): boolean =>
+  role === 'user' && metadata?.queue?.position !== undefined;
+
+/** Messages that waited when the service was asked, apart from those that were taken up. */
+export type Waiting = Readonly<{
+  messages: readonly ChatMessage[];
+  /** Answers that come before theirs, by id, and whether one more does. */
+  answers: ReadonlySet<string>;
+  isOneToCome: boolean;
+}>;
+
+/** The chat as the service has it: what was said, and what waits. */
+export function split(stored: readonly ChatMessage[]): Readonly<{ said: ChatMessage[]; waiting: Waiting }> {
+  const said = stored.filter((message) => !isQueued(message));
+  const answers = new Set(said.flatMap(({ role, id }) => (role === 'assistant' ? [id] : [])));
+  const isOneToCome = said.at(-1)?.role === 'user';
+  return { said, waiting: { messages: stored.filter(isQueued), answers, isOneToCome } };
+}
+
+/** The messages that wait for their turn: no answer has come since that is theirs. */
+export function queuedIn(messages: readonly ChatMessage[], waiting: Waiting): readonly ChatMessage[] {
+  const fresh = messages.filter(({ role, id }) => role === 'assistant' && !waiting.answers.has(id)).length;
+  const earlier = fresh > (waiting.isOneToCome ? 1 : 0) ? [] : waiting.messages;
   const unanswered = messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1);
-  return unanswered.filter(({ metadata }) => metadata?.queue?.position !== undefined);
+  return [...earlier, ...unanswered.filter(isQueued)];
 }
 
 /** An answer that somebody has stopped: there is no more of it. */

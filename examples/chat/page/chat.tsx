@@ -1,20 +1,23 @@
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
-import { type RefObject, useEffect, useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import type { Attachment } from './attachments.ts';
-import { type ChatMessage, isAsking, type Meter, meterIn, queuedIn, readJson } from './chat-message.ts';
+import { type ChatMessage, failureIn, isAsking, type Meter, meterIn, queuedIn, split } from './chat-message.ts';
 import { Composer } from './composer.tsx';
 import { ContextMeter } from './context-meter.tsx';
+import { useFollow } from './follow.ts';
 import { MessageView } from './message-view.tsx';
 
-type Props = Readonly<{ id: string; messages: ChatMessage[]; meter: Meter }>;
+type Props = Readonly<{ id: string; messages: ChatMessage[]; meter: Meter; agents: readonly string[] }>;
 
-/** A chat with a session: it streams, goes on after a reload, queues, stops, and asks for approvals. */
-export function Chat({ id, messages: known, meter }: Props) {
+/** A chat with a session: it streams, goes on after a reload or a restart, queues, stops, and asks for approvals. */
+export function Chat({ id, messages: known, meter, agents }: Props) {
   const [notice, setNotice] = useState(lastCompaction(meter));
+  const [opened] = useState(() => split(known));
+  const [waiting, setWaiting] = useState(opened.waiting);
   const chat = useChat<ChatMessage>({
     id,
-    messages: known,
+    messages: opened.said,
     transport: new DefaultChatTransport({ api: '/api/chat' }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onData(part) {
@@ -25,22 +28,32 @@ export function Chat({ id, messages: known, meter }: Props) {
     },
   });
   const { messages, status, error } = chat;
-  const isUsed = useRef(false);
-  useResume(id, isUsed, chat);
+  const acts = useRef(0);
+  useFollow(chat, acts, (stored) => {
+    const { said, waiting: queue } = split(stored);
+    setWaiting(queue);
+    chat.setMessages(said);
+  });
   const isBusy = status === 'submitted' || status === 'streaming' || isAsking(messages);
-  const queued = queuedIn(messages);
+  const queued = queuedIn(messages, waiting);
+  const shown = [...messages, ...queued.filter((message) => !messages.includes(message))];
 
   const send = (text: string, files: Attachment[]): void => {
-    isUsed.current = true;
+    acts.current += 1;
     const metadata = isBusy ? { queue: { position: queued.length + 1 } } : undefined;
     void chat.sendMessage({
       ...(text.trim() === '' ? { files } : { text, files }),
       ...(metadata !== undefined && { metadata }),
     });
   };
+  const retry = (): void => {
+    acts.current += 1;
+    void chat.regenerate();
+  };
+  const failure = isBusy ? null : (error?.message ?? failureIn(messages));
   const stop = (): void => void fetch(`/api/chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   const answer = (approvalId: string, approved: boolean): void => {
-    isUsed.current = true;
+    acts.current += 1;
     void chat.addToolApprovalResponse({ id: approvalId, approved });
   };
 
@@ -48,36 +61,40 @@ export function Chat({ id, messages: known, meter }: Props) {
     <main>
       <header>
         <h1>Baton</h1>
+        <NewChat agents={agents} />
         <ContextMeter {...(meterIn(messages) ?? meter)} />
         {queued.length > 0 && <span className="badge">{queued.length} queued</span>}
       </header>
-      <Transcript messages={messages} queued={queued} onAnswer={answer} />
+      <Transcript messages={shown} queued={queued} onAnswer={answer} />
       {notice !== null && <p className="notice">{notice}</p>}
-      {error !== undefined && <p className="failure">{error.message}</p>}
+      {failure !== null && (
+        <p className="failure">
+          {failure}{' '}
+          <button type="button" onClick={retry}>
+            Retry
+          </button>
+        </p>
+      )}
       <Composer isBusy={isBusy} onSend={send} onStop={stop} />
     </main>
   );
 }
 
-/**
- * What is being written when the page is opened is shown from its beginning. What ended after the page had read its
- * messages, and before it asked for that, is in neither: where nothing was being written, they are read again.
- */
-function useResume(
-  id: string,
-  isUsed: Readonly<RefObject<boolean>>,
-  { resumeStream, setMessages }: ReturnType<typeof useChat<ChatMessage>>,
-) {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the page is opened.
-  useEffect(() => {
-    const resume = async (): Promise<void> => {
-      await resumeStream();
-      const { messages } = await readJson<{ messages: ChatMessage[] }>(`/api/chat/${encodeURIComponent(id)}/messages`);
-      // What somebody has said or allowed by then would be taken back.
-      if (!isUsed.current) setMessages(messages);
-    };
-    resume().catch(() => undefined);
-  }, []);
+type ChoiceProps = Readonly<{ agents: readonly string[] }>;
+
+/** Begins another chat, with the agent that is chosen. */
+function NewChat({ agents }: ChoiceProps) {
+  const begin = (agent: string): void => location.assign(`/?agent=${encodeURIComponent(agent)}`);
+  return (
+    <select aria-label="New chat" value="" onChange={(event) => begin(event.target.value)}>
+      <option value="" disabled>
+        New chat…
+      </option>
+      {agents.map((agent) => (
+        <option key={agent}>{agent}</option>
+      ))}
+    </select>
+  );
 }
 
 type TranscriptProps = Readonly<{

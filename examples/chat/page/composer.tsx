@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from 'react';
+import { type SyntheticEvent, useState } from 'react';
 import { type Attachment, upload } from './attachments.ts';
 import { FileView } from './file-view.tsx';
 
@@ -16,7 +16,7 @@ export function Composer({ isBusy, onSend, onStop }: Props) {
   const [failure, setFailure] = useState<string | null>(null);
   const isSendable = uploading === 0 && (text.trim() !== '' || files.length > 0);
 
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SyntheticEvent): void => {
     event.preventDefault();
     if (!isSendable) return;
     onSend(text, [...files]);
@@ -53,13 +53,16 @@ export function Composer({ isBusy, onSend, onStop }: Props) {
           }}
         />
       </label>
-      <input
+      <textarea
         name="message"
-        autoComplete="off"
+        rows={Math.min(10, text.split('\n').length)}
         aria-label="Message"
         placeholder={isBusy ? 'Your message will be queued' : 'Your message'}
         value={text}
         onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) submit(event);
+        }}
       />
       <button type="submit" disabled={!isSendable}>
         {isBusy ? 'Queue' : 'Send'}

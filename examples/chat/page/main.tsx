@@ -1,13 +1,16 @@
 import { createRoot } from 'react-dom/client';
 import { Chat } from './chat.tsx';
-import { type ChatMessage, type Meter, readJson } from './chat-message.ts';
+import { type Meter, readJson, readMessages } from './chat-message.ts';
 import './main.css';
 
 /** The chat that the address names. Without one it gets a new one, to which a reload comes back. */
 async function chatOfAddress(): Promise<string> {
-  const named = new URLSearchParams(location.search).get('chat');
+  const asked = new URLSearchParams(location.search);
+  const named = asked.get('chat');
   if (named !== null) return named;
-  const { id } = await readJson<{ id: string }>('/chats', { method: 'POST' });
+  const agent = asked.get('agent');
+  const chats = agent === null ? '/chats' : `/chats?agent=${encodeURIComponent(agent)}`;
+  const { id } = await readJson<{ id: string }>(chats, { method: 'POST' });
   history.replaceState(null, '', `/?chat=${id}`);
   return id;
 }
@@ -18,11 +21,12 @@ async function open(): Promise<void> {
   try {
     const id = await chatOfAddress();
     const path = encodeURIComponent(id);
-    const [{ messages }, meter] = await Promise.all([
-      readJson<{ messages: ChatMessage[] }>(`/api/chat/${path}/messages`),
+    const [messages, meter, { agents }] = await Promise.all([
+      readMessages(id),
       readJson<Meter>(`/context/${path}`),
+      readJson<{ agents: string[] }>('/agents'),
     ]);
-    root.render(<Chat id={id} messages={messages} meter={meter} />);
+    root.render(<Chat id={id} messages={messages} meter={meter} agents={agents} />);
   } catch (error) {
     root.render(<p className="failure">The chat cannot be opened: {String(error)}</p>);
   }

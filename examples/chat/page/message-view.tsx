@@ -1,4 +1,5 @@
 import { getToolName, isToolUIPart } from 'ai';
+import Markdown from 'markdown-to-jsx/react';
 import { type ChatMessage, isStopped } from './chat-message.ts';
 import { FileView, filesIn } from './file-view.tsx';
 
@@ -13,7 +14,7 @@ export function MessageView({ message, isQueued, onAnswer }: Props) {
     <article className={isQueued ? `${role} queued` : role}>
       {parts.map((part, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: parts are only ever added at the end.
-        <PartView key={index} part={part} onAnswer={onAnswer} />
+        <PartView key={index} part={part} isModels={role === 'assistant'} onAnswer={onAnswer} />
       ))}
       {isQueued && <span className="badge">queued</span>}
       {isStopped(message) && <span className="badge stopped">stopped</span>}
@@ -21,11 +22,13 @@ export function MessageView({ message, isQueued, onAnswer }: Props) {
   );
 }
 
-function PartView({ part, onAnswer }: Readonly<{ part: Part; onAnswer: OnAnswer }>) {
+type PartProps = Readonly<{ part: Part; isModels: boolean; onAnswer: OnAnswer }>;
+
+function PartView({ part, isModels, onAnswer }: PartProps) {
   if (isToolUIPart(part)) return <ToolView part={part} onAnswer={onAnswer} />;
   switch (part.type) {
     case 'text':
-      return <p className="text">{part.text}</p>;
+      return isModels ? <MarkdownView text={part.text} /> : <p className="text">{part.text}</p>;
     case 'reasoning':
       return part.text === '' ? null : <p className="reasoning">{part.text}</p>;
     case 'steering-message':
@@ -33,7 +36,7 @@ function PartView({ part, onAnswer }: Readonly<{ part: Part; onAnswer: OnAnswer 
         <div className="steering">
           {part.parts.map((piece, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: they never change.
-            <PartView key={index} part={piece} onAnswer={onAnswer} />
+            <PartView key={index} part={piece} isModels={false} onAnswer={onAnswer} />
           ))}
         </div>
       );
@@ -47,6 +50,17 @@ function PartView({ part, onAnswer }: Readonly<{ part: Part; onAnswer: OnAnswer 
       return null;
   }
 }
+
+const LINK = { props: { target: '_blank', rel: 'noreferrer' } };
+/** An image in the model's words is an address that it has chosen: the page does not ask it. */
+const NO_IMAGE = ({ alt }: Readonly<{ alt?: string }>) => <span>{alt}</span>;
+const MARKDOWN = { disableParsingRawHTML: true, forceBlock: true, overrides: { a: LINK, img: NO_IMAGE } };
+
+const MarkdownView = ({ text }: Readonly<{ text: string }>) => (
+  <div className="text">
+    <Markdown options={MARKDOWN}>{text}</Markdown>
+  </div>
+);
 
 /** What the model has something from. It says so itself: nothing but a page is linked to. */
 function SourceView({ title, url }: Readonly<{ title: string; url?: string }>) {
