@@ -56,18 +56,49 @@ async function watch(
   mailbox: StreamMailbox,
   onSeen: (run: RunRow) => void,
 ): Promise<void> {
+  const polls = pollTogether(runId, deps.pollIntervalMs ?? POLL_INTERVAL_MS);
   using _subscription = await deps.bus.onSession(sessionId, mailbox.listener);
-  while (!mailbox.isClosed()) {
-    mailbox.take();
+  // Whoever has just subscribed may have missed what a look under way does not see.
+  for (let isAlone = true; !mailbox.isClosed(); isAlone = false) {
+    const { committedSeq, reread } = mailbox.take();
+    const reason = committedSeq > 0 ? `event ${committedSeq}` : `poll ${polls.no()}`;
+    const look = (): Promise<RunRow> => findRun(deps.db, tenantId, runId);
     try {
-      const run = await findRun(deps.db, tenantId, runId);
+      const run = await (isAlone || reread ? look() : share(deps.db, `${tenantId} ${runId} ${reason}`, look));
       onSeen(run);
       if (isSettled(run)) return;
     } catch (error) {
       deps.onError?.(error);
     }
-    await mailbox.wait(deps.pollIntervalMs ?? POLL_INTERVAL_MS);
+    await mailbox.wait(polls.nextInMs());
   }
+}
+
+const underWay = new WeakMap<Db, Map<string, Promise<RunRow>>>();
+
+/**
+ * Those who wait for one run and look for the same reason share one query: it began after what they were told of. A
+ * thousand of them would otherwise be a thousand queries, before those of everybody else.
+ */
+function share(db: Db, what: string, look: () => Promise<RunRow>): Promise<RunRow> {
+  const looks = underWay.get(db) ?? new Map<string, Promise<RunRow>>();
+  underWay.set(db, looks);
+  const known = looks.get(what);
+  if (known !== undefined) return known;
+  const looking = look().finally(() => looks.delete(what));
+  looks.set(what, looking);
+  return looking;
+}
+
+/** All who wait for a run poll at the same moments; those of different runs at different ones. */
+function pollTogether(runId: string, intervalMs: number): Readonly<{ no: () => number; nextInMs: () => number }> {
+  const offsetMs = Number.parseInt(runId.slice(-6), 16) % intervalMs;
+  const sinceMs = (): number => performance.now() + offsetMs;
+  return {
+    no: () => Math.floor(sinceMs() / intervalMs),
+    // Timers may be early by a fraction: the next poll is not to fall into this interval.
+    nextInMs: () => Math.ceil(intervalMs - (sinceMs() % intervalMs)) + 1,
+  };
 }
 
 const isSettled = (run: RunRow): boolean => isTerminalRun(run.status) || run.status === 'requires_action';

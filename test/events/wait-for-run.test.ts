@@ -1,14 +1,29 @@
-import { sql } from 'kysely';
+import { type KyselyPlugin, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { waitForRun } from '../../src/events/wait-for-run.ts';
 import { newId } from '../../src/runtime/new-id.ts';
+import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { busBackends } from './buses.ts';
 import { createSessionWriter, TENANT } from './session-writer.ts';
 import { createUnreliableBus } from './unreliable-bus.ts';
 
 const LONG_MS = 50_000;
+
+/** The same database, and how many of its queries were answered. */
+function countQueries(db: Db): Readonly<{ db: Db; queries: () => number }> {
+  let answered = 0;
+  const counter: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      answered += 1;
+      return result;
+    },
+  };
+  return { db: db.withPlugin(counter), queries: () => answered };
+}
+
 const { signal } = new AbortController();
 
 let database: TestDatabase;
@@ -57,6 +72,24 @@ describe('waiting for a run', () => {
     await writer.endRun('completed');
     expect(await waiting).toMatchObject({ status: 'completed' });
     expect(silent.listenerCount()).toBe(0);
+  });
+
+  test('many who wait for one run look at it once together when they are told of its end', async () => {
+    const waits = 40;
+    const bus = createUnreliableBus(() => 'now');
+    const writer = await createSessionWriter(database.db);
+    const counted = countQueries(database.db);
+    const waiting = Array.from({ length: waits }, () =>
+      waitForRun(
+        { db: counted.db, bus, pollIntervalMs: LONG_MS },
+        { tenantId: TENANT, runId: writer.runId, timeoutMs: LONG_MS, signal },
+      ),
+    );
+    // Each looks before it listens, and once more when it does.
+    await vi.waitFor(() => expect([bus.listenerCount(), counted.queries()]).toEqual([waits, 2 * waits]));
+    bus.announce(writer.sessionId, await writer.endRun('completed'));
+    for (const run of await Promise.all(waiting)) expect(run.status).toBe('completed');
+    expect(counted.queries()).toBe(2 * waits + 1);
   });
 
   test('a run that has ended before is returned at once, without listening', async () => {
