@@ -89,7 +89,7 @@ describe('what a provider says when it refuses a call', () => {
     );
     const jobs = await eventually(async () => {
       const failed = await service.deps.jobs.bullQueues()[0]?.getFailed();
-      return failed?.some(({ data }) => data.runId === runId) ? failed : null;
+      return failed?.some(({ data }) => data.runId === formatId('run', runId)) ? failed : null;
     }, 'the job has failed');
     expect(jobs.map(({ failedReason }) => failedReason)).toEqual([`invalid_request: ${MESSAGE()}`]);
     const shown = await runNode(['bin/baton.js', 'show', formatId('run', runId)], {
