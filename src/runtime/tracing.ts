@@ -4,6 +4,7 @@ import {
   context,
   isSpanContextValid,
   type Link,
+  propagation,
   ROOT_CONTEXT,
   type Span,
   type SpanContext,
@@ -19,6 +20,8 @@ const tracer = trace.getTracer('baton');
 export type SpanOptions = Readonly<{
   kind?: SpanKind;
   attributes?: Attributes;
+  /** Said of this span and of every span below it. */
+  baggage?: Readonly<Record<string, string>>;
   /** A W3C `traceparent` that the span belongs under. Default: whatever span is active. */
   parent?: string | null;
   links?: readonly Link[];
@@ -30,10 +33,10 @@ export type SpanOptions = Readonly<{
  * told by its name alone, and by its message where it is ours: those of others may hold the whole prompt.
  */
 export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
-  const { kind, attributes = {}, parent, links = [], startTime } = options;
-  const under = parent === undefined ? context.active() : contextOf(parent);
+  const { kind, attributes = {}, baggage = {}, parent, links = [], startTime } = options;
+  const under = withBaggage(parent === undefined ? context.active() : contextOf(parent), baggage);
   const settings = {
-    attributes,
+    attributes: { ...baggageIn(under), ...attributes },
     links: [...links],
     ...(kind !== undefined && { kind }),
     ...(startTime !== undefined && { startTime }),
@@ -48,6 +51,21 @@ export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span)
       if (span.isRecording()) span.end();
     }
   });
+}
+
+function withBaggage(under: Context, entries: Readonly<Record<string, string>>): Context {
+  const all = Object.entries(entries);
+  if (all.length === 0) return under;
+  const before = propagation.getBaggage(under) ?? propagation.createBaggage();
+  return propagation.setBaggage(
+    under,
+    all.reduce((baggage, [key, value]) => baggage.setEntry(key, { value }), before),
+  );
+}
+
+function baggageIn(under: Context): Attributes {
+  const entries = propagation.getBaggage(under)?.getAllEntries() ?? [];
+  return Object.fromEntries(entries.map(([key, { value }]) => [key, value]));
 }
 
 /**

@@ -67,6 +67,7 @@ function outputOf({ finishReason, usage, text }: TracedAnswer, withContent: bool
     'gen_ai.response.finish_reasons': [finishReason],
     'gen_ai.usage.input_tokens': usage.inputTokens,
     'gen_ai.usage.output_tokens': usage.outputTokens,
+    'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens,
     'gen_ai.usage.cache_read.input_tokens': usage.cacheReadTokens,
     'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens,
     ...(withContent && {

@@ -5,7 +5,7 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { parseId } from '../../src/domain/ids.ts';
+import { formatId, parseId } from '../../src/domain/ids.ts';
 import { startApi } from '../../src/runtime/api-server.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { inSpan } from '../../src/runtime/tracing.ts';
@@ -89,10 +89,11 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
     await using running = await startService(backend);
     const { service, url } = running;
     service.simulator.script('test', [
-      { toolCalls: [{ name: 'works', input: { with: 'a secret input' } }] },
+      { toolCalls: [{ name: 'works', input: { with: 'a secret input' } }], usage: { reasoning: 7 } },
       { text: 'a secret answer' },
     ]);
-    const runId = await ask(url, await newSession(service));
+    const internalSession = await service.createSession();
+    const runId = await ask(url, formatId('session', internalSession));
     for (const queue of service.deps.jobs.bullQueues()) await queue.obliterate({ force: true });
     await service.startWorker();
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
@@ -114,7 +115,12 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
       'gen_ai.request.model': 'test',
       'gen_ai.response.finish_reasons': ['tool-calls'],
       'gen_ai.usage.input_tokens': expect.any(Number),
+      'gen_ai.usage.reasoning.output_tokens': 7,
     });
+    const ofRun = { 'baton.session_id': formatId('session', internalSession), 'baton.run_id': formatId('run', runId) };
+    const ofJob = [...jobs, first, second, ...chats, ...spansNamed('execute_tool works')];
+    for (const span of ofJob) expect(span?.attributes, span?.name).toMatchObject(ofRun);
+    expect(request?.attributes).not.toHaveProperty('baton.run_id');
     const [toolSpan] = spansNamed('execute_tool works');
     expect(parentOf(toolSpan)).toBe(idOf(chats[0]));
     const all = exporter.getFinishedSpans().filter((span) => span.spanContext().traceId === CALLER.traceId);
