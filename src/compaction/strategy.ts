@@ -29,7 +29,7 @@ export function noDraft({ error, failedCall }: Unanswered): Draft {
 /** What a plan needs beside what its strategy decides. */
 export type PlanBase = Omit<PlanInput, 'bodyTokens'>;
 
-/** One way to make a view smaller. What starts it is decided before (`STRATEGY_TRIGGERS`). */
+/** One way to make a view smaller. What starts it is decided before (`isStartedBy`). */
 export type Strategy = Readonly<{
   name: StrategyName;
   plan: (base: PlanBase) => CompactionPlan;

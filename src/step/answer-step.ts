@@ -2,6 +2,7 @@ import { limitReached } from '../domain/budget.ts';
 import { isWaitingForGrowth } from '../domain/context/decide.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
+import { isStartedBy } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { finalAnswerNotice } from '../domain/model-frames.ts';
@@ -158,7 +159,8 @@ function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
   // Where a compaction has just failed, the next one has to wait for the view to grow: the
   // answer is not stopped for it.
   const isTriedInVain = isWaitingForGrowth(ruler, measurement.total, contextState);
-  const mayStop = ruler.policy.auto && !isTriedInVain && !isAt(contextState.streamStop, { runId, stepNo });
+  const mayStop =
+    isStartedBy(ruler.policy, 'overflow') && !isTriedInVain && !isAt(contextState.streamStop, { runId, stepNo });
   const stopAtTokens = mayStop ? ruler.thresholds.streamStopAtTokens : Number.POSITIVE_INFINITY;
   return createWindowGuard(measurement.total, stopAtTokens, ratio, ruler.count);
 }

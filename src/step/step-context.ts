@@ -107,8 +107,6 @@ export function isPrunable(
   state: ContextState,
   usedTokens: number,
 ): boolean {
-  // Nothing is taken out unasked.
-  if (!ruler.policy.auto) return false;
   return isPruneWorthwhile(pruneInputOf(ruler, state, view, usedTokens));
 }
 

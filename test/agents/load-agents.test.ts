@@ -122,16 +122,6 @@ describe('a folder of agents', () => {
     expect(loadAgents(folder.path).get('writer').tools).toMatchObject([{ http }]);
   });
 
-  it('may have what it keeps for answers among the options of its compaction', () => {
-    const withContext = (context: string) => {
-      using folder = folderOf({ 'writer.yaml': `${WRITER}context: ${context}\n` });
-      return loadAgents(folder.path).get('writer').context;
-    };
-    const beside = withContext('{ outputReserve: 9000, compaction: { options: { preserveLastNTurns: 2 } } }');
-    expect(beside.outputReserve).toBe(9_000);
-    expect(withContext('{ compaction: { options: { preserveLastNTurns: 2, outputReserve: 9000 } } }')).toEqual(beside);
-  });
-
   it('has every model replaced by the one that the configuration names', () => {
     using folder = folderOf({ 'writer.yaml': WRITER });
     expect(loadAgents(folder.path, 'simulated/other').get('writer').model).toBe('simulated/other');
@@ -163,8 +153,8 @@ describe('a folder of agents', () => {
     ['an endpoint without a URL', `${WRITER}tools: [a, { http: { name: b, description: c } }]\n`, 'tools.1.http.url: '],
     ['an endpoint that is only a word', `${WRITER}tools: [{ http: lookup }]\n`, 'tools.0.http.url: a URL with http'],
     [
-      'a reserve in two places',
-      `${WRITER}context: { outputReserve: 1, compaction: { options: { outputReserve: 2 } } }\n`,
+      'a setting in another place than its own',
+      `${WRITER}context: { compaction: { options: { outputReserve: 2 } } }\n`,
       'context.compaction.options: unknown key "outputReserve"',
     ],
     ['an MCP server that is none', `${WRITER}mcpServers: { docs: { args: [] } }\n`, 'mcpServers.docs: either command'],

@@ -14,7 +14,7 @@ beforeAll(async () => {
     { name: 'noted', tools: ['test'], context: policy('comment') },
     { name: 'shown', tools: ['test'], context: policy('text') },
     { name: 'prunes', tools: ['test'], context: policy('comment', { prune: {} }) },
-    { name: 'small', tools: ['test'], context: policy('comment', { auto: false }) },
+    { name: 'small', tools: ['test'], context: policy('comment', { compaction: { strategy: 'manual' } }) },
   ];
   started = await startChatService(agents, [readTool]);
   for (const { name } of agents) started.service.simulator.setWindow(name, WINDOW);

@@ -43,7 +43,14 @@ const WEATHER: ChatCompletionTool = {
 
 describe('the openai client', () => {
   beforeAll(async () => {
-    const full = { name: 'full', context: { ...SMALL, auto: false } };
+    const full = {
+      name: 'full',
+      context: {
+        ...SMALL,
+        compaction: { ...SMALL.compaction, strategy: 'manual' as const },
+        prune: { ...SMALL.prune, enabled: false },
+      },
+    };
     started = await startChatService([...AGENTS, { name: 'small', context: SMALL }, full], tools);
     for (const name of ['small', 'full']) started.service.simulator.setWindow(name, WINDOW);
     client = new OpenAI({ baseURL: `${started.url}/v1`, apiKey: 'none', maxRetries: 0 });

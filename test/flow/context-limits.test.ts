@@ -28,25 +28,26 @@ describe('between 80 and 100 % of what can be used', () => {
   });
 });
 
-describe('auto: false', () => {
-  it('prunes nothing, not even after an error', async () => {
-    const context = {
-      maxContextTokens: WINDOW,
-      auto: false,
-      prune: { minimumTokens: 1_000, protectTokens: 1_000 },
-    };
-    await using scenario = await startScenario({ window: WINDOW, context });
-    const { simulator } = scenario.service;
-    simulator.script('test', readingReplies(8, 1_500));
+describe('manual', () => {
+  const context = {
+    maxContextTokens: WINDOW,
+    compaction: { strategy: 'manual' },
+    prune: { minimumTokens: 1_000, protectTokens: 1_000 },
+  };
+  const prunesAt = async (more: object): Promise<number> => {
+    await using scenario = await startScenario({ window: WINDOW, context: { ...context, ...more } });
+    scenario.service.simulator.script('test', readingReplies(10, 1_500));
     expect(await scenario.ask(TASK)).toMatchObject(COMPLETED);
-    simulator.fault('test', {
-      status: 401,
-      body: { error: { message: 'Incorrect API key provided', code: 'invalid_api_key' } },
-    });
-    expect(await scenario.ask('More.')).toMatchObject({ status: 'failed', error: { code: 'auth' } });
-    // A prune would be a run of its own: with the next answer it would have ended.
-    expect(await scenario.ask('And now?')).toMatchObject(COMPLETED);
-    expect(await eventsOf(scenario.service, scenario.sessionId, 'prune:complete')).toEqual([]);
+    expect(scenario.calls()).toMatchObject({ summarizer: 0 });
+    return (await eventsOf(scenario.service, scenario.sessionId, 'context:pruned')).length;
+  };
+
+  it('goes on pruning, so that the run need not end', async () => {
+    expect(await prunesAt({})).toBeGreaterThan(0);
+  });
+
+  it('prunes nothing where pruning is off', async () => {
+    expect(await prunesAt({ prune: { enabled: false } })).toBe(0);
   });
 });
 

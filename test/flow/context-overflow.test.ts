@@ -160,8 +160,8 @@ describe('a provider that cuts the request without a word (ollama#17427)', () =>
   });
 });
 
-describe('nothing is compacted for anybody who said auto: false (opencode#30664)', () => {
-  const NEVER = { ...COMPACTING, auto: false };
+describe('manual: nothing is compacted unasked (opencode#30664)', () => {
+  const NEVER = { ...COMPACTING, compaction: { strategy: 'manual' } };
 
   it('when the view outgrows what can be used: the run ends before that request', async () => {
     await using scenario = await startScenario({ window: WINDOW, context: NEVER });
@@ -181,15 +181,15 @@ describe('nothing is compacted for anybody who said auto: false (opencode#30664)
     expect(scenario.calls()).toEqual({ model: 5 + 1, refused: 1, summarizer: 0 });
   });
 
-  it('when images are too many bytes at a quarter of the window (opencode#16882)', async () => {
+  it('but images go that are too many bytes at a quarter of the window (opencode#16882)', async () => {
     const window = { tokens: WINDOW, maxBytes: 90_000 };
     await using scenario = await startScenario({ window, context: NEVER, isPaused: true });
-    scenario.service.simulator.script('test', [{ text: 'never' }]);
+    scenario.service.simulator.script('test', [{ text: 'Seen.' }]);
     const { runId } = await scenario.send('Look.');
     await scenario.attachImages('Look.', 5);
     await scenario.startWorker();
-    expect(await scenario.ended(runId)).toMatchObject(EXHAUSTED);
-    expect(scenario.calls()).toEqual({ model: 1, refused: 1, summarizer: 0 });
+    expect(await scenario.ended(runId)).toMatchObject({ ...COMPLETED, steps: 1 });
+    expect(scenario.calls()).toEqual({ model: 2, refused: 1, summarizer: 0 });
   });
 
   it('when a request was cut without a word: there is no answer that could count', async () => {

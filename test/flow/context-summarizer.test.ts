@@ -108,9 +108,9 @@ describe('above 100 % of the window a summarizer that may answer later is waited
   }
 
   it.each([
-    { strategy: 'reactive-overflow', code: 'rate_limited', answers: [BUSY] },
+    { strategy: 'auto', code: 'rate_limited', answers: [BUSY] },
     // Each request is sent once more at once: with the prefix, and as data.
-    { strategy: 'reactive-overflow', code: 'overloaded', answers: [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED] },
+    { strategy: 'auto', code: 'overloaded', answers: [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED] },
     { strategy: 'pruning-agent', code: 'overloaded', answers: [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED] },
   ])('$strategy, $code: nothing is taken out without a summary', async ({ strategy, code, answers }) => {
     await using scenario = await nearlyFull({ strategy });
@@ -220,7 +220,7 @@ describe('a pruning agent', () => {
     expect(requestsOf(scenario.service).steps.at(-1)?.request?.messages[0]?.text).toContain('## Goal');
   });
 
-  it.each(['pruning-agent', 'reactive-overflow'])(
+  it.each(['pruning-agent', 'auto'])(
     'may be an agent of its own, with its model and instructions (%s)',
     async (strategy) => {
       const compaction = { strategy, model: 'agent:scribe' };

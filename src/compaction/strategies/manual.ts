@@ -1,5 +1,5 @@
 import type { Strategy } from '../strategy.ts';
-import { reactiveOverflow } from './reactive-overflow.ts';
+import { auto } from './auto.ts';
 
-/** The same summary, but never by a threshold: somebody asks for it, or the request does not fit any more. */
-export const manual: Strategy = { ...reactiveOverflow, name: 'manual' };
+/** The same summary, but only where somebody asks for it. */
+export const manual: Strategy = { ...auto, name: 'manual' };

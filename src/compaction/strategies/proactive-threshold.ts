@@ -1,5 +1,5 @@
 import type { Strategy } from '../strategy.ts';
-import { reactiveOverflow } from './reactive-overflow.ts';
+import { auto } from './auto.ts';
 
 /** The same summary, but early and with a longer tail: its thresholds (50 %, keep 30 %) are the ruler's. */
-export const proactiveThreshold: Strategy = { ...reactiveOverflow, name: 'proactive-threshold' };
+export const proactiveThreshold: Strategy = { ...auto, name: 'proactive-threshold' };

@@ -17,8 +17,8 @@ import {
 import { type Draft, noDraft, type PlanBase, type Strategy } from '../strategy.ts';
 import { summarizeAsData } from '../summarize.ts';
 import { type CompactionWork, countReal } from '../work.ts';
+import { auto } from './auto.ts';
 import { middleRemoval } from './middle-removal.ts';
-import { reactiveOverflow } from './reactive-overflow.ts';
 
 /** What is left of the head at most; and of what can be used, since all of it is written anew. */
 const HEAD_SHARE = 0.6;
@@ -55,7 +55,7 @@ export const pruningAgent: Strategy = {
       1 + MAX_RESTARTS,
     );
     // What does not fit into one request cannot be pruned as one conversation: it is summarized piece by piece.
-    if (asked === null || asked.kind === 'too_large') return summarizeAsData(work, plan, reactiveOverflow.validate);
+    if (asked === null || asked.kind === 'too_large') return summarizeAsData(work, plan, auto.validate);
     // Nobody has answered: that may pass, and what an answer would have kept is not given up for it.
     if (asked.kind === 'over' || (asked.kind === 'faulty' && asked.failedCall !== undefined)) return noDraft(asked);
     const pruned = asked.kind === 'valid' ? parsePrunedConversation(asked.text) : null;

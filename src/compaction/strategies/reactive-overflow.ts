@@ -1,13 +1,5 @@
-import { planCompaction } from '../../domain/context/compaction-plan.ts';
-import { validateSummary } from '../../domain/context/summary-validation.ts';
 import type { Strategy } from '../strategy.ts';
-import { summarizeHead } from '../summarize.ts';
+import { auto } from './auto.ts';
 
-/** The default: a structured summary of what is old, from 80 % of what can be used on. */
-export const reactiveOverflow: Strategy = {
-  name: 'reactive-overflow',
-  plan: (base) => planCompaction({ ...base, bodyTokens: () => base.thresholds.summaryTokens }),
-  execute: (work, plan) => summarizeHead(work, plan, reactiveOverflow.validate),
-  validate: (answer, plan, replacedTokens) =>
-    validateSummary(answer, { replacedTokens, targetTokens: plan.bodyTokens }),
-};
+/** The same summary, but only once the next request does not fit, or the provider says so. */
+export const reactiveOverflow: Strategy = { ...auto, name: 'reactive-overflow' };

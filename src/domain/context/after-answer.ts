@@ -7,6 +7,7 @@ import { type Lesson, lessonOfNumbers, lessonOfSuccess } from './learned-limits.
 import type { Measurement } from './measure.ts';
 import type { OverflowNumbers } from './overflow-limit.ts';
 import { planOverflow, type StepPlace, withPending } from './overflow-plan.ts';
+import { isStartedBy } from './policy.ts';
 import type { Ruler } from './ruler.ts';
 import { certainOf, type SilentOverflow, silentOverflow } from './silent-overflow.ts';
 import type { ContextState } from './state.ts';
@@ -66,7 +67,7 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
   if (silent !== null) return afterSilentOverflow(answer, silent);
   const { state } = afterCall(ruler, answer.state, { view, usage, messageSeq: message.seq });
   const isUnfinished = answer.finishReason === 'length' && answer.isWindowBound && answer.toolCalls === 0;
-  if (isUnfinished && ruler.policy.auto) {
+  if (isUnfinished && isStartedBy(ruler.policy, 'overflow')) {
     const contextState = withPending(state, 'stream');
     return { contextState, before: 'compaction', isUnfinished, lesson, isPrunable: false };
   }
@@ -101,7 +102,7 @@ function afterSilentOverflow(answer: WholeAnswer, silent: SilentOverflow): After
   const unanchored: ContextState = { ...state, anchor: null };
   const isWorthless = silent.sign === 'no_answer' || silent.sign === 'cut_request';
   if (isWorthless && toolCalls === 0) return again(answer, unanchored, silent.overflow, lesson);
-  if (!ruler.policy.auto) return { contextState: unanchored, lesson, isPrunable: false };
+  if (!isStartedBy(ruler.policy, 'overflow')) return { contextState: unanchored, lesson, isPrunable: false };
   const isUnfinished = silent.sign === 'window_full' && toolCalls === 0;
   return {
     contextState: withPending(unanchored, silent.sign === 'window_full' ? 'stream' : 'overflow'),

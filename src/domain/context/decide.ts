@@ -1,7 +1,7 @@
 import type { ErrorRecord } from '../errors.ts';
 import { maxOutputFor } from './limits.ts';
 import type { Measurement } from './measure.ts';
-import { STRATEGY_TRIGGERS } from './policy.ts';
+import { isStartedBy } from './policy.ts';
 import type { Ruler } from './ruler.ts';
 import type { CompactionReason, ContextState } from './state.ts';
 
@@ -51,16 +51,16 @@ export function decideContext(
   );
   // What is usable leaves half of the reserve at least for the answer, whatever the margin.
   const isOver = used > thresholds.usableTokens;
-  const isPruneDue = policy.auto && policy.prune.enabled && used >= thresholds.pruneAtTokens && (isOver || !isLast);
+  const isPruneDue = policy.prune.enabled && used >= thresholds.pruneAtTokens && (isOver || !isLast);
   if (isPruneDue && prunable()) return { kind: 'prune' };
   if (!isOver && (isLast || !isCompactionDue(ruler, used, state))) {
     const roomTokens = Math.min(mostOutputTokens, maxOutputFor(ruler.limits, 0, 0, policy));
     return { kind: 'proceed', maxOutputTokens: outputTokens, isWindowBound: outputTokens < roomTokens };
   }
-  if (!policy.auto) {
+  if (!isStartedBy(policy, 'overflow')) {
     return {
       kind: 'exhausted',
-      error: exhausted(ruler, measurement, 'Nothing is compacted (auto: false), and it is larger'),
+      error: exhausted(ruler, measurement, 'Nothing is compacted unasked (strategy: manual), and it is larger'),
     };
   }
   if (state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
@@ -75,7 +75,7 @@ const fixedTokens = ({ byKind }: Measurement): number => byKind.instructions + b
 
 function isCompactionDue(ruler: Ruler, used: number, state: ContextState): boolean {
   const { thresholds, policy } = ruler;
-  if (!policy.auto || !STRATEGY_TRIGGERS[policy.compaction.strategy].includes('threshold')) return false;
+  if (!isStartedBy(policy, 'threshold')) return false;
   // What a compaction has left is not compacted again before a step has used it.
   if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
   return !isWaitingForGrowth(ruler, used, state);

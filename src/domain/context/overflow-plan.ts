@@ -2,6 +2,7 @@ import type { ErrorRecord } from '../errors.ts';
 import type { PendingKind } from '../run.ts';
 import { MAX_COMPACTIONS_WITHOUT_STEP } from './decide.ts';
 import type { OverflowNumbers } from './overflow-limit.ts';
+import { isStartedBy } from './policy.ts';
 import type { Ruler } from './ruler.ts';
 import type { CompactionReason, ContextState } from './state.ts';
 
@@ -45,7 +46,6 @@ export function planOverflow(input: OverflowInput): OverflowPlan {
   const count = (isAt(state.overflow, place) ? state.overflow.count : 0) + 1;
   const counted: ContextState = { ...state, overflow: { ...place, count }, pending: null };
   if (remedy === 'strip_media' && !input.hasMedia) return { kind: 'helpless' };
-  if (!policy.auto) return refusal(input, 'nothing is compacted (auto: false)');
   if (count > MAX_OVERFLOWS_PER_STEP) return refusal(input, `${MAX_OVERFLOWS_PER_STEP} attempts at it did not help`);
   if (remedy === 'strip_media') {
     const pending = { reason: 'overflow', force: true, stripMedia: true } as const;
@@ -55,6 +55,7 @@ export function planOverflow(input: OverflowInput): OverflowPlan {
   if (remedy === 'shrink_output' && !isAt(state.outputCap, place) && tokens >= MIN_OUTPUT_TOKENS) {
     return { kind: 'detour', detour: 'step', contextState: { ...counted, outputCap: { ...place, tokens } } };
   }
+  if (!isStartedBy(policy, 'overflow')) return refusal(input, 'nothing is compacted unasked (strategy: manual)');
   if (state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
     return refusal(input, `${state.compactionsSinceStep} compactions in a row did not help`);
   }

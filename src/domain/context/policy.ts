@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { budgetOptionsSchema } from './limits.ts';
-import { thresholdSharesSchema } from './thresholds.ts';
 
-/** How the older part of a view is replaced; what each of them costs and keeps stands in docs/context.md. */
+/** When and how the older part of a view is replaced; what each of them costs and keeps stands in docs/context.md. */
 export const STRATEGIES = [
+  'auto',
   'reactive-overflow',
   'proactive-threshold',
   'middle-removal',
@@ -13,19 +13,23 @@ export const STRATEGIES = [
 export type StrategyName = (typeof STRATEGIES)[number];
 
 /**
- * What starts a strategy by itself: the view has reached its threshold, or the next request does not fit any more.
- * Somebody who asks starts any of them.
+ * What starts a strategy by itself: the view has reached its threshold, or the next request does not fit, by our measure
+ * or as the provider says. Somebody who asks starts any of them.
  */
-export type StrategyTrigger = 'threshold' | 'overflow';
+type StrategyTrigger = 'threshold' | 'overflow';
 
-/** The triggers of each. Above what can be used every one is started: the request would be refused. */
-export const STRATEGY_TRIGGERS: Readonly<Record<StrategyName, readonly StrategyTrigger[]>> = {
-  'reactive-overflow': ['threshold', 'overflow'],
+const STRATEGY_TRIGGERS: Readonly<Record<StrategyName, readonly StrategyTrigger[]>> = {
+  auto: ['threshold', 'overflow'],
+  'reactive-overflow': ['overflow'],
   'proactive-threshold': ['threshold', 'overflow'],
   'middle-removal': ['threshold', 'overflow'],
   'pruning-agent': ['threshold', 'overflow'],
-  manual: ['overflow'],
+  manual: [],
 };
+
+/** Whether an agent's view is compacted for this without anybody asking for it. */
+export const isStartedBy = ({ compaction }: Pick<ContextPolicy, 'compaction'>, trigger: StrategyTrigger): boolean =>
+  STRATEGY_TRIGGERS[compaction.strategy].includes(trigger);
 
 /** Names the session's own model as the one that summarizes: its request then reuses the cached prefix. */
 export const SAME_MODEL = '__same__';
@@ -39,15 +43,16 @@ export function summarizingAgent({ compaction }: Pick<ContextPolicy, 'compaction
 }
 
 const tokens = z.number().int().positive();
+const percent = z.number().min(5).max(95);
 
 const compactionPolicySchema = z.strictObject({
-  strategy: z.enum(STRATEGIES).default('reactive-overflow'),
+  strategy: z.enum(STRATEGIES).default('auto'),
   /** `provider/model` or `agent:<name>` that summarizes, or the session's own model. */
   model: z.string().regex(SUMMARIZER, `${SAME_MODEL}, provider/model, or agent:<name>`).default(SAME_MODEL),
   options: z
     .strictObject({
       /** Percent of `usable` from which a compaction is due, in place of the strategy's own. */
-      thresholdPercent: z.number().min(5).max(95).optional(),
+      thresholdPercent: percent.optional(),
       /** Messages at the end that stay verbatim, beside what the tail keeps anyway. */
       keepRecentMessages: z.number().int().positive().optional(),
       /** User turns at the end that stay verbatim, as far as the tail's budget allows. */
@@ -62,6 +67,8 @@ const compactionPolicySchema = z.strictObject({
 
 const prunePolicySchema = z.strictObject({
   enabled: z.boolean().default(true),
+  /** Percent of `usable` from which a prune may be due; never as late as a compaction. */
+  thresholdPercent: percent.optional(),
   /** Newest tokens of tool outputs that no prune touches; never more than a quarter of `usable`. */
   protectTokens: tokens.optional(),
   /** A prune that frees less is not worth the broken cache. */
@@ -71,30 +78,9 @@ const prunePolicySchema = z.strictObject({
 });
 
 /** What an agent says about its context. */
-export const contextPolicySchema = z.preprocess(
-  liftReserve,
-  z.strictObject({
-    /**
-     * False: nothing is compacted unless somebody asks for it, and every overflow ends the run as `context_exhausted`.
-     */
-    auto: z.boolean().default(true),
-    ...budgetOptionsSchema.shape,
-    thresholds: thresholdSharesSchema.default({}),
-    compaction: compactionPolicySchema.prefault({}),
-    prune: prunePolicySchema.prefault({}),
-  }),
-);
-
-const withReserve = z.looseObject({
-  outputReserve: z.undefined().optional(),
-  compaction: z.looseObject({ options: z.looseObject({ outputReserve: z.unknown() }) }),
+export const contextPolicySchema = z.strictObject({
+  ...budgetOptionsSchema.shape,
+  compaction: compactionPolicySchema.prefault({}),
+  prune: prunePolicySchema.prefault({}),
 });
-
-/** The reserve may stand among the options of the compaction, too; it is about every request. */
-function liftReserve(given: unknown): unknown {
-  const { data } = withReserve.safeParse(given);
-  if (data === undefined || data.compaction.options.outputReserve === undefined) return given;
-  const { outputReserve, ...options } = data.compaction.options;
-  return { ...data, outputReserve, compaction: { ...data.compaction, options } };
-}
 export type ContextPolicy = Readonly<z.infer<typeof contextPolicySchema>>;

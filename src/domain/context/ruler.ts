@@ -11,6 +11,7 @@ import type { TokenCounter } from './tokens.ts';
 
 /** Where a strategy differs from the default thresholds. */
 const STRATEGY_SHARES: Readonly<Record<StrategyName, ThresholdShares>> = {
+  auto: {},
   'reactive-overflow': {},
   'proactive-threshold': { compactAt: 0.5, tail: 0.3 },
   'middle-removal': {},
@@ -125,12 +126,13 @@ export function createRuler(input: RulerInput): Ruler {
   };
 }
 
-function sharesOf({ compaction, thresholds }: ContextPolicy): ThresholdShares {
-  const { thresholdPercent } = compaction.options;
+function sharesOf({ compaction, prune }: ContextPolicy): ThresholdShares {
+  const { thresholdPercent: compactAt } = compaction.options;
+  const { thresholdPercent: pruneAt } = prune;
   return {
     ...STRATEGY_SHARES[compaction.strategy],
-    ...(thresholdPercent !== undefined && { compactAt: thresholdPercent / 100 }),
-    ...thresholds,
+    ...(compactAt !== undefined && { compactAt: compactAt / 100 }),
+    ...(pruneAt !== undefined && { pruneAt: pruneAt / 100 }),
   };
 }
 

@@ -71,8 +71,12 @@ describe('results that the next request has to hold', () => {
     });
   });
 
-  it('lead to nothing with auto: false: the next step says that it is over', () => {
-    const after = answer({ ...withResults(20_000), ruler: smallRuler({ auto: false }), prunable: () => true });
+  it('lead to nothing with the strategy manual: the next step says that it is over', () => {
+    const after = answer({
+      ...withResults(20_000),
+      ruler: smallRuler({ compaction: { strategy: 'manual' } }),
+      prunable: () => false,
+    });
     expect(after).not.toHaveProperty('before');
     expect(after).not.toHaveProperty('exhausted');
   });
@@ -97,8 +101,10 @@ describe('an answer that the window cut off', () => {
     expect(answer({ ...cut, ...withResults(10) })).not.toHaveProperty('isUnfinished');
   });
 
-  it('stays as it is with auto: false', () => {
-    expect(answer({ ...cut, ruler: smallRuler({ auto: false }) })).not.toHaveProperty('isUnfinished');
+  it('stays as it is with the strategy manual', () => {
+    expect(answer({ ...cut, ruler: smallRuler({ compaction: { strategy: 'manual' } }) })).not.toHaveProperty(
+      'isUnfinished',
+    );
   });
 
   it('is good as far as it came where the provider says so itself', () => {
@@ -164,8 +170,8 @@ describe('a request that the provider did not take whole', () => {
     expect(after).not.toHaveProperty('dropAnswer');
   });
 
-  it('ends the run with auto: false only where there is no answer to keep', () => {
-    const ruler = smallRuler({ auto: false });
+  it('ends the run with the strategy manual only where there is no answer to keep', () => {
+    const ruler = smallRuler({ compaction: { strategy: 'manual' } });
     expect(answer({ ...noAnswer, ruler }).exhausted?.code).toBe('context_exhausted');
     const kept = answer({ ruler, usage: usageOf({ inputTokens: 20_001, outputTokens: 9 }) });
     expect(kept).not.toHaveProperty('exhausted');

@@ -115,12 +115,13 @@ describe('an overflow that the provider reports', () => {
   });
 
   it('ends the run whatever would help where nothing may be compacted (opencode#30664, opencode#16882)', () => {
-    const never = rulerWith({ auto: false });
-    for (const remedy of ['compact', 'shrink_output', 'strip_media'] as const) {
-      expect(overflow(remedy, NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('exhausted');
+    const never = rulerWith({ compaction: { strategy: 'manual' } });
+    expect(overflow('compact', NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('exhausted');
+    for (const remedy of ['shrink_output', 'strip_media'] as const) {
+      expect(overflow(remedy, NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('detour');
     }
-    expect(decide(11_999, NEW_CONTEXT_STATE, { auto: false }).kind).toBe('proceed');
-    expect(decide(12_001, NEW_CONTEXT_STATE, { auto: false }).kind).toBe('exhausted');
+    expect(decide(11_999, NEW_CONTEXT_STATE, { compaction: { strategy: 'manual' } }).kind).toBe('proceed');
+    expect(decide(12_001, NEW_CONTEXT_STATE, { compaction: { strategy: 'manual' } }).kind).toBe('exhausted');
   });
 
   it('for its bytes is no matter of the history where no media is in it (opencode#14562)', () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { decideContext } from '../../../src/domain/context/decide.ts';
 import type { Measurement } from '../../../src/domain/context/measure.ts';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
-import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
+import { contextPolicySchema, STRATEGIES } from '../../../src/domain/context/policy.ts';
 import { createRuler } from '../../../src/domain/context/ruler.ts';
 import type { ContextState } from '../../../src/domain/context/state.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
@@ -54,7 +54,7 @@ describe('an answer of a few tokens', () => {
   it('may be all that an agent keeps room for: there is some wherever the request fits', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 4_000 }), fc.integer({ min: 0, max: 19_999 }), (outputReserve, used) => {
-        const decision = decide(used, { policy: { outputReserve, compaction: { strategy: 'manual' } } });
+        const decision = decide(used, { policy: { outputReserve, compaction: { strategy: 'reactive-overflow' } } });
         if (used > 20_000 - outputReserve) expect(decision.kind).toBe('compact');
         else expect(decision.kind === 'proceed' ? decision.maxOutputTokens : 0).toBeGreaterThan(0);
       }),
@@ -93,8 +93,11 @@ describe('a prune', () => {
     expect(asked).toEqual([]);
   });
 
-  it.each([{ prune: { enabled: false } }, { auto: false }])('never happens with %o', (policy) => {
-    expect(kindOf(12_000, { policy, prunable: true })).toBe('proceed');
+  it('never happens where it is turned off, and does whatever the strategy', () => {
+    expect(kindOf(12_000, { policy: { prune: { enabled: false } }, prunable: true })).toBe('proceed');
+    for (const strategy of STRATEGIES) {
+      expect(kindOf(12_000, { policy: { compaction: { strategy } }, prunable: true })).toBe('prune');
+    }
   });
 });
 
@@ -124,7 +127,7 @@ describe('a compaction', () => {
   });
 
   it('waits for somebody to ask where the strategy is manual, but not above what can be used', () => {
-    const policy = { compaction: { strategy: 'manual' } };
+    const policy = { compaction: { strategy: 'reactive-overflow' } };
     expect(kindOf(15_000, { policy })).toBe('proceed');
     expect(kindOf(16_001, { policy })).toBe('compact');
   });
@@ -144,9 +147,9 @@ describe('the end of a run', () => {
     );
   });
 
-  it('comes where the view is too large and nothing may be compacted (auto: false)', () => {
-    expect(kindOf(16_000, { policy: { auto: false } })).toBe('proceed');
-    const decision = decide(16_001, { policy: { auto: false }, prunable: true });
+  it('comes where the view is too large and nothing may be compacted (strategy: manual)', () => {
+    expect(kindOf(16_000, { policy: { compaction: { strategy: 'manual' } } })).toBe('proceed');
+    const decision = decide(16_001, { policy: { compaction: { strategy: 'manual' } } });
     expect(decision).toMatchObject({ kind: 'exhausted', error: { code: 'context_exhausted' } });
   });
 

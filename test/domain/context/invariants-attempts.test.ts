@@ -98,14 +98,14 @@ describe('the attempts at a step', () => {
   it('invariant 10: are at most three requests and three compactions, by whatever routes, and then they end', () => {
     const ends = new Set<string | null>();
     fc.assert(
-      fc.property(fc.array(event, { minLength: 12, maxLength: 12 }), fc.boolean(), (events, auto) => {
-        const ruler = smallRuler({ auto });
+      fc.property(fc.array(event, { minLength: 12, maxLength: 12 }), fc.boolean(), (events, compacts) => {
+        const ruler = smallRuler({ compaction: { strategy: compacts ? 'auto' : 'manual' } });
         const attempt: Attempt = { requests: 0, compactions: 0, end: null, state: stateOf() };
         for (const next of events) if (attempt.end === null) take(ruler, attempt, next);
         ends.add(attempt.end);
         expect(attempt.end).not.toBe(null);
         expect(attempt.requests).toBeLessThanOrEqual(3);
-        expect(attempt.compactions).toBeLessThanOrEqual(auto ? MAX_COMPACTIONS_WITHOUT_STEP : 0);
+        expect(attempt.compactions).toBeLessThanOrEqual(compacts ? MAX_COMPACTIONS_WITHOUT_STEP : 0);
       }),
       { numRuns: 1_000 },
     );

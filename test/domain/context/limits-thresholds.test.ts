@@ -1,12 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { usableOf } from '../../../src/domain/context/limits.ts';
-import {
-  type ThresholdShares,
-  type Thresholds,
-  thresholdSharesSchema,
-  thresholdsOf,
-} from '../../../src/domain/context/thresholds.ts';
+import { type ThresholdShares, type Thresholds, thresholdsOf } from '../../../src/domain/context/thresholds.ts';
 
 const ofWindow = (contextWindow: number, maxOutput: number): Thresholds =>
   thresholdsOf(usableOf({ contextWindow, maxOutput }), contextWindow);
@@ -60,14 +55,12 @@ describe('the thresholds', () => {
   });
 
   test('take an agent’s shares as they are', () => {
-    expect(
-      thresholdsOf(100_000, 128_000, { compactAt: 0.9, tail: 0.3, pruneProtect: 0.45, streamStopAt: 0.95 }),
-    ).toMatchObject({
+    expect(thresholdsOf(100_000, 128_000, { compactAt: 0.9, tail: 0.3, pruneAt: 0.7 })).toMatchObject({
       compactAtTokens: 90_000,
       tailTokens: 30_000,
-      pruneProtectTokens: 45_000,
-      streamStopAtTokens: 121_600,
+      pruneAtTokens: 70_000,
     });
+    expect(thresholdsOf(100_000, 128_000, { pruneAt: 0.9 }).pruneAtTokens).toBe(76_000);
   });
 
   test('keep prune and target below a low trigger: a target at the trigger compacts again at once', () => {
@@ -79,19 +72,10 @@ describe('the thresholds', () => {
     });
   });
 
-  test('refuse shares that are none, and names that do not exist', () => {
-    for (const shares of [{ compactAt: 0 }, { compactAt: 1.1 }, { compactAt: 80 }, { compactsAt: 0.8 }]) {
-      expect(thresholdSharesSchema.safeParse(shares).success).toBe(false);
-    }
-    expect(thresholdsOf(6_000, 8_000, thresholdSharesSchema.parse({ tail: undefined }))).toEqual(
-      thresholdsOf(6_000, 8_000),
-    );
-  });
-
   test('are in order whatever an agent overrides: the tail fits the target, and the target is below the trigger', () => {
     const share = fc.double({ min: 0.05, max: 1, noNaN: true });
     const shares: fc.Arbitrary<ThresholdShares> = fc.record(
-      { compactAt: share, compactTo: share, tail: share, pruneProtect: share, summary: share },
+      { compactAt: share, tail: share, pruneAt: share },
       { requiredKeys: [] },
     );
     fc.assert(

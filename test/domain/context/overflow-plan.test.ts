@@ -65,11 +65,11 @@ describe('an overflow that a shorter history helps', () => {
     expect(planned.error.message).toContain('3 compactions in a row did not help');
   });
 
-  it('ends the run at once with auto: false, and says the window where the provider named no numbers', () => {
-    const planned = plan({ ruler: smallRuler({ auto: false }) });
+  it('ends the run at once with the strategy manual, and says the window where the provider named no numbers', () => {
+    const planned = plan({ ruler: smallRuler({ compaction: { strategy: 'manual' } }) });
     expect(planned).toMatchObject({
       kind: 'exhausted',
-      error: { message: 'prompt is too long (window 20000 tokens); nothing is compacted (auto: false).' },
+      error: { message: 'prompt is too long (window 20000 tokens); nothing is compacted unasked (strategy: manual).' },
     });
   });
 });

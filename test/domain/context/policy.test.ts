@@ -6,9 +6,7 @@ const isValid = (policy: unknown): boolean => contextPolicySchema.safeParse(poli
 describe('what an agent says about its context', () => {
   it('may be nothing: everything has a default', () => {
     expect(contextPolicySchema.parse({})).toEqual({
-      auto: true,
-      thresholds: {},
-      compaction: { strategy: 'reactive-overflow', model: SAME_MODEL, options: {}, notice: 'comment' },
+      compaction: { strategy: 'auto', model: SAME_MODEL, options: {}, notice: 'comment' },
       prune: { enabled: true, protectedTools: [] },
     });
   });
@@ -44,8 +42,9 @@ describe('what an agent says about its context', () => {
     ['an option that is misspelt', { compaction: { options: { keepRecent: 5 } } }],
     ['a threshold at which nothing ever fits', { compaction: { options: { thresholdPercent: 4 } } }],
     ['a threshold at which it is too late', { compaction: { options: { thresholdPercent: 96 } } }],
-    ['a share above all of it', { thresholds: { compactAt: 1.1 } }],
-    ['a share of nothing', { thresholds: { tail: 0 } }],
+    ['a threshold of a prune that is a share', { prune: { thresholdPercent: 0.5 } }],
+    ['thresholds, which have their place at what they start', { thresholds: { compactAt: 0.7 } }],
+    ['auto, which is a strategy', { auto: false }],
     ['no messages to keep', { compaction: { options: { keepRecentMessages: 0 } } }],
     ['half a token', { maxContextTokens: 0.5 }],
   ])('is refused with %s', (_what, policy) => {

@@ -91,7 +91,7 @@ describe('what an agent says about its thresholds', () => {
     expect(at({})).toBe(12_800);
     expect(at({ compaction })).toBe(8_000);
     expect(at({ compaction: { ...compaction, options: { thresholdPercent: 60 } } })).toBe(9_600);
-    expect(at({ compaction, thresholds: { compactAt: 0.7 } })).toBe(11_200);
+    expect(smallRuler({ prune: { thresholdPercent: 70 } }).thresholds.pruneAtTokens).toBe(11_200);
   });
 
   it('keeps 30 % with the early strategy', () => {

@@ -68,7 +68,14 @@ export const MAINTENANCE: readonly Fault[] = [
     about: 'SIGKILL while old tool outputs are taken out of a view',
     environment: { ...LONG_LEASES, BATON_TEST_OUTPUT_CHARS: '800' },
     tapped: ['postgres'],
-    agent: { context: { maxContextTokens: 4_000, thresholds: { pruneProtect: 0.1, pruneMinimum: 0.05 } } },
+    agent: {
+      context: {
+        maxContextTokens: 4_000,
+        prune: { protectTokens: 400, minimumTokens: 200 },
+        // From there on a prune need not pay.
+        compaction: { options: { thresholdPercent: 50 } },
+      },
+    },
     traffic: { sessions: 4 },
     onMember: killAround(PRUNE),
     hits: (world) => ({ 'prunes orphaned': orphansAt(world, 'prune') }),

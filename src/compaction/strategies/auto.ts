@@ -1,0 +1,13 @@
+import { planCompaction } from '../../domain/context/compaction-plan.ts';
+import { validateSummary } from '../../domain/context/summary-validation.ts';
+import type { Strategy } from '../strategy.ts';
+import { summarizeHead } from '../summarize.ts';
+
+/** The default: a structured summary of what is old, from 80 % of what can be used on. */
+export const auto: Strategy = {
+  name: 'auto',
+  plan: (base) => planCompaction({ ...base, bodyTokens: () => base.thresholds.summaryTokens }),
+  execute: (work, plan) => summarizeHead(work, plan, auto.validate),
+  validate: (answer, plan, replacedTokens) =>
+    validateSummary(answer, { replacedTokens, targetTokens: plan.bodyTokens }),
+};
