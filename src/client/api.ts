@@ -369,6 +369,33 @@ export type ContextMeter = Readonly<{
   compactions: readonly Compaction[];
 }>;
 
+/** What the next request of a session would show the model. Tokens, but for what says otherwise. */
+export type ViewPage = Readonly<{
+  model: string;
+  /** Changes with a compaction or a prune: pages of two versions are not of one view. */
+  version: number;
+  /** Of the whole request, as in the meter. */
+  tokens: number;
+  byKind: Readonly<Record<string, number>>;
+  /** That the request offers. */
+  tools: readonly string[];
+  messages: readonly Readonly<{
+    /** Its place in the request, from 1. */
+    no: number;
+    role: 'system' | 'user' | 'assistant' | 'tool';
+    /** The messages of the transcript that it is made of. */
+    seqs: readonly number[];
+    /** Estimated. Files of results count with the results. */
+    tokens: number;
+    /** Of `content` as JSON. */
+    bytes: number;
+    /** Its parts as the model reads them; a file by its `url`, in place of its bytes. */
+    content: readonly Readonly<{ type: string; [field: string]: unknown }>[];
+  }>[];
+  /** The `after` of the page that follows. */
+  next: number | null;
+}>;
+
 /** The run that does it; `queued`: one is at work, and it is done before its next step. */
 export type Maintenance = Readonly<{ sessionId: string; runId: string; queued: boolean }>;
 

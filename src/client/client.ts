@@ -24,6 +24,7 @@ import type {
   StoredBlob,
   ToolCallAnswer,
   UserPart,
+  ViewPage,
   WaitingMessage,
 } from './api.ts';
 import { type EventOptions, streamEvents } from './event-stream.ts';
@@ -146,6 +147,11 @@ export type BatonClient = Readonly<{
     ) => Promise<Session>;
     /** How full its context is. */
     context: (sessionId: string, options?: CallOptions) => Promise<ContextMeter>;
+    /** What its next request would show the model, page by page. */
+    view: (
+      sessionId: string,
+      options?: CallOptions & Readonly<{ after?: number; limit?: number }>,
+    ) => Promise<ViewPage>;
     /** Replaces the older part of the context by a summary. */
     compact: (sessionId: string, options?: CallOptions) => Promise<Maintenance>;
     /** Clears old tool outputs from the context. */
@@ -297,6 +303,7 @@ function sessionMethods(transport: Transport): BatonClient['sessions'] {
     fork: (id, { signal, idempotencyKey, ...fields } = {}) =>
       keyed(transport, pathOf`/v1/sessions/${id}/fork`, fields, { signal, idempotencyKey }),
     context: (id, { signal } = {}) => get(transport, pathOf`/v1/sessions/${id}/context`, {}, signal),
+    view: (id, { signal, ...query } = {}) => get(transport, pathOf`/v1/sessions/${id}/view`, query, signal),
     compact: (id, { signal } = {}) =>
       change({ method: 'POST', path: pathOf`/v1/sessions/${id}/compact`, body: {}, signal }, false),
     prune: (id, { signal } = {}) =>

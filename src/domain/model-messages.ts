@@ -41,6 +41,9 @@ export type ToModelOptions = Readonly<{
   notice?: string | undefined;
 }>;
 
+/** Told of each message of a view where it stands in the request: from one place up to, and without, another. */
+export type OriginOf = (message: ViewMessage, from: number, upto: number) => void;
+
 /**
  * The view as the model is shown it. The only place that decides this; the result is valid for OpenAI (chat
  * completions, and Responses with `store: false`) and Anthropic, whatever the view holds.
@@ -58,13 +61,19 @@ export type ToModelOptions = Readonly<{
  *
  * Pure, and stable: appending messages to a view appends to the result, apart from a notice at its end.
  */
-export function toModelMessages(view: readonly ViewMessage[], options: ToModelOptions): ModelMessage[] {
+export function toModelMessages(
+  view: readonly ViewMessage[],
+  options: ToModelOptions & Readonly<{ endsWithNotice?: boolean }>,
+  originOf: OriginOf = () => undefined,
+): ModelMessage[] {
   const messages: ModelMessage[] = [];
   const callIds = createCallIds();
   for (const message of view) {
     const isOwn = message.model === options.model;
+    const before = messages.length;
     if (message.role === 'user') {
       appendUser(messages, userContent(shownParts(message), isOwn, options.media));
+      originOf(message, messages.length - 1, messages.length);
       continue;
     }
     const providerTools = isOwn && options.providerTools !== false;
@@ -73,8 +82,10 @@ export function toModelMessages(view: readonly ViewMessage[], options: ToModelOp
     const step = stepContent(message, { callIds, isOwn, providerTools, calls, media, filesAfterResults });
     appendUser(messages, summaries(message.parts));
     appendStep(messages, step);
+    originOf(message, before, messages.length);
   }
-  const { notice = needsUser(messages) ? CONTINUE_NOTICE : null } = options;
+  const { endsWithNotice = true } = options;
+  const { notice = endsWithNotice && needsUser(messages) ? CONTINUE_NOTICE : null } = options;
   if (notice !== null) appendUser(messages, [{ type: 'text', text: notice }]);
   return messages;
 }

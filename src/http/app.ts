@@ -31,6 +31,7 @@ import { registerResumeRoutes } from './routes/resume.ts';
 import { registerRunRoutes } from './routes/runs.ts';
 import { registerSessionRoutes } from './routes/sessions.ts';
 import { registerToolCallRoutes } from './routes/tool-calls.ts';
+import { registerViewRoutes } from './routes/view.ts';
 import { traced } from './traced.ts';
 import { refuseInvalid, refuseProto } from './validation.ts';
 
@@ -60,6 +61,7 @@ export function createApp(deps: HttpDeps): BatonApp {
   registerEventRoutes(app, deps);
   registerCancelRoutes(app, deps);
   registerContextRoutes(app, deps);
+  registerViewRoutes(app, deps);
   registerRunRoutes(app, deps);
   registerToolCallRoutes(app, deps);
   registerBlobRoutes(app, deps);

@@ -19,6 +19,8 @@ export type SessionContext = Readonly<{
   agentSnapshot: unknown;
   /** Since when a compaction is under way. */
   compactingSince: Date | null;
+  /** Of the view: what was in it before changes only with this. */
+  version: number;
 }>;
 
 /** Tries at a view of several pages that is changed by a compaction or a prune meanwhile. */
@@ -31,15 +33,16 @@ const MAX_TRIES = 3;
  */
 export async function readContext(db: Db, tenantId: string, sessionId: string): Promise<SessionContext> {
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
-    const { view, nextAfter, version, ...context } = await readFirstPage(db, tenantId, sessionId);
+    const { view, nextAfter, ...context } = await readFirstPage(db, tenantId, sessionId);
     if (nextAfter === null) return { ...context, view };
     const rest = await readRestOfView(db, sessionId, nextAfter);
-    if ((await readViewVersion(db, tenantId, sessionId)) === version) return { ...context, view: [...view, ...rest] };
+    if ((await readViewVersion(db, tenantId, sessionId)) === context.version)
+      return { ...context, view: [...view, ...rest] };
   }
   throw new BatonError('session_busy', `session ${formatId('session', sessionId)} is being compacted: try again`);
 }
 
-type FirstPage = SessionContext & Readonly<{ nextAfter: number | null; version: number }>;
+type FirstPage = SessionContext & Readonly<{ nextAfter: number | null }>;
 
 type FirstPageRow = Readonly<{
   view: unknown;

@@ -19,8 +19,36 @@ const parseBlobUrl = (url: string): string | null =>
   url.startsWith(BLOB_SCHEME) ? parseId('blob', url.slice(BLOB_SCHEME.length)) : null;
 
 /** The bytes of the files that a view refers to, as base64; only of blobs that the session refers to. */
-export async function readMedia(db: Db, sessionId: string, view: readonly ViewMessage[]): Promise<MediaContents> {
-  const ids = [...blobUrlsOf(view)].flatMap((url) => parseBlobUrl(url) ?? []);
+export function readMedia(db: Db, sessionId: string, view: readonly ViewMessage[]): Promise<MediaContents> {
+  return readBlobs(db, sessionId, [...blobUrlsOf(view)]);
+}
+
+/** The same, but for files that are not shown as text: in the place of their bytes is their own reference. */
+export async function nameMedia(
+  db: Db,
+  sessionId: string,
+  view: readonly ViewMessage[],
+  isText: (file: FilePart) => boolean,
+): Promise<MediaContents> {
+  const files = view
+    .flatMap(({ role, parts }) => (role === 'user' ? parts : []))
+    .filter((part) => part.type === 'file');
+  const urls = blobUrlsOf(view);
+  const texts = files.filter((file) => urls.has(file.url) && isText(file)).map(({ url }) => url);
+  const ids = [...urls].flatMap((url) => parseBlobUrl(url) ?? []);
+  if (ids.length === 0) return new Map();
+  const known = await db
+    .selectFrom('blob_refs')
+    .select('blob_id')
+    .where('session_id', '=', sessionId)
+    .where('blob_id', 'in', ids)
+    .execute();
+  const named = known.map(({ blob_id }) => [blobUrl(blob_id), blobUrl(blob_id)] as const);
+  return new Map([...named, ...(await readBlobs(db, sessionId, [...new Set(texts)]))]);
+}
+
+async function readBlobs(db: Db, sessionId: string, urls: readonly string[]): Promise<MediaContents> {
+  const ids = urls.flatMap((url) => parseBlobUrl(url) ?? []);
   if (ids.length === 0) return new Map();
   const rows = await db
     .selectFrom('blobs')

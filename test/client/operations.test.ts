@@ -44,6 +44,7 @@ const CALLS: {
     repin: (client) => client.sessions.repin(SESSION),
     fork: (client) => client.sessions.fork(SESSION, { atMessage: MESSAGE, title: 't', metadata: { k: 'v' } }),
     context: (client) => client.sessions.context(SESSION),
+    view: (client) => client.sessions.view(SESSION, { after: 3, limit: 2 }),
     compact: (client) => client.sessions.compact(SESSION),
     prune: (client) => client.sessions.prune(SESSION),
   },

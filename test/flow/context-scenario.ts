@@ -64,6 +64,8 @@ export type Scenario = AsyncDisposable &
     session: <Body = Readonly<Record<string, unknown>>>() => Promise<Body>;
     /** The meter, as the API shows it. */
     context: <Body>() => Promise<Body>;
+    /** A page of what the next request would show. */
+    view: <Body>(query?: string) => Promise<Body>;
     /** What a reader that joins now is told first. */
     snapshot: () => Promise<SessionSnapshot>;
     /** The transcript. */
@@ -132,6 +134,7 @@ export async function startScenario(options: ScenarioOptions): Promise<Scenario>
     rounds: async () => (await readMeter()).compactions.toSorted((a, b) => a.round - b.round),
     session: () => call(url, path),
     context: () => call(url, `${path}/context`),
+    view: (query = '') => call(url, `${path}/view${query}`),
     snapshot: async () =>
       toSessionSnapshot(
         await readLiveSnapshot(service.deps.db, 'default', parseId('session', session.id) ?? ''),

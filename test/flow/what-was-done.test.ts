@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ContextMeter, Message, Session, ToolPart } from '../../src/client/client.ts';
+import type { ContextMeter, Message, Session, ToolPart, ViewPage } from '../../src/client/client.ts';
 import { eventsOf, readingReplies } from '../compaction/compaction-support.ts';
 import { type Scenario, startScenario } from './context-scenario.ts';
 
@@ -71,4 +71,46 @@ describe('what was done to a view', () => {
       messages: complete?.data['messagesCompacted'],
     });
   });
+
+  it('is what the next request shows, message by message, with sizes, in pages', async () => {
+    const { simulator } = scenario.service;
+    const view = await scenario.view<ViewPage>('?limit=200');
+    expect(view.next).toBeNull();
+    const meter = await scenario.context<ContextMeter>();
+    expect([view.tokens, view.byKind]).toEqual([meter.used, meter.byKind]);
+    expect(view.messages.map(({ no }) => no)).toEqual(view.messages.map((_, at) => at + 1));
+    const summary = messages.find(({ isSummary }) => isSummary);
+    expect(view.messages[0]).toMatchObject({ role: 'user', seqs: expect.arrayContaining([summary?.seq]) });
+    const kept = messages.filter(({ seq }) => seq > (summary?.summaryOf?.uptoSeq ?? 0)).map(({ seq }) => seq);
+    expect([...new Set(view.messages.flatMap(({ seqs }) => seqs))].sort((a, b) => a - b)).toEqual(kept);
+    const sum = view.messages.reduce((all, { tokens }) => all + tokens, 0);
+    const { instructions = 0, tools = 0 } = view.byKind;
+    expect(sum + instructions + tools).toBeGreaterThan(view.tokens * 0.9);
+    expect(sum + instructions + tools).toBeLessThan(view.tokens * 1.2);
+
+    const pages: ViewPage[] = [];
+    for (let after: number | null = 0; after !== null; after = pages.at(-1)?.next ?? null) {
+      pages.push(await scenario.view<ViewPage>(`?limit=3&after=${after}`));
+    }
+    expect(pages.flatMap((page) => page.messages)).toEqual(view.messages);
+    expect(new Set(pages.map(({ version }) => version))).toEqual(new Set([view.version]));
+
+    simulator.script('test', [{ text: 'Yes.' }]);
+    expect(await scenario.ask('Still there?')).toMatchObject({ status: 'completed' });
+    const sent = simulator.requests.findLast((request) => !request.summary)?.request?.messages ?? [];
+    const told = sent.map(({ text, toolResults }) => {
+      return [text, ...toolResults.map(({ output }) => output)].join('');
+    });
+    // Texts and results, in their order; what was said now comes after all of it.
+    const shown = view.messages.flatMap(({ content }) => content.map(textIn)).join('');
+    expect(told.join('')).toBe(`${shown}Still there?`);
+    expect(shown).toContain('[Old tool result content cleared');
+  });
 });
+
+type Content = ViewPage['messages'][number]['content'][number];
+
+function textIn(part: Content): string {
+  if (part.type === 'text') return String(part['text']);
+  return part.type === 'tool-result' ? String(Object(part['output']).value) : '';
+}

@@ -101,6 +101,7 @@ const ROUTES = [
   'GET /v1/sessions/{id}',
   'PATCH /v1/sessions/{id}',
   'GET /v1/sessions/{id}/context',
+  'GET /v1/sessions/{id}/view',
   'POST /v1/sessions/{id}/compact',
   'POST /v1/sessions/{id}/prune',
   'POST /v1/sessions/{id}/repin',

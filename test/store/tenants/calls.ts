@@ -213,6 +213,15 @@ export const OF_OWN_SESSION: Readonly<Record<string, Call>> = {
     const parts = [blobFile(draw.blob()), blobFile(draw.blob())];
     return media.readMedia(db, ownSession(me, draw), [{ id: newId(), seq: 1, role: 'user', model: null, parts }]);
   },
+  nameMedia: (db, me, draw) => {
+    const parts = [blobFile(draw.blob()), blobFile(draw.blob())];
+    return media.nameMedia(
+      db,
+      ownSession(me, draw),
+      [{ id: newId(), seq: 1, role: 'user', model: null, parts }],
+      () => true,
+    );
+  },
   attachBlobs: async (db, me, draw) => {
     const known = { id: draw.blob(), sha256: Buffer.from(SHARED.bytes), mediaType: 'text/plain' };
     return blobs.attachBlobs(db, { sessionId: ownSession(me, draw) }, [known]);

@@ -1,0 +1,48 @@
+import type { ViewMessage } from '../message.ts';
+import type { ModelMessage } from '../model-message.ts';
+import { type OriginOf, type ToModelOptions, toModelMessages } from '../model-messages.ts';
+import { estimateMessage, totalOf } from './message-tokens.ts';
+import type { TokenCounter } from './tokens.ts';
+
+/** A message as a request has it. */
+export type ShownMessage = Readonly<{
+  message: ModelMessage;
+  /** The messages of the transcript that it is made of. */
+  seqs: readonly number[];
+  /** Estimated, before the ratio. */
+  tokens: number;
+}>;
+
+/**
+ * What a request would show of the view, message by message, with where each comes from and how large it is. Without the
+ * notice that a request ends with which nobody has added anything to.
+ */
+export function showRequest(
+  view: readonly ViewMessage[],
+  count: TokenCounter,
+  options: Omit<ToModelOptions, 'notice'>,
+): ShownMessage[] {
+  const seqs: number[][] = [];
+  const originOf: OriginOf = ({ seq }, from, upto) => {
+    for (let at = from; at < upto; at += 1) seqs[at] = [...(seqs[at] ?? []), seq];
+  };
+  const messages = toModelMessages(view, { ...options, endsWithNotice: false }, originOf);
+  const bySeq = new Map(view.map((message) => [message.seq, message]));
+  const sizeIn = (seq: number, role: ModelMessage['role']): number => {
+    const message = bySeq.get(seq);
+    return message === undefined ? 0 : tokensIn(message, role, count, options.model);
+  };
+  return messages.map((message, at) => {
+    const ofMessage = seqs[at] ?? [];
+    const tokens = ofMessage.reduce((sum, seq) => sum + sizeIn(seq, message.role), 0);
+    return { message, seqs: ofMessage, tokens };
+  });
+}
+
+/** A step is a message of the assistant and one with its results; the files of these count with them, wherever they stand. */
+function tokensIn(message: ViewMessage, role: ModelMessage['role'], count: TokenCounter, model: string): number {
+  const tokens = estimateMessage(message, count, { model });
+  if (message.role === 'user') return totalOf(tokens);
+  if (role === 'user') return 0;
+  return role === 'tool' ? tokens.toolResults : totalOf(tokens) - tokens.toolResults;
+}

@@ -1,0 +1,133 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { readAgent } from '../../agents/agent.ts';
+import { knownModel, offeredTools, rulerOf } from '../../context/ruler-of.ts';
+import { TOKEN_KINDS } from '../../domain/context/measure.ts';
+import { sendsFilesAfterResults } from '../../domain/context/shown-media.ts';
+import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
+import { isInlineText } from '../../domain/model-files.ts';
+import type { ModelMessage } from '../../domain/model-message.ts';
+import { MAX_PAGE_CONTENT_BYTES } from '../../domain/tunables.ts';
+import { readContext } from '../../store/context.ts';
+import { nameMedia } from '../../store/media.ts';
+import { afterField, idParams, limitField } from '../fields.ts';
+import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+
+const tokens = z.number().int();
+
+const viewBody = z
+  .object({
+    model: z.string(),
+    version: z.int().openapi({
+      description: 'Changes with a compaction or a prune: pages of two versions are not of one view.',
+    }),
+    tokens: tokens.openapi({ description: 'Of the whole request, as in `/context`.' }),
+    byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
+    tools: z.array(z.string()).openapi({ description: 'That the request offers.' }),
+    messages: z.array(
+      z.object({
+        no: z.int().openapi({ description: 'Its place in the request, from 1.' }),
+        role: z.enum(['system', 'user', 'assistant', 'tool']),
+        seqs: z.array(z.int()).openapi({ description: 'The messages of the transcript that it is made of.' }),
+        tokens: tokens.openapi({ description: 'Estimated. Files of results count with the results.' }),
+        bytes: z.int().openapi({ description: 'Of `content` as JSON.' }),
+        content: z.array(z.looseObject({ type: z.string() })).openapi({
+          description: 'Its parts as the model reads them; a file by its `url`, in place of its bytes.',
+        }),
+      }),
+    ),
+    next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end.' }),
+  })
+  .openapi('View');
+
+type ViewBody = z.infer<typeof viewBody>;
+
+const getView = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}/view',
+  operationId: 'getView',
+  tags: ['context'],
+  summary: 'What the next request would show the model',
+  description:
+    'Instructions and messages as they are sent, with summaries, placeholders and notices. What waits is not in it: it comes after this. ' +
+    'A page has fewer messages than its limit where they are large.',
+  request: { params: idParams('session'), query: z.strictObject({ after: afterField, limit: limitField }) },
+  responses: { 200: jsonOf(viewBody, 'A page of the request.'), ...REFUSED, ...NOT_FOUND },
+});
+
+/** Looking at what a model is shown of a session. */
+export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
+  app.openapi(getView, async (c) => {
+    const { id } = c.req.valid('param');
+    const { after = 0, limit } = c.req.valid('query');
+    const context = await readContext(deps.db, tenantOf(c), id);
+    const agent = readAgent(context.agentSnapshot);
+    const known = await knownModel(deps, deps.models(agent.model));
+    const offered = await offeredTools(deps, agent, known, context.view);
+    const ruler = await rulerOf(agent, known, offered);
+    const { total, byKind } = ruler.measure(context.view, context.contextState);
+    const { view } = ruler.show(context.view);
+    const { protocol, providerTools } = known.resolved;
+    const shown = showRequest(view, ruler.count, {
+      model: agent.model,
+      ...(providerTools !== undefined && { providerTools }),
+      calls: ruler.entry.tools,
+      filesAfterResults: sendsFilesAfterResults(protocol),
+      media: await nameMedia(deps.db, id, view, isInlineText),
+    });
+    const ratio = ruler.ratioOf(context.contextState);
+    const messages = [...instructionsOf(ruler), ...shown.map((message) => toMessage(message))].map((message, at) => {
+      return { ...message, no: at + 1, tokens: Math.ceil(ratio * message.tokens) };
+    });
+    const page = pageOf(messages.slice(after), limit);
+    const last = page.at(-1)?.no ?? messages.length;
+    const next = last < messages.length ? last : null;
+    const tools = offered.map(({ name }) => name);
+    return c.json(
+      { model: agent.model, version: context.version, tokens: total, byKind, tools, messages: page, next },
+      200,
+    );
+  });
+}
+
+type Shown = Omit<ViewBody['messages'][number], 'no'>;
+
+function instructionsOf(ruler: Awaited<ReturnType<typeof rulerOf>>): Shown[] {
+  const { instructions, overheadTokens } = ruler;
+  if (instructions === '') return [];
+  const content = [{ type: 'text', text: instructions }];
+  return [{ role: 'system', seqs: [], tokens: overheadTokens.instructions, bytes: bytesOf(content), content }];
+}
+
+function toMessage({ message, seqs, tokens: size }: ShownMessage): Shown {
+  const content = message.content.map(toContent);
+  return { role: message.role, seqs: [...seqs], tokens: size, bytes: bytesOf(content), content };
+}
+
+/** Without what is the provider's, and with addresses in the place of bytes. */
+function toContent(part: ModelMessage['content'][number]): { type: string; [field: string]: unknown } {
+  const { providerOptions: _theirs, ...shown } = part;
+  if (shown.type === 'file') return withUrl(shown);
+  if (shown.type !== 'tool-result' || shown.output.type !== 'content') return shown;
+  const value = shown.output.value.map((item) => (item.type === 'file' ? withUrl(item) : item));
+  return { ...shown, output: { type: 'content', value } };
+}
+
+type File = Readonly<{ type: 'file'; data: { type: 'data'; data: string } | { type: 'url'; url: URL } }>;
+
+function withUrl<T extends File>({ data, ...file }: T) {
+  return { ...file, url: data.type === 'url' ? data.url.href : data.data };
+}
+
+const bytesOf = (content: unknown): number => Buffer.byteLength(JSON.stringify(content));
+
+function pageOf<T extends Readonly<{ bytes: number }>>(messages: readonly T[], limit: number): T[] {
+  const page: T[] = [];
+  let bytes = 0;
+  for (const message of messages.slice(0, limit)) {
+    bytes += message.bytes;
+    if (page.length > 0 && bytes > MAX_PAGE_CONTENT_BYTES) break;
+    page.push(message);
+  }
+  return page;
+}
