@@ -76,7 +76,7 @@ export const SWEEP_LIMIT = 200;
 /** The longest pause between two looks at the same unclaimed run. */
 export const SWEEP_BACKOFF_CAP_MS = 5_000;
 
-/** Crashes and hung leases that one step survives; then its run fails with `resume_limit`. */
+/** Crashes, hung leases and claims that took too long that one step survives; then its run fails with `resume_limit`. */
 export const MAX_RESUMES_PER_STEP = 10;
 
 /** Model steps of a run whose agent names no limit. */

@@ -22,10 +22,13 @@ const HELD: readonly Held[] = [
   { method: 'POST', path: /\/cancel$/, isHeld: (c) => (c.req.query('wait') ?? '0') !== '0' },
 ];
 
+/** Hono answers HEAD by the routes of GET. */
+const readAsGet = (method: string): string => (method === 'HEAD' ? 'GET' : method);
+
 const isHeldOpen = (c: Context<HttpEnv>): boolean =>
   HELD.some(
     ({ method, path, isHeld }) =>
-      c.req.method === method && path.test(c.req.path) && (isHeld === undefined || isHeld(c)),
+      readAsGet(c.req.method) === method && path.test(c.req.path) && (isHeld === undefined || isHeld(c)),
   );
 
 /**

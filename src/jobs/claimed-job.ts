@@ -1,12 +1,14 @@
 import { type Agent, agentSchema } from '../agents/agent.ts';
 import { NO_BUDGET } from '../domain/budget.ts';
-import { BatonError, toErrorRecord } from '../domain/errors.ts';
+import { BatonError, type ErrorCode, toErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
+import type { LimitReason } from '../domain/run.ts';
 import { DEFAULT_MAX_STEPS, DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { failureFields } from '../runtime/log.ts';
 import { failActiveSpan } from '../runtime/tracing.ts';
-import { type Claim, type ClaimedRun, claimRun, handBackRun } from '../store/claims.ts';
+import { countClaimTimeout, isStatementTimeout } from '../store/claim-timeouts.ts';
+import { type Claim, type ClaimedRun, type ClaimInput, claimRun, handBackRun } from '../store/claims.ts';
 import { failClaimedRun } from '../store/run-failure.ts';
 import { isStoreAway } from '../store/store-away.ts';
 import { admitNext } from './admit.ts';
@@ -48,7 +50,7 @@ export async function runClaimed(
   // The process is ending, or the queue has given the job to somebody else: not ours to begin.
   if (held.stopped() !== null || jobSignal.aborted) return { outcome: 'later', delayMs: 0 };
   const claim = await whileAway(held, () =>
-    claimRun(deps.db, {
+    claimOrGiveUp(deps, {
       job,
       claimId: held.claimId,
       workerId: deps.workerId,
@@ -64,6 +66,25 @@ export async function runClaimed(
   // Awaited here: at the return the claim is let go of, and nobody could stop the work or renew its lease any more.
   return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
 }
+
+/** A claim that takes Postgres too long would do so for ever: each is counted, and the run ends with one too many. */
+async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
+  try {
+    return await claimRun(deps.db, input);
+  } catch (error) {
+    const { runId } = input.job;
+    const failed = isStatementTimeout(error) ? await countClaimTimeout(deps.db, runId, error) : null;
+    if (failed === null) throw error;
+    const { sessionId, eventSeq, resumeCount, limit } = failed;
+    deps.bus.announce(sessionId, eventSeq);
+    deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
+    deps.log('info', { event: 'run_ended', runId, sessionId, ...endOf(limit, 'resume_limit') });
+    return { outcome: 'gone' };
+  }
+}
+
+const endOf = (limit: LimitReason | null, code: ErrorCode) =>
+  limit === null ? ({ status: 'failed', reason: code } as const) : ({ status: 'incomplete', reason: limit } as const);
 
 /** What a step has begun with stays as it is: the next one needs only what comes after it. */
 function rememberView(views: ViewCache, claim: ClaimedRun, messageId: string): void {
@@ -139,11 +160,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   deps.views.forget(scope.runId);
   deps.bus.announce(scope.sessionId, eventSeq);
   const { runId, sessionId } = scope;
-  const ended =
-    limit === null
-      ? ({ status: 'failed', reason: record.code } as const)
-      : ({ status: 'incomplete', reason: limit } as const);
-  deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
+  deps.log('info', { event: 'run_ended', runId, sessionId, ...endOf(limit, record.code) });
 }
 
 /** Postgres went away where the job cannot just go on: it begins again from what is durable, and nothing is counted. */

@@ -25,6 +25,7 @@ const REFUSALS: readonly (readonly [state: string, what: string])[] = [
   ['53200', 'has no memory left'],
   ['53300', 'has no connection left'],
   ['53', 'has reached a limit of its resources'],
+  ['55P03', 'has waited too long for a lock'],
   ['57014', 'has ended a statement that took too long'],
   ['57P', 'is stopping or starting'],
 ];

@@ -100,8 +100,10 @@ function judgeStatus({ request, answer }: Exchange, status: number): string[] {
   const { route, method, isOwn } = request;
   const undocumented = route !== null && !route.statuses.includes(status) ? ['is undocumented'] : [];
   if (status < 400) return isOwn ? undocumented : [...undocumented, "is about the other's, or about nobody's"];
-  const code = /"code":\s*"(\w+)"/.exec(answer.text)?.[1];
-  const isProblem = answer.contentType.includes('json') && code !== undefined;
+  // A chat page shows the body to people, where it does not ask for JSON.
+  const isSentence = request.path.startsWith('/api/chat') && answer.contentType.startsWith('text/plain');
+  const code = (isSentence ? / \((\w+)\)$/ : /"code":\s*"(\w+)"/).exec(answer.text)?.[1];
+  const isProblem = (isSentence || answer.contentType.includes('json')) && code !== undefined;
   return [
     ...undocumented,
     ...(status >= 500 && !isOfProvider(answer, code) ? ['failed'] : []),

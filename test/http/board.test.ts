@@ -227,7 +227,7 @@ describe('the page of the board', () => {
     // Every script is a file of its own: inline there is only data.
     const inline = [...html.matchAll(/<script(?![^>]*src=)([^>]*)>/g)].map(([, attributes]) => attributes);
     expect(inline.every((attributes) => attributes?.includes('type="application/json"'))).toBe(true);
-    for (const path of ['/v1/sessions', '/admin/elsewhere']) {
+    for (const path of ['/', '/v1/sessions', '/admin/elsewhere']) {
       const other = await fetch(api.url + path);
       expect([path, other.headers.get('content-security-policy')]).toEqual([
         path,

@@ -130,9 +130,11 @@ async function callApi(
   headers: Record<string, string> = {},
 ): Promise<Answer> {
   const text = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body);
+  // A chat page shows people the refusal: without it that would be a sentence.
+  const accept = path.startsWith('/api/chat') ? { accept: 'application/json' } : {};
   const response = await fetch(url + path, {
     method,
-    headers: { ...(text === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    headers: { ...accept, ...(text === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
     ...(text === undefined ? {} : { body: text }),
   });
   const received = await response.text();

@@ -13,6 +13,7 @@ const AWAY = [
   ['53200', 'out of memory', 'The database has no memory left (53200: out of memory)'],
   ['53300', 'too many clients', 'The database has no connection left (53300: too many clients)'],
   ['53400', 'limit', 'The database has reached a limit of its resources (53400: limit)'],
+  ['55P03', 'canceled', 'The database has waited too long for a lock (55P03: canceled)'],
   ['57014', 'timeout', 'The database has ended a statement that took too long (57014: timeout)'],
   ['57P03', 'is starting up', 'The database is stopping or starting (57P03: is starting up)'],
   ['ECONNREFUSED', 'connect ECONNREFUSED 10.0.0.7:5432', 'The database cannot be reached'],

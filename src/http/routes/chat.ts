@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { REQUESTED_DELIVERIES } from '../../domain/delivery.ts';
-import { formatId } from '../../domain/ids.ts';
+import { formatId, parseId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run.ts';
 import { framesResponse } from '../../events/sse.ts';
 import { findChatSession } from '../../facades/chat-session.ts';
@@ -20,7 +20,7 @@ import { readQuestion } from '../answer-calls.ts';
 import { auditStop } from '../audit-trail.ts';
 import { answerChat } from '../chat/answer-chat.ts';
 import { type Frames, followActive, toTheirEnd } from '../chat/chat-frames.ts';
-import { idField, noQuery, textField } from '../fields.ts';
+import { noQuery, textField } from '../fields.ts';
 import { followDeps } from '../follow-deps.ts';
 import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
 import { limitsBody } from '../limits-body.ts';
@@ -46,7 +46,13 @@ const agentField = textField(64).min(1).optional().openapi({
 const WAIT_FOR_NEXT_MS = 25_000;
 
 const afterRunField = z
-  .union([z.literal('start').transform(() => null), idField('run')])
+  .string()
+  .transform((text, ctx): string | null => {
+    const runId = parseId('run', text);
+    if (runId !== null || text === 'start') return runId;
+    ctx.addIssue({ code: 'custom', message: 'the id of an answer (run_ and 32 lower-case hex digits), or start' });
+    return z.NEVER;
+  })
   .optional()
   .openapi({ type: 'string', description: 'The newest answer that the page has (`run_…`), or `start`.' });
 

@@ -24,7 +24,7 @@ import * as maintenance from '../../../src/store/maintenance.ts';
 import * as media from '../../../src/store/media.ts';
 import * as messages from '../../../src/store/messages.ts';
 import * as pinnedTools from '../../../src/store/pinned-tools.ts';
-import { refuseOverQuota } from '../../../src/store/quota.ts';
+import { readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/quota.ts';
 import { resumeSession } from '../../../src/store/resume.ts';
 import { failClaimedRun } from '../../../src/store/run-failure.ts';
 import * as runs from '../../../src/store/runs.ts';
@@ -81,6 +81,9 @@ export const READS: Readonly<Record<string, Call>> = {
   readMessageParts: (db, me, draw) => messages.readMessageParts(db, me.id, draw.message()),
   readPart: (db, me, draw) => messages.readPart(db, me.id, draw.call()),
   refuseOverQuota: (db, me) => done(refuseOverQuota(db, me.id, { tokensPerDay: 1_100, costUsdPerDay: 0 })),
+  refuseOverStorage: (db, me) =>
+    done(refuseOverStorage(db, me.id, { tokensPerDay: 0, costUsdPerDay: 0, storedBytes: 100_000_000 })),
+  readStoredBytes: async (db, me) => (await readStoredBytes(db, me.id)) > 0,
   findRun: (db, me, draw) => runs.findRun(db, me.id, draw.run()),
   readRunOutcomes: (db, me, draw) => runs.readRunOutcomes(db, me.id, [draw.run(), draw.run()]),
   listRuns: (db, me, draw) => runs.listRuns(db, { tenantId: me.id, limit: 100, sessionId: draw.session() }),
