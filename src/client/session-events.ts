@@ -49,7 +49,9 @@ export type EventData = Readonly<{
     toolName: string;
     callId: string;
     success: boolean;
+    /** As text, its files by name. `truncated`: its middle is left out; the transcript has the whole. */
     sanitized: string;
+    truncated?: true;
   }>;
   /** The whole of what a model said in a step. */
   'llm:response': Readonly<{

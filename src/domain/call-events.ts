@@ -16,6 +16,7 @@ export function callEvent(messageId: string, { index, part }: PlacedCall): NewEv
 
 /** The event of a call's outcome. */
 export function callResultEvent(messageId: string, { index, part }: PlacedCall, outcome: CallOutcome): NewEvent {
+  const { text: sanitized, truncated } = keepHeadAndTail(outputText(outcome.output), EVENT_RESULT_CHARS);
   return {
     type: 'llm:tool-result',
     data: {
@@ -24,7 +25,8 @@ export function callResultEvent(messageId: string, { index, part }: PlacedCall, 
       toolName: part.toolName,
       callId: part.toolCallId,
       success: outcome.state === 'completed',
-      sanitized: keepHeadAndTail(outputText(outcome.output), EVENT_RESULT_CHARS).text,
+      sanitized,
+      ...(truncated && { truncated }),
     },
   };
 }

@@ -70,7 +70,9 @@ export const EVENT_SCHEMAS = {
     toolName: z.string(),
     callId: z.string(),
     success: z.boolean(),
+    /** As text, its files by name. `truncated`: its middle is left out; the transcript has the whole. */
     sanitized: z.string(),
+    truncated: z.literal(true).optional(),
   }),
   'llm:response': z.strictObject({
     messageId: z.string(),
