@@ -10,6 +10,7 @@ import type { CompactionPlan, CompactPlan, TooLarge } from '../domain/context/co
 import { exhausted, MAX_COMPACTIONS_WITHOUT_STEP } from '../domain/context/decide.ts';
 import type { Measurement } from '../domain/context/measure.ts';
 import { planInputOf } from '../domain/context/plan-input.ts';
+import { isModuleStrategy } from '../domain/context/policy.ts';
 import type { ContextState } from '../domain/context/state.ts';
 import { BatonError, type ErrorRecord, withProvider } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/job.ts';
@@ -27,7 +28,7 @@ import { type CompactionEnding, endCompaction, failedRound } from './end-compact
 import { summarizerOf } from './requests.ts';
 import { type Result, resultOf, writeResult } from './result.ts';
 import { middleRemoval } from './strategies/middle-removal.ts';
-import { STRATEGY } from './strategies/strategies.ts';
+import { strategyOf } from './strategies/strategies.ts';
 import type { Strategy } from './strategy.ts';
 import { type CompactionDeps, type CompactionWork, nothingSpent } from './work.ts';
 
@@ -89,7 +90,7 @@ async function compact(setting: Setting): Promise<void> {
   if (pending.reason !== 'manual' && compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
     return endExhausted(setting, `${compactionsSinceStep} compactions in a row did not help: it is larger`);
   }
-  const strategy = STRATEGY[work.ruler.policy.compaction.strategy];
+  const strategy = strategyOf(work.ruler.policy.compaction.strategy, setting.deps.loadCompactor);
   const plan = strategy.plan(work.base);
   if (plan.kind === 'compact') return carryOut(setting, strategy, plan);
   if (plan.kind === 'too_large') return endExhausted(setting, describe(plan));
@@ -106,7 +107,8 @@ function failureOf({ pending, work, measurement }: Setting) {
 
 async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan): Promise<void> {
   const { deps, scope, pending, work } = setting;
-  const pausedMs = strategy.name === middleRemoval.name ? 0 : await summarizerPausedMs(work);
+  const asksNoModel = strategy.name === middleRemoval.name || isModuleStrategy(strategy.name);
+  const pausedMs = asksNoModel ? 0 : await summarizerPausedMs(work);
   if (pausedMs > 0) return endPostponed(setting, pausedMs);
   const id = deps.newId();
   const { fromSeq, uptoSeq, tokensBefore } = plan;

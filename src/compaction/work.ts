@@ -8,6 +8,7 @@ import type { JobScope } from '../jobs/job-scope.ts';
 import type { StepDeps } from '../step/deps.ts';
 import type { ResolvedModel } from '../step/model-port.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { LoadCompactor } from './load-compactor.ts';
 import type { PlanBase } from './strategy.ts';
 
 /** What a compaction needs of the world. */
@@ -15,6 +16,7 @@ export type CompactionDeps = StepDeps &
   Readonly<{
     /** Where the agent is found that is to summarize. */
     agents: AgentCatalogue;
+    loadCompactor: LoadCompactor;
   }>;
 
 /** Model calls of one compaction, on all its rungs together. */

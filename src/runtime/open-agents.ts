@@ -7,7 +7,9 @@ import { loadMcpServers } from '../agents/mcp-servers.ts';
 import { loadProviders } from '../agents/provider-configs.ts';
 import { createModels } from '../agents/providers.ts';
 import type { ToolLimits } from '../agents/tool-sources.ts';
+import { createCompactorLoader, type LoadCompactor } from '../compaction/load-compactor.ts';
 import type { ModelOverride } from '../domain/context/model-entry.ts';
+import { isModuleStrategy } from '../domain/context/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { createModelBook, type DescribeModel } from '../model/describe-model.ts';
 import { loadOverrides } from '../model/load-overrides.ts';
@@ -36,6 +38,7 @@ export type AgentParts = AsyncDisposable &
     describeModel: DescribeModel;
     modelCheck: ModelCheck;
     toolsOf: ToolCatalogue;
+    loadCompactor: LoadCompactor;
     /** The agent as a new session keeps it: with what its MCP servers offer now. */
     pinTools: McpServers['pin'];
     /** Resolves when all that was to be warned of at the start is logged. */
@@ -73,6 +76,7 @@ export async function openAgentParts(
     createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
     mcp,
   });
+  const loadCompactor = createCompactorLoader(config.agentsDir, config.workspaceDir);
   const { describeModel, pricesOf } = createModelBook({
     registry: await openPriceRegistry(),
     overrides: [...loadOverrides(config.modelsFile), ...(options.modelOverrides ?? [])],
@@ -87,20 +91,23 @@ export async function openAgentParts(
     // Nobody waits for what an endpoint may tell.
     warned = warnOfModels(agents, { models, describeModel, log });
   };
-  const agents = options.agents ?? (await openAgents(config, { toolsOf, modelCheck, log, onLoad }));
+  const agents = options.agents ?? (await openAgents(config, { toolsOf, loadCompactor, modelCheck, log, onLoad }));
   stack.use(mcp.closeUnused(agents));
   const owned = stack.move();
-  const parts = { agents, models, describeModel, modelCheck, toolsOf, pinTools: mcp.pin, warned };
+  const parts = { agents, models, describeModel, modelCheck, toolsOf, loadCompactor, pinTools: mcp.pin, warned };
   return { ...parts, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 function openAgents(
   { agentsDir: folder, model }: Config,
-  parts: Pick<AgentParts, 'toolsOf' | 'modelCheck'> & Readonly<{ log: Log; onLoad: (agents: AgentSet) => void }>,
+  parts: Pick<AgentParts, 'toolsOf' | 'loadCompactor' | 'modelCheck'> &
+    Readonly<{ log: Log; onLoad: (agents: AgentSet) => void }>,
 ): Promise<AgentCatalogue> {
-  const { toolsOf, modelCheck, log, onLoad } = parts;
+  const { toolsOf, loadCompactor, modelCheck, log, onLoad } = parts;
   const check = async (agent: Agent, agents: AgentSet): Promise<void> => {
     await checkAgentTools(agent, toolsOf);
+    const { strategy } = agent.context.compaction;
+    if (isModuleStrategy(strategy)) await loadCompactor(strategy);
     checkPrices(agent, agents, modelCheck);
     // The settings are meant for the agent's own model: another one in its place is told those that it takes.
     if (model === undefined) checkSettings(agent, modelCheck.models);

@@ -94,7 +94,7 @@ export function createModuleLoader(folder: string, workspaceDir: string): LoadTo
 }
 
 /** Whatever writes into the workspace would write code that this process runs. */
-async function refuseInWorkspace(file: string, workspaceDir: string, key: string): Promise<void> {
+export async function refuseInWorkspace(file: string, workspaceDir: string, key: string): Promise<void> {
   const [real, workspace] = await Promise.all([realPathOf(file), realPathOf(workspaceDir)]);
   if (!isInside(workspace, real)) return;
   throw new BatonError('config_invalid', `${key}: ${file} lies in the workspace, where tools could change its code`);
@@ -103,7 +103,8 @@ async function refuseInWorkspace(file: string, workspaceDir: string, key: string
 /** How often a module could not be loaded, by its file. One that was loaded once keeps its address. */
 const failures = new Map<string, number>();
 
-async function importModule(file: string, key: string): Promise<Readonly<Record<string, unknown>>> {
+/** What a module exports. @throws BatonError `config_invalid` with the key */
+export async function importModule(file: string, key: string): Promise<Readonly<Record<string, unknown>>> {
   try {
     const url = pathToFileURL(file);
     const tries = failures.get(file) ?? 0;

@@ -1,14 +1,16 @@
-import type { StrategyName } from '../../domain/context/policy.ts';
+import { isModuleStrategy, type STRATEGIES, type StrategyName } from '../../domain/context/policy.ts';
+import type { LoadCompactor } from '../load-compactor.ts';
 import type { Strategy } from '../strategy.ts';
 import { auto } from './auto.ts';
 import { manual } from './manual.ts';
 import { middleRemoval } from './middle-removal.ts';
+import { moduleStrategy } from './module-strategy.ts';
 import { proactiveThreshold } from './proactive-threshold.ts';
 import { pruningAgent } from './pruning-agent.ts';
 import { reactiveOverflow } from './reactive-overflow.ts';
 
-/** Every strategy by its name. */
-export const STRATEGY: Readonly<Record<StrategyName, Strategy>> = {
+/** Ours by their names. */
+const STRATEGY: Readonly<Record<(typeof STRATEGIES)[number], Strategy>> = {
   auto,
   'reactive-overflow': reactiveOverflow,
   'proactive-threshold': proactiveThreshold,
@@ -16,3 +18,7 @@ export const STRATEGY: Readonly<Record<StrategyName, Strategy>> = {
   'pruning-agent': pruningAgent,
   manual,
 };
+
+/** The strategy of a name. A module is loaded when it is carried out. */
+export const strategyOf = (name: StrategyName, loadCompactor: LoadCompactor): Strategy =>
+  isModuleStrategy(name) ? moduleStrategy(name, () => loadCompactor(name)) : STRATEGY[name];

@@ -10,7 +10,16 @@ export const STRATEGIES = [
   'pruning-agent',
   'manual',
 ] as const;
-export type StrategyName = (typeof STRATEGIES)[number];
+type OwnStrategy = (typeof STRATEGIES)[number];
+/** One of ours, or `module:<path>#<export>`: what a module exports. */
+export type StrategyName = OwnStrategy | `module:${string}`;
+
+export const isModuleStrategy = (name: StrategyName): name is `module:${string}` => name.startsWith(MODULE_PREFIX);
+
+const MODULE_PREFIX = 'module:';
+const moduleStrategySchema = z
+  .templateLiteral([MODULE_PREFIX, z.string()])
+  .refine((name) => /^module:[^#\s]+(?:#[A-Za-z_$][\w$]*)?$/.test(name), 'module:<path>, or module:<path>#<export>');
 
 /**
  * What starts a strategy by itself: the view has reached its threshold, or the next request does not fit, by our measure
@@ -18,7 +27,7 @@ export type StrategyName = (typeof STRATEGIES)[number];
  */
 type StrategyTrigger = 'threshold' | 'overflow';
 
-const STRATEGY_TRIGGERS: Readonly<Record<StrategyName, readonly StrategyTrigger[]>> = {
+const STRATEGY_TRIGGERS: Readonly<Record<OwnStrategy, readonly StrategyTrigger[]>> = {
   auto: ['threshold', 'overflow'],
   'reactive-overflow': ['overflow'],
   'proactive-threshold': ['threshold', 'overflow'],
@@ -29,7 +38,7 @@ const STRATEGY_TRIGGERS: Readonly<Record<StrategyName, readonly StrategyTrigger[
 
 /** Whether an agent's view is compacted for this without anybody asking for it. */
 export const isStartedBy = ({ compaction }: Pick<ContextPolicy, 'compaction'>, trigger: StrategyTrigger): boolean =>
-  STRATEGY_TRIGGERS[compaction.strategy].includes(trigger);
+  isModuleStrategy(compaction.strategy) || STRATEGY_TRIGGERS[compaction.strategy].includes(trigger);
 
 /** Names the session's own model as the one that summarizes: its request then reuses the cached prefix. */
 export const SAME_MODEL = '__same__';
@@ -46,7 +55,7 @@ const tokens = z.number().int().positive();
 const percent = z.number().min(5).max(95);
 
 const compactionPolicySchema = z.strictObject({
-  strategy: z.enum(STRATEGIES).default('auto'),
+  strategy: z.union([z.enum(STRATEGIES), moduleStrategySchema]).default('auto'),
   /** `provider/model` or `agent:<name>` that summarizes, or the session's own model. */
   model: z.string().regex(SUMMARIZER, `${SAME_MODEL}, provider/model, or agent:<name>`).default(SAME_MODEL),
   options: z

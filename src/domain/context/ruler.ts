@@ -10,13 +10,8 @@ import { type ThresholdShares, type Thresholds, thresholdsOf } from './threshold
 import type { TokenCounter } from './tokens.ts';
 
 /** Where a strategy differs from the default thresholds. */
-const STRATEGY_SHARES: Readonly<Record<StrategyName, ThresholdShares>> = {
-  auto: {},
-  'reactive-overflow': {},
+const STRATEGY_SHARES: Readonly<Partial<Record<StrategyName, ThresholdShares>>> = {
   'proactive-threshold': { compactAt: 0.5, tail: 0.3 },
-  'middle-removal': {},
-  'pruning-agent': {},
-  manual: {},
 };
 
 /** What a ruler is made for: one model, one agent, one set of tools. */

@@ -1,0 +1,74 @@
+import { planCompaction } from '../../domain/context/compaction-plan.ts';
+import { DEFAULT_CUTS, serializeMessages } from '../../domain/context/summary-input.ts';
+import { FAULT_MESSAGES, faultOfForm } from '../../domain/context/summary-validation.ts';
+import { BatonError } from '../../domain/errors.ts';
+import type { ViewMessage } from '../../domain/message.ts';
+import { replacedTokens } from '../requests.ts';
+import type { Strategy } from '../strategy.ts';
+import { countReal } from '../work.ts';
+
+/** What the function of a module is given: what goes, and how much may stand for it. */
+type CompactorPlan = Readonly<{
+  /** The messages that go, as the view holds them. */
+  messages: readonly ViewMessage[];
+  /** The same in words. */
+  transcript: string;
+  /** What the summary before says; null in the first round. */
+  previousSummary: string | null;
+  /** How many messages stay as they are. */
+  keptMessages: number;
+  /** Most tokens of the text that it returns. */
+  maxTokens: number;
+  countTokens: (text: string) => number;
+  /** From 1. */
+  round: number;
+  sessionId: string;
+  /** Aborted when the time is up or the run is cancelled. */
+  signal: AbortSignal;
+}>;
+
+/** The text that stands for the messages that go. */
+export type Compactor = (plan: CompactorPlan) => string | Promise<string>;
+
+/**
+ * A strategy whose text a module writes. What it writes is judged as a model's would be, and where it throws, gives no
+ * text or too much, the round has failed: the view stays as it is.
+ */
+export function moduleStrategy(name: `module:${string}`, load: () => Promise<Compactor>): Strategy {
+  const strategy: Strategy = {
+    name,
+    plan: (base) => planCompaction({ ...base, bodyTokens: () => base.thresholds.summaryTokens }),
+    execute: async (work, plan) => {
+      const failed = (why: string) => {
+        return { ok: false, error: { code: 'internal', message: `The compaction failed: ${name} ${why}.` } } as const;
+      };
+      const countTokens = countReal(work);
+      try {
+        const compactor = await load();
+        work.signal.throwIfAborted();
+        const text = await compactor({
+          messages: plan.head,
+          transcript: serializeMessages(plan.head, Number.POSITIVE_INFINITY, countTokens, DEFAULT_CUTS).join('\n\n'),
+          previousSummary: plan.previousSummary?.body ?? null,
+          keptMessages: plan.tail.length,
+          maxTokens: plan.bodyTokens,
+          countTokens,
+          round: work.round,
+          sessionId: work.scope.sessionId,
+          signal: work.signal,
+        });
+        if (typeof text !== 'string') return failed('returned no text');
+        const answer = { text, finishReason: 'stop', toolCalls: 0, tokens: countTokens(text) } as const;
+        const fault = strategy.validate(answer, plan, replacedTokens(work, plan));
+        return fault === null
+          ? { ok: true, body: text, model: null }
+          : failed(`wrote what cannot be used, because ${FAULT_MESSAGES[fault]}`);
+      } catch (error) {
+        const why = error instanceof BatonError ? `cannot be had: ${error.message}` : 'threw an error';
+        return failed(why.replace(/\.$/, ''));
+      }
+    },
+    validate: (answer, plan, tokens) => faultOfForm(answer, { replacedTokens: tokens, targetTokens: plan.bodyTokens }),
+  };
+  return strategy;
+}
