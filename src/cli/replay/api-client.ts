@@ -7,10 +7,11 @@ import { isTerminalRun, type RunStatus } from '../../domain/run.ts';
 import { usageSchema } from '../../domain/usage.ts';
 import { ReplayError } from './replay-error.ts';
 
-/** The API gives a call an id of its own, of which a recording knows nothing. */
+/** The API gives a call an id of its own, and tells how the view shows a part: of neither a recording knows. */
+const OF_THE_API = ['id', 'compactedAt', 'mediaStrippedAt', 'viewLimitChars', 'originalTokens', 'truncated'];
 const storedPartSchema = z
-  .looseObject({ id: z.string().optional() })
-  .transform(({ id: _id, ...part }) => part)
+  .looseObject({})
+  .transform((part) => Object.fromEntries(Object.entries(part).filter(([key]) => !OF_THE_API.includes(key))))
   .pipe(partSchema);
 const messageSchema = z.object({
   seq: z.number(),
