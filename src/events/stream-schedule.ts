@@ -17,11 +17,18 @@ export type StreamSchedule = Readonly<{
   nextInMs: () => number;
 }>;
 
-/** When a stream has something to do although nobody called. */
-export function createStreamSchedule(timing: StreamTiming): StreamSchedule {
+/**
+ * When a stream has something to do although nobody called.
+ * @param phase when within an interval it polls, as a share of it: streams of the same one poll together
+ */
+export function createStreamSchedule(timing: StreamTiming, phase: number): StreamSchedule {
   const now = (): number => performance.now();
+  const nextPoll = (): number => {
+    const turns = now() / timing.pollIntervalMs - phase;
+    return (Math.floor(turns) + 1 + phase) * timing.pollIntervalMs;
+  };
   let heartbeatAt = now() + timing.heartbeatIntervalMs;
-  let pollAt = now() + timing.pollIntervalMs;
+  let pollAt = nextPoll();
   let fillAt = Number.POSITIVE_INFINITY;
   let fillDelayMs = timing.fillRetryMs;
 
@@ -33,7 +40,7 @@ export function createStreamSchedule(timing: StreamTiming): StreamSchedule {
     },
     takePoll() {
       if (now() < pollAt) return false;
-      pollAt = now() + timing.pollIntervalMs;
+      pollAt = nextPoll();
       return true;
     },
     takeFill() {

@@ -1,9 +1,9 @@
 import type { LiveEvent } from '../domain/events.ts';
 import { SSE_HEARTBEAT_INTERVAL_MS } from '../domain/tunables.ts';
 import type { Db } from '../store/database.ts';
-import { readEventSeq } from '../store/live-snapshot.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createMessageProgress } from './message-progress.ts';
+import { pollEventSeq, pollPhase } from './poll-sessions.ts';
 import { deliverCommitted, fillFromStore, joinSession, type Reader, type StreamRequest } from './stream-delivery.ts';
 import type { StreamItem } from './stream-item.ts';
 import { createStreamMailbox, type Direct, type StreamMailbox } from './stream-mailbox.ts';
@@ -92,7 +92,7 @@ async function* follow(
 }
 
 async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamDeps): AsyncGenerator<StreamItem, void> {
-  const schedule = createStreamSchedule({ ...TIMING, ...deps.timing });
+  const schedule = createStreamSchedule({ ...TIMING, ...deps.timing }, pollPhase(reader.request.sessionId));
   let failingSinceMs: number | null = null;
   // What the snapshot does not replay, and what a failed turn took from the mailbox.
   let isBehind = true;
@@ -133,12 +133,10 @@ async function* takeTurn(
   const filling = schedule.takeFill();
   for (const event of news.previews.flatMap(progress.accept)) yield { kind: 'live', event };
   const wanted = progress.takeEventsWanted();
-  if (polling) {
-    const seq = await readEventSeq(reader.db, reader.request.tenantId, reader.request.sessionId);
-    if (seq === null) return 'gone';
-  }
+  const polled = polling ? await pollEventSeq(reader.db, reader.request.tenantId, reader.request.sessionId) : 0;
+  if (polled === null) return 'gone';
   const isTold = news.committedSeq > reader.last;
-  if (isTold || wanted || reread || polling || filling) {
+  if (isTold || wanted || reread || polled > reader.last || filling) {
     yield* deliverCommitted(reader, isTold && !reread ? news.committedSeq : null);
   }
   if (reread || polling || filling) yield* fillFromStore(reader);

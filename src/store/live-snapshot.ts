@@ -86,15 +86,17 @@ async function readOpenMessage(db: Db, runId: string): Promise<StreamedText | nu
   };
 }
 
-/** The number of the session's last event, or null when the session is gone. */
-export async function readEventSeq(db: Db, tenantId: string, sessionId: string): Promise<number | null> {
-  const row = await db
+/** The numbers of the last events of those sessions that are there, and whose they are. */
+export async function readEventSeqs(
+  db: Db,
+  sessionIds: readonly string[],
+): Promise<ReadonlyMap<string, Readonly<{ tenantId: string; eventSeq: number }>>> {
+  const rows = await db
     .selectFrom('sessions')
-    .select('event_seq')
-    .where('id', '=', sessionId)
-    .where('tenant_id', '=', tenantId)
-    .executeTakeFirst();
-  return row?.event_seq ?? null;
+    .select(['id', 'tenant_id as tenantId', 'event_seq as eventSeq'])
+    .where('id', 'in', sessionIds)
+    .execute();
+  return new Map(rows.map(({ id, ...session }) => [id, session]));
 }
 
 export type WrittenText = Readonly<{

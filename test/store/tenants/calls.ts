@@ -74,7 +74,6 @@ export const READS: Readonly<Record<string, Call>> = {
   findLastRunEvent: (db, me, draw) =>
     events.findLastRunEvent(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 'run:queued'),
   readLiveSnapshot: (db, me, draw) => liveSnapshot.readLiveSnapshot(db, me.id, draw.session()),
-  readEventSeq: (db, me, draw) => liveSnapshot.readEventSeq(db, me.id, draw.session()),
   listMessages: (db, me, draw) => messages.listMessages(db, me.id, draw.session(), 0, 100),
   listNewestMessages: (db, me, draw) => messages.listNewestMessages(db, me.id, draw.session(), 100),
   hasMessagesAfter: (db, me, draw) => messages.hasMessagesAfter(db, me.id, draw.session(), 0),

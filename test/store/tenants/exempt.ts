@@ -22,6 +22,7 @@ const REASONS = {
     'promiseRun',
     'readAttachedFile',
     'readChunks',
+    'readEventSeqs',
     'readGivenAnswers',
     'readJob',
     'readLeftover',

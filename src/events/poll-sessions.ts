@@ -1,0 +1,41 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Db } from '../store/database.ts';
+import { readEventSeqs } from '../store/live-snapshot.ts';
+
+/** Sessions in one query. */
+const MAX_AT_ONCE = 500;
+
+type Round = { sessionIds: Set<string>; answer: Promise<Awaited<ReturnType<typeof readEventSeqs>>> };
+
+const open = new WeakMap<Db, Round>();
+
+/**
+ * The number of a session's last event; null: the session is gone. Streams that poll in the same turn of the event loop
+ * share one query: a thousand of them would otherwise be a thousand queries, before those of everybody else.
+ */
+export async function pollEventSeq(db: Db, tenantId: string, sessionId: string): Promise<number | null> {
+  let round = open.get(db);
+  if (round === undefined || round.sessionIds.size >= MAX_AT_ONCE) {
+    round = openRound(db);
+    open.set(db, round);
+  }
+  round.sessionIds.add(sessionId);
+  const session = (await round.answer).get(sessionId);
+  return session?.tenantId === tenantId ? session.eventSeq : null;
+}
+
+function openRound(db: Db): Round {
+  const sessionIds = new Set<string>();
+  const ask = async (): ReturnType<typeof readEventSeqs> => {
+    await nextTurn();
+    if (open.get(db)?.sessionIds === sessionIds) open.delete(db);
+    return readEventSeqs(db, [...sessionIds]);
+  };
+  return { sessionIds, answer: ask() };
+}
+
+/** Moments within an interval at which streams poll. */
+const MOMENTS = 20;
+
+/** When the streams of a session poll, as a share of the interval: all at the same moment, those of others at others. */
+export const pollPhase = (sessionId: string): number => (Number.parseInt(sessionId.slice(-6), 16) % MOMENTS) / MOMENTS;
