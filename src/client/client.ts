@@ -5,11 +5,8 @@ import type {
   AuditPage,
   CancelledSession,
   ContextMeter,
-  Delivery,
   Maintenance,
-  MessagePage,
   NewSession,
-  QueuePage,
   Readiness,
   RepinnedTools,
   ResumedSession,
@@ -17,18 +14,16 @@ import type {
   RunLimits,
   RunPage,
   RunStatus,
-  SentMessage,
   Session,
   SessionPage,
   SessionStatus,
   StoredBlob,
   ToolCallAnswer,
-  UserPart,
   ViewPage,
-  WaitingMessage,
 } from './api.ts';
 import { type EventOptions, streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
+import type { Delivery, MessagePage, QueuePage, SentMessage, UserPart, WaitingMessage } from './messages.ts';
 import type { EventPage, StreamEvent } from './session-events.ts';
 import { createTransport, type Fetch, pathOf, type Query, type Request, type Transport } from './transport.ts';
 import { hasEnded, untilAtRest } from './wait-for-run.ts';
@@ -36,6 +31,7 @@ import { hasEnded, untilAtRest } from './wait-for-run.ts';
 export type * from './api.ts';
 // biome-ignore lint/performance/noBarrelFile: the package has one door, and whoever catches needs the class.
 export { BatonError, type ClientErrorCode, type ErrorCode, type FieldError } from './baton-error.ts';
+export type * from './messages.ts';
 export type * from './session-events.ts';
 
 export type ClientOptions = Readonly<{

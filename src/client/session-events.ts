@@ -1,21 +1,23 @@
 import type {
-  CompactionPart,
-  ContentRef,
-  Delivery,
-  FilePart,
   IncompleteReason,
   Json,
   LimitReason,
   RequiredAction,
   RunError,
   SessionStatus,
+  ToolChanges,
+  Usage,
+} from './api.ts';
+import type {
+  CompactionPart,
+  ContentRef,
+  Delivery,
+  FilePart,
   SourceFields,
   StoredFile,
   TextPart,
-  ToolChanges,
-  Usage,
   WaitingNotice,
-} from './api.ts';
+} from './messages.ts';
 
 export type FinishReason = 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'other' | 'aborted';
 

@@ -1,5 +1,5 @@
-import type { SentMessage } from '../../client/api.ts';
 import type { BatonClient } from '../../client/client.ts';
+import type { SentMessage } from '../../client/messages.ts';
 import type { StreamEvent } from '../../client/session-events.ts';
 import type { Printer } from '../terminal/printer.ts';
 import { NO_PROGRESS, showEvent } from '../terminal/progress.ts';

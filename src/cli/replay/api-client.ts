@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import type { MessagePage, SentMessage, Run as ServiceRun } from '../../client/api.ts';
+import type { Run as ServiceRun } from '../../client/api.ts';
 import { BatonError } from '../../client/baton-error.ts';
 import { createClient } from '../../client/client.ts';
+import type { MessagePage, SentMessage } from '../../client/messages.ts';
 import { MESSAGE_ROLES, partSchema } from '../../domain/message.ts';
 import { isTerminalRun, type RunStatus } from '../../domain/run.ts';
 import { usageSchema } from '../../domain/usage.ts';
