@@ -13,7 +13,7 @@ const find = (vendor: string | null, modelId: string, at = AT) =>
   registry.find({ provider: 'any', modelId, vendor }, at);
 
 describe('a model is found', () => {
-  // What the documents that Baton was made from name, and what an audit of it asked for.
+  // Models of several makers, by the names under which people configure them.
   test.each([
     ['openai', 'gpt-4-turbo', 128_000],
     ['openai', 'gpt-4', 8_192],
