@@ -106,8 +106,8 @@ describe('a window', () => {
     scenario.service.simulator.script('test', readingReplies(60, 700));
     expect(await scenario.ask(TASK)).toMatchObject({ ...COMPLETED, steps: 61 });
     const rounds = await scenario.rounds();
-    expect(scenario.calls()).toEqual({ model: 61, refused: 0, summarizer: 13 });
-    expect(rounds.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(13).fill('completed 1'));
+    expect(scenario.calls()).toEqual({ model: 61, refused: 0, summarizer: 14 });
+    expect(rounds.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(14).fill('completed 1'));
     for (const { tokensAfter } of rounds) expect(tokensAfter).toBeLessThan(8_000 / 3);
   });
 
@@ -139,7 +139,7 @@ describe('a window', () => {
 describe('an answer that fills the window', () => {
   it('with a large tool input is stopped at 90 %, its call is dropped, and the step is taken again', async () => {
     // Nothing is due before the window's end: so a request of 70 % meets an answer of 50 %.
-    const context = { ...COMPACTING, compaction: { strategy: 'manual' } };
+    const context = { ...COMPACTING, compaction: { strategy: 'reactive-overflow' } };
     await using scenario = await startScenario({ window: WINDOW, context, models: modelOf(WINDOW, 8_000) });
     const { simulator } = scenario.service;
     const large = { path: 'large.ts', tokens: 1, text: prose(3, 8_000) };

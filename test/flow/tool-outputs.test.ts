@@ -160,6 +160,9 @@ describe.each(availableBackends())('a tool result that is larger than the window
     const reads = parts.filter(({ toolName }) => toolName === 'read_tool_output');
     expect(reads).toHaveLength(2);
     expect(JSON.stringify(reads)).not.toContain('secret');
-    expect(reads[1]).toMatchObject({ state: 'error', output: { value: 'This session has no tool output "out_2_9".' } });
+    expect(reads[1]).toMatchObject({
+      state: 'error',
+      output: { value: 'This session has nothing under the id "out_2_9".' },
+    });
   });
 });
