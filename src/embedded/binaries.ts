@@ -74,7 +74,9 @@ async function linkMissingLibraries(packageDir: string, linkDir: string): Promis
   await rm(linkDir, { recursive: true, force: true });
   await mkdir(linkDir, { mode: 0o755 });
   for (const { source, target } of links) {
-    await symlink(join(packageDir, source), join(linkDir, basename(target)));
+    const link = join(linkDir, basename(target));
+    await symlink(join(packageDir, source), link);
+    await shareOwner(link, dirname(linkDir));
   }
   await shareOwner(linkDir, dirname(linkDir));
   return true;

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chown, lstat } from 'node:fs/promises';
+import { lchown, lstat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { PostgresBinaries } from './binaries.ts';
 import { EmbeddedPostgresError } from './errors.ts';
@@ -68,7 +68,8 @@ export async function choosePostgresCommand(
 export async function shareOwner(path: string, directory: string): Promise<void> {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = await lstat(directory);
-  await chown(path, uid, gid);
+  // Of a link it is the link itself: where that leads to is not ours to give.
+  await lchown(path, uid, gid);
 }
 
 async function candidates(dataDir: string): Promise<Candidate[]> {
