@@ -1,5 +1,5 @@
 import type { AgentCatalogue } from '../agents/agent.ts';
-import { addCosts } from '../domain/context/cost.ts';
+import { addCosts } from '../domain/usage.ts';
 import { countRealTokens } from '../domain/context/plan-input.ts';
 import type { Ruler } from '../domain/context/ruler.ts';
 import type { ViewMessage } from '../domain/message.ts';

@@ -1,4 +1,4 @@
-import { addCosts } from './context/cost.ts';
+import { addCosts } from './usage.ts';
 import type { IncompleteReason } from './run.ts';
 
 /** What a run may use, and what it had used before the job that is being worked on. Null: no limit. */

@@ -1,4 +1,4 @@
-import { outputText } from './context/output-cap.ts';
+import { outputText } from './output-text.ts';
 import type { NewEvent } from './events.ts';
 import { formatCallId, formatId } from './ids.ts';
 import type { CallOutcome, PlacedCall } from './required-action.ts';

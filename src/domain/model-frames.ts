@@ -83,12 +83,6 @@ export function strippedFileNotice(mediaType: string, filename: string | undefin
   return `[Attached ${mediaType}: ${name}, no longer shown${again}]`;
 }
 
-/** Names a file of a tool's output where only text is read. */
-export function fileNotice(file: Readonly<{ mediaType: string; filename?: string | undefined; url: string }>): string {
-  const where = file.url.startsWith('data:') ? '' : `, ${file.url}`;
-  return `[${file.mediaType}${file.filename === undefined ? '' : ` ${file.filename}`}${where}]`;
-}
-
 /** Stands in the result of a call for a file that is shown after all results. */
 export const fileAfterResults = (mediaType: string, filename: string | undefined): string =>
   `[${filename === undefined || isBlank(filename) ? 'A file' : filename} (${mediaType}): shown below, after the results]`;

@@ -37,3 +37,7 @@ export function addUsage(a: Usage, b: Usage): Usage {
     totalTokens: a.totalTokens + b.totalTokens,
   };
 }
+
+/** The sum of two costs in US dollars. Null, unknown, where one of them is unknown. */
+export const addCosts = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? null : a + b;

@@ -1,15 +1,5 @@
-import {
-  afterResult,
-  capText,
-  countAnyLength,
-  fitFiles,
-  type OutputCap,
-  outputCapOf,
-  outputText,
-  type ToolBatch,
-  textBeside,
-  withText,
-} from '../domain/context/output-cap.ts';
+import { afterResult, capText, countAnyLength, fitFiles, type OutputCap, outputCapOf, type ToolBatch } from '../domain/context/output-cap.ts';
+import { outputText, textBeside, withText } from '../domain/output-text.ts';
 import { outputRef } from '../domain/context/refs.ts';
 import type { Thresholds } from '../domain/context/thresholds.ts';
 import type { TokenCounter } from '../domain/context/tokens.ts';

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { outputText } from '../domain/context/output-cap.ts';
+import { outputText } from '../domain/output-text.ts';
 import { fileRef, messageRef, outputRef, type PartPlace } from '../domain/context/refs.ts';
 import { parseId } from '../domain/ids.ts';
 import type { FilePart, Part } from '../domain/message.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { callResultEvent } from '../domain/call-events.ts';
-import { outputText } from '../domain/context/output-cap.ts';
+import { outputText } from '../domain/output-text.ts';
 import type { NewEvent } from '../domain/events.ts';
 import {
   type ActionKind,

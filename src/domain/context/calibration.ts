@@ -1,23 +1,5 @@
 import { z } from 'zod';
-
-/** How texts are counted: by a tokenizer of the family, or by `estimateText`. */
-export type TokenTier = 'exact' | 'estimate';
-
-/** Model families as far as their tokenizers and framing differ. */
-export const MODEL_FAMILIES = [
-  'claude',
-  'openai',
-  'gemini',
-  'grok',
-  'deepseek',
-  'mistral',
-  'kimi',
-  'qwen',
-  'glm',
-  'minimax',
-  'unknown',
-] as const;
-export type ModelFamily = (typeof MODEL_FAMILIES)[number];
+import type { ModelFamily, TokenTier } from '../model-family.ts';
 
 /** The ratio is kept in this range, whatever was learned. */
 export const MIN_RATIO = 0.5;

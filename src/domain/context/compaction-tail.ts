@@ -1,7 +1,7 @@
 import type { Part, ToolPart, ViewMessage, ViewPart } from '../message.ts';
 import { itemsForModel, outputForModel } from '../model-calls.ts';
 import { isSettledCall } from '../tool-call.ts';
-import { outputText } from './output-cap.ts';
+import { outputText } from '../output-text.ts';
 import { shownParts } from './shown-parts.ts';
 
 /**

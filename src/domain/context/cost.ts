@@ -22,10 +22,6 @@ export function costOf(usage: Usage, { prices }: Pick<ModelEntry, 'prices'>): nu
   return prices.request + dollars / PER_TOKENS;
 }
 
-/** Of what is not known the sum is not known either. */
-export const addCosts = (a: number | null, b: number | null): number | null =>
-  a === null || b === null ? null : a + b;
-
 /** US dollars per million tokens in a call with so much input. */
 function priceAt(price: TokenPrice, inputTokens: number): number {
   if (typeof price === 'number') return price;

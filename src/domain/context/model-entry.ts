@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MODEL_FAMILIES, type TokenTier } from './calibration.ts';
+import { MODEL_FAMILIES, type TokenTier } from '../model-family.ts';
 import { GUESSED_LIMITS, type ModelLimits, modelLimitsSchema } from './limits.ts';
 import { normalizeModelName, traitsOf } from './model-traits.ts';
 

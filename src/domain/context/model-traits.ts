@@ -1,4 +1,4 @@
-import type { ModelFamily } from './calibration.ts';
+import type { ModelFamily } from '../model-family.ts';
 
 /** What no registry of prices tells of a model: it holds at whichever provider serves it. */
 export type ModelTraits = Readonly<{

@@ -2,7 +2,7 @@ import type { FilePart, Json, Part, ToolOutput, ToolPart, ViewMessage, ViewPart 
 import { CLEARED_INPUT, clearedOutput, shortenedOutput, strippedFileNotice } from '../model-frames.ts';
 import { isSettledCall } from '../tool-call.ts';
 import { keepHeadAndTail } from '../truncate.ts';
-import { textBeside, withText } from './output-cap.ts';
+import { textBeside, withText } from '../output-text.ts';
 import { fileRef, outputRef } from './refs.ts';
 
 /** Longer texts of a pruned call's input are cleared. Paths, ids and short commands stay: they say what was done. */

@@ -1,5 +1,5 @@
 import type { Part, ToolPart, ViewMessage } from '../message.ts';
-import { outputText } from './output-cap.ts';
+import { outputText } from '../output-text.ts';
 import { shownParts } from './shown-parts.ts';
 
 /** The tool that finds those which a model is not offered from the beginning. */

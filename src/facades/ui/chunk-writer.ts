@@ -1,5 +1,5 @@
 import type { UIMessageChunk } from 'ai';
-import { outputText } from '../../domain/context/output-cap.ts';
+import { outputText } from '../../domain/output-text.ts';
 import type { ToolPart } from '../../domain/message.ts';
 import { type EndState, limitReached, type RunEnd, type RunUpdate } from '../run-updates.ts';
 import { type Approvals, approvalsOf } from './approvals.ts';

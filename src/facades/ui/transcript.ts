@@ -1,5 +1,5 @@
 import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
-import { outputText } from '../../domain/context/output-cap.ts';
+import { outputText } from '../../domain/output-text.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Part, ToolPart } from '../../domain/message.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';

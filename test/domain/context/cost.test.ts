@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { addCosts, cachePricesOf, costOf } from '../../../src/domain/context/cost.ts';
+import { cachePricesOf, costOf } from '../../../src/domain/context/cost.ts';
+import { addCosts } from '../../../src/domain/usage.ts';
 import { usageOf } from './measure-view.ts';
 
 const prices = { input: 10, cachedInput: 1, cacheWrite: 12.5, output: 50, request: 0 };
