@@ -1,6 +1,6 @@
-import { NO_BUDGET } from '../src/domain/budget.ts';
-import type { JobPayload } from '../src/domain/job.ts';
-import { newId } from '../src/runtime/new-id.ts';
+import { NO_BUDGET } from '../src/domain/run/budget.ts';
+import type { JobPayload } from '../src/domain/run/job.ts';
+import { newId } from '../src/platform/new-id.ts';
 import { assessStep, type StepContext } from '../src/step/step-context.ts';
 import { type ClaimedRun, claimRun } from '../src/store/claims.ts';
 import type { Db } from '../src/store/database.ts';

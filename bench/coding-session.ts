@@ -1,5 +1,5 @@
-import { entryOf } from '../src/domain/context/model-entry.ts';
-import type { Json, Part, ToolPart, ViewMessage, ViewPart } from '../src/domain/message.ts';
+import { entryOf } from '../src/domain/context/limits/model-entry.ts';
+import type { Json, Part, ToolPart, ViewMessage, ViewPart } from '../src/domain/transcript/message.ts';
 
 /** The model of the generated sessions: its window of a million tokens holds a thousand of their steps unpruned. */
 export const MODEL = 'anthropic/claude-opus-4-8';

@@ -1,12 +1,12 @@
 import { sql } from 'kysely';
 import { decideContext } from '../src/domain/context/decide.ts';
-import { planPrune, pruneInputOf } from '../src/domain/context/prune-plan.ts';
-import { createRuler, type Ruler } from '../src/domain/context/ruler.ts';
-import { type ContextState, NEW_CONTEXT_STATE } from '../src/domain/context/state.ts';
-import { estimateText } from '../src/domain/context/tokens.ts';
-import type { ViewMessage } from '../src/domain/message.ts';
+import { createRuler, type Ruler } from '../src/domain/context/meter/ruler.ts';
+import { type ContextState, NEW_CONTEXT_STATE } from '../src/domain/context/meter/state.ts';
+import { estimateText } from '../src/domain/context/meter/tokens.ts';
+import { planPrune, pruneInputOf } from '../src/domain/context/prune/prune-plan.ts';
+import type { ViewMessage } from '../src/domain/transcript/message.ts';
 import { NO_USAGE } from '../src/domain/usage.ts';
-import { newId } from '../src/runtime/new-id.ts';
+import { newId } from '../src/platform/new-id.ts';
 import { isPrunable } from '../src/step/step-context.ts';
 import type { Db } from '../src/store/database.ts';
 import { viewSchema } from '../src/store/views.ts';

@@ -1,4 +1,4 @@
-import { newId } from '../src/runtime/new-id.ts';
+import { newId } from '../src/platform/new-id.ts';
 import type { Bench } from './bench.ts';
 import { type Durable, startDurable } from './chain/contestants.ts';
 import type { TaskInput } from './chain/task.ts';

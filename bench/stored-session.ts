@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { type Agent, agentSchema, agentVersion } from '../src/agents/agent.ts';
-import type { ContextState } from '../src/domain/context/state.ts';
-import type { JobPayload } from '../src/domain/job.ts';
-import type { ViewMessage } from '../src/domain/message.ts';
-import { newId } from '../src/runtime/new-id.ts';
+import type { ContextState } from '../src/domain/context/meter/state.ts';
+import type { JobPayload } from '../src/domain/run/job.ts';
+import type { ViewMessage } from '../src/domain/transcript/message.ts';
+import { newId } from '../src/platform/new-id.ts';
 import type { Db } from '../src/store/database.ts';
 import { acceptMessage } from '../src/store/inbox.ts';
 import { toJson } from '../src/store/json.ts';

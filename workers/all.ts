@@ -1,6 +1,6 @@
-import { startApi } from '../src/runtime/api-server.ts';
-import { startJobWorker } from '../src/runtime/job-worker.ts';
-import { runProcess } from '../src/runtime/run-process.ts';
+import { startApi } from '../src/app/api-server.ts';
+import { startJobWorker } from '../src/app/job-worker.ts';
+import { runProcess } from '../src/app/run-process.ts';
 
 await runProcess(
   'all',

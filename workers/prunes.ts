@@ -1,5 +1,5 @@
-import { startJobWorker } from '../src/runtime/job-worker.ts';
-import { runProcess } from '../src/runtime/run-process.ts';
+import { startJobWorker } from '../src/app/job-worker.ts';
+import { runProcess } from '../src/app/run-process.ts';
 
 await runProcess(
   'prunes',

@@ -1,6 +1,6 @@
 import { type Agent, type AgentCatalogue, agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
-import type { ModelPort } from '../../src/step/model-port.ts';
+import type { ModelPort } from '../../src/model/model-port.ts';
 import { createChainModel } from './model.ts';
 
 /** The model of the default agents: its tokens are counted exactly, which costs the most. */

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { agentVersion } from '../../src/agents/agent.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
-import { newId } from '../../src/runtime/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { insertSession } from '../../src/store/sessions.ts';

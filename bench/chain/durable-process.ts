@@ -1,10 +1,10 @@
 // The durable worker: the product's own, with everything on. Unless it is told of a provider,
 // the chain's model is in it.
 
-import { loadConfig } from '../../src/runtime/config.ts';
-import { openDependencies } from '../../src/runtime/dependencies.ts';
-import { startJobWorker } from '../../src/runtime/job-worker.ts';
-import { createLog } from '../../src/runtime/log.ts';
+import { openDependencies } from '../../src/app/dependencies.ts';
+import { startJobWorker } from '../../src/app/job-worker.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { createLog } from '../../src/platform/log.ts';
 import { countQueries } from '../process/count-queries.ts';
 import { tellParent, untilParentStops } from '../process/parent.ts';
 import { CHAIN_CATALOGUE, chainModels } from './agent.ts';

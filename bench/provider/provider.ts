@@ -1,6 +1,6 @@
-import type { Reply } from '../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../src/simulator/request.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
+import type { Reply } from '../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../simulator/request.ts';
+import { startSimulator } from '../../simulator/server.ts';
 import { DELTA, placeInChain } from '../chain/answer.ts';
 import { machineNowMs } from '../clock.ts';
 

@@ -1,6 +1,6 @@
 // The chain by the AI SDK alone, against a provider over HTTP: nothing is kept, and nobody is told.
 import type { ModelMessage } from 'ai';
-import { createModels } from '../../src/agents/providers.ts';
+import { createModels } from '../../src/model/providers.ts';
 import { CHAIN_MODEL } from '../chain/agent.ts';
 import { type Answering, runModelStep } from '../chain/step.ts';
 import { DELTAS_PER_STEP, type TaskInput, taskText } from '../chain/task.ts';

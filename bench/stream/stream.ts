@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { formatId } from '../../src/domain/ids.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { startChild } from '../../test/faults/world/child.ts';
 import type { Bench } from '../bench.ts';
 import { DELTA_CHARS } from '../chain/answer.ts';

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { BatonError } from '../domain/errors.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../platform/log.ts';
 import type { Agent, AgentCatalogue, AgentSet } from './agent.ts';
 import { AgentFileError, createCatalogue, listAgentFiles, readAgents } from './load-agents.ts';
 

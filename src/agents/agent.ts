@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { contextPolicySchema } from '../domain/context/policy.ts';
+import { contextPolicySchema } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';
-import { modelSettingsSchema } from '../domain/model-settings.ts';
-import { MAX_DURATION_MS, runLimitsSchema } from '../domain/run-limits.ts';
+import { modelSettingsSchema } from '../domain/model/model-settings.ts';
+import { MAX_DURATION_MS, runLimitsSchema } from '../domain/run/run-limits.ts';
 import { mcpServersSchema } from './mcp-servers.ts';
 import { pinnedToolsSchema } from './pinned-tools.ts';
 import { toolLimitsSchema, toolSourceSchema } from './tool-sources.ts';

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { summarizingAgent } from '../domain/context/policy.ts';
+import { summarizingAgent } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';
-import { describeProblems, fileProblems } from '../runtime/file-problems.ts';
-import { readYaml } from '../runtime/read-yaml.ts';
+import { describeProblems, fileProblems } from '../platform/file-problems.ts';
+import { readYaml } from '../platform/read-yaml.ts';
 import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema } from './agent.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
-import { describeProblems, fileProblems } from '../runtime/file-problems.ts';
-import { readYaml } from '../runtime/read-yaml.ts';
+import { describeProblems, fileProblems } from '../platform/file-problems.ts';
+import { readYaml } from '../platform/read-yaml.ts';
 import { headersFromEnv, httpUrl, SERVER_NAME, variables } from './tool-sources.ts';
 
 const STDIO_KEYS = ['command', 'args', 'env', 'cwd'];

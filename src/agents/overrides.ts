@@ -1,5 +1,5 @@
-import type { ModelSettings } from '../domain/model-settings.ts';
-import type { RunLimits } from '../domain/run-limits.ts';
+import type { ModelSettings } from '../domain/model/model-settings.ts';
+import type { RunLimits } from '../domain/run/run-limits.ts';
 import type { Agent } from './agent.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { jsonSchema } from '../domain/message.ts';
-import type { ToolChanges } from '../domain/tool-drift.ts';
+import type { ToolChanges } from '../domain/run/tool-drift.ts';
+import { jsonSchema } from '../domain/transcript/message.ts';
 import type { McpSource } from './tool-sources.ts';
 
 /** One tool as its MCP server described it. */

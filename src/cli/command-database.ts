@@ -1,10 +1,10 @@
+import { checkPostgres } from '../app/check-stores.ts';
 import { BatonError } from '../domain/errors.ts';
 import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import { connectionToRunning } from '../embedded/running.ts';
+import type { Config } from '../platform/config.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
-import { checkPostgres } from '../runtime/check-stores.ts';
-import type { Config } from '../runtime/config.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
 

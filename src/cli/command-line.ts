@@ -38,7 +38,6 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
   'Try it out': {
     demo: { summary: 'watch an agent work', load: () => import('./commands/demo.ts') },
     simulator: { summary: 'a simulated model provider', load: () => import('./commands/simulator.ts') },
-    replay: { summary: 'drive a recorded conversation through a service', load: () => import('./commands/replay.ts') },
   },
 };
 

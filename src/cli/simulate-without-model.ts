@@ -1,6 +1,6 @@
-import type { Config } from '../runtime/config.ts';
-import { startSimulator } from '../simulator/server.ts';
-import { workspaceScript } from '../simulator/workspace-script.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { workspaceScript } from '../../simulator/workspace-script.ts';
+import type { Config } from '../platform/config.ts';
 import { validConfig } from './valid-config.ts';
 
 /** Pause between two streamed pieces of a simulated answer: fast enough to wait for, slow enough to watch. */

@@ -3,10 +3,10 @@ import {
   isWorthReminding,
   type SummaryAnswer,
   type SummaryFault,
-} from '../domain/context/summary-validation.ts';
+} from '../domain/context/compaction/summary-validation.ts';
 import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
-import { REMEDIES } from '../domain/retry-policy.ts';
-import type { ModelFailure } from '../step/model-error.ts';
+import { REMEDIES } from '../domain/model/retry-policy.ts';
+import type { ModelFailure } from '../model/model-error.ts';
 import { askModel, type ModelAnswer, type ModelRequest } from './ask-model.ts';
 import type { Unanswered } from './strategy.ts';
 import { type CompactionWork, countReal } from './work.ts';

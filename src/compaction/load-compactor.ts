@@ -1,7 +1,30 @@
 import path from 'node:path';
 import { BatonError } from '../domain/errors.ts';
+import type { ViewMessage } from '../domain/transcript/message.ts';
 import { importModule, refuseInWorkspace } from '../tools/load-module.ts';
-import type { Compactor } from './strategies/module-strategy.ts';
+
+/** What the function of a module is given: what goes, and how much may stand for it. */
+type CompactorPlan = Readonly<{
+  /** The messages that go, as the view holds them. */
+  messages: readonly ViewMessage[];
+  /** The same in words. */
+  transcript: string;
+  /** What the summary before says; null in the first round. */
+  previousSummary: string | null;
+  /** How many messages stay as they are. */
+  keptMessages: number;
+  /** Most tokens of the text that it returns. */
+  maxTokens: number;
+  countTokens: (text: string) => number;
+  /** From 1. */
+  round: number;
+  sessionId: string;
+  /** Aborted when the time is up or the run is cancelled. */
+  signal: AbortSignal;
+}>;
+
+/** The text that stands for the messages that go. */
+export type Compactor = (plan: CompactorPlan) => string | Promise<string>;
 
 /**
  * The function that a module exports, under the name after `#` or as its default.

@@ -1,11 +1,11 @@
-import { compactedView } from '../domain/context/compacted-view.ts';
-import { afterCompaction, judgeSizes, type Refusal } from '../domain/context/compaction-outcome.ts';
-import type { CompactPlan } from '../domain/context/compaction-plan.ts';
-import type { CompactionReason } from '../domain/context/state.ts';
+import { compactedView } from '../domain/context/compaction/compacted-view.ts';
+import { afterCompaction, judgeSizes, type Refusal } from '../domain/context/compaction/compaction-outcome.ts';
+import type { CompactPlan } from '../domain/context/compaction/compaction-plan.ts';
+import type { CompactionReason } from '../domain/context/meter/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import type { Part } from '../domain/message.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { Part } from '../domain/transcript/message.ts';
 import type { NewMark } from '../store/maintenance.ts';
 import { endCompaction } from './end-compaction.ts';
 import type { Strategy, Unanswered } from './strategy.ts';

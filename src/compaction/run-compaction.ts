@@ -1,27 +1,27 @@
-import { knownModel, offeredTools, rulerOf } from '../context/ruler-of.ts';
+import { runClaimed } from '../claims/claimed-job.ts';
+import { knownModel, offeredTools, rulerOf } from '../claims/context-meter.ts';
+import type { JobScope } from '../claims/job-scope.ts';
 import {
   type AfterFailure,
   afterFailedCompaction,
   afterPassingFailure,
   planAfterFailure,
   planSummaryRetry,
-} from '../domain/context/compaction-outcome.ts';
-import type { CompactionPlan, CompactPlan, TooLarge } from '../domain/context/compaction-plan.ts';
+} from '../domain/context/compaction/compaction-outcome.ts';
+import type { CompactionPlan, CompactPlan, TooLarge } from '../domain/context/compaction/compaction-plan.ts';
+import { planInputOf } from '../domain/context/compaction/plan-input.ts';
 import { exhausted, MAX_COMPACTIONS_WITHOUT_STEP } from '../domain/context/decide.ts';
-import type { Measurement } from '../domain/context/measure.ts';
-import { planInputOf } from '../domain/context/plan-input.ts';
-import { isModuleStrategy } from '../domain/context/policy.ts';
-import type { ContextState } from '../domain/context/state.ts';
+import { isModuleStrategy } from '../domain/context/limits/policy.ts';
+import type { Measurement } from '../domain/context/meter/measure.ts';
+import type { ContextState } from '../domain/context/meter/state.ts';
 import { BatonError, type ErrorRecord, withProvider } from '../domain/errors.ts';
-import type { JobPayload } from '../domain/job.ts';
-import type { ViewMessage } from '../domain/message.ts';
-import type { RetryPlan } from '../domain/retry-policy.ts';
-import { runClaimed } from '../jobs/claimed-job.ts';
-import type { JobScope } from '../jobs/job-scope.ts';
+import type { RetryPlan } from '../domain/model/retry-policy.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import type { ViewMessage } from '../domain/transcript/message.ts';
+import { abortAfter } from '../platform/abort-after.ts';
+import { inSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
-import { abortAfter } from '../runtime/abort-after.ts';
-import { inSpan } from '../runtime/tracing.ts';
-import { postponementIn, postponementOf } from '../step/end-unasked.ts';
+import { postponementIn, postponementOf } from '../step/endings/end-unasked.ts';
 import { beginCompaction } from '../store/maintenance.ts';
 import { pauseLeftMs } from '../store/provider-pauses.ts';
 import { type CompactionEnding, endCompaction, failedRound } from './end-compaction.ts';

@@ -1,7 +1,7 @@
-import type { FailedCall } from '../domain/context/compaction-outcome.ts';
-import type { CompactionPlan, CompactPlan, PlanInput } from '../domain/context/compaction-plan.ts';
-import type { StrategyName } from '../domain/context/policy.ts';
-import type { SummaryAnswer, SummaryFault } from '../domain/context/summary-validation.ts';
+import type { FailedCall } from '../domain/context/compaction/compaction-outcome.ts';
+import type { CompactionPlan, CompactPlan, PlanBase } from '../domain/context/compaction/compaction-plan.ts';
+import type { SummaryAnswer, SummaryFault } from '../domain/context/compaction/summary-validation.ts';
+import type { StrategyName } from '../domain/context/limits/policy.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { CompactionWork } from './work.ts';
 
@@ -25,9 +25,6 @@ export type Draft = Readonly<
 export function noDraft({ error, failedCall }: Unanswered): Draft {
   return { ok: false, error, ...(failedCall !== undefined && { failedCall }) };
 }
-
-/** What a plan needs beside what its strategy decides. */
-export type PlanBase = Omit<PlanInput, 'bodyTokens'>;
 
 /** One way to make a view smaller. What starts it is decided before (`isStartedBy`). */
 export type Strategy = Readonly<{

@@ -1,8 +1,12 @@
-import type { CompactPlan } from '../domain/context/compaction-plan.ts';
-import type { Ruler } from '../domain/context/ruler.ts';
-import { serializeWithin } from '../domain/context/summary-input.ts';
-import { type SummaryOrder, summaryOrderText, summaryRequestText } from '../domain/context/summary-request.ts';
-import type { SummaryFault } from '../domain/context/summary-validation.ts';
+import type { CompactPlan } from '../domain/context/compaction/compaction-plan.ts';
+import { serializeWithin } from '../domain/context/compaction/summary-input.ts';
+import {
+  type SummaryOrder,
+  summaryOrderText,
+  summaryRequestText,
+} from '../domain/context/compaction/summary-request.ts';
+import type { SummaryFault } from '../domain/context/compaction/summary-validation.ts';
+import type { Ruler } from '../domain/context/meter/ruler.ts';
 import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
 import { type Asked, askUntilValid } from './ask-until-valid.ts';
 import {

@@ -1,15 +1,14 @@
 import type { AgentCatalogue } from '../agents/agent.ts';
-import { addCosts } from '../domain/usage.ts';
-import { countRealTokens } from '../domain/context/plan-input.ts';
-import type { Ruler } from '../domain/context/ruler.ts';
-import type { ViewMessage } from '../domain/message.ts';
-import { addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
-import type { JobScope } from '../jobs/job-scope.ts';
+import type { JobScope } from '../claims/job-scope.ts';
+import type { PlanBase } from '../domain/context/compaction/compaction-plan.ts';
+import { countRealTokens } from '../domain/context/compaction/plan-input.ts';
+import type { Ruler } from '../domain/context/meter/ruler.ts';
+import type { ViewMessage } from '../domain/transcript/message.ts';
+import { addCosts, addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
+import type { ResolvedModel } from '../model/model-port.ts';
 import type { StepDeps } from '../step/deps.ts';
-import type { ResolvedModel } from '../step/model-port.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { LoadCompactor } from './load-compactor.ts';
-import type { PlanBase } from './strategy.ts';
 
 /** What a compaction needs of the world. */
 export type CompactionDeps = StepDeps &

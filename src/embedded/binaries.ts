@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
 import { EmbeddedPostgresError } from './errors.ts';
-import { shareOwner } from './privileges.ts';
+import { shareOwner } from './share-owner.ts';
 
 const PLATFORMS_WITH_BINARIES = new Set(['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64']);
 

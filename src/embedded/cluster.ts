@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { EmbeddedPostgresError } from './errors.ts';
-import { type PostgresCommand, shareOwner } from './privileges.ts';
+import type { PostgresCommand } from './privileges.ts';
+import { shareOwner } from './share-owner.ts';
 
 const run = promisify(execFile);
 

@@ -7,7 +7,8 @@ import { keepRunning } from './keep-running.ts';
 import { settleLeftover } from './leftover.ts';
 import { lockDataDir } from './owner-lock.ts';
 import { startPostmaster } from './postmaster.ts';
-import { choosePostgresCommand, shareOwner } from './privileges.ts';
+import { choosePostgresCommand } from './privileges.ts';
+import { shareOwner } from './share-owner.ts';
 
 /** A PostgreSQL server that belongs to this process. */
 export type EmbeddedPostgres = AsyncDisposable & {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EmbeddedPostgresError } from './errors.ts';
-import { shareOwner } from './privileges.ts';
+import { shareOwner } from './share-owner.ts';
 
 const SQLITE_BUSY = 5;
 const OWNER_NAME_TIMEOUT_MS = 1_000;

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { lchown, lstat } from 'node:fs/promises';
+import { lstat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { PostgresBinaries } from './binaries.ts';
 import { EmbeddedPostgresError } from './errors.ts';
@@ -59,17 +59,6 @@ export async function choosePostgresCommand(
       'the data directory and the installation must be readable by other accounts. Or set DATABASE_URL.',
     { cause: new AggregateError(failures) },
   );
-}
-
-/**
- * Gives something that root has created to the owner of an existing directory; does nothing if we are not root. So a
- * start as root in somebody's directory leaves nothing there that its owner could not use.
- */
-export async function shareOwner(path: string, directory: string): Promise<void> {
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = await lstat(directory);
-  // Of a link it is the link itself: where that leads to is not ours to give.
-  await lchown(path, uid, gid);
 }
 
 async function candidates(dataDir: string): Promise<Candidate[]> {

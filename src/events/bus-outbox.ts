@@ -1,4 +1,4 @@
-import { type ContentEvent, contentLength, type LiveEvent, withContent } from '../domain/events.ts';
+import { type ContentEvent, contentLength, type LiveEvent, withContent } from '../domain/run/events.ts';
 import { DELTA_COALESCE_MS } from '../domain/tunables.ts';
 import { type BusItem, encodeCancel, encodeSession } from './bus-payload.ts';
 

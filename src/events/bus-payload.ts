@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { LIVE_SCHEMAS, type LiveEvent, withContent } from '../domain/events.ts';
+import { LIVE_SCHEMAS, type LiveEvent, withContent } from '../domain/run/events.ts';
 
 /** One piece of news about a session: it is committed up to `seq`, or a preview. */
 export type BusItem = Readonly<{ seq: number }> | Readonly<{ event: LiveEvent }>;

@@ -1,4 +1,4 @@
-import type { LiveEvent } from '../domain/events.ts';
+import type { LiveEvent } from '../domain/run/events.ts';
 
 /**
  * Live news between processes. It is a hint and never the source: a message may be lost, doubled or late. Whoever

@@ -1,4 +1,4 @@
-import { type Chunk, contentLength, type LiveEvent, withContent } from '../domain/events.ts';
+import { type Chunk, contentLength, type LiveEvent, withContent } from '../domain/run/events.ts';
 import type { SnapshotChunk } from './stream-item.ts';
 
 /** Previews that wait for what comes before them. More are dropped, oldest first: those are persisted first. */

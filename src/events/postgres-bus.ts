@@ -1,9 +1,9 @@
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
+import { openSteadyConnection } from '../platform/steady-connection.ts';
 import { createBusListeners } from './bus-listeners.ts';
 import { createBusOutbox } from './bus-outbox.ts';
 import type { LiveBus, SessionListener } from './live-bus.ts';
-import { openSteadyConnection } from './steady-connection.ts';
 
 /** Postgres refuses payloads of 8 000 bytes and more (https://www.postgresql.org/docs/current/sql-notify.html). */
 const MAX_PAYLOAD_BYTES = 7_000;

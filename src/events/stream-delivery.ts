@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
-import type { LiveEvent, SessionEvent } from '../domain/events.ts';
 import { parseId } from '../domain/ids.ts';
+import type { LiveEvent, SessionEvent } from '../domain/run/events.ts';
 import { readChunks } from '../store/chunks.ts';
 import type { Db } from '../store/database.ts';
 import { type LiveSnapshot, readLiveSnapshot, readWrittenText, type WrittenText } from '../store/live-snapshot.ts';

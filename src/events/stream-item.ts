@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { contentRefSchema, type LiveEvent, type SessionEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import { DELIVERIES, SESSION_STATUSES } from '../domain/session.ts';
+import { contentRefSchema, type LiveEvent, type SessionEvent } from '../domain/run/events.ts';
+import { DELIVERIES, SESSION_STATUSES } from '../domain/run/session.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { StreamedText } from '../store/chunks.ts';
 import type { LiveSnapshot } from '../store/live-snapshot.ts';

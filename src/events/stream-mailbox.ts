@@ -1,4 +1,4 @@
-import { contentLength, type LiveEvent } from '../domain/events.ts';
+import { contentLength, type LiveEvent } from '../domain/run/events.ts';
 import type { SessionListener } from './live-bus.ts';
 
 /** Previews that a reader has not taken yet. The oldest go first: they are persisted, and filled in from there. */

@@ -1,4 +1,4 @@
-import type { LiveEvent } from '../domain/events.ts';
+import type { LiveEvent } from '../domain/run/events.ts';
 import { SSE_HEARTBEAT_INTERVAL_MS } from '../domain/tunables.ts';
 import type { Db } from '../store/database.ts';
 import type { LiveBus } from './live-bus.ts';

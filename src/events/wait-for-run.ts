@@ -1,4 +1,4 @@
-import { isTerminalRun } from '../domain/run.ts';
+import { isTerminalRun } from '../domain/run/run.ts';
 import type { Db } from '../store/database.ts';
 import { findRun, type RunRow } from '../store/runs.ts';
 import type { LiveBus } from './live-bus.ts';

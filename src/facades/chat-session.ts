@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '../agents/agent.ts';
-import { type ModelCheck, refuseUnusableModels } from '../agents/configured-models.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
+import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
 import { type Db, inTransaction, type Tx } from '../store/database.ts';
 import { findSession, findSessionByKey, insertSession, type NewSession, type SessionRow } from '../store/sessions.ts';
 

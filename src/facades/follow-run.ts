@@ -1,5 +1,5 @@
-import type { LiveEvent, ToolInput } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
+import type { LiveEvent, ToolInput } from '../domain/run/events.ts';
 import type { SessionSnapshot, StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
 import type { Db } from '../store/database.ts';

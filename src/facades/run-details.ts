@@ -1,6 +1,6 @@
-import { contextStateSchema } from '../domain/context/state.ts';
+import { contextStateSchema } from '../domain/context/meter/state.ts';
 import { formatId, parseCallId, parseId } from '../domain/ids.ts';
-import type { Part, UserPart } from '../domain/message.ts';
+import type { Part, UserPart } from '../domain/transcript/message.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Db } from '../store/database.ts';

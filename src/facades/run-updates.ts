@@ -1,8 +1,8 @@
 import type { ErrorRecord } from '../domain/errors.ts';
-import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../domain/events.ts';
-import type { FilePart, FinishReason, SourcePart, ToolPart, UserPart } from '../domain/message.ts';
-import type { RequiredAction } from '../domain/required-action.ts';
-import type { IncompleteReason } from '../domain/run.ts';
+import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../domain/run/events.ts';
+import type { IncompleteReason } from '../domain/run/run.ts';
+import type { FilePart, FinishReason, SourcePart, ToolPart, UserPart } from '../domain/transcript/message.ts';
+import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import type { Usage } from '../domain/usage.ts';
 
 /** How a run ended, or why nothing more of it comes for now. */

@@ -1,5 +1,5 @@
-import type { NewEvent } from '../domain/events.ts';
 import { formatId, parseId } from '../domain/ids.ts';
+import type { NewEvent } from '../domain/run/events.ts';
 import type { StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
 import type { Db } from '../store/database.ts';

@@ -6,9 +6,9 @@ import type { Job, Queue } from 'bullmq';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { secureHeaders } from 'hono/secure-headers';
 import { formatId } from '../domain/ids.ts';
-import { queuedJobSchema } from '../domain/job.ts';
+import { queuedJobSchema } from '../domain/run/job.ts';
 import type { RunOwner } from '../store/runs.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './bodies/problem.ts';
 
 /** Where the board is served. */
 export const BOARD_PATH = '/admin/queues';

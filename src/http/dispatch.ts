@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { JobPayload } from '../domain/job.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import { toSafeError } from '../platform/log.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
-import { toSafeError } from '../runtime/log.ts';
 import type { HttpDeps } from './http-deps.ts';
 
 /** A queue that takes longer does not hold up callers: their message is in Postgres already. */

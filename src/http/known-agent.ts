@@ -1,5 +1,5 @@
 import type { AgentCatalogue } from '../agents/agent.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './bodies/problem.ts';
 
 /** @throws ProblemError `not_found`, as OpenAI does where there is no such model */
 export async function refuseUnknownModel(agents: AgentCatalogue, name: string): Promise<void> {

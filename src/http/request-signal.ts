@@ -1,6 +1,6 @@
 import type { Context } from 'hono';
 import type { ErrorCode } from '../domain/errors.ts';
-import type { HttpEnv } from './http-deps.ts';
+import type { HttpEnv } from './http-env.ts';
 
 /**
  * Aborted when the client has gone away, may not have the response any more or the server stops: whatever holds the

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { FrameSource } from '../events/frame-source.ts';
+import type { FrameSource } from './frame-source.ts';
 
 /** A connection says of each write only that all of it is gone: of larger ones a slow reader's progress is not seen. */
 const MAX_PIECE_BYTES = 16_384;

@@ -3,11 +3,11 @@ import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { BatonError } from '../domain/errors.ts';
-import { frameSourceOf } from '../events/sse.ts';
-import { isLoopback } from './host-guard.ts';
-import type { BatonApp, ServerBindings } from './http-deps.ts';
-import { ProblemError, problemResponse } from './problem.ts';
+import { ProblemError, problemResponse } from './bodies/problem.ts';
+import type { BatonApp, ServerBindings } from './http-env.ts';
+import { isLoopback } from './middleware/host-guard.ts';
 import { sendFrames } from './send-frames.ts';
+import { frameSourceOf } from './sse.ts';
 
 export type HttpServer = AsyncDisposable & Readonly<{ url: string }>;
 

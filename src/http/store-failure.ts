@@ -1,5 +1,5 @@
 import { whyStoreAway } from '../store/store-away.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './bodies/problem.ts';
 
 const UNIQUE_VIOLATION = '23505';
 

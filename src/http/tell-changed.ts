@@ -1,4 +1,4 @@
-import type { JobPayload } from '../domain/job.ts';
+import type { JobPayload } from '../domain/run/job.ts';
 import { dispatchJob } from './dispatch.ts';
 import type { HttpDeps } from './http-deps.ts';
 

@@ -1,7 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { isTerminalRun, RUN_STATUSES } from '../domain/run.ts';
+import { isTerminalRun, RUN_STATUSES } from '../domain/run/run.ts';
 import type { Usage } from '../domain/usage.ts';
-import { type LogEvent, RECOVERY_REASONS } from '../runtime/log.ts';
+import { type LogEvent, RECOVERY_REASONS } from '../platform/log.ts';
 import { boundedLabel } from './bounded-label.ts';
 
 /** More models or tools than anybody names in an agent; what comes beyond is counted together. */

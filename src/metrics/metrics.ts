@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../platform/log.ts';
 import { createHttpInstruments, type HttpInstruments } from './http-instruments.ts';
 import { createLogInstruments } from './log-instruments.ts';
 

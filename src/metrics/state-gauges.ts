@@ -1,9 +1,9 @@
 import { Gauge, Registry } from 'prom-client';
-import { ACTIVE_RUN_STATUSES, PENDING_KINDS } from '../domain/run.ts';
-import { SESSION_STATUSES } from '../domain/session.ts';
+import { ACTIVE_RUN_STATUSES, PENDING_KINDS } from '../domain/run/run.ts';
+import { SESSION_STATUSES } from '../domain/run/session.ts';
+import { type Log, toSafeError } from '../platform/log.ts';
+import { within } from '../platform/within.ts';
 import { JOB_COUNT_STATES, type JobQueues } from '../queues/job-queue.ts';
-import { type Log, toSafeError } from '../runtime/log.ts';
-import { within } from '../runtime/within.ts';
 import type { Db } from '../store/database.ts';
 import { countActiveRuns, countSessions } from '../store/state-counts.ts';
 import { countWorkersByKind } from '../store/workers.ts';

@@ -1,4 +1,4 @@
-import type { ServedModel } from '../domain/context/model-entry.ts';
+import type { ServedModel } from '../domain/context/limits/model-entry.ts';
 import { type EndpointQuestion, MODEL_LIST, OWN_QUESTIONS } from './endpoint-answers.ts';
 
 /** Where a provider is asked, with the headers of every request to it. */

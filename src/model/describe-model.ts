@@ -4,9 +4,9 @@ import {
   type ModelOverride,
   type ModelPrices,
   type ServedModel,
-} from '../domain/context/model-entry.ts';
-import type { ModelProtocol } from '../domain/context/shown-media.ts';
-import type { ResolvedModel } from '../step/model-port.ts';
+} from '../domain/context/limits/model-entry.ts';
+import type { ModelProtocol } from '../domain/model/shown-media.ts';
+import type { ResolvedModel } from './model-port.ts';
 import type { PriceRegistry } from './price-registry.ts';
 
 /** A model at its provider, as far as it matters for what is known of it. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ServedModel } from '../domain/context/model-entry.ts';
+import type { ServedModel } from '../domain/context/limits/model-entry.ts';
 
 /** How servers that speak chat completions tell of a model that they serve. */
 export type EndpointQuestion = Readonly<{

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { type ModelOverride, modelOverrideSchema } from '../domain/context/model-entry.ts';
+import { type ModelOverride, modelOverrideSchema } from '../domain/context/limits/model-entry.ts';
 import { BatonError } from '../domain/errors.ts';
-import { describeProblems, fileProblems } from '../runtime/file-problems.ts';
-import { readYaml } from '../runtime/read-yaml.ts';
+import { describeProblems, fileProblems } from '../platform/file-problems.ts';
+import { readYaml } from '../platform/read-yaml.ts';
 
 /**
  * What a file (YAML or JSON, a list) says of models.

@@ -1,5 +1,5 @@
 import type { ModelInfo, TieredPrices } from '@pydantic/genai-prices';
-import type { ModelName, ModelPrices, RegisteredModel, TokenPrice } from '../domain/context/model-entry.ts';
+import type { ModelName, ModelPrices, RegisteredModel, TokenPrice } from '../domain/context/limits/model-entry.ts';
 
 /**
  * Windows and prices of models as the package that comes with Baton has them: nothing is fetched, a newer package knows

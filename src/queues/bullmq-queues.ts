@@ -14,11 +14,11 @@ import {
   Worker,
 } from 'bullmq';
 import { BatonError } from '../domain/errors.ts';
-import { jobIdOf, QUEUE_NAMES, queuedJobSchema, toQueuedJob } from '../domain/job.ts';
-import type { JobReport } from '../domain/job-report.ts';
-import { PENDING_KINDS, type PendingKind } from '../domain/run.ts';
-import { type Log, toSafeError } from '../runtime/log.ts';
-import { currentTraceparent, inSpan } from '../runtime/tracing.ts';
+import { jobIdOf, QUEUE_NAMES, queuedJobSchema, toQueuedJob } from '../domain/run/job.ts';
+import type { JobReport } from '../domain/run/job-report.ts';
+import { PENDING_KINDS, type PendingKind } from '../domain/run/run.ts';
+import { type Log, toSafeError } from '../platform/log.ts';
+import { currentTraceparent, inSpan } from '../platform/tracing.ts';
 import {
   JOB_COUNT_STATES,
   type JobConsumer,

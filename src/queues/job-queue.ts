@@ -1,8 +1,8 @@
 import type { Queue } from 'bullmq';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { JobPayload } from '../domain/job.ts';
-import type { JobReport } from '../domain/job-report.ts';
-import type { PendingKind } from '../domain/run.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import type { JobReport } from '../domain/run/job-report.ts';
+import type { PendingKind } from '../domain/run/run.ts';
 
 /** Where the queue keeps a job. `waiting` covers delayed ones; `missing` covers finished ones, kept or not. */
 export type JobState = 'waiting' | 'active' | 'missing';

@@ -1,5 +1,5 @@
-import type { Config } from '../runtime/config.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Config } from '../platform/config.ts';
+import type { Log } from '../platform/log.ts';
 import { createJobQueues } from './bullmq-queues.ts';
 import type { JobQueues } from './job-queue.ts';
 

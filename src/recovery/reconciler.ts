@@ -1,5 +1,7 @@
-import type { JobPayload } from '../domain/job.ts';
-import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH, whoseLeasesCount } from '../domain/lease-watch.ts';
+import { admitNext } from '../claims/admit.ts';
+import { enqueue } from '../claims/pass-on.ts';
+import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH, whoseLeasesCount } from '../domain/liveness/lease-watch.ts';
+import type { JobPayload } from '../domain/run/job.ts';
 import {
   BLOB_COLLECTION_INTERVAL_MS,
   DEATH_CONFIRMED_AFTER_MS,
@@ -9,10 +11,8 @@ import {
   UNCLAIMED_GRACE_MS,
   UNREFERENCED_BLOB_KEPT_MS,
 } from '../domain/tunables.ts';
-import { admitNext } from '../jobs/admit.ts';
-import { enqueue } from '../jobs/pass-on.ts';
+import { toSafeError } from '../platform/log.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
-import { toSafeError } from '../runtime/log.ts';
 import { findHeldBackTenants } from '../store/admission.ts';
 import { expireWait, findExpiredWaits, type WaitingRun } from '../store/call-answers.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';

@@ -1,5 +1,5 @@
+import { type Log, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import { type Log, toSafeError } from '../runtime/log.ts';
 import { trimAudit } from '../store/audit.ts';
 import type { Db } from '../store/database.ts';
 import {

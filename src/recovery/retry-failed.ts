@@ -1,5 +1,5 @@
-import type { JobPayload } from '../domain/job.ts';
-import { enqueue } from '../jobs/pass-on.ts';
+import { enqueue } from '../claims/pass-on.ts';
+import type { JobPayload } from '../domain/run/job.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { retryFailedRun } from '../store/retry-run.ts';
 import type { RecoveryDeps } from './take-back.ts';

@@ -1,9 +1,9 @@
-import type { JobPayload } from '../domain/job.ts';
+import { enqueue } from '../claims/pass-on.ts';
+import type { JobPayload } from '../domain/run/job.ts';
 import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
-import { enqueue } from '../jobs/pass-on.ts';
+import { type Log, type RecoveryReason, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import { type Log, type RecoveryReason, toSafeError } from '../runtime/log.ts';
 import { requeueRun } from '../store/claims.ts';
 import type { Db, Tx } from '../store/database.ts';
 import type { LeasedRun } from '../store/lost-work.ts';

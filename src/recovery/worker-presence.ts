@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
-import type { PendingKind } from '../domain/run.ts';
+import type { PendingKind } from '../domain/run/run.ts';
 import { LIVENESS_PING_INTERVAL_MS, SIGN_OF_LIFE_INTERVAL_MS } from '../domain/tunables.ts';
-import { openSteadyConnection } from '../events/steady-connection.ts';
-import { type Log, toSafeError } from '../runtime/log.ts';
+import { type Log, toSafeError } from '../platform/log.ts';
+import { openSteadyConnection } from '../platform/steady-connection.ts';
 import type { Db } from '../store/database.ts';
 import { markWorkerSeen, registerWorker, removeWorker } from '../store/workers.ts';
 

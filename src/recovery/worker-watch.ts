@@ -1,4 +1,3 @@
-import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import {
   checkIntervalMs,
   judgeWorkers,
@@ -6,8 +5,9 @@ import {
   NEW_WATCH,
   type WorkerSight,
   withoutSuspects,
-} from '../domain/worker-liveness.ts';
-import { toSafeError } from '../runtime/log.ts';
+} from '../domain/liveness/worker-liveness.ts';
+import { SWEEP_LIMIT } from '../domain/tunables.ts';
+import { toSafeError } from '../platform/log.ts';
 import { findRunsOfWorker, type LeasedRun, lockRunOfDeadWorker } from '../store/lost-work.ts';
 import { forgetDeadWorker, markHoldersSeen, noteLostAlone, sightWorkers } from '../store/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';

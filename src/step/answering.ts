@@ -1,17 +1,17 @@
-import { callEvent, callResultEvent } from '../domain/call-events.ts';
+import type { JobScope } from '../claims/job-scope.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import type { FinishReason, Part } from '../domain/message.ts';
-import type { StepOutcome } from '../domain/next-step.ts';
-import { partEvents } from '../domain/part-events.ts';
-import type { AskedCall, PlacedCall } from '../domain/required-action.ts';
-import type { JobScope } from '../jobs/job-scope.ts';
+import { callEvent, callResultEvent } from '../domain/run/call-events.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { StepOutcome } from '../domain/run/next-step.ts';
+import { partEvents } from '../domain/run/part-events.ts';
+import type { FinishReason, Part } from '../domain/transcript/message.ts';
+import type { AskedCall, PlacedCall } from '../domain/transcript/required-action.ts';
 import type { ResponseWrite } from '../store/step-writes.ts';
 import type { ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import type { StepContext } from './step-context.ts';
-import type { ToolRunner } from './tool-runner.ts';
+import type { ToolRunner } from './tool-runner/tool-runner.ts';
 
 /** A step whose model is being asked. */
 export type Answering = Readonly<{

@@ -1,10 +1,10 @@
+import type { HeldClaim } from '../claims/claim-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
-import type { AskedCall } from '../domain/required-action.ts';
-import { type Leftover, planAsks, planStarts, type ToolTraits } from '../domain/settlement.ts';
+import { type Leftover, planAsks, planStarts, type ToolTraits } from '../domain/run/settlement.ts';
+import type { AskedCall } from '../domain/transcript/required-action.ts';
 import { APPROVAL_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
-import type { HeldClaim } from '../jobs/claim-keeper.ts';
 import { isServerTool, type Tool } from '../tools/tool.ts';
-import { isOpenCall } from './partial-answer.ts';
+import { isOpenCall } from './endings/partial-answer.ts';
 
 export type ToolsByName = ReadonlyMap<string, Tool>;
 type Response = Pick<Leftover, 'finishReason' | 'parts'>;

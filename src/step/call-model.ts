@@ -5,25 +5,25 @@ import {
   experimental_streamTextLowMemory as streamText,
   type ToolSet,
 } from 'ai';
+import type { JobScope } from '../claims/job-scope.ts';
 import { BatonError } from '../domain/errors.ts';
-import type { FinishReason, Part } from '../domain/message.ts';
-import type { FailedCall } from '../domain/provider-failure.ts';
-import type { PlacedCall } from '../domain/required-action.ts';
-import { NOT_RUN_AT_LIMIT } from '../domain/settlement.ts';
+import type { FailedCall } from '../domain/model/provider-failure.ts';
+import { NOT_RUN_AT_LIMIT } from '../domain/run/settlement.ts';
+import type { FinishReason, Part } from '../domain/transcript/message.ts';
+import type { PlacedCall } from '../domain/transcript/required-action.ts';
 import type { Usage } from '../domain/usage.ts';
-import type { JobScope } from '../jobs/job-scope.ts';
+import { callSettings } from '../model/call-settings.ts';
+import { brokeOff, toFinishReason } from '../model/finish-reason.ts';
+import { failedCallOf, type ModelFailure, toModelFailure } from '../model/model-error.ts';
+import type { ResolvedModel } from '../model/model-port.ts';
+import { leaveToProvider, type ModelPrompt } from '../model/model-prompt.ts';
+import { watchHeaders } from '../model/response-headers.ts';
+import { toParts, toUsage } from '../model/response-parts.ts';
+import { toSdkSchema } from '../model/sdk-schema.ts';
+import { createStreamProcessor, type StreamEnd, type StreamedCall } from '../model/stream-processor.ts';
+import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
 import type { Tool } from '../tools/tool.ts';
-import { callSettings } from './call-settings.ts';
-import { brokeOff, toFinishReason } from './finish-reason.ts';
-import { failedCallOf, type ModelFailure, toModelFailure } from './model-error.ts';
-import type { ResolvedModel } from './model-port.ts';
-import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
-import { refuseCalls } from './partial-answer.ts';
-import { watchHeaders } from './response-headers.ts';
-import { toParts, toUsage } from './response-parts.ts';
-import { toSdkSchema } from './sdk-schema.ts';
-import { createStreamProcessor, type StreamEnd, type StreamedCall } from './stream-processor.ts';
-import { createWatchdog, type ModelTimeouts } from './watchdog.ts';
+import { refuseCalls } from './endings/partial-answer.ts';
 
 /** The model's whole answer. */
 export type ModelResponse = Readonly<{ parts: readonly Part[]; finishReason: FinishReason; usage: Usage }>;

@@ -1,10 +1,10 @@
-import type { ModelCheck } from '../agents/configured-models.ts';
-import type { JobDeps } from '../jobs/job-deps.ts';
+import type { JobDeps } from '../claims/job-deps.ts';
+import type { ModelCheck } from '../model/configured-models.ts';
 import type { DescribeModel } from '../model/describe-model.ts';
+import type { ModelPort } from '../model/model-port.ts';
+import type { ModelTimeouts } from '../model/watchdog.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
-import type { ModelPort } from './model-port.ts';
 import type { TextAppender } from './text-appender.ts';
-import type { ModelTimeouts } from './watchdog.ts';
 
 /** What a step needs of the world. */
 export type StepDeps = JobDeps &

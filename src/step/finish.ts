@@ -1,12 +1,12 @@
-import { limitReached } from '../domain/budget.ts';
-import type { ContextState } from '../domain/context/state.ts';
-import type { NewEvent } from '../domain/events.ts';
+import { durationMs, type JobScope, logFields } from '../claims/job-scope.ts';
+import { passOn } from '../claims/pass-on.ts';
+import { whileAway } from '../claims/while-away.ts';
+import type { ContextState } from '../domain/context/meter/state.ts';
 import { formatId } from '../domain/ids.ts';
-import { planNext, type StepOutcome } from '../domain/next-step.ts';
+import { limitReached } from '../domain/run/budget.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import { planNext, type StepOutcome } from '../domain/run/next-step.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
-import { durationMs, type JobScope, logFields } from '../jobs/job-scope.ts';
-import { passOn } from '../jobs/pass-on.ts';
-import { whileAway } from '../jobs/while-away.ts';
 import {
   type CallMove,
   finishStep,

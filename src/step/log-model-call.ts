@@ -1,8 +1,8 @@
-import { costOf } from '../domain/context/cost.ts';
-import type { ModelEntry } from '../domain/context/model-entry.ts';
+import { type LoggedScope, logFields } from '../claims/job-scope.ts';
+import { costOf } from '../domain/context/limits/cost.ts';
+import type { ModelEntry } from '../domain/context/limits/model-entry.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
-import { type LoggedScope, logFields } from '../jobs/job-scope.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../platform/log.ts';
 
 /** One call of a model, as it was. */
 type ModelCall = Readonly<{

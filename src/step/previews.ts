@@ -1,6 +1,6 @@
 import { formatCallId, formatId } from '../domain/ids.ts';
-import type { OpenStep } from './partial-answer.ts';
-import type { StreamedCall } from './stream-processor.ts';
+import type { StreamedCall } from '../model/stream-processor.ts';
+import type { OpenStep } from './endings/partial-answer.ts';
 
 /** Tells readers that the model was asked. */
 export function previewThinking({ deps, scope, messageId }: OpenStep): void {

@@ -1,8 +1,8 @@
+import type { JobDeps } from '../claims/job-deps.ts';
+import type { JobScope } from '../claims/job-scope.ts';
+import { whileAway } from '../claims/while-away.ts';
 import { BatonError } from '../domain/errors.ts';
-import type { ToolDrift } from '../domain/tool-drift.ts';
-import type { JobDeps } from '../jobs/job-deps.ts';
-import type { JobScope } from '../jobs/job-scope.ts';
-import { whileAway } from '../jobs/while-away.ts';
+import type { ToolDrift } from '../domain/run/tool-drift.ts';
 import { noteToolDrift } from '../store/pinned-tools.ts';
 
 /**

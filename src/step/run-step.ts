@@ -1,11 +1,11 @@
+import { runClaimed } from '../claims/claimed-job.ts';
+import type { JobScope } from '../claims/job-scope.ts';
+import { whileAway } from '../claims/while-away.ts';
 import { BatonError } from '../domain/errors.ts';
-import type { JobPayload } from '../domain/job.ts';
+import type { JobPayload } from '../domain/run/job.ts';
 import { NO_USAGE } from '../domain/usage.ts';
-import { runClaimed } from '../jobs/claimed-job.ts';
-import type { JobScope } from '../jobs/job-scope.ts';
-import { whileAway } from '../jobs/while-away.ts';
+import { inSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
-import { inSpan } from '../runtime/tracing.ts';
 import { type ClaimedRun, restartStep } from '../store/claims.ts';
 import { answerStep } from './answer-step.ts';
 import type { StepDeps } from './deps.ts';

@@ -1,15 +1,15 @@
-import { knownModel, rulerOf, withReaderAtLeast } from '../context/ruler-of.ts';
-import { costOf } from '../domain/context/cost.ts';
-import { countRealTokens } from '../domain/context/plan-input.ts';
-import type { Ruler } from '../domain/context/ruler.ts';
-import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/doom-loop.ts';
+import { knownModel, rulerOf, withReaderAtLeast } from '../claims/context-meter.ts';
+import { type JobScope, logFields } from '../claims/job-scope.ts';
+import { whileAway } from '../claims/while-away.ts';
+import { countRealTokens } from '../domain/context/compaction/plan-input.ts';
+import { costOf } from '../domain/context/limits/cost.ts';
+import type { Ruler } from '../domain/context/meter/ruler.ts';
 import { formatCallId } from '../domain/ids.ts';
-import type { FinishReason } from '../domain/message.ts';
-import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
-import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/settlement.ts';
+import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/run/doom-loop.ts';
+import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/run/settlement.ts';
+import type { FinishReason } from '../domain/transcript/message.ts';
+import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
-import { type JobScope, logFields } from '../jobs/job-scope.ts';
-import { whileAway } from '../jobs/while-away.ts';
 import { readStreamedParts } from '../store/chunks.ts';
 import type { BrokenAnswer } from '../store/claims.ts';
 import { readLeftover } from '../store/messages.ts';
@@ -17,10 +17,10 @@ import { readNewestOfView } from '../store/views.ts';
 import { asksOf, refusalOf } from './answering.ts';
 import { callsToApprove, traitsOf } from './asked-calls.ts';
 import type { StepDeps } from './deps.ts';
+import { endCancelledAnswer, type OpenStep, resetEvent } from './endings/partial-answer.ts';
 import { endStep } from './finish.ts';
-import type { OutputLimits } from './output-limiter.ts';
-import { endCancelledAnswer, type OpenStep, resetEvent } from './partial-answer.ts';
-import { createToolRunner, type ToolRunner } from './tool-runner.ts';
+import type { OutputLimits } from './tool-runner/output-limiter.ts';
+import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
 
 /**
  * Settles what an earlier attempt left of this step, or what somebody was asked about. A whole response is finished

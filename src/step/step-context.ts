@@ -1,19 +1,19 @@
 import { type CostLimits, refuseUnpriced } from '../agents/cost-limit.ts';
-import { knownModel, modelKey, offeredTools, rulerOf } from '../context/ruler-of.ts';
+import { knownModel, modelKey, offeredTools, rulerOf } from '../claims/context-meter.ts';
+import { type JobScope, type LoggedScope, logFields } from '../claims/job-scope.ts';
 import { type ContextDecision, decideContext } from '../domain/context/decide.ts';
-import type { Lesson } from '../domain/context/learned-limits.ts';
-import type { Measurement } from '../domain/context/measure.ts';
+import type { Lesson } from '../domain/context/meter/learned-limits.ts';
+import type { Measurement } from '../domain/context/meter/measure.ts';
+import type { Ruler } from '../domain/context/meter/ruler.ts';
+import type { ContextState } from '../domain/context/meter/state.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
-import { isPruneWorthwhile, pruneInputOf } from '../domain/context/prune-plan.ts';
-import type { Ruler } from '../domain/context/ruler.ts';
-import type { ContextState } from '../domain/context/state.ts';
-import type { ViewMessage } from '../domain/message.ts';
-import { type JobScope, type LoggedScope, logFields } from '../jobs/job-scope.ts';
+import { isPruneWorthwhile, pruneInputOf } from '../domain/context/prune/prune-plan.ts';
+import type { ViewMessage } from '../domain/transcript/message.ts';
+import type { ResolvedModel } from '../model/model-port.ts';
 import { type ModelKey, type ModelMemory, recallModel, rememberLimits } from '../store/model-limits.ts';
 import { pauseLeftMs } from '../store/provider-pauses.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
-import type { ResolvedModel } from './model-port.ts';
 
 /** A step that has begun: its message is open, the inbox is drained. */
 export type BegunStep = Readonly<{

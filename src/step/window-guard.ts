@@ -1,4 +1,4 @@
-import type { TokenCounter } from '../domain/context/tokens.ts';
+import type { TokenCounter } from '../domain/context/meter/tokens.ts';
 
 export type WindowGuard = Readonly<{
   /** Aborted once request and answer together have reached the limit. */

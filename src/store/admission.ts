@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { type JobPayload, jobPayloadSchema } from '../domain/job.ts';
+import { type JobPayload, jobPayloadSchema } from '../domain/run/job.ts';
 import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
 

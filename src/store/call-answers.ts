@@ -1,10 +1,11 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { callResultEvent } from '../domain/call-events.ts';
 import { BatonError } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
 import { formatCallId, formatId } from '../domain/ids.ts';
-import { type JobPayload, jobPayloadSchema } from '../domain/job.ts';
+import { callResultEvent } from '../domain/run/call-events.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import { type JobPayload, jobPayloadSchema } from '../domain/run/job.ts';
+import type { RunStatus } from '../domain/run/run.ts';
 import {
   type ActionKind,
   answerWord,
@@ -13,8 +14,7 @@ import {
   planAnswer,
   type RecordedAnswer,
   recordedAnswerSchema,
-} from '../domain/required-action.ts';
-import type { RunStatus } from '../domain/run.ts';
+} from '../domain/transcript/required-action.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { JobPayload } from '../domain/job.ts';
-import { isTerminalRun, type RunStatus } from '../domain/run.ts';
-import { CANCELLED_BEFORE_START } from '../domain/settlement.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import { isTerminalRun, type RunStatus } from '../domain/run/run.ts';
+import { CANCELLED_BEFORE_START } from '../domain/run/settlement.ts';
 import { appendAudit, type NewAuditEntry, toStored } from './audit.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';

@@ -1,4 +1,4 @@
-import type { Part } from '../domain/message.ts';
+import type { Part } from '../domain/transcript/message.ts';
 import type { Db } from './database.ts';
 
 export type StreamedText = Readonly<{

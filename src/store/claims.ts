@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { contextStateSchema } from '../domain/context/state.ts';
-import type { NewEvent } from '../domain/events.ts';
-import type { JobPayload } from '../domain/job.ts';
-import type { ViewMessage } from '../domain/message.ts';
-import { LIMIT_REASONS, RUN_KINDS } from '../domain/run.ts';
+import { contextStateSchema } from '../domain/context/meter/state.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import { LIMIT_REASONS, RUN_KINDS } from '../domain/run/run.ts';
+import type { ViewMessage } from '../domain/transcript/message.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
 import { toJson } from './json.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import { mergeResources, type TouchedResource, touchedResources } from '../domain/context/touched-files.ts';
+import { mergeResources, type TouchedResource, touchedResources } from '../domain/context/compaction/touched-files.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
+import type { NewEvent } from '../domain/run/events.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { toPart } from './messages.ts';

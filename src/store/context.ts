@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { type ContextState, contextStateSchema } from '../domain/context/state.ts';
+import { type ContextState, contextStateSchema } from '../domain/context/meter/state.ts';
 import { BatonError, errorRecordSchema } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { JobPayload } from '../domain/job.ts';
-import type { ViewMessage } from '../domain/message.ts';
-import type { PendingKind } from '../domain/run.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import type { PendingKind } from '../domain/run/run.ts';
+import type { ViewMessage } from '../domain/transcript/message.ts';
 import { usageSchema } from '../domain/usage.ts';
 import { type Db, inTransaction } from './database.ts';
 import { lockSession, sessionNotFound } from './sessions.ts';

@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
-import type { NewMessage } from '../domain/from-model-messages.ts';
-import type { UserPart } from '../domain/message.ts';
-import { type Turn, type TurnPlace, type TurnState, turnSchema } from '../domain/turn.ts';
-import { newId } from '../runtime/new-id.ts';
+import type { NewMessage } from '../domain/model/from-model-messages.ts';
+import { type Turn, type TurnPlace, type TurnState, turnSchema } from '../domain/run/turn.ts';
+import type { UserPart } from '../domain/transcript/message.ts';
+import { newId } from '../platform/new-id.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from './media.ts';

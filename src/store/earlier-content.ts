@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
-import { outputText } from '../domain/output-text.ts';
-import { fileRef, messageRef, outputRef, type PartPlace } from '../domain/context/refs.ts';
 import { parseId } from '../domain/ids.ts';
-import type { FilePart, Part } from '../domain/message.ts';
-import { isBlank } from '../domain/model-frames.ts';
+import { isBlank } from '../domain/model/model-frames.ts';
+import type { FilePart, Part } from '../domain/transcript/message.ts';
+import { outputText } from '../domain/transcript/output-text.ts';
+import { fileRef, messageRef, outputRef, type PartPlace } from '../domain/transcript/refs.ts';
 import { readSessionBlob, readTextBlob } from './blobs.ts';
 import type { Db } from './database.ts';
 import { toPart } from './messages.ts';

@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely';
-import type { NewEvent, SessionEvent } from '../domain/events.ts';
+import type { NewEvent, SessionEvent } from '../domain/run/events.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jobPayloadSchema } from '../domain/job.ts';
+import { jobPayloadSchema } from '../domain/run/job.ts';
 
 /** What the end of a job came to. */
 export const finishedWorkSchema = z.object({

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
-import { contextStateSchema, NEW_CONTEXT_STATE } from '../domain/context/state.ts';
+import { contextStateSchema, NEW_CONTEXT_STATE } from '../domain/context/meter/state.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import { isOutput, outcomeOf, UNKNOWN_OUTCOME } from '../domain/required-action.ts';
-import { NOT_RUN } from '../domain/settlement.ts';
-import { newId } from '../runtime/new-id.ts';
+import { NOT_RUN } from '../domain/run/settlement.ts';
+import { isOutput, outcomeOf, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
+import { newId } from '../platform/new-id.ts';
 import type { Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { changeCall, readGivenAnswers } from './open-calls.ts';

@@ -1,7 +1,7 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import { fitsInbox, type InboxLimits, type InboxLoad } from '../domain/inbox-limits.ts';
-import type { UserPart } from '../domain/message.ts';
+import { fitsInbox, type InboxLimits, type InboxLoad } from '../domain/run/inbox-limits.ts';
+import type { UserPart } from '../domain/transcript/message.ts';
 import { DEFAULT_INBOX_BYTES, DEFAULT_INBOX_MESSAGES } from '../domain/tunables.ts';
 import { toJson } from './json.ts';
 

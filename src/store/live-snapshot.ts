@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { type ContextState, contextStateSchema } from '../domain/context/state.ts';
-import type { SessionStatus } from '../domain/session.ts';
+import { type ContextState, contextStateSchema } from '../domain/context/meter/state.ts';
+import type { SessionStatus } from '../domain/run/session.ts';
 import { DEFAULT_INBOX_MESSAGES } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import { readChunks, type StreamedText } from './chunks.ts';

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { JobPayload } from '../domain/job.ts';
-import type { WorkerSight } from '../domain/worker-liveness.ts';
+import type { WorkerSight } from '../domain/liveness/worker-liveness.ts';
+import type { JobPayload } from '../domain/run/job.ts';
 import type { Db, Tx } from './database.ts';
 import { stillDead } from './workers.ts';
 

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import type { CompactionReason, ContextState } from '../domain/context/state.ts';
+import type { CompactionReason, ContextState } from '../domain/context/meter/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
-import type { Part, PartMarks } from '../domain/message.ts';
-import type { NextPlan } from '../domain/next-step.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { NextPlan } from '../domain/run/next-step.ts';
+import type { Part, PartMarks } from '../domain/transcript/message.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { Fence } from './claims.ts';
 import type { Db } from './database.ts';

@@ -1,12 +1,12 @@
-import { blobUrlsOf } from '../domain/context/shown-media.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { judgeMediaType, renameMediaType } from '../domain/media-type.ts';
-import type { FilePart, OutputItem, Part, ToolOutput, UserPart, ViewMessage } from '../domain/message.ts';
-import type { MediaContents } from '../domain/model-files.ts';
-import type { CallAnswer } from '../domain/required-action.ts';
+import type { MediaContents } from '../domain/model/model-files.ts';
+import { blobUrlsOf } from '../domain/model/shown-media.ts';
+import type { FilePart, OutputItem, Part, ToolOutput, UserPart, ViewMessage } from '../domain/transcript/message.ts';
+import type { CallAnswer } from '../domain/transcript/required-action.ts';
 import { MAX_BLOB_BYTES } from '../domain/tunables.ts';
-import { newId } from '../runtime/new-id.ts';
+import { newId } from '../platform/new-id.ts';
 import { attachBlobs, type BlobInfo, bytesBlob, findBlobHash, type KnownBlob, type NewBlob } from './blobs.ts';
 import type { Db, Tx } from './database.ts';
 

@@ -1,8 +1,14 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { z } from 'zod';
-import { FINISH_REASONS, type Part, partMarksSchema, storedPartSchema, type ViewPart } from '../domain/message.ts';
-import { recordedAnswerSchema } from '../domain/required-action.ts';
-import type { Leftover } from '../domain/settlement.ts';
+import type { Leftover } from '../domain/run/settlement.ts';
+import {
+  FINISH_REASONS,
+  type Part,
+  partMarksSchema,
+  storedPartSchema,
+  type ViewPart,
+} from '../domain/transcript/message.ts';
+import { recordedAnswerSchema } from '../domain/transcript/required-action.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { Db } from './database.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import type { Lesson } from '../domain/context/learned-limits.ts';
-import type { LearnedLimits } from '../domain/context/limits.ts';
+import type { LearnedLimits } from '../domain/context/limits/limits.ts';
+import type { Lesson } from '../domain/context/meter/learned-limits.ts';
 import type { Db } from './database.ts';
 
 /** A model behind one endpoint: the same model may be served with another window elsewhere. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import { callResultEvent } from '../domain/call-events.ts';
-import { outputText } from '../domain/output-text.ts';
-import type { NewEvent } from '../domain/events.ts';
+import { callResultEvent } from '../domain/run/call-events.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import { outputText } from '../domain/transcript/output-text.ts';
 import {
   type ActionKind,
   type CallAnswer,
@@ -12,8 +12,8 @@ import {
   type RequiredAction,
   recordedAnswerSchema,
   toRequiredAction,
-} from '../domain/required-action.ts';
-import { isSettledCall, TOOL_CALL_STATES } from '../domain/tool-call.ts';
+} from '../domain/transcript/required-action.ts';
+import { isSettledCall, TOOL_CALL_STATES } from '../domain/transcript/tool-call.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';

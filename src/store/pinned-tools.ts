@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { ToolChanges, ToolDrift } from '../domain/tool-drift.ts';
+import type { ToolChanges, ToolDrift } from '../domain/run/tool-drift.ts';
 import type { Fence } from './claims.ts';
 import type { Db, Tx } from './database.ts';
 import { appendEvents } from './events.ts';

@@ -1,8 +1,8 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { JobPayload } from '../domain/job.ts';
-import type { RunLimits } from '../domain/run-limits.ts';
-import { currentTraceparent } from '../runtime/tracing.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import type { RunLimits } from '../domain/run/run-limits.ts';
+import { currentTraceparent } from '../platform/tracing.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { promiseRun } from './inbox.ts';
 import { toJson } from './json.ts';

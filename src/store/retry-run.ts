@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { formatId } from '../domain/ids.ts';
-import { jobPayloadSchema } from '../domain/job.ts';
+import { jobPayloadSchema } from '../domain/run/job.ts';
 import { type Db, inTransaction } from './database.ts';
 import { appendEvents } from './events.ts';
 import { findLastTask } from './resume.ts';

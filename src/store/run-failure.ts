@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
 import { formatId } from '../domain/ids.ts';
-import type { LimitReason } from '../domain/run.ts';
-import { NOT_RUN } from '../domain/settlement.ts';
-import { newId } from '../runtime/new-id.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { LimitReason } from '../domain/run/run.ts';
+import { NOT_RUN } from '../domain/run/settlement.ts';
+import { newId } from '../platform/new-id.ts';
 import { readStreamedParts } from './chunks.ts';
 import type { Fence } from './claims.ts';
 import { closeOpenCompaction } from './compactions.ts';

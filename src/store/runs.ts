@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import { BatonError, type ErrorRecord, errorRecordSchema } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { RunStatus } from '../domain/run.ts';
+import type { RunStatus } from '../domain/run/run.ts';
 import type { Db } from './database.ts';
 import type { RunsTable } from './tables.ts';
 

@@ -1,6 +1,6 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { SessionStatus } from '../domain/session.ts';
+import type { SessionStatus } from '../domain/run/session.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { inTurn } from './lock-turns.ts';

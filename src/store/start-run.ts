@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
-import { type JobPayload, jobPayloadSchema } from '../domain/job.ts';
-import type { PendingKind, RunKind } from '../domain/run.ts';
-import type { RunLimits } from '../domain/run-limits.ts';
-import { newId } from '../runtime/new-id.ts';
-import { currentTraceparent } from '../runtime/tracing.ts';
+import { type JobPayload, jobPayloadSchema } from '../domain/run/job.ts';
+import type { PendingKind, RunKind } from '../domain/run/run.ts';
+import type { RunLimits } from '../domain/run/run-limits.ts';
+import { newId } from '../platform/new-id.ts';
+import { currentTraceparent } from '../platform/tracing.ts';
 import type { Tx } from './database.ts';
 import { toJson } from './json.ts';
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import type { PendingKind, RunStatus } from '../domain/run.ts';
-import type { SessionStatus } from '../domain/session.ts';
+import type { PendingKind, RunStatus } from '../domain/run/run.ts';
+import type { SessionStatus } from '../domain/run/session.ts';
 import type { Db } from './database.ts';
 
 export type ActiveRunCount = Readonly<{

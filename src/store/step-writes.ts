@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import type { ContextState } from '../domain/context/state.ts';
+import type { ContextState } from '../domain/context/meter/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events.ts';
-import type { FinishReason, Part, ToolOutput } from '../domain/message.ts';
-import type { NextPlan } from '../domain/next-step.ts';
-import type { ToolCallState } from '../domain/tool-call.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { NextPlan } from '../domain/run/next-step.ts';
+import type { FinishReason, Part, ToolOutput } from '../domain/transcript/message.ts';
+import type { ToolCallState } from '../domain/transcript/tool-call.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { NewBlob } from './blobs.ts';
 import type { Fence } from './claims.ts';

@@ -1,9 +1,9 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
 import type { CompactionState } from '../domain/compaction.ts';
-import type { ActionKind } from '../domain/required-action.ts';
-import type { LimitReason, PendingKind, RunKind, RunStatus } from '../domain/run.ts';
-import type { Delivery, SessionStatus } from '../domain/session.ts';
-import type { ToolCallState } from '../domain/tool-call.ts';
+import type { LimitReason, PendingKind, RunKind, RunStatus } from '../domain/run/run.ts';
+import type { Delivery, SessionStatus } from '../domain/run/session.ts';
+import type { ActionKind } from '../domain/transcript/required-action.ts';
+import type { ToolCallState } from '../domain/transcript/tool-call.ts';
 
 /** The row types of the schema: see migrations/ for what each column means to the database. */
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { MESSAGE_ROLES, type ViewMessage } from '../domain/message.ts';
+import { MESSAGE_ROLES, type ViewMessage } from '../domain/transcript/message.ts';
 import type { Db } from './database.ts';
 import { toViewPart } from './messages.ts';
 

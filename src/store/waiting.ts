@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { InboxLimits, InboxLoad } from '../domain/inbox-limits.ts';
-import type { JobPayload } from '../domain/job.ts';
-import type { UserPart } from '../domain/message.ts';
-import type { Delivery } from '../domain/session.ts';
+import type { InboxLimits, InboxLoad } from '../domain/run/inbox-limits.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import type { Delivery } from '../domain/run/session.ts';
+import type { UserPart } from '../domain/transcript/message.ts';
 import { MAX_INLINE_CONTENT_BYTES, MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { forgetTurn } from './conversations.ts';

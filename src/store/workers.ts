@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type pg from 'pg';
-import type { PendingKind } from '../domain/run.ts';
-import type { WorkerSight } from '../domain/worker-liveness.ts';
+import type { WorkerSight } from '../domain/liveness/worker-liveness.ts';
+import type { PendingKind } from '../domain/run/run.ts';
 import { type Db, inTransaction } from './database.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { UserPart } from '../domain/message.ts';
+import type { UserPart } from '../domain/transcript/message.ts';
 import type { Db } from './database.ts';
 
 /** A message as its author wrote it; the id is a UUID. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { TouchedResource } from '../domain/context/touched-files.ts';
+import type { TouchedResource } from '../domain/context/compaction/touched-files.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import { listTouchedResources } from '../store/compactions.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { parseRef, READER_TOOL } from '../domain/context/refs.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
-import { isTextFile } from '../domain/model-files.ts';
+import { isTextFile } from '../domain/model/model-files.ts';
+import { parseRef, READER_TOOL } from '../domain/transcript/refs.ts';
 import type { Db } from '../store/database.ts';
 import {
   type AttachedContent,

@@ -1,4 +1,4 @@
-import type { Json, OutputItem, ToolOutput } from '../domain/message.ts';
+import type { Json, OutputItem, ToolOutput } from '../domain/transcript/message.ts';
 import { sanitizeText } from './sanitize-text.ts';
 
 /** Looked at to tell whether a text is none. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SEARCH_TOOLS } from '../domain/context/working-set.ts';
+import { SEARCH_TOOLS } from '../domain/context/prune/working-set.ts';
 import { defineTool } from './define-tool.ts';
 import type { ServerTool, Tool } from './tool.ts';
 

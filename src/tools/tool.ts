@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { ToolDrift } from '../domain/tool-drift.ts';
+import type { ToolDrift } from '../domain/run/tool-drift.ts';
 
 /** What a running tool is told about the call it serves. */
 export type ToolContext = Readonly<{

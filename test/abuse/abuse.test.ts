@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { expect, inject, it } from 'vitest';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { ROWS } from './catalogue.ts';
 import { findLeftBehind } from './left-behind.ts';

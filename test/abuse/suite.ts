@@ -8,7 +8,7 @@ import { type Services, startServices } from './world/services.ts';
 
 /** The modules that the product's processes import. */
 const PRODUCT = ['run-process', 'job-worker', 'api-server'].map((name) =>
-  import.meta.resolve(`../../src/runtime/${name}.ts`),
+  import.meta.resolve(`../../src/app/${name}.ts`),
 );
 
 /** A row that was a little too slow is tried this often: other work on the machine can only make it slower. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { Agent } from '../../src/agents/agent.ts';
 import { openAgentFolder } from '../../src/agents/agent-folder.ts';
 import { BatonError } from '../../src/domain/errors.ts';
-import type { LogEvent } from '../../src/runtime/log.ts';
+import type { LogEvent } from '../../src/platform/log.ts';
 import { createModuleLoader } from '../../src/tools/load-module.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { agentFileSchema } from '../../src/agents/agent.ts';
-import { SETTING_FIELDS } from '../../src/domain/model-settings.ts';
+import { SETTING_FIELDS } from '../../src/domain/model/model-settings.ts';
 import { FINAL_ANSWER_WITHIN_MS } from '../../src/domain/tunables.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { checkSettings } from '../../src/agents/check-settings.ts';
-import { createModels } from '../../src/agents/providers.ts';
+import { checkSettings } from '../../src/model/check-settings.ts';
+import { createModels } from '../../src/model/providers.ts';
 
 const models = createModels({ openaiApiKey: 'sk', anthropicApiKey: 'sk' });
 const check = (model: string, settings: object) => () => checkSettings({ model, settings }, models);

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
-import { contextPolicySchema } from '../../src/domain/context/policy.ts';
+import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { checkAgentTools } from '../../src/tools/check-agent-tools.ts';

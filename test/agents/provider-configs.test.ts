@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadProviders } from '../../src/agents/provider-configs.ts';
+import { loadProviders } from '../../src/model/provider-configs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 async function load(content: unknown, environment: Record<string, string> = {}) {

@@ -1,8 +1,8 @@
 import { generateText, streamText } from 'ai';
 import { describe, expect, it } from 'vitest';
-import { createModels } from '../../src/agents/providers.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
-import type { ResolvedModel } from '../../src/step/model-port.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import type { ResolvedModel } from '../../src/model/model-port.ts';
+import { createModels } from '../../src/model/providers.ts';
 
 const ask = (resolved: ResolvedModel) =>
   generateText({

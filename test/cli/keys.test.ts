@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createApp } from '../../src/http/app.ts';
+import { createApp } from '../../src/app/app.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { listApiKeys } from '../../src/store/api-keys.ts';
 import { listAudit } from '../../src/store/audit.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { insertSession } from '../../src/store/sessions.ts';
 import { runNode } from '../deploy/process.ts';
 import { createTestDatabase } from '../support/postgres.ts';

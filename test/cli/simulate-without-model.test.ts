@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { simulateWithoutModel } from '../../src/cli/simulate-without-model.ts';
-import { loadConfig } from '../../src/runtime/config.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import { runNode } from '../deploy/process.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

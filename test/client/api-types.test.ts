@@ -4,14 +4,16 @@ import type * as api from '../../src/client/api.ts';
 import type { BatonError, ClientErrorCode, ErrorCode } from '../../src/client/baton-error.ts';
 import type * as messages from '../../src/client/messages.ts';
 import type * as events from '../../src/client/session-events.ts';
-import type { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/events.ts';
-import type { FilePart, Json, Part, ToolPart } from '../../src/domain/message.ts';
-import type { runLimitsSchema } from '../../src/domain/run-limits.ts';
+import type { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
+import type { runLimitsSchema } from '../../src/domain/run/run-limits.ts';
+import type { FilePart, Json, Part, ToolPart } from '../../src/domain/transcript/message.ts';
 import type { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
-import type { overridesBody } from '../../src/http/agent-overrides.ts';
-import type { eventBody } from '../../src/http/event-bodies.ts';
-import type { messageBody } from '../../src/http/message-body.ts';
-import type { ProblemCode } from '../../src/http/problem.ts';
+import type { overridesBody } from '../../src/http/bodies/agent-overrides.ts';
+import type { eventBody } from '../../src/http/bodies/event-bodies.ts';
+import type { messageBody } from '../../src/http/bodies/message-body.ts';
+import type { ProblemCode } from '../../src/http/bodies/problem.ts';
+import type { runBody } from '../../src/http/bodies/run-body.ts';
+import type { sessionBody } from '../../src/http/bodies/session-body.ts';
 import type { agentBody } from '../../src/http/routes/agents.ts';
 import type { entryBody } from '../../src/http/routes/audit.ts';
 import type { blobBody } from '../../src/http/routes/blobs.ts';
@@ -23,8 +25,6 @@ import type { waitingBody } from '../../src/http/routes/queue.ts';
 import type { repinnedBody } from '../../src/http/routes/repin.ts';
 import type { resumedBody } from '../../src/http/routes/resume.ts';
 import type { answerBody, answeredBody } from '../../src/http/routes/tool-calls.ts';
-import type { runBody } from '../../src/http/run-body.ts';
-import type { sessionBody } from '../../src/http/session-body.ts';
 
 /**
  * A type without what says the same in another way: `readonly` goes, a field that may be left out becomes one that may

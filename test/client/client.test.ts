@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Reply } from '../../simulator/reply.ts';
+import { startApi } from '../../src/app/api-server.ts';
 import { BatonError } from '../../src/client/baton-error.ts';
 import { type BatonClient, createClient } from '../../src/client/client.ts';
 import type { StreamEvent } from '../../src/client/session-events.ts';
 import type { Fetch } from '../../src/client/transport.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
-import type { Reply } from '../../src/simulator/reply.ts';
 import { call, createWaitingTools } from '../flow/waiting-scenario.ts';
 import { anyBackend } from '../support/backends.ts';
 import { createTestKey } from '../support/keys.ts';

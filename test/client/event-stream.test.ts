@@ -6,7 +6,7 @@ import { createClient } from '../../src/client/client.ts';
 import type { Chunk, SessionSnapshot, StreamEvent } from '../../src/client/session-events.ts';
 import { createSseReader, type SseFrame } from '../../src/client/sse-frames.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { toSseFrame } from '../../src/events/sse.ts';
+import { toSseFrame } from '../../src/http/sse.ts';
 
 const encoder = new TextEncoder();
 

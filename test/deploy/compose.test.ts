@@ -5,9 +5,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { QUEUE_NAMES } from '../../src/domain/job.ts';
+import { QUEUE_NAMES } from '../../src/domain/run/job.ts';
 import { COMMAND_LIMITS } from '../../src/domain/tunables.ts';
-import { loadConfig } from '../../src/runtime/config.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import { type ComposeService, environmentOf, ROOT, readComposeFile, toMs } from './compose-file.ts';
 import { runNode } from './process.ts';
 

@@ -63,7 +63,8 @@ describe('the image', () => {
   it('holds neither tests nor the simulator nor development dependencies', async () => {
     for (const left of [
       'test',
-      'src/simulator',
+      'simulator',
+      'eval',
       'src/cli/commands/dev.ts',
       'src/cli/demo',
       'node_modules/vitest',

@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it, vi } from 'vitest';
+import { startSimulator } from '../../simulator/server.ts';
 import { EXIT } from '../../src/cli/exit-codes.ts';
 import { createClient } from '../../src/client/client.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
 import { commandOf, ROOT, readPage, startPasted, takeBlocks } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
 

@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CASES } from '../../bench/cases.ts';
 import { agentFileSchema } from '../../src/agents/agent.ts';
-import { loadConfig, VARIABLES } from '../../src/runtime/config.ts';
+import { loadConfig, VARIABLES } from '../../src/platform/config.ts';
 import { ROWS } from '../abuse/catalogue.ts';
 import { BREAKAGES } from '../faults/breakages.ts';
 import { FAULTS } from '../faults/catalogue.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { planAfterMaintenance } from '../../src/domain/after-maintenance.ts';
 import { formatId } from '../../src/domain/ids.ts';
+import { planAfterMaintenance } from '../../src/domain/run/after-maintenance.ts';
 
 const RUN = '019aa000-0000-7000-8000-000000000001';
 const plan = (runKind: 'task' | 'maintenance', goesOnWith: 'step' | 'compaction') =>

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Budget, limitReached } from '../../src/domain/budget.ts';
+import { type Budget, limitReached } from '../../src/domain/run/budget.ts';
 
 const budget = (more: Partial<Budget> = {}): Budget => ({
   maxTokens: null,

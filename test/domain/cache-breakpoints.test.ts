@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../../src/domain/cache-breakpoints.ts';
-import { frameSummary } from '../../src/domain/model-frames.ts';
-import type { ModelMessage } from '../../src/domain/model-message.ts';
-import { toModelMessages } from '../../src/domain/model-messages.ts';
+import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../../src/domain/model/cache-breakpoints.ts';
+import { frameSummary } from '../../src/domain/model/model-frames.ts';
+import type { ModelMessage } from '../../src/domain/model/model-message.ts';
+import { toModelMessages } from '../../src/domain/model/model-messages.ts';
 import { anyModel, anyView } from './view-arbitrary.ts';
 
 const text = (content: string) => ({ type: 'text' as const, text: content });

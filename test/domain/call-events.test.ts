@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { callResultEvent } from '../../src/domain/call-events.ts';
-import type { ToolPart } from '../../src/domain/message.ts';
+import { callResultEvent } from '../../src/domain/run/call-events.ts';
+import type { ToolPart } from '../../src/domain/transcript/message.ts';
 
 it('tells the result of a call as text, and whether its middle was left out', () => {
   const part: ToolPart = { type: 'tool', toolCallId: 'a', toolName: 'read', input: {}, state: 'running' };

@@ -5,7 +5,7 @@ import {
   canonicalMessage,
   parseArgs,
   splitConversation,
-} from '../../src/domain/conversation.ts';
+} from '../../src/domain/transcript/conversation.ts';
 
 const text = fc.oneof(fc.string(), fc.constantFrom('', 'a', 'b', '["user","a"]', 'a","b'));
 const message: fc.Arbitrary<ConversationMessage> = fc.oneof(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { placeMessage, REQUESTED_DELIVERIES, storedDelivery } from '../../src/domain/delivery.ts';
-import { ACTIVE_RUN_STATUSES } from '../../src/domain/run.ts';
-import { DELIVERIES } from '../../src/domain/session.ts';
+import { placeMessage, REQUESTED_DELIVERIES, storedDelivery } from '../../src/domain/run/delivery.ts';
+import { ACTIVE_RUN_STATUSES } from '../../src/domain/run/run.ts';
+import { DELIVERIES } from '../../src/domain/run/session.ts';
 
 const places = (active: Parameters<typeof placeMessage>[1]) =>
   REQUESTED_DELIVERIES.map((requested) => placeMessage(requested, active));

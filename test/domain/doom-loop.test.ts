@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DOOM_LOOP_STEPS, isDoomLoop } from '../../src/domain/doom-loop.ts';
-import type { Json, ViewMessage } from '../../src/domain/message.ts';
+import { DOOM_LOOP_STEPS, isDoomLoop } from '../../src/domain/run/doom-loop.ts';
+import type { Json, ViewMessage } from '../../src/domain/transcript/message.ts';
 
 let seq = 0;
 const step = (output: string, input: Json = { path: 'a.ts' }): ViewMessage => ({

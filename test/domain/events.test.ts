@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BatonError, ERROR_CODES, toErrorRecord } from '../../src/domain/errors.ts';
-import { EVENT_SCHEMAS, LIVE_SCHEMAS, type NewEvent } from '../../src/domain/events.ts';
+import { EVENT_SCHEMAS, LIVE_SCHEMAS, type NewEvent } from '../../src/domain/run/events.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 
 const error = { code: 'auth', message: 'The key was refused.' } as const;

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { EVENT_SCHEMAS } from '../../src/domain/events.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { FINISH_REASONS } from '../../src/domain/message.ts';
-import { type Branch, exhaustedPlan, planNext, type StepOutcome } from '../../src/domain/next-step.ts';
-import { canMoveRun, LIMIT_REASONS } from '../../src/domain/run.ts';
+import { EVENT_SCHEMAS } from '../../src/domain/run/events.ts';
+import { type Branch, exhaustedPlan, planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
+import { canMoveRun, LIMIT_REASONS } from '../../src/domain/run/run.ts';
+import { FINISH_REASONS } from '../../src/domain/transcript/message.ts';
 
 const RUN = '018f2b5c-0000-7000-8000-000000000001';
 const FAILURE = { code: 'overloaded', message: 'Too much.' } as const;

@@ -3,10 +3,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { BatonError } from '../../src/domain/errors.ts';
-import { fromModelMessages, type ImportedMessages, type NewMessage } from '../../src/domain/from-model-messages.ts';
-import type { Json, Part, ToolPart, ViewMessage } from '../../src/domain/message.ts';
-import { toModelMessages } from '../../src/domain/model-messages.ts';
-import { NOT_RUN } from '../../src/domain/settlement.ts';
+import {
+  fromModelMessages,
+  type ImportedMessages,
+  type NewMessage,
+} from '../../src/domain/model/from-model-messages.ts';
+import { toModelMessages } from '../../src/domain/model/model-messages.ts';
+import { NOT_RUN } from '../../src/domain/run/settlement.ts';
+import type { Json, Part, ToolPart, ViewMessage } from '../../src/domain/transcript/message.ts';
 import { json } from './view-arbitrary.ts';
 
 const MODEL = 'openai/gpt-5';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatId, ID_PREFIXES, type IdKind, parseId, uuidV7 } from '../../src/domain/ids.ts';
-import { jobIdOf, jobPayloadSchema } from '../../src/domain/job.ts';
-import { PENDING_KINDS } from '../../src/domain/run.ts';
+import { jobIdOf, jobPayloadSchema } from '../../src/domain/run/job.ts';
+import { PENDING_KINDS } from '../../src/domain/run/run.ts';
 import { addUsage, NO_USAGE, type Usage, usageSchema } from '../../src/domain/usage.ts';
 
 const timeMs = fc.integer({ min: 0, max: 2 ** 48 - 1 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { fitsInbox } from '../../src/domain/inbox-limits.ts';
+import { fitsInbox } from '../../src/domain/run/inbox-limits.ts';
 
 const limits = { messages: 3, bytes: 100 };
 

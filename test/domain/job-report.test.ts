@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { describeNext } from '../../src/domain/job-report.ts';
-import type { Branch } from '../../src/domain/next-step.ts';
+import { describeNext } from '../../src/domain/run/job-report.ts';
+import type { Branch } from '../../src/domain/run/next-step.ts';
 
 test.each<[string, Branch]>([
   ['step 2', { pendingKind: 'step', pendingNo: 2, events: [] }],

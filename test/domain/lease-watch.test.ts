@@ -6,7 +6,7 @@ import {
   type LeaseWatch,
   NEW_LEASE_WATCH,
   whoseLeasesCount,
-} from '../../src/domain/lease-watch.ts';
+} from '../../src/domain/liveness/lease-watch.ts';
 
 const leaseDurationMs = 30_000;
 const check = (watch: LeaseWatch, nowMs: number, uptimeMs: number) =>

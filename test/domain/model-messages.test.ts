@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { Part, ProviderMetadata, ToolPart, ViewMessage } from '../../src/domain/message.ts';
 import {
   CONTINUE_NOTICE,
   EMPTY_MESSAGE,
@@ -8,9 +7,10 @@ import {
   NO_OUTPUT,
   START_NOTICE,
   UNNAMED_TOOL,
-} from '../../src/domain/model-frames.ts';
-import { toModelMessages } from '../../src/domain/model-messages.ts';
-import { UNKNOWN_OUTCOME } from '../../src/domain/required-action.ts';
+} from '../../src/domain/model/model-frames.ts';
+import { toModelMessages } from '../../src/domain/model/model-messages.ts';
+import type { Part, ProviderMetadata, ToolPart, ViewMessage } from '../../src/domain/transcript/message.ts';
+import { UNKNOWN_OUTCOME } from '../../src/domain/transcript/required-action.ts';
 import { wireBody } from './wire.ts';
 
 const MODEL = 'openai/gpt-5';

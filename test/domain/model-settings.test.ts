@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bindsThinking, claudeVersion } from '../../src/domain/claude-version.ts';
-import { MODEL_PROTOCOLS, type ModelProtocol } from '../../src/domain/context/shown-media.ts';
+import { bindsThinking, claudeVersion } from '../../src/domain/model/claude-version.ts';
 import {
   type ModelSettings,
   modelSettingsSchema,
@@ -8,7 +7,8 @@ import {
   REASONING_LEVELS,
   SETTING_FIELDS,
   settingProblems,
-} from '../../src/domain/model-settings.ts';
+} from '../../src/domain/model/model-settings.ts';
+import { MODEL_PROTOCOLS, type ModelProtocol } from '../../src/domain/model/shown-media.ts';
 
 describe('the settings of a model', () => {
   it('have a row for each protocol, and each row a word on every setting', () => {

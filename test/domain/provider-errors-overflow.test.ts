@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { limitFromOverflowText } from '../../src/domain/context/overflow-limit.ts';
-import { judgeProviderError, type ProviderErrorSignals } from '../../src/domain/provider-errors.ts';
-import { OVERFLOW_RULES } from '../../src/domain/provider-overflow-rules.ts';
+import { limitFromOverflowText } from '../../src/domain/model/overflow-limit.ts';
+import { judgeProviderError, type ProviderErrorSignals } from '../../src/domain/model/provider-errors.ts';
+import { OVERFLOW_RULES } from '../../src/domain/model/provider-overflow-rules.ts';
 import { OVERFLOW_ROWS, type OverflowRow } from './provider-overflow-rows.ts';
 
 const none: ProviderErrorSignals = { status: null, codes: [], texts: [], host: '', isEmpty: false };

@@ -4,8 +4,8 @@ import {
   type ProviderErrorRule,
   RULES_AFTER_OVERFLOW,
   RULES_BEFORE_OVERFLOW,
-} from '../../src/domain/provider-error-rules.ts';
-import { judgeProviderError, PROVIDER_ERROR_MESSAGES } from '../../src/domain/provider-errors.ts';
+} from '../../src/domain/model/provider-error-rules.ts';
+import { judgeProviderError, PROVIDER_ERROR_MESSAGES } from '../../src/domain/model/provider-errors.ts';
 
 type Shown = Readonly<{ status?: number | null; code?: string; text?: string }>;
 

@@ -2,8 +2,12 @@ import { STATUS_CODES } from 'node:http';
 import { APICallError, JSONParseError, TypeValidationError } from 'ai';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { withoutEchoes } from '../../src/domain/echoes.ts';
-import { describeProviderFailure, type FailedCall, providerFailureOf } from '../../src/domain/provider-failure.ts';
+import { withoutEchoes } from '../../src/domain/model/echoes.ts';
+import {
+  describeProviderFailure,
+  type FailedCall,
+  providerFailureOf,
+} from '../../src/domain/model/provider-failure.ts';
 import { CONNECTION_ROWS, ENDPOINT, ENDPOINT_HOST, REFUSED_ROWS } from './provider-failure-rows.ts';
 
 const CALL: FailedCall = { endpoint: ENDPOINT, headers: null, sent: () => [], secrets: [] };

@@ -1,4 +1,4 @@
-import type { ProviderErrorClass } from '../../src/domain/provider-error-rules.ts';
+import type { ProviderErrorClass } from '../../src/domain/model/provider-error-rules.ts';
 
 export type OverflowRow = Readonly<{
   provider: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { judgeProviderError } from '../../src/domain/provider-errors.ts';
-import { MAX_TOOL_REFUSAL_CHARS, TOOL_REFUSAL_RULES } from '../../src/domain/provider-tool-rules.ts';
+import { judgeProviderError } from '../../src/domain/model/provider-errors.ts';
+import { MAX_TOOL_REFUSAL_CHARS, TOOL_REFUSAL_RULES } from '../../src/domain/model/provider-tool-rules.ts';
 
 const judge = (status: number | null, text: string, codes: readonly string[] = []) =>
   judgeProviderError({ status, codes, texts: [text], host: '', isEmpty: false }).class;

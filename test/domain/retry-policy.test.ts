@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ProviderErrorClass } from '../../src/domain/provider-error-rules.ts';
-import { PROVIDER_ERROR_MESSAGES } from '../../src/domain/provider-errors.ts';
-import { afterPauseMs, planRetry, REMEDIES } from '../../src/domain/retry-policy.ts';
+import type { ProviderErrorClass } from '../../src/domain/model/provider-error-rules.ts';
+import { PROVIDER_ERROR_MESSAGES } from '../../src/domain/model/provider-errors.ts';
+import { afterPauseMs, planRetry, REMEDIES } from '../../src/domain/model/retry-policy.ts';
 
 const RETRYABLE: readonly ProviderErrorClass[] = ['rate_limited', 'overloaded', 'transport', 'timeout'];
 const ALL = Object.keys(PROVIDER_ERROR_MESSAGES) as ProviderErrorClass[];

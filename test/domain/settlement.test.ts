@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FINISH_REASONS, type Part, type ToolPart } from '../../src/domain/message.ts';
-import type { CallAnswer, PlacedCall } from '../../src/domain/required-action.ts';
-import { planAsks, planSettlement, planStarts, type ToolTraits } from '../../src/domain/settlement.ts';
-import { isSettledCall, TOOL_CALL_STATES, type ToolCallState } from '../../src/domain/tool-call.ts';
+import { planAsks, planSettlement, planStarts, type ToolTraits } from '../../src/domain/run/settlement.ts';
+import { FINISH_REASONS, type Part, type ToolPart } from '../../src/domain/transcript/message.ts';
+import type { CallAnswer, PlacedCall } from '../../src/domain/transcript/required-action.ts';
+import { isSettledCall, TOOL_CALL_STATES, type ToolCallState } from '../../src/domain/transcript/tool-call.ts';
 
 const call = (state: ToolCallState, toolName = 'bash'): ToolPart => ({
   type: 'tool',

@@ -6,7 +6,6 @@ import {
   canMoveCompaction,
   isTerminalCompaction,
 } from '../../src/domain/compaction.ts';
-import { MESSAGE_ROLES, partSchema } from '../../src/domain/message.ts';
 import {
   ACTIVE_RUN_STATUSES,
   canMoveRun,
@@ -15,10 +14,16 @@ import {
   RUN_KINDS,
   RUN_STATUSES,
   RUN_TRANSITIONS,
-} from '../../src/domain/run.ts';
-import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/session.ts';
+} from '../../src/domain/run/run.ts';
+import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/run/session.ts';
 import { sqlCheck } from '../../src/domain/state-machine.ts';
-import { canMoveCall, isSettledCall, TOOL_CALL_STATES, TOOL_CALL_TRANSITIONS } from '../../src/domain/tool-call.ts';
+import { MESSAGE_ROLES, partSchema } from '../../src/domain/transcript/message.ts';
+import {
+  canMoveCall,
+  isSettledCall,
+  TOOL_CALL_STATES,
+  TOOL_CALL_TRANSITIONS,
+} from '../../src/domain/transcript/tool-call.ts';
 
 type Machine = Readonly<{
   name: string;

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { planContinuation, planRepetition, type TurnState } from '../../src/domain/run/turn.ts';
 import {
   beginsAnswer,
   type ConversationMessage,
   continuationsOf,
   splitConversation,
-} from '../../src/domain/conversation.ts';
-import { planContinuation, planRepetition, type TurnState } from '../../src/domain/turn.ts';
+} from '../../src/domain/transcript/conversation.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 
 const user = (text: string): ConversationMessage => ({ role: 'user', text });

@@ -7,8 +7,8 @@ import type {
   ToolPart,
   ViewMessage,
   ViewPart,
-} from '../../src/domain/message.ts';
-import { TOOL_CALL_STATES } from '../../src/domain/tool-call.ts';
+} from '../../src/domain/transcript/message.ts';
+import { TOOL_CALL_STATES } from '../../src/domain/transcript/tool-call.ts';
 
 const MODELS = ['openai/gpt-5', 'anthropic/claude'] as const;
 

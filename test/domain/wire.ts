@@ -2,7 +2,7 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { generateText, type ModelMessage } from 'ai';
 import { z } from 'zod';
-import { CACHE_BREAKPOINT } from '../../src/domain/cache-breakpoints.ts';
+import { CACHE_BREAKPOINT } from '../../src/domain/model/cache-breakpoints.ts';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 

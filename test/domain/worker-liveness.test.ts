@@ -1,18 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  DEATH_CONFIRMED_AFTER_MS,
-  LIVENESS_PING_INTERVAL_MS,
-  LOSS_WITNESSED_AFTER_MS,
-} from '../../src/domain/tunables.ts';
-import {
   checkIntervalMs,
   judgeWorkers,
   type LivenessWatch,
   NEW_WATCH,
   type WorkerSight,
   withoutSuspects,
-} from '../../src/domain/worker-liveness.ts';
+} from '../../src/domain/liveness/worker-liveness.ts';
+import {
+  DEATH_CONFIRMED_AFTER_MS,
+  LIVENESS_PING_INTERVAL_MS,
+  LOSS_WITNESSED_AFTER_MS,
+} from '../../src/domain/tunables.ts';
 
 const LEASE_DURATION_MS = 30_000;
 const SELF: WorkerSight = { id: 'self', lockKey: 1, lockFree: false, lockedAt: '1', seenAt: '100', lostAlone: false };

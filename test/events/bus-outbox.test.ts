@@ -1,10 +1,10 @@
 import { expect, test, vi } from 'vitest';
-import type { LiveEvent } from '../../src/domain/events.ts';
+import type { LiveEvent } from '../../src/domain/run/events.ts';
 import { DELTA_COALESCE_MS } from '../../src/domain/tunables.ts';
 import { createBusListeners } from '../../src/events/bus-listeners.ts';
 import { type BusOutbox, createBusOutbox, type Outgoing } from '../../src/events/bus-outbox.ts';
 import { type BusItem, decodePayload, encodeCancel, encodeSession, sessionOf } from '../../src/events/bus-payload.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { chunk } from './listening.ts';
 
 type Link = { up: boolean; refusals: number; sent: Outgoing[]; errors: unknown[]; outbox: BusOutbox };

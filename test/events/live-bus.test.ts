@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { createRedisBus } from '../../src/events/redis-bus.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type BusFixture, busBackends } from './buses.ts';
 import { chunk, chunksOf, committedSeqs, listen } from './listening.ts';

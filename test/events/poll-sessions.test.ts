@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { pollEventSeq } from '../../src/events/poll-sessions.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { createSessionWriter } from './session-writer.ts';

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
-import type { Chunk, LiveEvent, NewEvent } from '../../src/domain/events.ts';
 import { formatId } from '../../src/domain/ids.ts';
+import type { Chunk, LiveEvent, NewEvent } from '../../src/domain/run/events.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import type { Db, Tx } from '../../src/store/database.ts';
 import { appendEvents } from '../../src/store/events.ts';
 import { toJson, toText } from '../../src/store/json.ts';

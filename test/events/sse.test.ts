@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { frameSourceOf, sseResponse, toSseFrame } from '../../src/events/sse.ts';
 import type { StreamItem } from '../../src/events/stream-item.ts';
 import { openEventStream } from '../../src/events/subscribe.ts';
+import { frameSourceOf, sseResponse, toSseFrame } from '../../src/http/sse.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { createSessionWriter, TENANT } from './session-writer.ts';
 import { createUnreliableBus } from './unreliable-bus.ts';

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { openSteadyConnection } from '../../src/events/steady-connection.ts';
+import { openSteadyConnection } from '../../src/platform/steady-connection.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 describe('a steady connection', () => {

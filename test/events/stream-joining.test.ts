@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
 import { openEventStream, type StreamDeps } from '../../src/events/subscribe.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { appendEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { lockSession } from '../../src/store/sessions.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { appendEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { openEventStream, type StreamDeps } from '../../src/events/subscribe.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type BusFixture, busBackends } from './buses.ts';
 import { hasSeq, publish, seqsOf, snapshotsOf, startReader, toldOf } from './reader.ts';

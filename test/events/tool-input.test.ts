@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { LiveEvent } from '../../src/domain/events.ts';
+import type { LiveEvent } from '../../src/domain/run/events.ts';
 import { createMessageProgress } from '../../src/events/message-progress.ts';
 
 const input = (offset: number, content: string, epoch = 1, messageId = 'msg_1'): LiveEvent => ({

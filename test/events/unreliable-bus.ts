@@ -1,4 +1,4 @@
-import type { LiveEvent } from '../../src/domain/events.ts';
+import type { LiveEvent } from '../../src/domain/run/events.ts';
 import type { LiveBus, SessionListener } from '../../src/events/live-bus.ts';
 
 /** What becomes of one message on its way to one listener. */

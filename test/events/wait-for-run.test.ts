@@ -2,7 +2,7 @@ import { type KyselyPlugin, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { waitForRun } from '../../src/events/wait-for-run.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { busBackends } from './buses.ts';

@@ -1,7 +1,7 @@
 import { asSchema, type UIMessageChunk, uiMessageChunkSchema } from 'ai';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { ToolPart } from '../../src/domain/message.ts';
+import type { ToolPart } from '../../src/domain/transcript/message.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import type { RunUpdate } from '../../src/facades/run-updates.ts';
 import {

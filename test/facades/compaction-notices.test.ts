@@ -1,6 +1,6 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { contextPolicySchema } from '../../src/domain/context/policy.ts';
+import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
 import { prose, readingReplies, readTool, requestsOf } from '../compaction/compaction-support.ts';
 import { type ChatService, startChatService, textOf } from './ui-chat-fixture.ts';
 

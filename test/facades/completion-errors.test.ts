@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type ProblemCode, ProblemError, problemResponse } from '../../src/http/problem.ts';
+import { type ProblemCode, ProblemError, problemResponse } from '../../src/http/bodies/problem.ts';
 
 const errorOf = async (code: ProblemCode, path: string): Promise<Record<string, unknown>> => {
   const problem = new ProblemError(code, 'No.', { errors: [{ path: 'model', message: 'No.' }] });

@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
 import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources/chat/completions';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { contextPolicySchema } from '../../src/domain/context/policy.ts';
+import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
 import { parseId } from '../../src/domain/ids.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { prose, requestsOf } from '../compaction/compaction-support.ts';

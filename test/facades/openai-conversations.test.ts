@@ -3,10 +3,10 @@ import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/reso
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { startApi } from '../../src/app/api-server.ts';
+import { createApp } from '../../src/app/app.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { createApp } from '../../src/http/app.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
 import { revokeApiKey } from '../../src/store/api-keys.ts';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { describe, expect, test } from 'vitest';
-import { startApi } from '../../src/runtime/api-server.ts';
+import { startApi } from '../../src/app/api-server.ts';
 import { createTestKey } from '../support/keys.ts';
 import {
   assistant,

@@ -1,6 +1,6 @@
 import OpenAI from 'openai';
 import { describe, expect, test } from 'vitest';
-import type { Fault } from '../../src/simulator/fault.ts';
+import type { Fault } from '../../simulator/fault.ts';
 import { eventually } from '../support/eventually.ts';
 import { conversationSuite, user } from './openai-conversations-fixture.ts';
 

@@ -2,7 +2,7 @@ import { AbstractChat, type ChatInit, type ChatState, DefaultChatTransport, type
 import type { Agent } from '../../src/agents/agent.ts';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
+import { startApi } from '../../src/app/api-server.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';

@@ -102,7 +102,7 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'the result of a tool is given to the model before it is committed',
     changes: [
       {
-        file: 'src/step/tool-runner.ts',
+        file: 'src/step/tool-runner/tool-runner.ts',
         find: 'if (ran !== null && running.size === 1) last = move;\n    else await commit(move);',
         replace: 'setTimeout(() => void commit(move).catch(() => undefined), 20);',
       },
@@ -161,12 +161,12 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'workers do not hear of a cancel: neither from the notification nor from the heartbeat',
     changes: [
       {
-        file: 'src/jobs/claim-keeper.ts',
+        file: 'src/claims/claim-keeper.ts',
         find: "for (const entry of entries) if (entry.runId === runId) stop(entry, 'cancelled');",
         replace: '',
       },
       {
-        file: 'src/jobs/claim-keeper.ts',
+        file: 'src/claims/claim-keeper.ts',
         find: "if (answer.cancelRequested) stop(entry, 'cancelled');",
         replace: '',
       },

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
+import type { Reply } from '../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../simulator/request.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import type { Reply } from '../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../src/simulator/request.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import type { Tool } from '../../src/tools/tool.ts';

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import pg from 'pg';
+import { type Simulator, startSimulator } from '../../simulator/server.ts';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
-import { loadConfig } from '../../src/runtime/config.ts';
-import { type Dependencies, openDependencies } from '../../src/runtime/dependencies.ts';
-import { type JobWorker, startJobWorker } from '../../src/runtime/job-worker.ts';
-import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
+import { startApi } from '../../src/app/api-server.ts';
+import { type Dependencies, openDependencies } from '../../src/app/dependencies.ts';
+import { type JobWorker, startJobWorker } from '../../src/app/job-worker.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import type { Backend } from '../support/backends.ts';
 import { runAsAdmin, withDatabase } from '../support/postgres.ts';

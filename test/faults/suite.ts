@@ -8,7 +8,7 @@ import { runFault } from './run-fault.ts';
 import { hasRedisServer, startOwnPostgres, startOwnRedis } from './world/services.ts';
 
 /** What the processes of a world import. */
-const PRODUCT = ['run-process', 'job-worker'].map((name) => import.meta.resolve(`../../src/runtime/${name}.ts`));
+const PRODUCT = ['run-process', 'job-worker'].map((name) => import.meta.resolve(`../../src/app/${name}.ts`));
 
 const BACKENDS: readonly Backend[] = ['redis', 'postgres'];
 

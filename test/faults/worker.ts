@@ -1,7 +1,7 @@
 // A worker process that works on every kind of job: the suite's processes are few, each of them
 // has to be worth killing.
-import { startJobWorker } from '../../src/runtime/job-worker.ts';
-import { runProcess } from '../../src/runtime/run-process.ts';
+import { startJobWorker } from '../../src/app/job-worker.ts';
+import { runProcess } from '../../src/app/run-process.ts';
 
 await runProcess(
   'worker',

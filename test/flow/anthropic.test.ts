@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { contextPolicySchema } from '../../src/domain/context/policy.ts';
-import type { Reply } from '../../src/simulator/reply.ts';
-import type { RequestRecord } from '../../src/simulator/request.ts';
+import type { Reply } from '../../simulator/reply.ts';
+import type { RequestRecord } from '../../simulator/request.ts';
+import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { readingReplies, readTool } from '../compaction/compaction-support.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { startApi } from '../../src/app/api-server.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { handBackRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';

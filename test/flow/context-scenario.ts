@@ -1,11 +1,11 @@
+import type { ModelWindow } from '../../simulator/window.ts';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
-import type { ModelOverride } from '../../src/domain/context/model-entry.ts';
+import { startApi } from '../../src/app/api-server.ts';
+import { startJobWorker } from '../../src/app/job-worker.ts';
+import type { ModelOverride } from '../../src/domain/context/limits/model-entry.ts';
 import { parseId } from '../../src/domain/ids.ts';
 import { type SessionSnapshot, toSessionSnapshot } from '../../src/events/stream-item.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
-import { startJobWorker } from '../../src/runtime/job-worker.ts';
-import type { ModelWindow } from '../../src/simulator/window.ts';
 import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { readTool } from '../compaction/compaction-support.ts';

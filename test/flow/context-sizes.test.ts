@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { SimulatedRequest } from '../../src/simulator/request.ts';
+import type { SimulatedRequest } from '../../simulator/request.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { eventsOf, prose, readingReplies, requestsOf } from '../compaction/compaction-support.ts';
 import { startScenario } from './context-scenario.ts';

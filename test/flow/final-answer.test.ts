@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { NOT_RUN_AT_LIMIT } from '../../src/domain/settlement.ts';
-import type { Reply, Script } from '../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../src/simulator/request.ts';
+import type { Reply, Script } from '../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../simulator/request.ts';
+import { NOT_RUN_AT_LIMIT } from '../../src/domain/run/settlement.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';

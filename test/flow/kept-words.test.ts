@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import type { Reply } from '../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../src/simulator/request.ts';
+import type { Reply } from '../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../simulator/request.ts';
 import { readingReplies } from '../compaction/compaction-support.ts';
 import { PNG_BASE64 } from '../support/png.ts';
 import { startScenario } from './context-scenario.ts';

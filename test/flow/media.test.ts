@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RequestRecord } from '../../simulator/request.ts';
 import type { Agent } from '../../src/agents/agent.ts';
-import type { UserPart } from '../../src/domain/message.ts';
-import type { RequestRecord } from '../../src/simulator/request.ts';
+import type { UserPart } from '../../src/domain/transcript/message.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';

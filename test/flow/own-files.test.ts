@@ -1,8 +1,8 @@
 import { cp, readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
+import { startSimulator } from '../../simulator/server.ts';
 import { createClient } from '../../src/client/client.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
 import { runNode } from '../deploy/process.ts';
 import { scratchDir } from '../embedded/support.ts';
 import { ROOT } from '../support/pasted.ts';

@@ -1,12 +1,12 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { planAfterMaintenance } from '../../src/domain/after-maintenance.ts';
-import { NEW_CONTEXT_STATE } from '../../src/domain/context/state.ts';
-import type { JobPayload } from '../../src/domain/job.ts';
+import { type ClaimKeeper, createClaimKeeper, type HeldClaim } from '../../src/claims/claim-keeper.ts';
+import { createViewCache } from '../../src/claims/view-cache.ts';
+import { runPrune } from '../../src/compaction/prune/run-prune.ts';
+import { NEW_CONTEXT_STATE } from '../../src/domain/context/meter/state.ts';
+import { planAfterMaintenance } from '../../src/domain/run/after-maintenance.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { type ClaimKeeper, createClaimKeeper, type HeldClaim } from '../../src/jobs/claim-keeper.ts';
-import { createViewCache } from '../../src/jobs/view-cache.ts';
-import { runPrune } from '../../src/prune/run-prune.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { requestMaintenance } from '../../src/store/context.ts';

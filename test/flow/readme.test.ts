@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { loadConfig, VARIABLES } from '../../src/runtime/config.ts';
+import { loadConfig, VARIABLES } from '../../src/platform/config.ts';
 import { blocksOf, commandOf, type PastedService, readPage, startPasted } from '../support/pasted.ts';
 
 // Each starts a whole service, as somebody would who reads the page.

@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 import { sql } from 'kysely';
 import { describe, expect, inject, it } from 'vitest';
+import { startJobWorker } from '../../src/app/job-worker.ts';
+import { createClaimKeeper } from '../../src/claims/claim-keeper.ts';
+import { createViewCache } from '../../src/claims/view-cache.ts';
 import { MAX_RESUMES_PER_STEP } from '../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
-import { createViewCache } from '../../src/jobs/view-cache.ts';
-import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { runStep } from '../../src/step/run-step.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/cancels.ts';

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ModelProtocol } from '../../src/domain/context/shown-media.ts';
-import { type ModelSettings, SETTING_FIELDS } from '../../src/domain/model-settings.ts';
-import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
+import { type Simulator, startSimulator } from '../../simulator/server.ts';
+import { type ModelSettings, SETTING_FIELDS } from '../../src/domain/model/model-settings.ts';
+import type { ModelProtocol } from '../../src/domain/model/shown-media.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { RunLimits } from '../../src/domain/run-limits.ts';
-import { startJobWorker } from '../../src/runtime/job-worker.ts';
+import { startJobWorker } from '../../src/app/job-worker.ts';
+import type { RunLimits } from '../../src/domain/run/run-limits.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';

@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
+import type { Reply } from '../../simulator/reply.ts';
+import { startApi } from '../../src/app/api-server.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
-import type { Reply } from '../../src/simulator/reply.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { runNode } from '../deploy/process.ts';

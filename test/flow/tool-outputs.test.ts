@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import type { ScriptedToolCall } from '../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../simulator/request.ts';
 import { type Agent, agentSchema } from '../../src/agents/agent.ts';
-import { estimateText } from '../../src/domain/context/tokens.ts';
-import type { ToolPart } from '../../src/domain/message.ts';
-import type { ScriptedToolCall } from '../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../src/simulator/request.ts';
+import { estimateText } from '../../src/domain/context/meter/tokens.ts';
+import type { ToolPart } from '../../src/domain/transcript/message.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';

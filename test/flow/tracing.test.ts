@@ -5,10 +5,10 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startApi } from '../../src/app/api-server.ts';
 import { formatId, parseId } from '../../src/domain/ids.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
-import { createLog } from '../../src/runtime/log.ts';
-import { inSpan } from '../../src/runtime/tracing.ts';
+import { createLog } from '../../src/platform/log.ts';
+import { inSpan } from '../../src/platform/tracing.ts';
 import { claimRun, noteAttempt } from '../../src/store/claims.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';

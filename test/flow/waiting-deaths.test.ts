@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type CallAnswer, UNKNOWN_OUTCOME } from '../../src/domain/required-action.ts';
+import { type CallAnswer, UNKNOWN_OUTCOME } from '../../src/domain/transcript/required-action.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';

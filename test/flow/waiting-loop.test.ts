@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DOOM_LOOP_STEPS } from '../../src/domain/doom-loop.ts';
-import type { CallAnswer } from '../../src/domain/required-action.ts';
+import { DOOM_LOOP_STEPS } from '../../src/domain/run/doom-loop.ts';
+import type { CallAnswer } from '../../src/domain/transcript/required-action.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';

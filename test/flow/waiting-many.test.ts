@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { startJobWorker } from '../../src/app/job-worker.ts';
 import { LEASE_DURATION_MS } from '../../src/domain/tunables.ts';
 import { startReconciler } from '../../src/recovery/reconciler.ts';
-import { startJobWorker } from '../../src/runtime/job-worker.ts';
 import { findExpiredWaits } from '../../src/store/call-answers.ts';
 import type { Db } from '../../src/store/database.ts';
 import { findExpiredLeases, findUnclaimed } from '../../src/store/lost-work.ts';

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
+import type { ScriptedToolCall } from '../../simulator/reply.ts';
 import { parseCallId, parseId } from '../../src/domain/ids.ts';
-import type { ToolPart } from '../../src/domain/message.ts';
-import type { CallAnswer, RequiredAction } from '../../src/domain/required-action.ts';
-import type { ScriptedToolCall } from '../../src/simulator/reply.ts';
+import type { ToolPart } from '../../src/domain/transcript/message.ts';
+import type { CallAnswer, RequiredAction } from '../../src/domain/transcript/required-action.ts';
 import { type AnsweredCall, answerCall } from '../../src/store/call-answers.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';

@@ -1,8 +1,8 @@
 import { generateText } from 'ai';
 import { describe, expect, it } from 'vitest';
-import { EXPIRED } from '../../src/domain/required-action.ts';
-import { CANCELLED_BEFORE_START } from '../../src/domain/settlement.ts';
-import { promptFor } from '../../src/step/model-prompt.ts';
+import { CANCELLED_BEFORE_START } from '../../src/domain/run/settlement.ts';
+import { EXPIRED } from '../../src/domain/transcript/required-action.ts';
+import { promptFor } from '../../src/model/model-prompt.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readContext, requestMaintenance } from '../../src/store/context.ts';
 import { readEvents } from '../../src/store/events.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { insertSession } from '../../src/store/sessions.ts';
 import { createTestDatabase } from '../support/postgres.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import type { Fault } from '../../src/simulator/fault.ts';
-import type { Reply } from '../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../src/simulator/request.ts';
+import type { Fault } from '../../simulator/fault.ts';
+import type { Reply } from '../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../simulator/request.ts';
 import type { Random } from '../support/random.ts';
 import type { FuzzService, Player } from './service.ts';
 

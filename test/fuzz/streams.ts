@@ -1,6 +1,6 @@
 import { asSchema, uiMessageChunkSchema } from 'ai';
 import { z } from 'zod';
-import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/events.ts';
+import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
 import { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
 
 /** The protocols in which the service streams. */

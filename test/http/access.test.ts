@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { createApp } from '../../src/app/app.ts';
+import { createMonitorApp } from '../../src/app/monitor-app.ts';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { createApp } from '../../src/http/app.ts';
-import { createMonitorApp } from '../../src/http/monitor-app.ts';
 import { startHttpServer } from '../../src/http/server.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { findCaller, listApiKeys, revokeApiKey } from '../../src/store/api-keys.ts';
 import type { Db } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,6 +1,6 @@
 import { formatId } from '../../src/domain/ids.ts';
 import { MAX_MESSAGE_CHARS } from '../../src/domain/tunables.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 
 const SESSION = formatId('session', newId());
 const RUN = formatId('run', newId());

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { createApp } from '../../src/http/app.ts';
+import { createApp } from '../../src/app/app.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openAgentFolder } from '../../src/agents/agent-folder.ts';
-import type { LogEvent } from '../../src/runtime/log.ts';
+import type { LogEvent } from '../../src/platform/log.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 

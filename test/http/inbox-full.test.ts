@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { InboxLimits } from '../../src/domain/inbox-limits.ts';
+import type { InboxLimits } from '../../src/domain/run/inbox-limits.ts';
 import { claimJob } from './play-worker.ts';
 import { startTestApi } from './test-api.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatCallId, formatId } from '../../src/domain/ids.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
 const LARGE = 'x'.repeat(100_000);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { formatId, parseId } from '../../src/domain/ids.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { answerStep, claimJob } from './play-worker.ts';
 import { startTestApi } from './test-api.ts';
 

@@ -2,8 +2,8 @@ import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ERROR_CODES } from '../../src/domain/errors.ts';
-import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/events.ts';
-import { toFailure } from '../../src/http/openai/completion-bodies.ts';
+import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
+import { toFailure } from '../../src/facades/openai/completion-bodies.ts';
 import { startTestApi } from './test-api.ts';
 
 /** The parts of OpenAPI 3.1 that the document uses, closed: anything else in it is a mistake. */

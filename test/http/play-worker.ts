@@ -1,9 +1,9 @@
 import type { ErrorRecord } from '../../src/domain/errors.ts';
-import type { JobPayload } from '../../src/domain/job.ts';
-import type { ToolPart } from '../../src/domain/message.ts';
-import { planNext, type StepOutcome } from '../../src/domain/next-step.ts';
-import { type ActionKind, type RequiredAction, toRequiredAction } from '../../src/domain/required-action.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
+import { planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
+import type { ToolPart } from '../../src/domain/transcript/message.ts';
+import { type ActionKind, type RequiredAction, toRequiredAction } from '../../src/domain/transcript/required-action.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { type ClaimedRun, claimRun, type Fence } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
 import type { FinishedWork } from '../../src/store/finished-work.ts';

@@ -2,9 +2,9 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import type { FrameSourceOptions } from '../../src/events/frame-source.ts';
-import { frameSourceOf, framesResponse } from '../../src/events/sse.ts';
+import type { FrameSourceOptions } from '../../src/http/frame-source.ts';
 import { sendFrames } from '../../src/http/send-frames.ts';
+import { frameSourceOf, framesResponse } from '../../src/http/sse.ts';
 
 type Stream = AsyncIterable<string> & { returned: boolean; taken: number };
 

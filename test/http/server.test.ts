@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { createApp } from '../../src/http/app.ts';
+import { startApi } from '../../src/app/api-server.ts';
+import { createApp } from '../../src/app/app.ts';
 import { type HttpServerOptions, startHttpServer } from '../../src/http/server.ts';
-import { startApi } from '../../src/runtime/api-server.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestService } from '../support/service.ts';

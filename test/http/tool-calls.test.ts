@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { formatCallId, formatId } from '../../src/domain/ids.ts';
-import type { ActionKind, RequiredAction } from '../../src/domain/required-action.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import type { ActionKind, RequiredAction } from '../../src/domain/transcript/required-action.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { askStep, claimJob } from './play-worker.ts';
 import { startTestApi } from './test-api.ts';
 

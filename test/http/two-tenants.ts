@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { answerStep, askStep, claimJob } from './play-worker.ts';
 import type { TestApi } from './test-api.ts';

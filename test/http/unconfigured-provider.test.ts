@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
-import { createModels } from '../../src/agents/providers.ts';
+import { createModels } from '../../src/model/providers.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
 const AGENT = agentSchema.parse({ name: 'stray', model: 'nowhere/model' });

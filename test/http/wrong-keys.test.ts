@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createWrongKeys } from '../../src/http/wrong-keys.ts';
+import { createWrongKeys } from '../../src/http/middleware/wrong-keys.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestApi } from './test-api.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { startApi } from '../../src/runtime/api-server.ts';
+import { startApi } from '../../src/app/api-server.ts';
 import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';

@@ -1,11 +1,17 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { COMPACTION_STATES } from '../../src/domain/compaction.ts';
-import { MESSAGE_ROLES, partSchema, reasoningPartSchema, textPartSchema } from '../../src/domain/message.ts';
-import { ACTION_KINDS } from '../../src/domain/required-action.ts';
-import { ACTIVE_RUN_STATUSES, LIMIT_REASONS, PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../src/domain/run.ts';
-import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/session.ts';
-import { isSettledCall, TOOL_CALL_STATES } from '../../src/domain/tool-call.ts';
+import {
+  ACTIVE_RUN_STATUSES,
+  LIMIT_REASONS,
+  PENDING_KINDS,
+  RUN_KINDS,
+  RUN_STATUSES,
+} from '../../src/domain/run/run.ts';
+import { DELIVERIES, SESSION_STATUSES } from '../../src/domain/run/session.ts';
+import { MESSAGE_ROLES, partSchema, reasoningPartSchema, textPartSchema } from '../../src/domain/transcript/message.ts';
+import { ACTION_KINDS } from '../../src/domain/transcript/required-action.ts';
+import { isSettledCall, TOOL_CALL_STATES } from '../../src/domain/transcript/tool-call.ts';
 import {
   MAX_INLINE_CONTENT_BYTES,
   MAX_TAKEN_UP_BYTES,

@@ -1,6 +1,6 @@
 import { calcPrice, type Provider, waitForUpdate } from '@pydantic/genai-prices';
 import { describe, expect, test } from 'vitest';
-import { costOf } from '../../src/domain/context/cost.ts';
+import { costOf } from '../../src/domain/context/limits/cost.ts';
 import { openPriceRegistry } from '../../src/model/price-registry.ts';
 import { usageOf } from '../domain/context/measure-view.ts';
 

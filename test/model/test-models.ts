@@ -1,4 +1,4 @@
-import type { ModelOverride } from '../../src/domain/context/model-entry.ts';
+import type { ModelOverride } from '../../src/domain/context/limits/model-entry.ts';
 import { createModelBook, type DescribeModel } from '../../src/model/describe-model.ts';
 import { openPriceRegistry } from '../../src/model/price-registry.ts';
 

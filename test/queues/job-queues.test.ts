@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { type JobPayload, jobIdOf, toQueuedJob } from '../../src/domain/job.ts';
-import { PENDING_KINDS, type PendingKind } from '../../src/domain/run.ts';
+import { type JobPayload, jobIdOf, toQueuedJob } from '../../src/domain/run/job.ts';
+import { PENDING_KINDS, type PendingKind } from '../../src/domain/run/run.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import type { JobHandler, JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { availableBackends } from '../support/backends.ts';

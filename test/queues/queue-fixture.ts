@@ -3,11 +3,11 @@ import { type BackendFactory, createPostgresBackend, type IQueueBackend, Queue }
 import { Redis } from 'ioredis';
 import { sql } from 'kysely';
 import { inject } from 'vitest';
-import { QUEUE_NAMES } from '../../src/domain/job.ts';
+import { QUEUE_NAMES } from '../../src/domain/run/job.ts';
+import type { LogEvent } from '../../src/platform/log.ts';
 import { createJobQueues, type QueueOptions } from '../../src/queues/bullmq-queues.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
 import { QUEUE_SCHEMA } from '../../src/queues/migrate.ts';
-import type { LogEvent } from '../../src/runtime/log.ts';
 import type { Backend } from '../support/backends.ts';
 import { createTestDatabase, runAsAdmin } from '../support/postgres.ts';
 

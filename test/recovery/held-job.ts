@@ -1,4 +1,4 @@
-import type { JobPayload } from '../../src/domain/job.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import type { JobOutcome } from '../../src/queues/job-queue.ts';
 import type { TestService } from '../support/service.ts';
 

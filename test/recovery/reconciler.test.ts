@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, inject, it } from 'vitest';
-import type { JobPayload } from '../../src/domain/job.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import { SWEEP_LIMIT } from '../../src/domain/tunables.ts';
 import { type Reconciler, startReconciler } from '../../src/recovery/reconciler.ts';
 import { claimRun } from '../../src/store/claims.ts';

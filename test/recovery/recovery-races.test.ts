@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobPayload } from '../../src/domain/job.ts';
-import type { WorkerSight } from '../../src/domain/worker-liveness.ts';
+import type { WorkerSight } from '../../src/domain/liveness/worker-liveness.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import { type LockLost, takeBack } from '../../src/recovery/take-back.ts';
-import { newId } from '../../src/runtime/new-id.ts';
 import { claimRun, renewLeases } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
 import {

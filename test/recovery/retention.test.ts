@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
+import type { LogEvent } from '../../src/platform/log.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
 import { openQueues } from '../../src/queues/open-queues.ts';
 import { applyRetention, previewRetention, removeExpired, startRetention } from '../../src/recovery/retention.ts';
-import type { LogEvent } from '../../src/runtime/log.ts';
-import { newId } from '../../src/runtime/new-id.ts';
 import { appendAudit, listAudit } from '../../src/store/audit.ts';
 import { textBlob } from '../../src/store/blobs.ts';
 import type { Db } from '../../src/store/database.ts';

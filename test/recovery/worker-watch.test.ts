@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
-import type { JobPayload } from '../../src/domain/job.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import { DEATH_CONFIRMED_AFTER_MS, LOSS_WITNESSED_AFTER_MS } from '../../src/domain/tunables.ts';
 import type { JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { RECOVERED_AT_ONCE } from '../../src/recovery/take-back.ts';

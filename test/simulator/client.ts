@@ -11,7 +11,7 @@ import {
   tool,
 } from 'ai';
 import { z } from 'zod';
-import type { Protocol } from '../../src/simulator/request.ts';
+import type { Protocol } from '../../simulator/request.ts';
 
 export const PROTOCOLS: readonly Protocol[] = ['responses', 'chat', 'messages'];
 

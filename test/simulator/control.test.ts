@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { startSimulator } from '../../src/simulator/server.ts';
+import { startSimulator } from '../../simulator/server.ts';
 import { runStep } from './client.ts';
 
 async function command(url: string, name: string, body: unknown): Promise<number> {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { startSimulator } from '../../src/simulator/server.ts';
+import { startSimulator } from '../../simulator/server.ts';
 import { PROTOCOLS, post, runStep } from './client.ts';
 
 const promptTooLong = {

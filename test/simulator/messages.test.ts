@@ -1,7 +1,7 @@
 import type { ModelMessage } from 'ai';
 import { describe, expect, test } from 'vitest';
-import { startSimulator } from '../../src/simulator/server.ts';
-import { verifyThinking } from '../../src/simulator/thinking-signature.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { verifyThinking } from '../../simulator/thinking-signature.ts';
 import { post, runStep } from './client.ts';
 
 const cached = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' as const } } } };

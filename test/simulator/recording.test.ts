@@ -9,8 +9,8 @@ import {
   readRecording,
   replayScript,
   stepsOf,
-} from '../../src/simulator/recording.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
+} from '../../simulator/recording.ts';
+import { startSimulator } from '../../simulator/server.ts';
 import { PROTOCOLS, runStep } from './client.ts';
 
 const look = (id: string, path: string) => ({ id, name: 'look', input: { path }, output: 'seen' });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { startSimulator } from '../../src/simulator/server.ts';
-import { signThinking } from '../../src/simulator/thinking-signature.ts';
-import type { ViolationClass } from '../../src/simulator/violation.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { signThinking } from '../../simulator/thinking-signature.ts';
+import type { ViolationClass } from '../../simulator/violation.ts';
 import { post, runStep, TOOLS } from './client.ts';
 
 const user = (...content: unknown[]) => ({ role: 'user', content: content.length > 0 ? content : 'Go.' });

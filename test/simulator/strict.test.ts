@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { issueReasoning } from '../../src/simulator/encrypted-reasoning.ts';
-import type { Protocol } from '../../src/simulator/request.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
-import type { ViolationClass } from '../../src/simulator/violation.ts';
+import { issueReasoning } from '../../simulator/encrypted-reasoning.ts';
+import type { Protocol } from '../../simulator/request.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import type { ViolationClass } from '../../simulator/violation.ts';
 import { post, runStep, TOOLS } from './client.ts';
 
 const user = { role: 'user', content: 'Go.' };

@@ -1,13 +1,13 @@
 import type { ModelMessage } from 'ai';
 import { expect, test } from 'vitest';
+import { parseRecording, replayScript } from '../../simulator/recording.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { countText } from '../../simulator/tokens.ts';
 import {
   PRUNING_REQUEST_MARK,
   SUMMARY_REQUEST_MARK,
   SUMMARY_SECTIONS,
-} from '../../src/domain/context/summary-marks.ts';
-import { parseRecording, replayScript } from '../../src/simulator/recording.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
-import { countText } from '../../src/simulator/tokens.ts';
+} from '../../src/domain/context/compaction/summary-marks.ts';
 import { runStep } from './client.ts';
 
 const user = (content: string): ModelMessage => ({ role: 'user', content });

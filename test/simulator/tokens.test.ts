@@ -1,7 +1,7 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
-import { startSimulator } from '../../src/simulator/server.ts';
-import { countText, FRAMING } from '../../src/simulator/tokens.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { countText, FRAMING } from '../../simulator/tokens.ts';
 import { PROTOCOLS, post, runStep } from './client.ts';
 
 const user = (content: string) => ({ role: 'user' as const, content });

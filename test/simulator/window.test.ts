@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { startSimulator } from '../../src/simulator/server.ts';
-import { factorAt } from '../../src/simulator/window.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { factorAt } from '../../simulator/window.ts';
 import { PROTOCOLS, runStep } from './client.ts';
 
 const user = (content: string) => ({ role: 'user' as const, content });

@@ -7,9 +7,9 @@ import type { ModelMessage, ToolSet } from 'ai';
 import { tool } from 'ai';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import type { Protocol } from '../../src/simulator/request.ts';
-import { startSimulator } from '../../src/simulator/server.ts';
-import { workspaceScript } from '../../src/simulator/workspace-script.ts';
+import type { Protocol } from '../../simulator/request.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { workspaceScript } from '../../simulator/workspace-script.ts';
 import { PROTOCOLS, runStep } from './client.ts';
 
 const run = promisify(exec);

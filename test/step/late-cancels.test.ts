@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { type JobPayload, jobPayloadSchema } from '../../src/domain/job.ts';
-import type { HeldClaim } from '../../src/jobs/claim-keeper.ts';
+import type { HeldClaim } from '../../src/claims/claim-keeper.ts';
+import { type JobPayload, jobPayloadSchema } from '../../src/domain/run/job.ts';
 import type { StepDeps } from '../../src/step/deps.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { requeueRun } from '../../src/store/claims.ts';

@@ -1,6 +1,6 @@
-import type { JobPayload } from '../../src/domain/job.ts';
-import { createClaimKeeper, type HeldClaim } from '../../src/jobs/claim-keeper.ts';
-import { createViewCache } from '../../src/jobs/view-cache.ts';
+import { createClaimKeeper, type HeldClaim } from '../../src/claims/claim-keeper.ts';
+import { createViewCache } from '../../src/claims/view-cache.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import type { StepDeps } from '../../src/step/deps.ts';
 import { runStep } from '../../src/step/run-step.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';

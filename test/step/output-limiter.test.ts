@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { estimateText } from '../../src/domain/context/tokens.ts';
-import type { Part, ToolOutput } from '../../src/domain/message.ts';
-import { newId } from '../../src/runtime/new-id.ts';
-import { createOutputLimiter, type OutputLimiter } from '../../src/step/output-limiter.ts';
+import { estimateText } from '../../src/domain/context/meter/tokens.ts';
+import type { Part, ToolOutput } from '../../src/domain/transcript/message.ts';
+import { newId } from '../../src/platform/new-id.ts';
+import { createOutputLimiter, type OutputLimiter } from '../../src/step/tool-runner/output-limiter.ts';
 import { insertSession } from '../../src/store/sessions.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { createTestDatabase } from '../support/postgres.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { HeldClaim, StopKind } from '../../src/jobs/claim-keeper.ts';
+import type { HeldClaim, StopKind } from '../../src/claims/claim-keeper.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { writeResponse } from '../../src/store/step-writes.ts';

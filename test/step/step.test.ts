@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseCallId } from '../../src/domain/ids.ts';
-import type { Part } from '../../src/domain/message.ts';
+import type { Part } from '../../src/domain/transcript/message.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';

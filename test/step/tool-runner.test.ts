@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import type { ScriptedToolCall } from '../../simulator/reply.ts';
 import type { Agent } from '../../src/agents/agent.ts';
 import { formatCallId, parseCallId } from '../../src/domain/ids.ts';
-import { CANCELLED_BEFORE_START } from '../../src/domain/settlement.ts';
+import { CANCELLED_BEFORE_START } from '../../src/domain/run/settlement.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
-import { newId } from '../../src/runtime/new-id.ts';
-import type { ScriptedToolCall } from '../../src/simulator/reply.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import type { JobPayload } from '../../src/domain/job.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { admitHeldBack, findHeldBackTenants } from '../../src/store/admission.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { claimRun, handBackRun } from '../../src/store/claims.ts';

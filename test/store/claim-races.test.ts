@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { planSettlement } from '../../src/domain/settlement.ts';
+import { createClaimKeeper } from '../../src/claims/claim-keeper.ts';
+import { planSettlement } from '../../src/domain/run/settlement.ts';
 import { ENGINE_VERSION } from '../../src/domain/tunables.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
-import { createClaimKeeper } from '../../src/jobs/claim-keeper.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readStreamedParts } from '../../src/store/chunks.ts';
 import { type Fence, handBackRun, renewLeases } from '../../src/store/claims.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import type { RequestedDelivery } from '../../src/domain/delivery.ts';
 import { BatonError } from '../../src/domain/errors.ts';
-import { jobPayloadSchema } from '../../src/domain/job.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import type { RequestedDelivery } from '../../src/domain/run/delivery.ts';
+import { jobPayloadSchema } from '../../src/domain/run/job.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { answerCall, expireWait, findExpiredWaits } from '../../src/store/call-answers.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { claimRun, handBackRun, renewLeases, requeueRun } from '../../src/store/claims.ts';

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { NEW_CONTEXT_STATE } from '../../src/domain/context/state.ts';
-import type { NewEvent } from '../../src/domain/events.ts';
+import { NEW_CONTEXT_STATE } from '../../src/domain/context/meter/state.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { exhaustedPlan } from '../../src/domain/next-step.ts';
+import type { NewEvent } from '../../src/domain/run/events.ts';
+import { exhaustedPlan } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import type { Db } from '../../src/store/database.ts';

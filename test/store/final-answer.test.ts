@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobPayload } from '../../src/domain/job.ts';
-import { planNext, type StepOutcome } from '../../src/domain/next-step.ts';
-import type { PendingKind } from '../../src/domain/run.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
+import { planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
+import type { PendingKind } from '../../src/domain/run/run.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { restartStep } from '../../src/store/claims.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import { readEvents } from '../../src/store/events.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import type { InboxLimits } from '../../src/domain/inbox-limits.ts';
-import type { JobPayload } from '../../src/domain/job.ts';
+import type { InboxLimits } from '../../src/domain/run/inbox-limits.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import { MAX_INLINE_CONTENT_BYTES, MAX_TAKEN_UP_BYTES, MAX_TAKEN_UP_MESSAGES } from '../../src/domain/tunables.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { resumeSession } from '../../src/store/resume.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/waiting.ts';

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
-import { jobPayloadSchema } from '../../src/domain/job.ts';
-import type { ViewMessage } from '../../src/domain/message.ts';
-import type { PendingKind } from '../../src/domain/run.ts';
+import { createViewCache, type ViewCache } from '../../src/claims/view-cache.ts';
+import { jobPayloadSchema } from '../../src/domain/run/job.ts';
+import type { PendingKind } from '../../src/domain/run/run.ts';
+import type { ViewMessage } from '../../src/domain/transcript/message.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { createViewCache, type ViewCache } from '../../src/jobs/view-cache.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { type ClaimedRun, claimRun, handBackRun, restartStep } from '../../src/store/claims.ts';
 import { readContext, requestMaintenance } from '../../src/store/context.ts';
 import { beginCompaction, type NewMark } from '../../src/store/maintenance.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobPayload } from '../../src/domain/job.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { type ClaimedRun, claimRun, type KnownView } from '../../src/store/claims.ts';
 import { readContext } from '../../src/store/context.ts';
 import { beginCompaction } from '../../src/store/maintenance.ts';

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { MAX_CONNECTIONS_PER_LOCK } from '../../src/domain/tunables.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { type Db, openDatabase } from '../../src/store/database.ts';
 import { answerOnce } from '../../src/store/idempotency.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';

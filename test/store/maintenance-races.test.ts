@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import { beginCompaction, type CompactionEnd } from '../../src/store/maintenance.ts';
 import { listMessages } from '../../src/store/messages.ts';

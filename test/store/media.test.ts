@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { attachBlobs, bytesBlob, putBlob } from '../../src/store/blobs.ts';
 import { importConversation } from '../../src/store/conversations.ts';
 import { keepAnswerFiles, keepUserFiles, readMedia } from '../../src/store/media.ts';

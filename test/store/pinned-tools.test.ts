@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ToolDrift } from '../../src/domain/tool-drift.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import type { ToolDrift } from '../../src/domain/run/tool-drift.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { noteToolDrift, replacePinnedTools } from '../../src/store/pinned-tools.ts';
 import { createTestDatabase } from '../support/postgres.ts';

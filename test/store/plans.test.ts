@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobPayload } from '../../src/domain/job.ts';
-import { planNext } from '../../src/domain/next-step.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
+import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readChunks } from '../../src/store/chunks.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { pauseLeftMs, pauseModel } from '../../src/store/provider-pauses.ts';
 import { createTestDatabase } from '../support/postgres.ts';

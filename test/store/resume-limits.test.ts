@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunLimits } from '../../src/domain/run-limits.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import type { RunLimits } from '../../src/domain/run/run-limits.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { resumeSession } from '../../src/store/resume.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Part } from '../../src/domain/message.ts';
+import type { Part } from '../../src/domain/transcript/message.ts';
 import { toPart } from '../../src/store/messages.ts';
 import { anyView } from '../domain/view-arbitrary.ts';
 

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
-import type { TurnPlace } from '../../src/domain/turn.ts';
+import type { TurnPlace } from '../../src/domain/run/turn.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { placeAnswer, readTurn, storeTurn, takeTurn } from '../../src/store/conversations.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage, findAccepted } from '../../src/store/inbox.ts';

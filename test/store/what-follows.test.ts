@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import { resumeSession } from '../../src/store/resume.ts';

@@ -1,5 +1,5 @@
 import type { Scope } from '../../src/domain/access.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createApiKey } from '../../src/store/api-keys.ts';
 import type { Db } from '../../src/store/database.ts';
 

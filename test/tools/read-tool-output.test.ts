@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import type { Json, Part, ToolOutput } from '../../src/domain/message.ts';
-import type { ToolCallState } from '../../src/domain/tool-call.ts';
-import { newId } from '../../src/runtime/new-id.ts';
+import type { Json, Part, ToolOutput } from '../../src/domain/transcript/message.ts';
+import type { ToolCallState } from '../../src/domain/transcript/tool-call.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { attachBlobs, bytesBlob, textBlob } from '../../src/store/blobs.ts';
 import type { Db } from '../../src/store/database.ts';
 import { toJson } from '../../src/store/json.ts';

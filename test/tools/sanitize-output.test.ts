@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { jsonSchema, type ToolOutput } from '../../src/domain/message.ts';
+import { jsonSchema, type ToolOutput } from '../../src/domain/transcript/message.ts';
 import { sanitizeOutput } from '../../src/tools/sanitize-output.ts';
 
 const unit = fc.oneof(

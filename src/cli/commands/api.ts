@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
-import { startApi } from '../../runtime/api-server.ts';
-import { runProcess } from '../../runtime/run-process.ts';
+import { startApi } from '../../app/api-server.ts';
+import { runProcess } from '../../app/run-process.ts';
 
 export const usage = `baton api
 

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { checkStart } from '../../runtime/check-start.ts';
+import { checkStart } from '../../app/check-start.ts';
 import { EXIT } from '../exit-codes.ts';
 import { printable } from '../terminal/words.ts';
 

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
-import { startApi } from '../../runtime/api-server.ts';
-import { startJobWorker } from '../../runtime/job-worker.ts';
-import { runProcess } from '../../runtime/run-process.ts';
+import { startApi } from '../../app/api-server.ts';
+import { startJobWorker } from '../../app/job-worker.ts';
+import { runProcess } from '../../app/run-process.ts';
 import { makeSampleWorkspace } from '../demo/sample-workspace.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
 import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';

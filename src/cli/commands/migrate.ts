@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
+import { checkPostgres } from '../../app/check-stores.ts';
 import { startEmbeddedPostgres } from '../../embedded/launcher.ts';
+import { loadConfig } from '../../platform/config.ts';
 import { migrateQueueTables } from '../../queues/migrate.ts';
-import { checkPostgres } from '../../runtime/check-stores.ts';
-import { loadConfig } from '../../runtime/config.ts';
 import { openDatabase } from '../../store/database.ts';
 import { migrateToLatest } from '../../store/migrate.ts';
 

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
+import { loadConfig } from '../../platform/config.ts';
+import { createLog } from '../../platform/log.ts';
 import { openQueues } from '../../queues/open-queues.ts';
 import { applyRetention, previewRetention } from '../../recovery/retention.ts';
-import { loadConfig } from '../../runtime/config.ts';
-import { createLog } from '../../runtime/log.ts';
 import { openCommandDatabase } from '../command-database.ts';
 import { UsageError } from '../exit-codes.ts';
 

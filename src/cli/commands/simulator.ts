@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
-import { startSimulator } from '../../simulator/server.ts';
-import { workspaceScript } from '../../simulator/workspace-script.ts';
+import { startSimulator } from '../../../simulator/server.ts';
+import { workspaceScript } from '../../../simulator/workspace-script.ts';
 import { UsageError } from '../exit-codes.ts';
 import { wholeNumber } from '../remote.ts';
 

@@ -1,5 +1,5 @@
-import { startJobWorker } from '../../runtime/job-worker.ts';
-import { runProcess } from '../../runtime/run-process.ts';
+import { startJobWorker } from '../../app/job-worker.ts';
+import { runProcess } from '../../app/run-process.ts';
 import { UsageError } from '../exit-codes.ts';
 
 export const usage = `baton worker [steps|compactions|prunes|all]

@@ -1,12 +1,12 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
+import { startApi } from '../../app/api-server.ts';
+import { type Dependencies, openDependencies } from '../../app/dependencies.ts';
+import { startJobWorker } from '../../app/job-worker.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { EmbeddedPostgresError } from '../../embedded/errors.ts';
-import { startApi } from '../../runtime/api-server.ts';
-import { type Config, loadConfig } from '../../runtime/config.ts';
-import { type Dependencies, openDependencies } from '../../runtime/dependencies.ts';
-import { startJobWorker } from '../../runtime/job-worker.ts';
+import { type Config, loadConfig } from '../../platform/config.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
 
 export const DEMO_AGENT = 'workspace';

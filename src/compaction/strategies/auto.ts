@@ -1,5 +1,5 @@
-import { planCompaction } from '../../domain/context/compaction-plan.ts';
-import { validateSummary } from '../../domain/context/summary-validation.ts';
+import { planCompaction } from '../../domain/context/compaction/compaction-plan.ts';
+import { validateSummary } from '../../domain/context/compaction/summary-validation.ts';
 import type { Strategy } from '../strategy.ts';
 import { summarizeHead } from '../summarize.ts';
 

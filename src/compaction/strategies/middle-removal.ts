@@ -1,6 +1,6 @@
-import { planCompaction } from '../../domain/context/compaction-plan.ts';
-import { MIN_REMOVAL_TOKENS, removalBody } from '../../domain/context/middle-removal.ts';
-import { readSummary } from '../../domain/context/summary-document.ts';
+import { planCompaction } from '../../domain/context/compaction/compaction-plan.ts';
+import { MIN_REMOVAL_TOKENS, removalBody } from '../../domain/context/compaction/middle-removal.ts';
+import { readSummary } from '../../domain/context/compaction/summary-document.ts';
 import type { Strategy } from '../strategy.ts';
 import { countReal } from '../work.ts';
 

@@ -1,34 +1,11 @@
-import { planCompaction } from '../../domain/context/compaction-plan.ts';
-import { DEFAULT_CUTS, serializeMessages } from '../../domain/context/summary-input.ts';
-import { FAULT_MESSAGES, faultOfForm } from '../../domain/context/summary-validation.ts';
+import { planCompaction } from '../../domain/context/compaction/compaction-plan.ts';
+import { DEFAULT_CUTS, serializeMessages } from '../../domain/context/compaction/summary-input.ts';
+import { FAULT_MESSAGES, faultOfForm } from '../../domain/context/compaction/summary-validation.ts';
 import { BatonError } from '../../domain/errors.ts';
-import type { ViewMessage } from '../../domain/message.ts';
+import type { Compactor } from '../load-compactor.ts';
 import { replacedTokens } from '../requests.ts';
 import type { Strategy } from '../strategy.ts';
 import { countReal } from '../work.ts';
-
-/** What the function of a module is given: what goes, and how much may stand for it. */
-type CompactorPlan = Readonly<{
-  /** The messages that go, as the view holds them. */
-  messages: readonly ViewMessage[];
-  /** The same in words. */
-  transcript: string;
-  /** What the summary before says; null in the first round. */
-  previousSummary: string | null;
-  /** How many messages stay as they are. */
-  keptMessages: number;
-  /** Most tokens of the text that it returns. */
-  maxTokens: number;
-  countTokens: (text: string) => number;
-  /** From 1. */
-  round: number;
-  sessionId: string;
-  /** Aborted when the time is up or the run is cancelled. */
-  signal: AbortSignal;
-}>;
-
-/** The text that stands for the messages that go. */
-export type Compactor = (plan: CompactorPlan) => string | Promise<string>;
 
 /**
  * A strategy whose text a module writes. What it writes is judged as a model's would be, and where it throws, gives no

@@ -1,7 +1,11 @@
-import { planCompaction } from '../../domain/context/compaction-plan.ts';
-import { parsePrunedConversation, prunedBody, pruningOrderText } from '../../domain/context/pruned-conversation.ts';
-import { serializeMessages } from '../../domain/context/summary-input.ts';
-import { faultOfForm, type SummaryFault } from '../../domain/context/summary-validation.ts';
+import { type PlanBase, planCompaction } from '../../domain/context/compaction/compaction-plan.ts';
+import {
+  parsePrunedConversation,
+  prunedBody,
+  pruningOrderText,
+} from '../../domain/context/compaction/pruned-conversation.ts';
+import { serializeMessages } from '../../domain/context/compaction/summary-input.ts';
+import { faultOfForm, type SummaryFault } from '../../domain/context/compaction/summary-validation.ts';
 import { toErrorRecord } from '../../domain/errors.ts';
 import type { ModelRequest } from '../ask-model.ts';
 import { askUntilValid } from '../ask-until-valid.ts';
@@ -14,7 +18,7 @@ import {
   summaryTokensOf,
   transcriptRoom,
 } from '../requests.ts';
-import { type Draft, noDraft, type PlanBase, type Strategy } from '../strategy.ts';
+import { type Draft, noDraft, type Strategy } from '../strategy.ts';
 import { summarizeAsData } from '../summarize.ts';
 import { type CompactionWork, countReal } from '../work.ts';
 import { auto } from './auto.ts';

@@ -1,4 +1,4 @@
-import { isModuleStrategy, type STRATEGIES, type StrategyName } from '../../domain/context/policy.ts';
+import { isModuleStrategy, type STRATEGIES, type StrategyName } from '../../domain/context/limits/policy.ts';
 import type { LoadCompactor } from '../load-compactor.ts';
 import type { Strategy } from '../strategy.ts';
 import { auto } from './auto.ts';

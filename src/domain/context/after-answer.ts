@@ -1,16 +1,16 @@
 import type { ErrorRecord } from '../errors.ts';
-import type { FinishReason, ViewMessage } from '../message.ts';
+import type { OverflowNumbers } from '../model/overflow-limit.ts';
+import type { FinishReason, ViewMessage } from '../transcript/message.ts';
 import type { Usage } from '../usage.ts';
-import { afterCall } from './after-call.ts';
 import { decideContext } from './decide.ts';
-import { type Lesson, lessonOfNumbers, lessonOfSuccess } from './learned-limits.ts';
-import type { Measurement } from './measure.ts';
-import type { OverflowNumbers } from './overflow-limit.ts';
+import { isStartedBy } from './limits/policy.ts';
+import { afterCall } from './meter/after-call.ts';
+import { type Lesson, lessonOfNumbers, lessonOfSuccess } from './meter/learned-limits.ts';
+import type { Measurement } from './meter/measure.ts';
+import type { Ruler } from './meter/ruler.ts';
+import { certainOf, type SilentOverflow, silentOverflow } from './meter/silent-overflow.ts';
+import type { ContextState } from './meter/state.ts';
 import { planOverflow, type StepPlace, withPending } from './overflow-plan.ts';
-import { isStartedBy } from './policy.ts';
-import type { Ruler } from './ruler.ts';
-import { certainOf, type SilentOverflow, silentOverflow } from './silent-overflow.ts';
-import type { ContextState } from './state.ts';
 
 /** A whole answer with everything that was known when it was asked for. */
 export type WholeAnswer = Readonly<{

@@ -1,9 +1,9 @@
 import type { ErrorRecord } from '../errors.ts';
-import { maxOutputFor } from './limits.ts';
-import type { Measurement } from './measure.ts';
-import { isStartedBy } from './policy.ts';
-import type { Ruler } from './ruler.ts';
-import type { CompactionReason, ContextState } from './state.ts';
+import { maxOutputFor } from './limits/limits.ts';
+import { isStartedBy } from './limits/policy.ts';
+import type { Measurement } from './meter/measure.ts';
+import type { Ruler } from './meter/ruler.ts';
+import type { CompactionReason, ContextState } from './meter/state.ts';
 
 /** What must happen before the next request can be sent. */
 export type ContextDecision = Readonly<

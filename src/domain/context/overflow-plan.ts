@@ -1,10 +1,10 @@
 import type { ErrorRecord } from '../errors.ts';
-import type { PendingKind } from '../run.ts';
+import type { OverflowNumbers } from '../model/overflow-limit.ts';
+import type { PendingKind } from '../run/run.ts';
 import { MAX_COMPACTIONS_WITHOUT_STEP } from './decide.ts';
-import type { OverflowNumbers } from './overflow-limit.ts';
-import { isStartedBy } from './policy.ts';
-import type { Ruler } from './ruler.ts';
-import type { CompactionReason, ContextState } from './state.ts';
+import { isStartedBy } from './limits/policy.ts';
+import type { Ruler } from './meter/ruler.ts';
+import type { CompactionReason, ContextState } from './meter/state.ts';
 
 /** Overflows that one step survives; the next one ends the run. */
 const MAX_OVERFLOWS_PER_STEP = 2;

@@ -1,8 +1,8 @@
-import type { ViewMessage } from '../message.ts';
-import type { ModelMessage } from '../model-message.ts';
-import { type OriginOf, type ToModelOptions, toModelMessages } from '../model-messages.ts';
-import { estimateMessage, totalOf } from './message-tokens.ts';
-import type { TokenCounter } from './tokens.ts';
+import type { ModelMessage } from '../model/model-message.ts';
+import { type OriginOf, type ToModelOptions, toModelMessages } from '../model/model-messages.ts';
+import type { ViewMessage } from '../transcript/message.ts';
+import { estimateMessage, totalOf } from './meter/message-tokens.ts';
+import type { TokenCounter } from './meter/tokens.ts';
 
 /** A message as a request has it. */
 export type ShownMessage = Readonly<{

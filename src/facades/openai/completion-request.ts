@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { type Agent, agentSchema, readAgent } from '../../agents/agent.ts';
 import { listOf } from '../../domain/bounded-list.ts';
-import { type ConversationMessage, parseArgs } from '../../domain/conversation.ts';
 import { areJsonTextsBounded, isWithinJsonDepth } from '../../domain/json-bounds.ts';
-import type { OutputItem, UserPart } from '../../domain/message.ts';
-import { type ModelSettings, modelSettingsSchema } from '../../domain/model-settings.ts';
+import { type ModelSettings, modelSettingsSchema } from '../../domain/model/model-settings.ts';
+import { type ConversationMessage, parseArgs } from '../../domain/transcript/conversation.ts';
+import type { OutputItem, UserPart } from '../../domain/transcript/message.ts';
 import {
   MAX_CALLS_PER_MESSAGE,
   MAX_CONVERSATION_MESSAGES,

@@ -1,6 +1,6 @@
-import type { ConversationCall } from '../../domain/conversation.ts';
-import type { SourcePart } from '../../domain/message.ts';
-import type { RequiredAction } from '../../domain/required-action.ts';
+import type { ConversationCall } from '../../domain/transcript/conversation.ts';
+import type { SourcePart } from '../../domain/transcript/message.ts';
+import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import { NO_USAGE, type Usage } from '../../domain/usage.ts';
 import type { RunEnd, RunUpdate } from '../run-updates.ts';
 

@@ -1,4 +1,4 @@
-import type { RequiredAction } from '../../domain/required-action.ts';
+import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 
 /** What the client is asked about calls: the ids of the questions, by the ids of the calls. */
 export type Approvals = ReadonlyMap<string, string>;

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { listOf } from '../../domain/bounded-list.ts';
 import { BatonError } from '../../domain/errors.ts';
-import type { Json } from '../../domain/message.ts';
-import type { ActionKind, CallAnswer, RequiredAction } from '../../domain/required-action.ts';
+import type { Json } from '../../domain/transcript/message.ts';
+import type { ActionKind, CallAnswer, RequiredAction } from '../../domain/transcript/required-action.ts';
 import { MAX_CONVERSATION_MESSAGES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import type { Approvals } from './approvals.ts';
 

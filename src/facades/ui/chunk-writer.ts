@@ -1,6 +1,6 @@
 import type { UIMessageChunk } from 'ai';
-import { outputText } from '../../domain/output-text.ts';
-import type { ToolPart } from '../../domain/message.ts';
+import type { ToolPart } from '../../domain/transcript/message.ts';
+import { outputText } from '../../domain/transcript/output-text.ts';
 import { type EndState, limitReached, type RunEnd, type RunUpdate } from '../run-updates.ts';
 import { type Approvals, approvalsOf } from './approvals.ts';
 import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts.ts';

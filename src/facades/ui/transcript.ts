@@ -1,7 +1,7 @@
 import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
-import { outputText } from '../../domain/output-text.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
-import type { Part, ToolPart } from '../../domain/message.ts';
+import type { Part, ToolPart } from '../../domain/transcript/message.ts';
+import { outputText } from '../../domain/transcript/output-text.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
 import type { RunOutcome } from '../../store/runs.ts';
 import type { WrittenMessage } from '../../store/written-messages.ts';

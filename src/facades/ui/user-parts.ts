@@ -1,4 +1,4 @@
-import type { FilePart, Part, SourcePart, ToolOutput } from '../../domain/message.ts';
+import type { FilePart, Part, SourcePart, ToolOutput } from '../../domain/transcript/message.ts';
 
 type UiText = { type: 'text'; text: string };
 type UiFile = { type: 'file'; mediaType: string; filename?: string; url: string };

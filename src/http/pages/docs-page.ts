@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import { PROBLEM_KINDS } from '../problem.ts';
+import { PROBLEM_KINDS } from '../bodies/problem.ts';
 import { type Markup, renderPage } from './layout.ts';
 
 /** Swagger UI is made for wide screens; these let its tables and code wrap on a phone. */

@@ -1,15 +1,16 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { type Agent, type AgentSet, agentVersion, readAgent } from '../../agents/agent.ts';
-import { refuseForeignModel, refuseUnusableModels } from '../../agents/configured-models.ts';
 import { withOverrides } from '../../agents/overrides.ts';
+import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
 import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
-import { checkModel, modelField, overridesBody } from '../agent-overrides.ts';
-import { idParams, noQuery, textField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, workOnce } from '../idempotency.ts';
+import { checkModel, modelField, overridesBody } from '../bodies/agent-overrides.ts';
+import { idParams, noQuery, textField } from '../bodies/fields.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../bodies/responses.ts';
+import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
-import { sessionBody, toSessionBody } from '../session-body.ts';
 
 const change = createRoute({
   method: 'post',

@@ -1,9 +1,10 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentVersion } from '../../agents/agent.ts';
 import { toolNamesForModel } from '../../tools/names-for-model.ts';
-import { noQuery } from '../fields.ts';
-import type { BatonApp, HttpDeps } from '../http-deps.ts';
-import { jsonOf, REFUSED } from '../responses.ts';
+import { noQuery } from '../bodies/fields.ts';
+import { jsonOf, REFUSED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import type { BatonApp } from '../http-env.ts';
 
 export const agentBody = z
   .object({

@@ -2,9 +2,10 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { AUDITED_ACTIONS } from '../../domain/audit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { listAudit } from '../../store/audit.ts';
-import { limitField, numberField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { jsonOf, REFUSED, timeBody } from '../responses.ts';
+import { limitField, numberField } from '../bodies/fields.ts';
+import { jsonOf, REFUSED, timeBody } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
 
 export const entryBody = z
   .object({

@@ -4,11 +4,12 @@ import { isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
 import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
 import { bytesBlob, putBlob, readBlob } from '../../store/blobs.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
-import { idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { ProblemError } from '../problem.ts';
-import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../responses.ts';
-import { readUpload } from '../upload.ts';
+import { idParams, noQuery } from '../bodies/fields.ts';
+import { ProblemError } from '../bodies/problem.ts';
+import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../bodies/responses.ts';
+import { readUpload } from '../bodies/upload.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
 
 const tags = ['blobs'];
 const BINARY = { type: 'string', format: 'binary' } as const;

@@ -1,15 +1,16 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
-import { isTerminalRun, RUN_STATUSES } from '../../domain/run.ts';
+import { isTerminalRun, RUN_STATUSES } from '../../domain/run/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
 import { inTransaction } from '../../store/database.ts';
-import { auditRequest, requestEntry } from '../audit-trail.ts';
-import { idParams, MAX_WAIT_MS, numberField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { idParams, MAX_WAIT_MS, numberField } from '../bodies/fields.ts';
+import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import { readRunBody, runBody } from '../bodies/run-body.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+import { auditRequest, requestEntry } from '../middleware/audit-trail.ts';
 import { untilGone } from '../request-signal.ts';
-import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
-import { readRunBody, runBody } from '../run-body.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
 
 const tags = ['cancel'];

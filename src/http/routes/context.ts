@@ -1,16 +1,17 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
-import { knownModel, offeredTools, rulerOf } from '../../context/ruler-of.ts';
-import { type Anchor, TOKEN_KINDS } from '../../domain/context/measure.ts';
-import { toMeter } from '../../domain/context/meter.ts';
+import { knownModel, offeredTools, rulerOf } from '../../claims/context-meter.ts';
+import { type Anchor, TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
+import { toMeter } from '../../domain/context/meter/meter.ts';
 import { formatId } from '../../domain/ids.ts';
-import type { PendingKind } from '../../domain/run.ts';
+import type { PendingKind } from '../../domain/run/run.ts';
 import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
 import { refuseOverQuota } from '../../store/quota.ts';
-import { idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../responses.ts';
-import { errorBody } from '../run-body.ts';
+import { idParams, noQuery } from '../bodies/fields.ts';
+import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';
+import { errorBody } from '../bodies/run-body.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
 import { tellChanged } from '../tell-changed.ts';
 
 const tags = ['context'];

@@ -3,12 +3,13 @@ import type { MiddlewareHandler } from 'hono';
 import { accepts } from 'hono/accepts';
 import { secureHeaders } from 'hono/secure-headers';
 import { BOARD_PATH } from '../board.ts';
-import { STREAM_SCHEMAS } from '../event-bodies.ts';
-import type { BatonApp, HttpDeps } from '../http-deps.ts';
+import { STREAM_SCHEMAS } from '../bodies/event-bodies.ts';
+import { DENIED, jsonOf } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import type { BatonApp } from '../http-env.ts';
 import { renderDocsPage, SHOW_SCRIPT } from '../pages/docs-page.ts';
 import { type Place, renderStartPage } from '../pages/start-page.ts';
 import { swaggerFile } from '../pages/swagger-file.ts';
-import { DENIED, jsonOf } from '../responses.ts';
 
 const tags = ['docs'];
 

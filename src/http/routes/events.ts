@@ -1,17 +1,18 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { sseResponse } from '../../events/sse.ts';
 import { toPublicEvent } from '../../events/stream-item.ts';
 import { openEventStream } from '../../events/subscribe.ts';
-import { toSafeError } from '../../runtime/log.ts';
+import { toSafeError } from '../../platform/log.ts';
 import { readEvents } from '../../store/events.ts';
 import { findSession } from '../../store/sessions.ts';
-import { eventBody, streamBody } from '../event-bodies.ts';
-import { afterField, idParams, limitField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
-import { wantedEventFormat } from '../media-type.ts';
+import { eventBody, streamBody } from '../bodies/event-bodies.ts';
+import { afterField, idParams, limitField } from '../bodies/fields.ts';
+import { wantedEventFormat } from '../bodies/media-type.ts';
+import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 import { untilGone } from '../request-signal.ts';
-import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED } from '../responses.ts';
+import { sseResponse } from '../sse.ts';
 
 const eventPage = z.object({
   events: z.array(eventBody),

@@ -1,11 +1,12 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { forkSession } from '../../store/fork.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
-import { idField, idParams, metadataField, noQuery, titleField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, workOnce } from '../idempotency.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
-import { sessionBody, toSessionBody } from '../session-body.ts';
+import { idField, idParams, metadataField, noQuery, titleField } from '../bodies/fields.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 
 const forkRoute = createRoute({
   method: 'post',

@@ -1,9 +1,10 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { PENDING_KINDS, type PendingKind } from '../../domain/run.ts';
-import { within } from '../../runtime/within.ts';
+import { PENDING_KINDS, type PendingKind } from '../../domain/run/run.ts';
+import { within } from '../../platform/within.ts';
 import type { WorkersByKind } from '../../store/workers.ts';
-import type { BatonApp, HttpDeps } from '../http-deps.ts';
-import { jsonOf, OTHER_HOST } from '../responses.ts';
+import { jsonOf, OTHER_HOST } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import type { BatonApp } from '../http-env.ts';
 
 export const readinessBody = z
   .object({

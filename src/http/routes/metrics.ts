@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import type { BatonApp, HttpDeps } from '../http-deps.ts';
-import { DENIED } from '../responses.ts';
+import { DENIED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import type { BatonApp } from '../http-env.ts';
 
 const metrics = createRoute({
   method: 'get',

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
-import { DELIVERIES } from '../../domain/session.ts';
+import { DELIVERIES } from '../../domain/run/session.ts';
 import { inTransaction } from '../../store/database.ts';
 import { findSession } from '../../store/sessions.ts';
 import {
@@ -13,12 +13,13 @@ import {
   removeWaiting,
   type WaitingMessage,
 } from '../../store/waiting.ts';
-import { auditRequest } from '../audit-trail.ts';
-import { contentField, toParts } from '../content-field.ts';
-import { cursorField, toCursor } from '../cursor.ts';
-import { idField, idParams, limitField, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, type HttpEnv, tenantOf } from '../http-deps.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, timeBody } from '../responses.ts';
+import { contentField, toParts } from '../bodies/content-field.ts';
+import { cursorField, toCursor } from '../bodies/cursor.ts';
+import { idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, timeBody } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
 import { tellCancelled } from '../tell-cancelled.ts';
 import { tellChanged } from '../tell-changed.ts';
 

@@ -2,15 +2,16 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
 import { changesOfTools, pinnedToolsSchema } from '../../agents/pinned-tools.ts';
 import { formatId } from '../../domain/ids.ts';
-import { toolChangesSchema } from '../../domain/tool-drift.ts';
+import { toolChangesSchema } from '../../domain/run/tool-drift.ts';
 import { replacePinnedTools } from '../../store/pinned-tools.ts';
 import { findSession, readAgentSnapshot } from '../../store/sessions.ts';
-import { auditRequest } from '../audit-trail.ts';
-import { idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, workOnce } from '../idempotency.ts';
+import { idParams, noQuery } from '../bodies/fields.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
+import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
 
 export const repinnedBody = z
   .object({

@@ -1,12 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
-import { RUN_STATUSES } from '../../domain/run.ts';
+import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
-import { idParams, noQuery } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, workOnce } from '../idempotency.ts';
-import { limitsBody } from '../limits-body.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { idParams, noQuery } from '../bodies/fields.ts';
+import { limitsBody } from '../bodies/limits-body.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { tellChanged } from '../tell-changed.ts';
 
 export const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');

@@ -1,13 +1,14 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { RUN_STATUSES } from '../../domain/run.ts';
+import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { findRun, listRuns } from '../../store/runs.ts';
-import { cursorField, nextCursor } from '../cursor.ts';
-import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
+import { cursorField, nextCursor } from '../bodies/cursor.ts';
+import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from '../bodies/fields.ts';
+import { jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from '../bodies/responses.ts';
+import { readRunBodies, readRunBody, runBody } from '../bodies/run-body.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
 import { untilGone } from '../request-signal.ts';
-import { jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from '../responses.ts';
-import { readRunBodies, readRunBody, runBody } from '../run-body.ts';
 
 const tags = ['runs'];
 const DEFAULT_WAIT_MS = 30_000;

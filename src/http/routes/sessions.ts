@@ -1,14 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentVersion } from '../../agents/agent.ts';
-import { refuseForeignModel, refuseUnusableModels } from '../../agents/configured-models.ts';
 import { withOverrides } from '../../agents/overrides.ts';
-import { SESSION_STATUSES } from '../../domain/session.ts';
+import { SESSION_STATUSES } from '../../domain/run/session.ts';
+import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
 import { inTransaction } from '../../store/database.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
 import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
-import { checkModel, overridesBody } from '../agent-overrides.ts';
-import { auditRequest } from '../audit-trail.ts';
-import { cursorField, nextCursor } from '../cursor.ts';
+import { checkModel, overridesBody } from '../bodies/agent-overrides.ts';
+import { cursorField, nextCursor } from '../bodies/cursor.ts';
 import {
   idParams,
   limitField,
@@ -18,12 +17,22 @@ import {
   textField,
   timeField,
   titleField,
-} from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, workOnce } from '../idempotency.ts';
+} from '../bodies/fields.ts';
+import {
+  BODY_REFUSED,
+  CONFLICT,
+  jsonOf,
+  NOT_FOUND,
+  nextCursorBody,
+  REFUSED,
+  UNKNOWN_AGENT,
+} from '../bodies/responses.ts';
+import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
+import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from '../responses.ts';
-import { sessionBody, toSessionBody } from '../session-body.ts';
 
 const tags = ['sessions'];
 

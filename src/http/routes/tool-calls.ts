@@ -1,14 +1,15 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
-import { ACTION_KINDS, type CallAnswer } from '../../domain/required-action.ts';
+import { ACTION_KINDS, type CallAnswer } from '../../domain/transcript/required-action.ts';
 import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
-import { auditRequest } from '../audit-trail.ts';
-import { callIdField, idField, noQuery, textField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { idempotencyHeader, workOnce } from '../idempotency.ts';
-import { outputField } from '../output-field.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { callIdField, idField, noQuery, textField } from '../bodies/fields.ts';
+import { outputField } from '../bodies/output-field.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
+import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { tellChanged } from '../tell-changed.ts';
 
 const OUTPUT =

@@ -1,17 +1,18 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
-import { knownModel, offeredTools, rulerOf } from '../../context/ruler-of.ts';
-import { TOKEN_KINDS } from '../../domain/context/measure.ts';
-import { sendsFilesAfterResults } from '../../domain/context/shown-media.ts';
+import { knownModel, offeredTools, rulerOf } from '../../claims/context-meter.ts';
+import { TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
 import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
-import { isInlineText } from '../../domain/model-files.ts';
-import type { ModelMessage } from '../../domain/model-message.ts';
+import { isInlineText } from '../../domain/model/model-files.ts';
+import type { ModelMessage } from '../../domain/model/model-message.ts';
+import { sendsFilesAfterResults } from '../../domain/model/shown-media.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../../domain/tunables.ts';
 import { readContext } from '../../store/context.ts';
 import { nameMedia } from '../../store/media.ts';
-import { afterField, idParams, limitField } from '../fields.ts';
-import { type BatonApp, type HttpDeps, tenantOf } from '../http-deps.ts';
-import { jsonOf, NOT_FOUND, REFUSED } from '../responses.ts';
+import { afterField, idParams, limitField } from '../bodies/fields.ts';
+import { jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
 
 const tokens = z.number().int();
 

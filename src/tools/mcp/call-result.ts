@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { Json } from '../../domain/message.ts';
+import type { Json } from '../../domain/transcript/message.ts';
 import { mediaNotice } from '../media-notice.ts';
 import { type Content, toContent } from './content.ts';
 

@@ -4,7 +4,7 @@ import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/typ
 import type { McpServerConfig } from '../../agents/mcp-servers.ts';
 import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
-import { type Log, toSafeError } from '../../runtime/log.ts';
+import { type Log, toSafeError } from '../../platform/log.ts';
 import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { failureOf } from './failure.ts';

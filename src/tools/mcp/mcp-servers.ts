@@ -10,7 +10,7 @@ import {
 import type { McpSource } from '../../agents/tool-sources.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { MAX_SERVER_DEFINITION_BYTES, MAX_SERVER_TOOLS } from '../../domain/tunables.ts';
-import type { Log } from '../../runtime/log.ts';
+import type { Log } from '../../platform/log.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import type { Tool } from '../tool.ts';
 import { createMcpConnection, type McpConnection } from './connection.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Reply, ScriptedToolCall } from '../../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../../src/simulator/request.ts';
+import type { Reply, ScriptedToolCall } from '../../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../../simulator/request.ts';
 
 const callSchema = z.object({ name: z.string(), input: z.record(z.string(), z.unknown()) });
 

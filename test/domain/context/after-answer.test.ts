@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { afterAnswer, type WholeAnswer } from '../../../src/domain/context/after-answer.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
-import type { Part } from '../../../src/domain/message.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import type { Part } from '../../../src/domain/transcript/message.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { afterCall } from '../../../src/domain/context/after-call.ts';
-import { startCalibration } from '../../../src/domain/context/calibration.ts';
-import type { ContextState } from '../../../src/domain/context/state.ts';
-import type { ViewMessage } from '../../../src/domain/message.ts';
+import { afterCall } from '../../../src/domain/context/meter/after-call.ts';
+import { startCalibration } from '../../../src/domain/context/meter/calibration.ts';
+import type { ContextState } from '../../../src/domain/context/meter/state.ts';
+import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { assistantOf, callOf, MODEL, textOf, usageOf, userOf } from './measure-view.ts';
 import { smallRuler, stateOf } from './small-ruler.ts';
 

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { afterCompaction, afterFailedCompaction } from '../../../src/domain/context/compaction-outcome.ts';
+import { afterCompaction, afterFailedCompaction } from '../../../src/domain/context/compaction/compaction-outcome.ts';
+import { summaryOrderText, summaryRequestText } from '../../../src/domain/context/compaction/summary-request.ts';
 import { decideContext, MAX_COMPACTIONS_WITHOUT_STEP } from '../../../src/domain/context/decide.ts';
-import type { Measurement } from '../../../src/domain/context/measure.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import type { Measurement } from '../../../src/domain/context/meter/measure.ts';
+import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
+import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { type OverflowRemedy, planOverflow } from '../../../src/domain/context/overflow-plan.ts';
-import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
-import { createRuler } from '../../../src/domain/context/ruler.ts';
-import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
-import { summaryOrderText, summaryRequestText } from '../../../src/domain/context/summary-request.ts';
 import { countText } from './compaction-view.ts';
 import { MODEL, usageOf } from './measure-view.ts';
 

@@ -14,7 +14,7 @@ import {
   ratioOf,
   SAMPLE_REFUSALS,
   startCalibration,
-} from '../../../src/domain/context/calibration.ts';
+} from '../../../src/domain/context/meter/calibration.ts';
 
 const UNCHANGED = { model: false, tools: false, view: false, media: false };
 

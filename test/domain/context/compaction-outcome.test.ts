@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { compactedView } from '../../../src/domain/context/compacted-view.ts';
-import { afterCompaction, afterFailedCompaction } from '../../../src/domain/context/compaction-outcome.ts';
-import { readSummary } from '../../../src/domain/context/summary-document.ts';
-import type { ViewMessage } from '../../../src/domain/message.ts';
+import { compactedView } from '../../../src/domain/context/compaction/compacted-view.ts';
+import { afterCompaction, afterFailedCompaction } from '../../../src/domain/context/compaction/compaction-outcome.ts';
+import { readSummary } from '../../../src/domain/context/compaction/summary-document.ts';
+import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { plan, thresholdsFor } from './compaction-view.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
 import { smallRuler, stateOf } from './small-ruler.ts';

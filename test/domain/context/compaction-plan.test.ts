@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { CompactPlan, PlanInput } from '../../../src/domain/context/compaction-plan.ts';
-import { planInputOf } from '../../../src/domain/context/plan-input.ts';
-import type { Part, ViewMessage } from '../../../src/domain/message.ts';
+import type { CompactPlan, PlanInput } from '../../../src/domain/context/compaction/compaction-plan.ts';
+import { planInputOf } from '../../../src/domain/context/compaction/plan-input.ts';
+import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { compacted, plan, sizeOf, thresholdsFor } from './compaction-view.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
 import { smallRuler, stateOf } from './small-ruler.ts';

@@ -5,9 +5,9 @@ import {
   resultText,
   type TailOptions,
   tailStart,
-} from '../../../src/domain/context/compaction-tail.ts';
-import { shownParts } from '../../../src/domain/context/shown-parts.ts';
-import type { Part, PartMarks, ViewMessage, ViewPart } from '../../../src/domain/message.ts';
+} from '../../../src/domain/context/compaction/compaction-tail.ts';
+import { shownParts } from '../../../src/domain/model/shown-parts.ts';
+import type { Part, PartMarks, ViewMessage, ViewPart } from '../../../src/domain/transcript/message.ts';
 import { countText } from './compaction-view.ts';
 import { assistantOf, callOf, textOf, userOf } from './measure-view.ts';
 

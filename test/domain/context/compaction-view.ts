@@ -1,14 +1,14 @@
-import { compactedView } from '../../../src/domain/context/compacted-view.ts';
+import { compactedView } from '../../../src/domain/context/compaction/compacted-view.ts';
 import {
   type CompactionPlan,
   type CompactPlan,
   type PlanInput,
   planCompaction,
-} from '../../../src/domain/context/compaction-plan.ts';
-import { usableOf } from '../../../src/domain/context/limits.ts';
-import { estimateMessage, totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { type Thresholds, thresholdsOf } from '../../../src/domain/context/thresholds.ts';
-import type { ViewMessage } from '../../../src/domain/message.ts';
+} from '../../../src/domain/context/compaction/compaction-plan.ts';
+import { usableOf } from '../../../src/domain/context/limits/limits.ts';
+import { type Thresholds, thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
+import { estimateMessage, totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
+import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { MODEL } from './measure-view.ts';
 
 export const countText = (text: string): number => Math.ceil(text.length / 4);

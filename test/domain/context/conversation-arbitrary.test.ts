@@ -3,7 +3,7 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { Part, ToolPart, ViewMessage } from '../../../src/domain/message.ts';
+import type { Part, ToolPart, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { RECORDINGS_FOLDER } from '../../support/recordings.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import {

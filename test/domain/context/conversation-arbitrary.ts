@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Json, Part, ToolPart, ViewMessage } from '../../../src/domain/message.ts';
+import type { Json, Part, ToolPart, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { json } from '../view-arbitrary.ts';
 import { MODEL, signedReasoning, textOf } from './measure-view.ts';
 import {

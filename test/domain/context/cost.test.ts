@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cachePricesOf, costOf } from '../../../src/domain/context/cost.ts';
+import { cachePricesOf, costOf } from '../../../src/domain/context/limits/cost.ts';
 import { addCosts } from '../../../src/domain/usage.ts';
 import { usageOf } from './measure-view.ts';
 

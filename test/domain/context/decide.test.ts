@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decideContext } from '../../../src/domain/context/decide.ts';
-import type { Measurement } from '../../../src/domain/context/measure.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
-import { contextPolicySchema, STRATEGIES } from '../../../src/domain/context/policy.ts';
-import { createRuler } from '../../../src/domain/context/ruler.ts';
-import type { ContextState } from '../../../src/domain/context/state.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import { contextPolicySchema, STRATEGIES } from '../../../src/domain/context/limits/policy.ts';
+import type { Measurement } from '../../../src/domain/context/meter/measure.ts';
+import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
+import type { ContextState } from '../../../src/domain/context/meter/state.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
 
 type Case = Readonly<{ policy?: unknown; state?: Partial<ContextState>; prunable?: boolean; mostOutput?: number }>;

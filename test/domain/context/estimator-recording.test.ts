@@ -2,6 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { usableOf } from '../../../src/domain/context/limits/limits.ts';
+import { traitsOf } from '../../../src/domain/context/limits/model-traits.ts';
 import {
   type Calibration,
   isCalibrated,
@@ -9,8 +11,7 @@ import {
   ratioOf,
   type SampleRefusal,
   startCalibration,
-} from '../../../src/domain/context/calibration.ts';
-import { usableOf } from '../../../src/domain/context/limits.ts';
+} from '../../../src/domain/context/meter/calibration.ts';
 import {
   type Anchor,
   coveredTokens,
@@ -18,11 +19,10 @@ import {
   estimateMessages,
   type MeasureInput,
   measure,
-} from '../../../src/domain/context/measure.ts';
-import { totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { traitsOf } from '../../../src/domain/context/model-traits.ts';
-import { estimateText } from '../../../src/domain/context/tokens.ts';
-import type { ViewMessage } from '../../../src/domain/message.ts';
+} from '../../../src/domain/context/meter/measure.ts';
+import { totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
+import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
+import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { RECORDINGS_FOLDER } from '../../support/recordings.ts';
 import { assistantOf, callOf, MODEL, signedReasoning, textOf, usageOf, userOf } from './measure-view.ts';
 

@@ -5,11 +5,11 @@ import {
   afterCompaction,
   afterFailedCompaction,
   planAfterFailure,
-} from '../../../src/domain/context/compaction-outcome.ts';
+} from '../../../src/domain/context/compaction/compaction-outcome.ts';
 import { decideContext, MAX_COMPACTIONS_WITHOUT_STEP } from '../../../src/domain/context/decide.ts';
+import type { Ruler } from '../../../src/domain/context/meter/ruler.ts';
+import type { CompactionReason, ContextState } from '../../../src/domain/context/meter/state.ts';
 import { planOverflow } from '../../../src/domain/context/overflow-plan.ts';
-import type { Ruler } from '../../../src/domain/context/ruler.ts';
-import type { CompactionReason, ContextState } from '../../../src/domain/context/state.ts';
 import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ViewMessage } from '../../../src/domain/message.ts';
+import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { anyWindow } from './any-compaction.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import { callOf, textOf } from './measure-view.ts';

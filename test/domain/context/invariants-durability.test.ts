@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseRef } from '../../../src/domain/context/refs.ts';
-import type { ViewMessage } from '../../../src/domain/message.ts';
+import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
+import { parseRef } from '../../../src/domain/transcript/refs.ts';
 import { forAnyCompaction, forAnyPrune, wireText } from './any-compaction.ts';
 import { compacted, plan, thresholdsFor } from './compaction-view.ts';
 import { continued, conversation } from './conversation-arbitrary.ts';

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { withMarks } from '../../../src/domain/context/prune-job.ts';
-import { outputRef } from '../../../src/domain/context/refs.ts';
-import { readSummary } from '../../../src/domain/context/summary-document.ts';
-import { DEFAULT_CUTS, NARROW_CUTS, serializeMessages } from '../../../src/domain/context/summary-input.ts';
-import { touchedResources } from '../../../src/domain/context/touched-files.ts';
-import type { Part, ViewMessage } from '../../../src/domain/message.ts';
+import { readSummary } from '../../../src/domain/context/compaction/summary-document.ts';
+import { DEFAULT_CUTS, NARROW_CUTS, serializeMessages } from '../../../src/domain/context/compaction/summary-input.ts';
+import { touchedResources } from '../../../src/domain/context/compaction/touched-files.ts';
+import { withMarks } from '../../../src/domain/context/prune/prune-job.ts';
+import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
+import { outputRef } from '../../../src/domain/transcript/refs.ts';
 import { anyWindow, forAnyCompaction, inWire, prune, wireText } from './any-compaction.ts';
 import { compacted, countText, plan, sizeOf, thresholdsFor } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fileRef, messageRef } from '../../../src/domain/context/refs.ts';
-import { readSummary, userText } from '../../../src/domain/context/summary-document.ts';
-import type { Part, ViewMessage } from '../../../src/domain/message.ts';
+import { readSummary, userText } from '../../../src/domain/context/compaction/summary-document.ts';
+import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
+import { fileRef, messageRef } from '../../../src/domain/transcript/refs.ts';
 import { inWire, wireText } from './any-compaction.ts';
 import { compacted, plan, thresholdsFor } from './compaction-view.ts';
 import { assistantOf, callOf, textOf, userOf } from './measure-view.ts';

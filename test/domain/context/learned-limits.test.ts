@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { afterAnswer } from '../../../src/domain/context/after-answer.ts';
-import { lessonOfRefusal, lessonOfSuccess } from '../../../src/domain/context/learned-limits.ts';
-import type { LearnedLimits } from '../../../src/domain/context/limits.ts';
-import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
+import type { LearnedLimits } from '../../../src/domain/context/limits/limits.ts';
+import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import { lessonOfRefusal, lessonOfSuccess } from '../../../src/domain/context/meter/learned-limits.ts';
 import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
 

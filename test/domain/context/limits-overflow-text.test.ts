@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { lessonOfNumbers } from '../../../src/domain/context/learned-limits.ts';
-import { limitFromOverflowText } from '../../../src/domain/context/overflow-limit.ts';
+import { lessonOfNumbers } from '../../../src/domain/context/meter/learned-limits.ts';
+import { limitFromOverflowText } from '../../../src/domain/model/overflow-limit.ts';
 
 type Row = [provider: string, text: string, scope: 'window' | 'input', limit: number, requested: number | null];
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { usableOf } from '../../../src/domain/context/limits.ts';
-import { type ThresholdShares, type Thresholds, thresholdsOf } from '../../../src/domain/context/thresholds.ts';
+import { usableOf } from '../../../src/domain/context/limits/limits.ts';
+import { type ThresholdShares, type Thresholds, thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
 
 const ofWindow = (contextWindow: number, maxOutput: number): Thresholds =>
   thresholdsOf(usableOf({ contextWindow, maxOutput }), contextWindow);

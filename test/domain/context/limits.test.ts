@@ -10,7 +10,7 @@ import {
   modelLimitsSchema,
   reserveOf,
   usableOf,
-} from '../../../src/domain/context/limits.ts';
+} from '../../../src/domain/context/limits/limits.ts';
 
 const limits = (contextWindow: number, maxOutput: number, inputLimit?: number): ModelLimits => ({
   contextWindow,

@@ -1,9 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readSummary, userText } from '../../../src/domain/context/summary-document.ts';
-import { mergeResources, type TouchedResource, touchedResources } from '../../../src/domain/context/touched-files.ts';
-import type { Part, ViewMessage } from '../../../src/domain/message.ts';
-import { toModelMessages } from '../../../src/domain/model-messages.ts';
+import { readSummary, userText } from '../../../src/domain/context/compaction/summary-document.ts';
+import {
+  mergeResources,
+  type TouchedResource,
+  touchedResources,
+} from '../../../src/domain/context/compaction/touched-files.ts';
+import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
+import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { anthropicProblems, encodeForAnthropic } from '../valid-for-anthropic.ts';
 import { anyWindow, inWire, wireText } from './any-compaction.ts';
 import { compacted, plan, sizeOf, thresholdsFor, tokensOf } from './compaction-view.ts';

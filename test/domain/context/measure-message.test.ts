@@ -5,11 +5,11 @@ import {
   estimateToolCall,
   estimateToolResult,
   totalOf,
-} from '../../../src/domain/context/message-tokens.ts';
-import { estimateText } from '../../../src/domain/context/tokens.ts';
-import type { Part, ToolPart } from '../../../src/domain/message.ts';
-import { NO_OUTPUT } from '../../../src/domain/model-frames.ts';
-import { toModelMessages } from '../../../src/domain/model-messages.ts';
+} from '../../../src/domain/context/meter/message-tokens.ts';
+import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
+import { NO_OUTPUT } from '../../../src/domain/model/model-frames.ts';
+import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
+import type { Part, ToolPart } from '../../../src/domain/transcript/message.ts';
 import { anyModel, anyView } from '../view-arbitrary.ts';
 import { assistantOf, callOf, MODEL, signedReasoning, textOf, userOf } from './measure-view.ts';
 

@@ -1,4 +1,4 @@
-import type { Json, Part, ProviderMetadata, ToolPart, ViewMessage } from '../../../src/domain/message.ts';
+import type { Json, Part, ProviderMetadata, ToolPart, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { NO_USAGE, type Usage } from '../../../src/domain/usage.ts';
 
 export const MODEL = 'anthropic/claude-opus-4-5';

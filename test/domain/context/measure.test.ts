@@ -9,9 +9,9 @@ import {
   type MeasureInput,
   measure,
   TOKEN_KINDS,
-} from '../../../src/domain/context/measure.ts';
-import { totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { estimateText } from '../../../src/domain/context/tokens.ts';
+} from '../../../src/domain/context/meter/measure.ts';
+import { totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
+import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
 import { anyModel, anyView } from '../view-arbitrary.ts';
 import { assistantOf, callOf, MODEL, signedReasoning, textOf, usageOf, userOf } from './measure-view.ts';
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { usableOf } from '../../../src/domain/context/limits.ts';
-import type { Measurement } from '../../../src/domain/context/measure.ts';
-import { toMeter } from '../../../src/domain/context/meter.ts';
-import { thresholdsOf } from '../../../src/domain/context/thresholds.ts';
+import { usableOf } from '../../../src/domain/context/limits/limits.ts';
+import { thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
+import type { Measurement } from '../../../src/domain/context/meter/measure.ts';
+import { toMeter } from '../../../src/domain/context/meter/meter.ts';
 
 const limits = { contextWindow: 200_000, maxOutput: 64_000 };
 const thresholds = thresholdsOf(usableOf(limits), limits.contextWindow);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MIN_REMOVAL_TOKENS, removalBody } from '../../../src/domain/context/middle-removal.ts';
+import { MIN_REMOVAL_TOKENS, removalBody } from '../../../src/domain/context/compaction/middle-removal.ts';
 import { countText } from './compaction-view.ts';
 import { assistantOf, textOf, userOf } from './measure-view.ts';
 

@@ -6,8 +6,8 @@ import {
   modelOverrideSchema,
   tierOf,
   UNKNOWN_MODEL,
-} from '../../../src/domain/context/model-entry.ts';
-import { traitsOf } from '../../../src/domain/context/model-traits.ts';
+} from '../../../src/domain/context/limits/model-entry.ts';
+import { traitsOf } from '../../../src/domain/context/limits/model-traits.ts';
 
 const PRICES = { input: 2, cachedInput: 0.5, cacheWrite: null, output: 8, request: 0 };
 

@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
+import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
 import {
   afterResult,
   capText,
@@ -7,10 +9,8 @@ import {
   MIN_OUTPUT_TOKENS,
   outputCapOf,
   type ToolBatch,
-} from '../../../src/domain/context/output-cap.ts';
-import { outputRef, parseRef } from '../../../src/domain/context/refs.ts';
-import { thresholdsOf } from '../../../src/domain/context/thresholds.ts';
-import { estimateText } from '../../../src/domain/context/tokens.ts';
+} from '../../../src/domain/context/prune/output-cap.ts';
+import { outputRef, parseRef } from '../../../src/domain/transcript/refs.ts';
 
 const HINT = ': read them with read_tool_output, id out_12_3';
 const NOTICE = /\n… \[(\d+) of (\d+) characters cut out: read them with read_tool_output, id out_12_3\] …\n/;

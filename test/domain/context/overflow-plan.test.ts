@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { OverflowNumbers } from '../../../src/domain/context/overflow-limit.ts';
 import { isAt, type OverflowInput, planOverflow, withPending } from '../../../src/domain/context/overflow-plan.ts';
+import type { OverflowNumbers } from '../../../src/domain/model/overflow-limit.ts';
 import { smallRuler, stateOf } from './small-ruler.ts';
 
 const place = { runId: 'run-1', stepNo: 4 };

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { contextPolicySchema, SAME_MODEL, STRATEGIES, summarizingAgent } from '../../../src/domain/context/policy.ts';
+import {
+  contextPolicySchema,
+  SAME_MODEL,
+  STRATEGIES,
+  summarizingAgent,
+} from '../../../src/domain/context/limits/policy.ts';
 
 const isValid = (policy: unknown): boolean => contextPolicySchema.safeParse(policy).success;
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
-import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
-import { planPruneJob, withMarks } from '../../../src/domain/context/prune-job.ts';
-import { createRuler } from '../../../src/domain/context/ruler.ts';
-import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
-import type { Part, ViewMessage } from '../../../src/domain/message.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
+import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
+import { planPruneJob, withMarks } from '../../../src/domain/context/prune/prune-job.ts';
+import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { assistantOf, callOf, MODEL, textOf, usageOf, userOf } from './measure-view.ts';
 
 /**

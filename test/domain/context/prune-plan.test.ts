@@ -1,20 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { estimateMessages } from '../../../src/domain/context/measure.ts';
-import { totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
-import { withMarks } from '../../../src/domain/context/prune-job.ts';
+import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import { thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
+import { estimateMessages } from '../../../src/domain/context/meter/measure.ts';
+import { totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
+import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
+import { withMarks } from '../../../src/domain/context/prune/prune-job.ts';
 import {
   isPruneWorthwhile,
   type PlannedMark,
   type PruneInput,
   planMediaStrip,
   planPrune,
-} from '../../../src/domain/context/prune-plan.ts';
-import { thresholdsOf } from '../../../src/domain/context/thresholds.ts';
-import { estimateText } from '../../../src/domain/context/tokens.ts';
-import type { Part, ToolPart, ViewMessage } from '../../../src/domain/message.ts';
-import { toModelMessages } from '../../../src/domain/model-messages.ts';
+} from '../../../src/domain/context/prune/prune-plan.ts';
+import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
+import type { Part, ToolPart, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { anyView } from '../view-arbitrary.ts';
 import { assistantOf, callOf, MODEL, textOf, userOf } from './measure-view.ts';
 

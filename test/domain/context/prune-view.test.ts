@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { estimateMessage, totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { outputRef, parseRef } from '../../../src/domain/context/refs.ts';
-import { shownParts } from '../../../src/domain/context/shown-parts.ts';
-import type { PartMarks, ToolPart, ViewMessage, ViewPart } from '../../../src/domain/message.ts';
-import { toModelMessages } from '../../../src/domain/model-messages.ts';
+import { estimateMessage, totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
+import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
+import { shownParts } from '../../../src/domain/model/shown-parts.ts';
+import type { PartMarks, ToolPart, ViewMessage, ViewPart } from '../../../src/domain/transcript/message.ts';
+import { outputRef, parseRef } from '../../../src/domain/transcript/refs.ts';
 import { anyModel, anyView } from '../view-arbitrary.ts';
 import { assistantOf, callOf, MODEL, textOf, userOf } from './measure-view.ts';
 

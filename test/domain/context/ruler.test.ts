@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
-import { createRuler } from '../../../src/domain/context/ruler.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
 import { assistantOf, MODEL, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallRuler, stateOf } from './small-ruler.ts';
 

@@ -1,28 +1,32 @@
 import { afterAnswer } from '../../../src/domain/context/after-answer.ts';
-import { isCalibrated } from '../../../src/domain/context/calibration.ts';
-import { compactedView } from '../../../src/domain/context/compacted-view.ts';
+import { compactedView } from '../../../src/domain/context/compaction/compacted-view.ts';
 import {
   afterCompaction,
   afterFailedCompaction,
   judgeSizes,
   planAfterFailure,
-} from '../../../src/domain/context/compaction-outcome.ts';
-import { type CompactPlan, planCompaction } from '../../../src/domain/context/compaction-plan.ts';
+} from '../../../src/domain/context/compaction/compaction-outcome.ts';
+import { type CompactPlan, planCompaction } from '../../../src/domain/context/compaction/compaction-plan.ts';
+import { MIN_REMOVAL_TOKENS, removalBody } from '../../../src/domain/context/compaction/middle-removal.ts';
+import { planInputOf } from '../../../src/domain/context/compaction/plan-input.ts';
+import { readSummary } from '../../../src/domain/context/compaction/summary-document.ts';
 import { type ContextDecision, decideContext } from '../../../src/domain/context/decide.ts';
-import { estimateMessages } from '../../../src/domain/context/measure.ts';
-import { totalOf } from '../../../src/domain/context/message-tokens.ts';
-import { MIN_REMOVAL_TOKENS, removalBody } from '../../../src/domain/context/middle-removal.ts';
-import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
-import { planInputOf } from '../../../src/domain/context/plan-input.ts';
-import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
-import { planPruneJob, withMarks } from '../../../src/domain/context/prune-job.ts';
-import { isPruneWorthwhile, pruneInputOf } from '../../../src/domain/context/prune-plan.ts';
-import { createRuler, type Ruler } from '../../../src/domain/context/ruler.ts';
-import { type CompactionReason, type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
-import { readSummary } from '../../../src/domain/context/summary-document.ts';
-import { estimateText } from '../../../src/domain/context/tokens.ts';
-import type { Part, ViewMessage } from '../../../src/domain/message.ts';
-import { toModelMessages } from '../../../src/domain/model-messages.ts';
+import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import { isCalibrated } from '../../../src/domain/context/meter/calibration.ts';
+import { estimateMessages } from '../../../src/domain/context/meter/measure.ts';
+import { totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
+import { createRuler, type Ruler } from '../../../src/domain/context/meter/ruler.ts';
+import {
+  type CompactionReason,
+  type ContextState,
+  NEW_CONTEXT_STATE,
+} from '../../../src/domain/context/meter/state.ts';
+import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
+import { planPruneJob, withMarks } from '../../../src/domain/context/prune/prune-job.ts';
+import { isPruneWorthwhile, pruneInputOf } from '../../../src/domain/context/prune/prune-plan.ts';
+import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
+import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { MODEL, usageOf } from './measure-view.ts';
 
 export type LoopOptions = Readonly<{

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { estimateMessage } from '../../../src/domain/context/message-tokens.ts';
+import { estimateMessage } from '../../../src/domain/context/meter/message-tokens.ts';
+import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
 import {
   blobUrlsOf,
   MAX_REQUEST_MEDIA_BYTES,
@@ -8,9 +9,8 @@ import {
   mediaSupportOf,
   PROTOCOL_MEDIA,
   showMedia,
-} from '../../../src/domain/context/shown-media.ts';
-import type { ViewMessage, ViewPart } from '../../../src/domain/message.ts';
-import { toModelMessages } from '../../../src/domain/model-messages.ts';
+} from '../../../src/domain/model/shown-media.ts';
+import type { ViewMessage, ViewPart } from '../../../src/domain/transcript/message.ts';
 
 const ALL = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf', 'audio/wav', 'application/zip'];
 const blob = (n: number): string => `@blob:blob_${String(n).padStart(32, '0')}`;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { lessonOfNumbers } from '../../../src/domain/context/learned-limits.ts';
-import { type AnsweredRequest, certainOf, silentOverflow } from '../../../src/domain/context/silent-overflow.ts';
-import { FINISH_REASONS, type Part, type ViewMessage } from '../../../src/domain/message.ts';
+import { lessonOfNumbers } from '../../../src/domain/context/meter/learned-limits.ts';
+import { type AnsweredRequest, certainOf, silentOverflow } from '../../../src/domain/context/meter/silent-overflow.ts';
+import { FINISH_REASONS, type Part, type ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { NO_USAGE, type Usage } from '../../../src/domain/usage.ts';
 
 const WINDOW = 32_768;

@@ -1,8 +1,8 @@
-import { type Measurement, TOKEN_KINDS } from '../../../src/domain/context/measure.ts';
-import { UNKNOWN_MODEL } from '../../../src/domain/context/model-entry.ts';
-import { contextPolicySchema } from '../../../src/domain/context/policy.ts';
-import { createRuler, type Ruler, type RulerInput } from '../../../src/domain/context/ruler.ts';
-import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
+import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
+import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import { type Measurement, TOKEN_KINDS } from '../../../src/domain/context/meter/measure.ts';
+import { createRuler, type Ruler, type RulerInput } from '../../../src/domain/context/meter/ruler.ts';
+import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { MODEL } from './measure-view.ts';
 
 /**

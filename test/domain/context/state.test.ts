@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { contextStateSchema, NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
+import { contextStateSchema, NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { usageOf } from './measure-view.ts';
 
 describe('what a session knows of its context', () => {

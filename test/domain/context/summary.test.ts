@@ -5,23 +5,27 @@ import {
   judgeSizes,
   planAfterFailure,
   planSummaryRetry,
-} from '../../../src/domain/context/compaction-outcome.ts';
-import { removalBody } from '../../../src/domain/context/middle-removal.ts';
-import { parsePrunedConversation, prunedBody } from '../../../src/domain/context/pruned-conversation.ts';
-import { contextStateSchema } from '../../../src/domain/context/state.ts';
-import { composeSummary, type FirstUser, readSummary } from '../../../src/domain/context/summary-document.ts';
+} from '../../../src/domain/context/compaction/compaction-outcome.ts';
+import { removalBody } from '../../../src/domain/context/compaction/middle-removal.ts';
+import { parsePrunedConversation, prunedBody } from '../../../src/domain/context/compaction/pruned-conversation.ts';
+import {
+  composeSummary,
+  type FirstUser,
+  readSummary,
+} from '../../../src/domain/context/compaction/summary-document.ts';
 import {
   NARROW_CUTS,
   serializeMessage,
   serializeMessages,
   serializeWithin,
-} from '../../../src/domain/context/summary-input.ts';
-import { SUMMARY_SECTIONS } from '../../../src/domain/context/summary-marks.ts';
-import { type SummaryAnswer, validateSummary } from '../../../src/domain/context/summary-validation.ts';
-import { addUserMessages, NO_USER_MESSAGES } from '../../../src/domain/context/user-messages.ts';
-import type { Part } from '../../../src/domain/message.ts';
-import type { ProviderErrorClass } from '../../../src/domain/provider-error-rules.ts';
-import { REMEDIES } from '../../../src/domain/retry-policy.ts';
+} from '../../../src/domain/context/compaction/summary-input.ts';
+import { SUMMARY_SECTIONS } from '../../../src/domain/context/compaction/summary-marks.ts';
+import { type SummaryAnswer, validateSummary } from '../../../src/domain/context/compaction/summary-validation.ts';
+import { addUserMessages, NO_USER_MESSAGES } from '../../../src/domain/context/compaction/user-messages.ts';
+import { contextStateSchema } from '../../../src/domain/context/meter/state.ts';
+import type { ProviderErrorClass } from '../../../src/domain/model/provider-error-rules.ts';
+import { REMEDIES } from '../../../src/domain/model/retry-policy.ts';
+import type { Part } from '../../../src/domain/transcript/message.ts';
 import { countText } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import { assistantOf, callOf, textOf, userOf } from './measure-view.ts';

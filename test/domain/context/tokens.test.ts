@@ -7,7 +7,7 @@ import {
   isSafeToTokenize,
   MAX_TOKENIZED_CHARS,
   MAX_TOKENIZED_RUN_CHARS,
-} from '../../../src/domain/context/tokens.ts';
+} from '../../../src/domain/context/meter/tokens.ts';
 
 /** The same on every run: a linear congruential generator. */
 function bytesOf(length: number): Buffer {

@@ -6,8 +6,8 @@ import {
   parseResources,
   type TouchedResource,
   touchedResources,
-} from '../../../src/domain/context/touched-files.ts';
-import type { Json, ToolPart } from '../../../src/domain/message.ts';
+} from '../../../src/domain/context/compaction/touched-files.ts';
+import type { Json, ToolPart } from '../../../src/domain/transcript/message.ts';
 import { assistantOf, callOf } from './measure-view.ts';
 
 const touched = (toolName: string, input: Json, rest: Partial<ToolPart> = {}) =>

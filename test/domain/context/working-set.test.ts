@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { workingSet } from '../../../src/domain/context/working-set.ts';
-import type { ToolOutput, ViewMessage, ViewPart } from '../../../src/domain/message.ts';
+import { workingSet } from '../../../src/domain/context/prune/working-set.ts';
+import type { ToolOutput, ViewMessage, ViewPart } from '../../../src/domain/transcript/message.ts';
 
 const NAMES = new Set(['docs__find', 'docs__fetch', 'docs__find_all']);
 const call = (toolName: string, output?: ToolOutput, marks?: ViewPart['marks']): ViewPart => ({

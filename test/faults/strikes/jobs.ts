@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { type BackendFactory, createPostgresBackend, type IQueueBackend, Queue } from 'bullmq';
-import { type JobPayload, toQueuedJob } from '../../../src/domain/job.ts';
+import { type JobPayload, toQueuedJob } from '../../../src/domain/run/job.ts';
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { World } from '../world/world.ts';

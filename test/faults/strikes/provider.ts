@@ -1,5 +1,5 @@
-import type { Fault as ProviderFault } from '../../../src/simulator/fault.ts';
-import type { RequestOutcome } from '../../../src/simulator/request.ts';
+import type { Fault as ProviderFault } from '../../../simulator/fault.ts';
+import type { RequestOutcome } from '../../../simulator/request.ts';
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { World } from '../world/world.ts';

@@ -1,5 +1,5 @@
-import type { Reply } from '../../../src/simulator/reply.ts';
-import type { SimulatedRequest } from '../../../src/simulator/request.ts';
+import type { Reply } from '../../../simulator/reply.ts';
+import type { SimulatedRequest } from '../../../simulator/request.ts';
 import { createRandom } from '../../support/random.ts';
 
 /** How the simulated model behaves. */

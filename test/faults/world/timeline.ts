@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import type { RequestRecord } from '../../../src/simulator/request.ts';
+import type { RequestRecord } from '../../../simulator/request.ts';
 import { rawId } from '../check/snapshot.ts';
 import type { LogLine } from './child.ts';
 import type { Traffic } from './traffic.ts';

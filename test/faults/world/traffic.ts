@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RequestRecord } from '../../../src/simulator/request.ts';
+import type { RequestRecord } from '../../../simulator/request.ts';
 import type { Random } from '../../support/random.ts';
 import type { GivenAnswer } from '../check/answers.ts';
 import { rawId } from '../check/snapshot.ts';

@@ -1,8 +1,8 @@
-import { planAfterMaintenance } from '../../../src/domain/after-maintenance.ts';
-import { NEW_CONTEXT_STATE } from '../../../src/domain/context/state.ts';
+import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { formatId } from '../../../src/domain/ids.ts';
+import { planAfterMaintenance } from '../../../src/domain/run/after-maintenance.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
-import { newId } from '../../../src/runtime/new-id.ts';
+import { newId } from '../../../src/platform/new-id.ts';
 import * as admission from '../../../src/store/admission.ts';
 import * as apiKeys from '../../../src/store/api-keys.ts';
 import * as audit from '../../../src/store/audit.ts';

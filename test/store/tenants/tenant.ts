@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
-import { planNext } from '../../../src/domain/next-step.ts';
+import { planNext } from '../../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
-import { newId } from '../../../src/runtime/new-id.ts';
+import { newId } from '../../../src/platform/new-id.ts';
 import { createApiKey } from '../../../src/store/api-keys.ts';
 import { appendAudit } from '../../../src/store/audit.ts';
 import { attachBlobs, bytesBlob, textBlob } from '../../../src/store/blobs.ts';

@@ -1,0 +1,114 @@
+import { z } from 'zod';
+import type { Run as ServiceRun } from '../src/client/api.ts';
+import { BatonError } from '../src/client/baton-error.ts';
+import { createClient } from '../src/client/client.ts';
+import type { MessagePage, SentMessage } from '../src/client/messages.ts';
+import { isTerminalRun, type RunStatus } from '../src/domain/run/run.ts';
+import { MESSAGE_ROLES, partSchema } from '../src/domain/transcript/message.ts';
+import { usageSchema } from '../src/domain/usage.ts';
+import { ReplayError } from './replay-error.ts';
+
+/** The API gives a call an id of its own, and tells how the view shows a part: of neither a recording knows. */
+const OF_THE_API = ['id', 'compactedAt', 'mediaStrippedAt', 'viewLimitChars', 'originalTokens', 'truncated'];
+const storedPartSchema = z
+  .looseObject({})
+  .transform((part) => Object.fromEntries(Object.entries(part).filter(([key]) => !OF_THE_API.includes(key))))
+  .pipe(partSchema);
+const messageSchema = z.object({
+  seq: z.number(),
+  role: z.enum(MESSAGE_ROLES),
+  runId: z.string().nullable(),
+  finishReason: z.string().nullable(),
+  usage: usageSchema.nullable(),
+  parts: z.array(storedPartSchema),
+});
+export type Run = Pick<ServiceRun, 'id' | 'status' | 'steps' | 'error'>;
+/** A durable event as the service gives it out. */
+export type StoredEvent = Readonly<{ seq: number; type: string; data: Readonly<Record<string, unknown>> }>;
+/** A message of the transcript as the service gives it out. */
+export type StoredMessage = z.infer<typeof messageSchema>;
+
+/** The routes that a replay uses. Each rejects with ReplayError `refused` on an answer that is not a success. */
+export type ApiClient = Readonly<{
+  createSession: (agent: string) => Promise<string>;
+  send: (sessionId: string, text: string) => Promise<Pick<SentMessage, 'runId' | 'queued'>>;
+  /** Resolves when the run has ended. Rejects with ReplayError `stalled` when it makes no progress for a minute. */
+  waitForEnd: (runId: string) => Promise<Run>;
+  /**
+   * Resolves when no run of the session is active: after a run its context may be tidied up by
+   * one of the service's own.
+   */
+  waitForIdle: (sessionId: string) => Promise<void>;
+  /** Cancels a run and waits at most `waitMs` milliseconds for its end. Works after the signal was aborted, too. */
+  cancelRun: (runId: string, waitMs: number) => Promise<void>;
+  hasRuns: (status: RunStatus) => Promise<boolean>;
+  transcript: (sessionId: string) => Promise<StoredMessage[]>;
+  /** All durable events of the session, in the order of the log. */
+  events: (sessionId: string) => Promise<StoredEvent[]>;
+}>;
+
+const STALLED_AFTER_MS = 60_000;
+const PAGE_SIZE = 200;
+
+export type ApiClientOptions = Readonly<{
+  /** Ends every request but a cancel. */
+  signal?: AbortSignal | undefined;
+  /** Needed where the database has API keys. */
+  apiKey?: string | undefined;
+}>;
+
+/** A client of the service at `baseUrl`. */
+export function createApiClient(baseUrl: string, { signal, apiKey }: ApiClientOptions = {}): ApiClient {
+  const client = createClient({ baseUrl, apiKey, retries: 0 });
+  const waitForEnd = async (runId: string): Promise<Run> => {
+    for (let steps = -1; ; ) {
+      const run = await answered(client.runs.wait(runId, { timeoutMs: STALLED_AFTER_MS, signal }));
+      if (isTerminalRun(run.status)) return run;
+      if (run.steps === steps) {
+        throw new ReplayError('stalled', `Run ${runId} is ${run.status} after ${steps} steps and makes no progress.`);
+      }
+      steps = run.steps;
+    }
+  };
+  return {
+    waitForEnd,
+    async waitForIdle(sessionId) {
+      for (;;) {
+        const { activeRunId } = await answered(client.sessions.get(sessionId, { signal }));
+        if (activeRunId === null) return;
+        await waitForEnd(activeRunId);
+      }
+    },
+    createSession: async (agent) => (await answered(client.sessions.create({ agent }, { signal }))).id,
+    send: (sessionId, text) => answered(client.send(sessionId, text, { signal })),
+    cancelRun: async (runId, waitMs) => void (await answered(client.runs.cancel(runId, { waitMs }))),
+    hasRuns: async (status) => (await answered(client.runs.list({ limit: 1, status, signal }))).runs.length > 0,
+    async transcript(sessionId) {
+      const messages: StoredMessage[] = [];
+      for (let after: number | null = 0; after !== null; ) {
+        const page: MessagePage = await answered(client.messages(sessionId, { limit: PAGE_SIZE, after, signal }));
+        messages.push(...z.array(messageSchema).parse(page.messages));
+        after = page.next;
+      }
+      return messages;
+    },
+    async events(sessionId) {
+      const events: StoredEvent[] = [];
+      for (let after = 0; ; ) {
+        const page = await answered(client.eventPage(sessionId, { limit: PAGE_SIZE, after, signal }));
+        if (page.events.length === 0) return events;
+        events.push(...page.events);
+        after = page.next;
+      }
+    },
+  };
+}
+
+async function answered<Body>(answer: Promise<Body>): Promise<Body> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof BatonError)) throw error;
+    throw new ReplayError('refused', `The service answered ${error.code}: ${error.message}`, { cause: error });
+  }
+}

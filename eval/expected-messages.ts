@@ -1,0 +1,38 @@
+import type { RecordedStep, Recording } from '../simulator/recording.ts';
+
+/** A message that the transcript should have, and the line of the recording where it begins. */
+export type ExpectedMessage = Readonly<
+  { at: string } & ({ type: 'user'; texts: readonly string[] } | { type: 'step'; step: RecordedStep })
+>;
+
+/**
+ * The messages that a recording becomes. User messages in a row wait together and are taken up as one, each under the
+ * label that tells the model of their order.
+ */
+export function expectedMessages({ entries }: Recording): ExpectedMessage[] {
+  const messages: ExpectedMessage[] = [];
+  let waiting: { at: string; texts: string[] } | null = null;
+  const takeUp = (): void => {
+    if (waiting !== null) messages.push({ type: 'user', at: waiting.at, texts: labelled(waiting.texts) });
+    waiting = null;
+  };
+  for (const [index, entry] of entries.entries()) {
+    // The header is line 1.
+    const at = `line ${index + 2} (${entry.type})`;
+    if (entry.type === 'user') {
+      waiting ??= { at, texts: [] };
+      waiting.texts.push(entry.text);
+      continue;
+    }
+    takeUp();
+    messages.push({ type: 'step', at, step: entry });
+  }
+  takeUp();
+  return messages;
+}
+
+function labelled(texts: readonly string[]): string[] {
+  if (texts.length < 2) return [...texts];
+  const labels = texts.length === 2 ? ['First', 'Also'] : texts.map((_, index) => `[${index + 1}]`);
+  return texts.map((text, index) => `${labels[index]}: ${text}`);
+}

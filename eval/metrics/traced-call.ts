@@ -1,0 +1,53 @@
+import { type Recording, stepsOf, wasTaken } from '../../simulator/recording.ts';
+import type { RequestRecord, SimulatedRequest } from '../../simulator/request.ts';
+
+/** What the metrics read of a request that the simulated provider logged. */
+export type TracedCall = Pick<
+  RequestRecord,
+  | 'request'
+  | 'promptTokens'
+  | 'cachedTokens'
+  | 'extendsPrefix'
+  | 'summary'
+  | 'refusal'
+  | 'usage'
+  | 'outcome'
+  | 'violationClasses'
+>;
+
+/** A request for a step that was answered whole. `step` is the number of the recorded step that answered it, from 0. */
+export type StepCall = TracedCall & Readonly<{ step: number; request: SimulatedRequest }>;
+
+/** Requests that the provider began to answer, and bills. */
+export function servedCalls(calls: readonly TracedCall[]): TracedCall[] {
+  return calls.filter(({ usage }) => usage !== undefined);
+}
+
+/**
+ * The steps in their order: neither summaries nor what was refused, cut or given up. One whose answer the service
+ * stopped on the last stretch was asked for again: both requests are there.
+ */
+export function stepCalls(recording: Recording, calls: readonly TracedCall[]): StepCall[] {
+  const steps = stepsOf(recording);
+  const found: StepCall[] = [];
+  for (const call of calls) {
+    const { request, summary, outcome } = call;
+    if (summary || outcome !== 'completed' || request === undefined) continue;
+    const before = found.at(-1)?.step ?? -1;
+    const last = steps[before];
+    const isRepeat = last !== undefined && !wasTaken(last, request);
+    found.push({ ...call, request, step: isRepeat ? before : before + 1 });
+  }
+  return found;
+}
+
+/** Everything that the messages of a request say: texts, inputs of calls and results. */
+export function textOfRequest({ messages }: SimulatedRequest): string {
+  return messages
+    .flatMap(({ text, toolCalls, toolResults }) => [
+      text,
+      ...toolCalls.map(({ input }) => (typeof input === 'string' ? input : (JSON.stringify(input) ?? ''))),
+      ...toolResults.map(({ output }) => output),
+    ])
+    .join('\n');
+}

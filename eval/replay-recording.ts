@@ -1,0 +1,171 @@
+import { randomBytes } from 'node:crypto';
+import { type Recording, replayScript, stepsOf } from '../simulator/recording.ts';
+import { type Simulator, startSimulator } from '../simulator/server.ts';
+import { factorAt } from '../simulator/window.ts';
+import { createCatalogue } from '../src/agents/load-agents.ts';
+import { startApi } from '../src/app/api-server.ts';
+import { openDependencies } from '../src/app/dependencies.ts';
+import { startJobWorker } from '../src/app/job-worker.ts';
+import { ACTIVE_RUN_STATUSES } from '../src/domain/run/run.ts';
+import { loadConfig } from '../src/platform/config.ts';
+import { createLog, type Log } from '../src/platform/log.ts';
+import { type ApiClient, createApiClient, type StoredEvent, type StoredMessage } from './api-client.ts';
+import { compareTranscript, isSummary, withoutStopped } from './compare-transcript.ts';
+import { type DeliveryPlan, planDeliveries } from './deliveries.ts';
+import { drive } from './drive.ts';
+import { type ContextMetrics, contextMetrics } from './metrics/context-metrics.ts';
+import { plantNeedles } from './metrics/needles.ts';
+import { compareValues, type Mismatch } from './mismatch.ts';
+import { createRecordedTools } from './recorded-tools.ts';
+import { ReplayError } from './replay-error.ts';
+import { RECORDED_TOOLS, type ReplayedModel, replayedAgent, replayedModel, usableTokens } from './replayed-agent.ts';
+import { type ReplayServices, replayEnvironment } from './services.ts';
+import { createMeasureLog, measuredCalls, outputsOf } from './trace.ts';
+import { withWholeOutputs } from './whole-outputs.ts';
+
+export type ReplayOptions = ReplayServices &
+  ReplayedModel &
+  Readonly<{
+    /** Ends the replay early: what it started is stopped and removed. */
+    signal?: AbortSignal | undefined;
+    /** Needed where the database has API keys. */
+    apiKey?: string | undefined;
+    log?: Log | undefined;
+  }>;
+
+/** What came of a replay. The counts are of what was stored, without the step that closes a recording. */
+export type ReplayResult = Readonly<{
+  sessionId: string;
+  steps: number;
+  toolCalls: number;
+  userMessages: number;
+  mismatches: readonly Mismatch[];
+  /** From the first message sent to the end of the last run. */
+  durationMs: number;
+  transcript: readonly StoredMessage[];
+  /** What a strict provider would have refused. Each is a mismatch too. */
+  violations: readonly string[];
+  /** How the context was kept; null where no window, policy or provider was asked for. */
+  context: ContextMetrics | null;
+}>;
+
+/**
+ * Drives a recorded conversation through the whole service (HTTP, queue, workers, Postgres), with a simulated provider
+ * that answers as recorded, and compares what was stored with the recording. With a window, a policy or a provider the
+ * provider counts tokens for itself, by a measure that drifts away from the service's, the conversation has needles in
+ * it, and how the context was kept is measured.
+ * @throws ReplayError `no_user_message`, `busy_database`, `stalled`, `refused`; what services
+ * that cannot be reached throw
+ */
+export async function replayRecording(given: Recording, options: ReplayOptions = {}): Promise<ReplayResult> {
+  const { window, policy, provider } = options;
+  const isMeasured = [window, policy, provider].some((each) => each !== undefined);
+  const { recording, needles } = isMeasured ? plantNeedles(given) : { recording: given, needles: [] };
+  const plan = planDeliveries(recording);
+  const tokenFactor = isMeasured ? { ...TOKEN_DRIFT, calls: stepsOf(recording).length } : 1;
+  await using stack = new AsyncDisposableStack();
+  const environment = await replayEnvironment(options, stack);
+  const simulator = stack.use(await startSimulator({ contextWindow: window, rawBodies: 'none', tokenFactor }));
+  const usage = isMeasured ? 'counted' : 'recorded';
+  // Of its own: what a service learns of a model is kept, and this one is another in every replay.
+  const modelId = `recorded-${randomBytes(6).toString('hex')}`;
+  simulator.script(modelId, replayScript(recording, { gateFor: plan.gateFor, usage, repeatsStopped: isMeasured }));
+  const agent = replayedAgent(recording, modelId, options);
+  const model = replayedModel(modelId, options);
+  const mismatches: Mismatch[] = [];
+  const report = (mismatch: Mismatch): void => void mismatches.push(mismatch);
+  const { log, measures } = createMeasureLog(options.log ?? createLog({ level: 'error' }));
+  const deps = stack.use(
+    await openDependencies(loadConfig({ ...environment, BATON_SIMULATOR_URL: simulator.url }), {
+      migrate: true,
+      agents: createCatalogue([agent]),
+      modelOverrides: [model],
+      toolSets: { [RECORDED_TOOLS]: createRecordedTools(recording, report) },
+      log,
+    }),
+  );
+  const { url } = stack.use(await startApi(deps));
+  const client = createApiClient(url, options);
+  await refuseBusyDatabase(client);
+  const sessionId = await client.createSession(agent.name);
+  const startedAtMs = performance.now();
+  const startWorker = async (): Promise<void> => void stack.use(await startJobWorker(deps));
+  await driveToEnd({ client, sessionId, plan, simulator, startWorker, report, signal: options.signal });
+  const durationMs = performance.now() - startedAtMs;
+  const events = await client.events(sessionId);
+  const transcript = await withWholeOutputs(deps.db, sessionId, await client.transcript(sessionId));
+  const violations = simulator.requests.flatMap((request) => request.violations);
+  const { asksOnceMore } = plan;
+  mismatches.push(
+    ...compareTranscript(recording, transcript, { asksOnceMore, comparesUsage: !isMeasured }),
+    ...compareValues('requests to the provider', [], violations),
+    ...compareEventSeqs(events),
+  );
+  const context = isMeasured
+    ? contextMetrics({
+        recording,
+        needles,
+        calls: simulator.requests,
+        events,
+        usableTokens: usableTokens(agent, model),
+        storedOutputs: outputsOf(transcript),
+        listedFiles: [],
+        measuredCalls: measuredCalls(measures, simulator.requests),
+        factorOf: (call) => factorAt(tokenFactor, call),
+        asksOnceMore,
+      })
+    : null;
+  return { sessionId, ...count(recording, transcript, plan), mismatches, durationMs, transcript, violations, context };
+}
+
+/** How the provider's tokens drift away from what the service can learn, from the first step to the last. */
+const TOKEN_DRIFT = { from: 1, to: 1.4 } as const;
+
+/** A worker takes up whatever a database has to do: other people's runs would be answered by this recording. */
+async function refuseBusyDatabase(client: ApiClient): Promise<void> {
+  const active = await Promise.all(ACTIVE_RUN_STATUSES.map((status) => client.hasRuns(status)));
+  if (!active.includes(true)) return;
+  throw new ReplayError('busy_database', 'Other runs are active in this database: replay in one of its own.');
+}
+
+type Drive = Omit<Parameters<typeof drive>[0], 'deliveries' | 'gate'> &
+  Readonly<{ plan: DeliveryPlan; simulator: Simulator; signal: AbortSignal | undefined }>;
+
+/** A run that ends where the recording goes on is a mismatch: what was stored until then is still compared. */
+async function driveToEnd({ plan, simulator, signal, ...driving }: Drive): Promise<void> {
+  try {
+    await drive({ ...driving, deliveries: plan.deliveries, gate: simulator.gate });
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (!(error instanceof ReplayError) || error.code !== 'run_ended') throw error;
+    driving.report({ at: 'run', expected: 'the recorded end', actual: error.message });
+  }
+}
+
+function compareEventSeqs(events: readonly StoredEvent[]): Mismatch[] {
+  const seqs = events.map((event) => event.seq);
+  return compareValues(
+    'numbers of the events',
+    seqs.map((_, index) => index + 1),
+    seqs,
+  );
+}
+
+function count(
+  recording: Recording,
+  transcript: readonly StoredMessage[],
+  plan: DeliveryPlan,
+): Pick<ReplayResult, 'steps' | 'toolCalls' | 'userMessages'> {
+  const spoken = withoutStopped(
+    recording,
+    transcript.filter((message) => !isSummary(message)),
+  );
+  const answers = spoken.filter((message) => message.role === 'assistant');
+  const closing = plan.asksOnceMore && spoken.at(-1)?.role === 'assistant' ? 1 : 0;
+  return {
+    steps: answers.length - closing,
+    toolCalls: answers.reduce((sum, { parts }) => sum + parts.filter((part) => part.type === 'tool').length, 0),
+    // Each part is a message that was sent.
+    userMessages: spoken.reduce((sum, { role, parts }) => sum + (role === 'user' ? parts.length : 0), 0),
+  };
+}

@@ -1,0 +1,62 @@
+import type { Recording } from '../simulator/recording.ts';
+import { type Agent, agentSchema } from '../src/agents/agent.ts';
+import { usableOf } from '../src/domain/context/limits/limits.ts';
+import type { ModelOverride } from '../src/domain/context/limits/model-entry.ts';
+import type { StrategyName } from '../src/domain/context/limits/policy.ts';
+import { UNIT_PRICES } from './metrics/costs.ts';
+
+/** Protocols that a replay can speak, and the provider of the service that speaks it with the simulator. */
+const PROVIDERS = { openai: 'simulated', anthropic: 'simulated-anthropic' } as const;
+
+export const REPLAY_PROVIDERS = ['openai', 'anthropic'] as const satisfies (keyof typeof PROVIDERS)[];
+export type ReplayProvider = (typeof REPLAY_PROVIDERS)[number];
+
+export const RECORDED_TOOLS = 'recorded';
+
+/** No recording fills it: the context layer has nothing to do. */
+const ENDLESS_WINDOW_TOKENS = 100_000_000;
+/** What current models write at most. */
+const MAX_OUTPUT_TOKENS = 32_000;
+
+/** What the service is to think of the model that answers as recorded. */
+export type ReplayedModel = Readonly<{
+  /** The context window in tokens. Default: one that nothing fills. */
+  window?: number | undefined;
+  policy?: StrategyName | undefined;
+  provider?: ReplayProvider | undefined;
+}>;
+
+/** The agent that lives through the recording again. */
+export function replayedAgent(
+  recording: Recording,
+  modelId: string,
+  { policy, provider = 'openai' }: ReplayedModel,
+): Agent {
+  return agentSchema.parse({
+    name: 'replay',
+    model: `${PROVIDERS[provider]}/${modelId}`,
+    instructions: recording.header.system ?? 'You are replayed.',
+    tools: [RECORDED_TOOLS],
+    limits: { maxSteps: 10_000 },
+    ...(policy !== undefined && { context: { compaction: { strategy: policy } } }),
+  });
+}
+
+/** What the service is told of the simulated model. */
+export function replayedModel(
+  modelId: string,
+  { window = ENDLESS_WINDOW_TOKENS, provider = 'openai' }: ReplayedModel,
+): ModelOverride {
+  return {
+    provider: PROVIDERS[provider],
+    model: modelId,
+    contextWindow: window,
+    maxOutput: Math.min(MAX_OUTPUT_TOKENS, window),
+    prices: { ...UNIT_PRICES, input: 1, request: 0 },
+  };
+}
+
+/** Tokens that a request of the agent may hold. */
+export function usableTokens(agent: Agent, { contextWindow = 0, maxOutput = 0 }: ModelOverride): number {
+  return usableOf({ contextWindow, maxOutput }, agent.context);
+}

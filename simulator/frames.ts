@@ -1,0 +1,53 @@
+import { randomBytes } from 'node:crypto';
+import type { Reply, ScriptedFinishReason } from './reply.ts';
+import type { ReplyUsage } from './reply-usage.ts';
+import { isHighSurrogate } from './tokens.ts';
+
+export type JsonObject = { readonly [key: string]: unknown };
+
+/**
+ * One event of a stream. `chunk`: a piece of content; `structure`: what frames it; `end`: the closing events, which
+ * come after the `beforeEnd` gate.
+ */
+export type Frame = Readonly<{ kind: 'open' | 'structure' | 'chunk' | 'end'; event: JsonObject }>;
+
+/** A tool call as it goes over the wire. */
+export type WireCall = Readonly<{ id: string; name: string; arguments: string }>;
+
+/** A reply with every default filled in. */
+export type PreparedReply = Readonly<{
+  model: string;
+  reasoning: string;
+  text: string;
+  calls: readonly WireCall[];
+  textAfterTools: string;
+  finishReason: ScriptedFinishReason;
+  usage: ReplyUsage;
+  /** Counted tokens of the reasoning before any factor: what its opaque form weighs in later prompts. */
+  reasoningTokens: number;
+  sources: readonly Readonly<{ url: string; title: string }>[];
+  documents: readonly string[];
+  pictures: readonly string[];
+  chunkChars: number;
+  chunkDelayMs: number;
+}>;
+
+/** Fills the calls' ids and arguments. A string input is sent as it is. */
+export function wireCalls(reply: Reply): WireCall[] {
+  return (reply.toolCalls ?? []).map(({ id, name, input }) => ({
+    id: id ?? `call_${randomBytes(12).toString('hex')}`,
+    name,
+    arguments: typeof input === 'string' ? input : JSON.stringify(input ?? {}),
+  }));
+}
+
+/** Cuts a text into pieces of at most that many UTF-16 units, never inside a character. */
+export function* pieces(text: string, chunkChars: number): Generator<string> {
+  let start = 0;
+  while (start < text.length) {
+    let end = Math.min(text.length, start + Math.max(2, chunkChars));
+    if (end < text.length && isHighSurrogate(text, end - 1)) end -= 1;
+    yield text.slice(start, end);
+    start = end;
+  }
+}

@@ -1,0 +1,32 @@
+import { connectionNeeds, judgeConnections } from '../domain/connection-budget.ts';
+import { BatonError } from '../domain/errors.ts';
+import { PENDING_KINDS } from '../domain/run/run.ts';
+import { type Config, VARIABLES } from '../platform/config.ts';
+import type { Log } from '../platform/log.ts';
+import { QUEUE_POOL_CONNECTIONS } from '../queues/bullmq-queues.ts';
+import { readConnectionRoom } from '../store/connection-room.ts';
+import type { Db } from '../store/database.ts';
+
+/**
+ * Compares what the process may open of connections with what Postgres allows. Too many for what others have taken is
+ * worth a warning: they may leave before it comes to that.
+ * @param jobKinds kinds of jobs that the process works on
+ * @throws BatonError `config_invalid` when they would not fit even if nobody else were connected
+ */
+export async function checkConnections(db: Db, config: Config, jobKinds: number, log: Log): Promise<void> {
+  const needs = connectionNeeds({
+    poolConnections: config.databaseConnections,
+    jobKinds,
+    hasRedis: config.redisUrl !== undefined,
+    queuePoolConnections: QUEUE_POOL_CONNECTIONS,
+    queues: PENDING_KINDS.length,
+  });
+  const { fits, needed, allowed, inUse } = judgeConnections(needs, await readConnectionRoom(db));
+  if (fits === 'not_now') log('warn', { event: 'connections_scarce', needed, allowed, inUse });
+  if (fits !== 'never') return;
+  const parts = Object.entries(needs).flatMap(([part, count]) => (count === 0 ? [] : [`${part} ${count}`]));
+  throw new BatonError(
+    'config_invalid',
+    `${VARIABLES.databaseConnections} (${config.databaseConnections}): the process may open ${needed} connections (${parts.join(', ')}), Postgres allows ${allowed}`,
+  );
+}

@@ -1,0 +1,157 @@
+import { hostname } from 'node:os';
+import { sql } from 'kysely';
+import { BatonError } from '../domain/errors.ts';
+import { STORE_ANSWER_WITHIN_MS, WRITE_PROBE_INTERVAL_MS } from '../domain/tunables.ts';
+import { startEmbeddedPostgres } from '../embedded/launcher.ts';
+import type { LiveBus } from '../events/live-bus.ts';
+import { createPostgresBus } from '../events/postgres-bus.ts';
+import { createRedisBus } from '../events/redis-bus.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { type Config, VARIABLES } from '../platform/config.ts';
+import { watchEventLoop } from '../platform/event-loop-watch.ts';
+import { atMostEvery, createHealth, type Health } from '../platform/health.ts';
+import { createLog, type Log, toSafeError } from '../platform/log.ts';
+import { newId } from '../platform/new-id.ts';
+import type { JobQueues } from '../queues/job-queue.ts';
+import { migrateQueueTables } from '../queues/migrate.ts';
+import { openQueues } from '../queues/open-queues.ts';
+import { type Db, openDatabase } from '../store/database.ts';
+import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
+import { whyStoreAway } from '../store/store-away.ts';
+import { probeWrite } from '../store/write-probe.ts';
+import { checkConnections } from './check-connections.ts';
+import { checkPostgres, checkRedis } from './check-stores.ts';
+import { type AgentOptions, type AgentParts, openAgentParts } from './open-agents.ts';
+import { checkWorkspaceIsApart } from './own-places.ts';
+
+/** What every process of the service is made of. Disposing it closes whatever it opened, last first. */
+export type Dependencies = AgentParts &
+  Readonly<{
+    config: Config;
+    databaseUrl: string;
+    db: Db;
+    jobs: JobQueues;
+    bus: LiveBus;
+    log: Log;
+    metrics: Metrics;
+    health: Health;
+    newId: () => string;
+    workerId: string;
+    /** Resolves with the cause when the embedded Postgres is gone for good: the process cannot go on. Never rejects. */
+    lost: Promise<Error>;
+  }>;
+
+export type DependencyOptions = AgentOptions &
+  Readonly<{
+    /** Bring the schema up to date at the start; otherwise a database that is behind is refused. */
+    migrate: boolean;
+    /** Kinds of jobs that the process works on, for the count of its connections; left out, nothing is counted. */
+    jobKinds?: number;
+    log?: Log;
+  }>;
+
+/**
+ * Opens everything that the configuration names. Without a database URL an embedded Postgres is started, and without a
+ * Redis URL queue and live events go over Postgres: the same code paths, one process.
+ * @throws BatonError `config_invalid`; `store_unavailable` for a database or a Redis that cannot be reached
+ */
+export async function openDependencies(config: Config, options: DependencyOptions): Promise<Dependencies> {
+  await checkWorkspaceIsApart(config);
+  await using stack = new AsyncDisposableStack();
+  const metrics = createMetrics();
+  const log = metrics.counting(options.log ?? createLog({ level: config.logLevel }));
+  const { databaseUrl, lost } = await openPostgres(config, log, stack);
+  await checkPostgres(databaseUrl, config.databaseUrl === undefined ? 'the embedded Postgres' : VARIABLES.databaseUrl);
+  if (config.redisUrl !== undefined) await checkRedis(config.redisUrl);
+  const db = openDatabase({
+    connectionString: databaseUrl,
+    maxConnections: config.databaseConnections,
+    answerWithinMs: STORE_ANSWER_WITHIN_MS,
+    onConnectionError: (error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
+  });
+  stack.defer(() => db.destroy());
+  if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
+  await prepareSchema(databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
+  const bus = stack.use(await openBus(config, databaseUrl, log));
+  const jobs = stack.use(await openQueues(config, databaseUrl, log));
+  const health = openHealth(db, jobs, stack);
+  const agentParts = stack.use(await openAgentParts(config, { db, log }, options));
+  const dependencies = {
+    config,
+    databaseUrl,
+    db,
+    jobs,
+    bus,
+    log,
+    metrics,
+    health,
+    ...agentParts,
+    newId,
+    workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,
+    lost,
+  };
+  const owned = stack.move();
+  return { ...dependencies, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Without a Postgres that takes writes nothing works, without the queue work is only delayed; a stuck loop answers nobody. */
+function openHealth(db: Db, jobs: JobQueues, stack: AsyncDisposableStack): Health {
+  const health = createHealth();
+  const loop = stack.use(watchEventLoop());
+  const probe = atMostEvery(WRITE_PROBE_INTERVAL_MS, () => probeWrite(db));
+  health.add('postgres', () => tellWhy(async () => Promise.all([sql`select 1`.execute(db), probe()])));
+  health.add('queue', () => jobs.probe());
+  health.add('event_loop', () => {
+    if (loop.wasStuck()) throw new Error('the event loop was stuck a moment ago');
+  });
+  return health;
+}
+
+/** With what the database says of itself as the reason. */
+async function tellWhy(check: () => Promise<unknown>): Promise<void> {
+  try {
+    await check();
+  } catch (error) {
+    throw new Error(whyStoreAway(error) ?? toSafeError(error).message, { cause: error });
+  }
+}
+
+async function openPostgres(
+  { databaseUrl, dataDir }: Config,
+  log: Log,
+  stack: AsyncDisposableStack,
+): Promise<Pick<Dependencies, 'databaseUrl' | 'lost'>> {
+  // A server of its own that is away may come back at any time.
+  if (databaseUrl !== undefined) return { databaseUrl, lost: new Promise(() => undefined) };
+  const postgres = await startEmbeddedPostgres({
+    dataDir,
+    log: (line) => log('debug', { event: 'embedded_postgres', line }),
+    onDown: (error, retryInMs) =>
+      log('error', { event: 'embedded_postgres_down', retryInMs, error: toSafeError(error) }),
+    onUp: (pid) => log('info', { event: 'embedded_postgres_restarted', pid }),
+  });
+  stack.use(postgres);
+  return { databaseUrl: postgres.connectionString, lost: postgres.lost };
+}
+
+async function prepareSchema(databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  // A migration may take its time, and wait for that of another process: nothing bounds its answers.
+  const db = openDatabase({ connectionString: databaseUrl, maxConnections: 2 });
+  stack.defer(() => db.destroy());
+  if (!migrate) {
+    const pending = await pendingMigrations(db);
+    if (pending.length === 0) return;
+    throw new BatonError('config_invalid', `the database lacks ${pending.length} migrations: run "npm run migrate"`);
+  }
+  const names = await migrateToLatest(db);
+  if (names.length > 0) log('info', { event: 'migrations_applied', names });
+  if (config.redisUrl === undefined) await migrateQueueTables(databaseUrl);
+}
+
+function openBus(config: Config, databaseUrl: string, log: Log): Promise<LiveBus> {
+  const onError = (error: unknown): void => log('warn', { event: 'bus_error', error: toSafeError(error) });
+  return config.redisUrl === undefined
+    ? createPostgresBus({ connectionString: databaseUrl, onError })
+    : createRedisBus({ url: config.redisUrl, prefix: config.queuePrefix, onError });
+}

@@ -1,0 +1,143 @@
+import path from 'node:path';
+import type { Agent, AgentCatalogue, AgentSet } from '../agents/agent.ts';
+import { openAgentFolder } from '../agents/agent-folder.ts';
+import { loadMcpServers } from '../agents/mcp-servers.ts';
+import type { ToolLimits } from '../agents/tool-sources.ts';
+import { createCompactorLoader, type LoadCompactor } from '../compaction/load-compactor.ts';
+import type { ModelOverride } from '../domain/context/limits/model-entry.ts';
+import { isModuleStrategy } from '../domain/context/limits/policy.ts';
+import { BatonError } from '../domain/errors.ts';
+import { checkSettings } from '../model/check-settings.ts';
+import { checkPrices, type ModelCheck, modelsOf } from '../model/configured-models.ts';
+import { createModelBook, type DescribeModel } from '../model/describe-model.ts';
+import { loadOverrides } from '../model/load-overrides.ts';
+import type { ModelPort } from '../model/model-port.ts';
+import { openPriceRegistry } from '../model/price-registry.ts';
+import { loadProviders } from '../model/provider-configs.ts';
+import { createModels } from '../model/providers.ts';
+import type { Config } from '../platform/config.ts';
+import type { Log } from '../platform/log.ts';
+import type { Db } from '../store/database.ts';
+import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';
+import { checkAgentTools } from '../tools/check-agent-tools.ts';
+import type { Environment } from '../tools/environment.ts';
+import { createHttpTool } from '../tools/http/http-tool.ts';
+import { createModuleLoader } from '../tools/load-module.ts';
+import { createMcpServers, type McpServers } from '../tools/mcp/mcp-servers.ts';
+import { missingCommands } from '../tools/mcp/missing-commands.ts';
+import { createSessionTools } from '../tools/session-tools.ts';
+import type { Tool } from '../tools/tool.ts';
+import { workspaceLimitsOf } from '../tools/workspace/workspace-limits.ts';
+import { createWorkspaceTools } from '../tools/workspace/workspace-tools.ts';
+
+/** The agents, and what they are made of. Disposing it ends the connections to MCP servers. */
+export type AgentParts = AsyncDisposable &
+  Readonly<{
+    agents: AgentCatalogue;
+    models: ModelPort;
+    describeModel: DescribeModel;
+    modelCheck: ModelCheck;
+    toolsOf: ToolCatalogue;
+    loadCompactor: LoadCompactor;
+    /** The agent as a new session keeps it: with what its MCP servers offer now. */
+    pinTools: McpServers['pin'];
+    /** Resolves when all that was to be warned of at the start is logged. */
+    warned: Promise<void>;
+  }>;
+
+export type AgentOptions = Readonly<{
+  /** Agents in place of those of the folder. */
+  agents?: AgentCatalogue;
+  /** What is to be known of models, beside the registry and the configured file. */
+  modelOverrides?: readonly ModelOverride[];
+  /** Tool sets beside the built-in ones. */
+  toolSets?: Readonly<Record<string, readonly Tool[]>>;
+  /** Where the variables are that agents and MCP servers name. Default: that of the process. */
+  environment?: Environment;
+}>;
+
+/** @throws BatonError `config_invalid` that names the file and the key that are wrong */
+export async function openAgentParts(
+  config: Config,
+  { db, log }: Readonly<{ db: Db; log: Log }>,
+  options: AgentOptions,
+): Promise<AgentParts> {
+  await using stack = new AsyncDisposableStack();
+  const environment = options.environment ?? process.env;
+  const servers = loadMcpServers(config.mcpFile);
+  const mcp = stack.use(createMcpServers(servers, { environment, log }));
+  const outbound = { allowPrivate: config.httpToolsAllowPrivate, allowedHosts: config.httpToolsAllowedHosts };
+  const workspace = (limits: ToolLimits) =>
+    createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
+  const toolsOf = createToolCatalogue({
+    sets: { workspace, ...options.toolSets },
+    builtIn: createSessionTools(db),
+    loadModule: createModuleLoader(config.agentsDir, config.workspaceDir),
+    createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
+    mcp,
+  });
+  const loadCompactor = createCompactorLoader(config.agentsDir, config.workspaceDir);
+  const { describeModel, pricesOf } = createModelBook({
+    registry: await openPriceRegistry(),
+    overrides: [...loadOverrides(config.modelsFile), ...(options.modelOverrides ?? [])],
+  });
+  const models = createModels({ ...config, providers: loadProviders(config.providersFile, environment) });
+  const modelCheck = { models, pricesOf, hasCostQuota: config.tenantCostUsdPerDay > 0 };
+  let warned = Promise.resolve();
+  const onLoad = (agents: AgentSet): void => {
+    for (const missing of missingCommands(agents, servers, environment)) {
+      log('warn', { event: 'mcp_command_missing', ...missing });
+    }
+    // Nobody waits for what an endpoint may tell.
+    warned = warnOfModels(agents, { models, describeModel, log });
+  };
+  const agents = options.agents ?? (await openAgents(config, { toolsOf, loadCompactor, modelCheck, log, onLoad }));
+  stack.use(mcp.closeUnused(agents));
+  const owned = stack.move();
+  const parts = { agents, models, describeModel, modelCheck, toolsOf, loadCompactor, pinTools: mcp.pin, warned };
+  return { ...parts, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+function openAgents(
+  { agentsDir: folder, model }: Config,
+  parts: Pick<AgentParts, 'toolsOf' | 'loadCompactor' | 'modelCheck'> &
+    Readonly<{ log: Log; onLoad: (agents: AgentSet) => void }>,
+): Promise<AgentCatalogue> {
+  const { toolsOf, loadCompactor, modelCheck, log, onLoad } = parts;
+  const check = async (agent: Agent, agents: AgentSet): Promise<void> => {
+    await checkAgentTools(agent, toolsOf);
+    const { strategy } = agent.context.compaction;
+    if (isModuleStrategy(strategy)) await loadCompactor(strategy);
+    checkPrices(agent, agents, modelCheck);
+    // The settings are meant for the agent's own model: another one in its place is told those that it takes.
+    if (model === undefined) checkSettings(agent, modelCheck.models);
+  };
+  return openAgentFolder({ folder, model, check, filesOf: (agent) => modulesOf(agent, folder), onLoad, log });
+}
+
+/** The modules of tools that an agent names. */
+const modulesOf = ({ tools }: Agent, folder: string): string[] =>
+  tools.flatMap((source) =>
+    typeof source === 'string' || source.module === undefined ? [] : [path.resolve(folder, source.module)],
+  );
+
+/** Names the agents that a model is missing for, or of whose model nobody has told how large its window is. */
+async function warnOfModels(
+  agents: AgentSet,
+  { models, describeModel, log }: Pick<AgentParts, 'models' | 'describeModel'> & Readonly<{ log: Log }>,
+): Promise<void> {
+  const asked = agents
+    .names()
+    .flatMap((agent) => modelsOf(agents.get(agent), agents).map((model) => ({ agent, model })));
+  await Promise.all(
+    asked.map(async ({ agent, model }) => {
+      try {
+        const { isGuessed, contextWindow } = await describeModel(models(model));
+        if (isGuessed) log('warn', { event: 'agent_window_guessed', agent, model, contextWindow });
+      } catch (error) {
+        if (!(error instanceof BatonError)) throw error;
+        log('warn', { event: 'agent_without_provider', agent, model });
+      }
+    }),
+  );
+}

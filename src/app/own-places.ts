@@ -1,0 +1,86 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { listAgentFiles } from '../agents/load-agents.ts';
+import { BatonError } from '../domain/errors.ts';
+import { type Config, VARIABLES } from '../platform/config.ts';
+import { isInside, realPathOf } from '../tools/workspace/workspace-path.ts';
+
+/** A file or folder that makes Baton what it is: a tool that could change it would change what agents may do. */
+type OwnPlace = Readonly<{ what: string; path: string }>;
+
+/** What a process of the service runs, or starts with, of its package. */
+const PACKAGE_PARTS = ['package.json', 'bin', 'dist', 'migrations', 'node_modules', 'src', 'workers'];
+/** More would not help, and a log cuts long messages. */
+const NAMED_PLACES = 3;
+
+/**
+ * Refuses a workspace folder that agents, data, configuration or code of Baton lie in, or that lies in theirs, by real
+ * paths: the file tools of every agent reach all that is in the workspace. Neither has to exist yet.
+ * @throws BatonError `config_invalid` that names the places
+ */
+export async function checkWorkspaceIsApart(config: Config): Promise<void> {
+  const workspace = await realPlace(VARIABLES.workspaceDir, config.workspaceDir);
+  const shared: string[] = [];
+  for (const { what, path: place } of ownPlaces(config)) {
+    const real = await realPlace(what, place);
+    if (isInside(workspace, real) || isInside(real, workspace)) shared.push(`${what} (${real})`);
+  }
+  if (shared.length === 0) return;
+  const named = shared.slice(0, NAMED_PLACES).join(', ');
+  const more = shared.length > NAMED_PLACES ? ` and ${shared.length - NAMED_PLACES} more` : '';
+  throw new BatonError(
+    'config_invalid',
+    `${VARIABLES.workspaceDir} is ${workspace}, where the tools of agents could reach ${named}${more}: ` +
+      'give the workspace a folder of its own, such as "workspace"',
+  );
+}
+
+async function realPlace(what: string, place: string): Promise<string> {
+  try {
+    return await realPathOf(path.resolve(place));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new BatonError('config_invalid', `${what}: ${place} cannot be looked up: ${why}`, { cause });
+  }
+}
+
+function ownPlaces(config: Config): OwnPlace[] {
+  const { databaseUrl, dataDir, agentsDir, configFile } = config;
+  const settings = ['providersFile', 'modelsFile', 'mcpFile'] as const;
+  const files = [
+    { what: 'the file of BATON_CONFIG', path: configFile },
+    ...settings.map((key) => ({ what: `the file of ${VARIABLES[key]}`, path: config[key] })),
+  ];
+  const isDataUsed = databaseUrl === undefined || existsSync(dataDir);
+  return [
+    { what: `the agents of ${VARIABLES.agentsDir}`, path: agentsDir },
+    ...agentFiles(agentsDir),
+    ...(isDataUsed ? [{ what: `the data of ${VARIABLES.dataDir}`, path: dataDir }] : []),
+    ...files.flatMap(({ what, path: file }) => (file === undefined ? [] : [{ what, path: file }])),
+    ...environmentFiles().map((file) => ({ what: 'a file of variables', path: file })),
+    ...packageParts().map((part) => ({ what: "a part of Baton's package", path: part })),
+  ];
+}
+
+/** Each may be a link that leads elsewhere. A folder that cannot be read is refused where agents are read. */
+function agentFiles(folder: string): OwnPlace[] {
+  if (!existsSync(folder)) return [];
+  return listAgentFiles(folder).map((file) => ({ what: 'the agent', path: path.join(folder, file) }));
+}
+
+/** Files of variables: that of Compose, and those that Node was started with. */
+function environmentFiles(): string[] {
+  const given = process.execArgv.flatMap((option) => /^--env-file(?:-if-exists)?=(.+)$/.exec(option)?.slice(1) ?? []);
+  return [...(existsSync('.env') ? ['.env'] : []), ...given];
+}
+
+function packageParts(): string[] {
+  const root = packageRoot(import.meta.dirname);
+  return PACKAGE_PARTS.map((part) => path.join(root, part)).filter((part) => existsSync(part));
+}
+
+/** The closest folder above with a manifest: of the sources or of what was built from them. */
+function packageRoot(folder: string): string {
+  const parent = path.dirname(folder);
+  return existsSync(path.join(folder, 'package.json')) || parent === folder ? folder : packageRoot(parent);
+}

@@ -1,0 +1,98 @@
+import { ENGINE_VERSION } from '../domain/tunables.ts';
+import { createProcessMetrics } from '../metrics/process-metrics.ts';
+import { loadConfig } from '../platform/config.ts';
+import { createLog, type Log, toSafeError } from '../platform/log.ts';
+import { startTelemetry } from '../platform/telemetry.ts';
+import { startMonitor } from './api-server.ts';
+import { type Dependencies, openDependencies } from './dependencies.ts';
+import { captureLibraryWarnings } from './library-warnings.ts';
+
+/** What a process does: it starts its parts onto the stack and returns the URL it serves, if it serves one. */
+export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<string | undefined>;
+
+/**
+ * Runs one process of the service: configuration, dependencies, its parts, and on SIGTERM or SIGINT an orderly end. A
+ * second signal ends it at once, and so does time, with exit code 1, where something keeps the end waiting. Bad
+ * configuration, unreachable services and an embedded Postgres that cannot be started again end it with exit code 1 and
+ * the reason.
+ */
+export async function runProcess(
+  name: string,
+  role: Role,
+  options: Readonly<{ migrate: boolean; jobKinds: number; environment?: NodeJS.ProcessEnv }>,
+): Promise<void> {
+  const stopped = nextSignal();
+  using warnings = captureLibraryWarnings();
+  try {
+    const config = loadConfig(options.environment ?? process.env);
+    await using stack = new AsyncDisposableStack();
+    if (config.otlpEndpoint !== undefined) stack.use(await startTelemetry(config.otlpEndpoint));
+    const deps = stack.use(await openDependencies(config, options));
+    warnings.tell(deps.log);
+    const url = await role(deps, stack);
+    const monitorUrl = await monitor(deps, stack);
+    const { log, workerId } = deps;
+    const served = { ...(url !== undefined && { url }), ...(monitorUrl !== undefined && { monitorUrl }) };
+    log('info', {
+      event: 'process_started',
+      role: name,
+      workerId,
+      engine: ENGINE_VERSION,
+      backend: deps.jobs.backend,
+      ...served,
+    });
+    const end = await Promise.race([stopped, deps.lost]);
+    endWithin(config.shutdownGraceMs + ENDED_AFTER_GRACE_MS, log);
+    if (end instanceof Error) {
+      log('error', { event: 'process_failed', role: name, error: toSafeError(end) });
+      process.exitCode = 1;
+    } else {
+      log('info', { event: 'process_stopping', signal: end });
+    }
+  } catch (error) {
+    const log = createLog({ level: 'info' });
+    warnings.tell(log);
+    log('error', { event: 'process_failed', role: name, error: toSafeError(error) });
+    process.exitCode = 1;
+  }
+}
+
+/**
+ * What an orderly end may take beside the grace time of running steps: time for whoever answers at all (5 s), twice.
+ * Less than the 15 s that docs/production.md tells to leave before a SIGKILL.
+ */
+const ENDED_AFTER_GRACE_MS = 10_000;
+
+/**
+ * A network that swallows everything keeps each part waiting in turn, and what is not handed back
+ * then is recovered anyway.
+ */
+function endWithin(limitMs: number, log: Log): void {
+  setTimeout(() => {
+    log('warn', { event: 'process_cut_short', afterMs: limitMs });
+    process.exit(1);
+  }, limitMs).unref();
+}
+
+async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise<string | undefined> {
+  stack.use(deps.metrics.add(createProcessMetrics()));
+  const { metricsPort } = deps.config;
+  return metricsPort === undefined ? undefined : stack.use(await startMonitor(deps, metricsPort)).url;
+}
+
+/** npm passes a terminal's Ctrl-C on, so that one key press can come twice. */
+const SAME_SIGNAL_MS = 1_000;
+
+function nextSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let firstAtMs: number | null = null;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      const nowMs = performance.now();
+      if (firstAtMs !== null && nowMs - firstAtMs > SAME_SIGNAL_MS) process.exit(130);
+      firstAtMs ??= nowMs;
+      resolve(signal);
+    };
+    process.on('SIGINT', onSignal);
+    process.on('SIGTERM', onSignal);
+  });
+}

@@ -1,0 +1,212 @@
+import { type Agent, agentSchema } from '../agents/agent.ts';
+import { BatonError, type ErrorCode, toErrorRecord } from '../domain/errors.ts';
+import { NO_BUDGET } from '../domain/run/budget.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import type { LimitReason } from '../domain/run/run.ts';
+import { DEFAULT_MAX_STEPS, DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
+import { failureFields } from '../platform/log.ts';
+import { failActiveSpan } from '../platform/tracing.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+import { countClaimTimeout, isStatementTimeout } from '../store/claim-timeouts.ts';
+import { type Claim, type ClaimedRun, type ClaimInput, claimRun, handBackRun } from '../store/claims.ts';
+import { failClaimedRun } from '../store/run-failure.ts';
+import { isStoreAway } from '../store/store-away.ts';
+import { admitNext } from './admit.ts';
+import type { HeldClaim } from './claim-keeper.ts';
+import type { JobDeps } from './job-deps.ts';
+import { type JobScope, logFields } from './job-scope.ts';
+import { inJobSpan } from './job-span.ts';
+import { enqueue } from './pass-on.ts';
+import type { ViewCache } from './view-cache.ts';
+import { whileAway, whileEnding } from './while-away.ts';
+
+/** A run that needs a newer worker goes back for this long; whoever is free then tries, and may be too old again. */
+const ENGINE_RETRY_MS = 1_000;
+
+/**
+ * A worker that the others took for dead claims nothing until it is registered again: it is at
+ * that as soon as it knows.
+ */
+const BURIED_RETRY_MS = 1_000;
+
+/** What a job does with its claim. `messageId` is the id for the message that it may write. */
+export type ClaimedWork = (scope: JobScope, claim: ClaimedRun, messageId: string) => Promise<void>;
+
+/**
+ * Claims the run of a job, does the work and lets go of it, whatever comes of the work. A job for which there is
+ * nothing to do is acknowledged; what is stopped by a shutdown is handed back. An error of our own or of the
+ * configuration ends the run, typed.
+ * @throws what the database throws when it is away for longer than the process lives: the run stays
+ * claimed and is recovered
+ */
+export async function runClaimed(
+  deps: JobDeps,
+  job: JobPayload,
+  jobSignal: AbortSignal,
+  work: ClaimedWork,
+): Promise<JobOutcome> {
+  const messageId = deps.newId();
+  using held = deps.claims.hold(job.runId, deps.newId());
+  // The process is ending, or the queue has given the job to somebody else: not ours to begin.
+  if (held.stopped() !== null || jobSignal.aborted) return { outcome: 'later', delayMs: 0 };
+  const claim = await whileAway(held, () =>
+    claimOrGiveUp(deps, {
+      job,
+      claimId: held.claimId,
+      workerId: deps.workerId,
+      leaseDurationMs: deps.claims.leaseDurationMs,
+      tenantConcurrency: deps.tenantConcurrency ?? 0,
+      messageId,
+      known: deps.views.of(job.runId),
+    }),
+  );
+  if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
+  held.granted();
+  rememberView(deps.views, claim, messageId);
+  // Awaited here: at the return the claim is let go of, and nobody could stop the work or renew its lease any more.
+  return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
+}
+
+/** A claim that takes Postgres too long would do so for ever: each is counted, and the run ends with one too many. */
+async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
+  try {
+    return await claimRun(deps.db, input);
+  } catch (error) {
+    const { runId } = input.job;
+    const failed = isStatementTimeout(error) ? await countClaimTimeout(deps.db, runId, error) : null;
+    if (failed === null) throw error;
+    const { sessionId, eventSeq, resumeCount, limit } = failed;
+    deps.bus.announce(sessionId, eventSeq);
+    deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
+    deps.log('info', { event: 'run_ended', runId, sessionId, ...endOf(limit, 'resume_limit') });
+    return { outcome: 'gone' };
+  }
+}
+
+const endOf = (limit: LimitReason | null, code: ErrorCode) =>
+  limit === null ? ({ status: 'failed', reason: code } as const) : ({ status: 'incomplete', reason: limit } as const);
+
+/** What a step has begun with stays as it is: the next one needs only what comes after it. */
+function rememberView(views: ViewCache, claim: ClaimedRun, messageId: string): void {
+  const { view, viewVersion: version, messageSeq: seq, run, session } = claim;
+  if (view !== null && seq !== null) {
+    views.keep(run.id, session.id, { version, next: { messageId, seq }, messages: view });
+  }
+}
+
+async function workOn(
+  deps: JobDeps,
+  job: JobPayload,
+  claim: ClaimedRun,
+  held: HeldClaim,
+  messageId: string,
+  work: ClaimedWork,
+): Promise<JobOutcome> {
+  const agent = agentSchema.safeParse(claim.session.agentSnapshot);
+  const scope = toScope(job, claim, held, agent.data ?? UNREADABLE_AGENT);
+  const { resumeCount, waitedMs } = claim.run;
+  const leftovers = claim.leftoverMessageId !== null;
+  deps.log('debug', { event: 'job_claimed', kind: job.kind, ...logFields(scope), leftovers, resumeCount, waitedMs });
+  deps.bus.announce(scope.sessionId, claim.eventSeq);
+  try {
+    if (scope.agent === UNREADABLE_AGENT) {
+      throw new BatonError('config_invalid', `the snapshot of agent ${claim.session.agentName} cannot be read`);
+    }
+    if (claim.cancelRequested) held.stop('cancelled');
+    using _deadline = stopAtDeadline(scope);
+    await work(scope, claim, messageId);
+  } catch (error) {
+    await fail(deps, scope, error);
+  }
+  if (held.stopped() === 'shutdown') await whileEnding(() => handBack(deps, scope));
+  if ((deps.tenantConcurrency ?? 0) > 0) await admitNext(deps, claim.session.tenantId);
+  const { failure: error, report } = scope.ended;
+  if (error !== null) return { outcome: 'run-failed', error };
+  return { outcome: 'done', ...(report !== null && { report }) };
+}
+
+/** At its deadline a run is stopped as if somebody had cancelled it; its end says that it was the deadline. */
+function stopAtDeadline({ deadlineAtMs, held }: JobScope): Disposable {
+  const leftMs = deadlineAtMs - performance.now();
+  if (leftMs <= 0) held.stop('cancelled');
+  if (leftMs <= 0 || leftMs > MAX_TIMER_MS) return { [Symbol.dispose]: () => undefined };
+  // Timers cut off fractions: a little early would be too early.
+  const timer = setTimeout(() => held.stop('cancelled'), Math.ceil(leftMs) + 1);
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
+/** Timers take no more; no step lasts that long. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Stands in for a snapshot that this version cannot read, so that its run can be ended as failed. */
+const UNREADABLE_AGENT: Agent = agentSchema.parse({ name: 'unreadable', model: 'unreadable/agent' });
+
+/** An error of our own or of the configuration ends the run, typed; one of the database leaves it for the recovery. */
+async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
+  if (error instanceof BatonError && error.code === 'fenced') {
+    if (scope.held.stopped() !== 'shutdown') deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
+    return;
+  }
+  if (isStoreAway(error)) return handBackAfterOutage(deps, scope, error);
+  if (!(error instanceof BatonError)) throw error;
+  const record = toErrorRecord(error);
+  failActiveSpan(error);
+  deps.log('error', { event: 'step_failed', ...logFields(scope), ...failureFields(error) });
+  scope.held.lettingGo();
+  const failed = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, record));
+  if (failed === null) return;
+  const { eventSeq, limit } = failed;
+  if (limit === null) scope.ended.failure = record;
+  deps.views.forget(scope.runId);
+  deps.bus.announce(scope.sessionId, eventSeq);
+  const { runId, sessionId } = scope;
+  deps.log('info', { event: 'run_ended', runId, sessionId, ...endOf(limit, record.code) });
+}
+
+/** Postgres went away where the job cannot just go on: it begins again from what is durable, and nothing is counted. */
+async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
+  if (scope.held.stopped() === 'shutdown') return;
+  if (scope.held.stopped() === 'lost') throw error;
+  await whileAway(scope.held, () => handBack(deps, scope));
+}
+
+async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
+  scope.held.lettingGo();
+  const job = await handBackRun(deps.db, scope.fence);
+  if (job === null) return;
+  deps.log('info', { event: 'step_handed_back', ...logFields(scope) });
+  // It was in hand already: it does not wait behind what has not begun.
+  await enqueue(deps, [job], { isFirst: true });
+}
+
+function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {
+  if (claim.outcome === 'early') return { outcome: 'later', delayMs: claim.waitMs };
+  if (claim.outcome === 'engine') return { outcome: 'later', delayMs: ENGINE_RETRY_MS };
+  if (claim.outcome === 'buried') return { outcome: 'later', delayMs: BURIED_RETRY_MS };
+  if (claim.outcome === 'gone') deps.views.forget(job.runId);
+  deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });
+  return { outcome: 'done' };
+}
+
+function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Agent): JobScope {
+  return {
+    tenantId: claim.session.tenantId,
+    sessionId: claim.session.id,
+    runId: job.runId,
+    runKind: claim.run.kind,
+    stepNo: job.no,
+    attempt: claim.run.attempt,
+    stepsBefore: claim.run.stepCount,
+    maxSteps: claim.run.maxSteps ?? DEFAULT_MAX_STEPS,
+    budget: claim.run.finalAnswerFor === null ? claim.run.budget : NO_BUDGET,
+    finalAnswerFor: claim.run.finalAnswerFor,
+    claimedAtMs: performance.now(),
+    deadlineAtMs: performance.now() + (claim.run.timeLeftMs ?? Number.POSITIVE_INFINITY),
+    agent,
+    toolConcurrency: agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY,
+    fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },
+    held,
+    ended: { failure: null, report: null },
+    contextState: claim.session.contextState,
+  };
+}

@@ -1,0 +1,143 @@
+import { z } from 'zod';
+import type { Agent } from '../agents/agent.ts';
+import type { ModelEntry } from '../domain/context/limits/model-entry.ts';
+import type { ToolDescription } from '../domain/context/meter/measure.ts';
+import { createRuler, type Ruler } from '../domain/context/meter/ruler.ts';
+import { estimateText, guardCounter, type TokenCounter } from '../domain/context/meter/tokens.ts';
+import { workingSet } from '../domain/context/prune/working-set.ts';
+import { NO_TOOLS_NOTICE } from '../domain/model/model-frames.ts';
+import { mediaSupportOf } from '../domain/model/shown-media.ts';
+import { type Json, jsonSchema, type ViewMessage } from '../domain/transcript/message.ts';
+import { READER_TOOL } from '../domain/transcript/refs.ts';
+import type { DescribeModel } from '../model/describe-model.ts';
+import type { ResolvedModel } from '../model/model-port.ts';
+import type { Db } from '../store/database.ts';
+import { type ModelKey, type RememberedModel, readModel } from '../store/model-limits.ts';
+import type { ToolCatalogue } from '../tools/catalogue.ts';
+import type { Tool } from '../tools/tool.ts';
+
+export type RulerDeps = Readonly<{
+  db: Db;
+  describeModel: DescribeModel;
+}>;
+
+/** A model with all that is known of it before a request. */
+export type KnownModel = Readonly<{
+  resolved: ResolvedModel;
+  entry: ModelEntry;
+  /** What its endpoint has taught. */
+  remembered: RememberedModel;
+}>;
+
+/** @param remembered read, where it is not given */
+export async function knownModel(
+  deps: RulerDeps,
+  resolved: ResolvedModel,
+  remembered?: RememberedModel,
+): Promise<KnownModel> {
+  const [entry, taught] = await Promise.all([
+    deps.describeModel(resolved),
+    remembered ?? readModel(deps.db, modelKey(resolved)),
+  ]);
+  return { resolved, entry: taught.refusesTools ? { ...entry, tools: false } : entry, remembered: taught };
+}
+
+/** The ruler of an agent's requests to a model. */
+export async function rulerOf(
+  agent: Agent,
+  { resolved, entry, remembered }: KnownModel,
+  tools: readonly Tool[],
+): Promise<Ruler> {
+  return createRuler({
+    model: agent.model,
+    entry,
+    learned: remembered.learned,
+    prior: remembered.prior,
+    policy: agent.context,
+    instructions: instructionsFor(agent, entry),
+    tools: describe(tools),
+    count: await counterOf(entry),
+    media: mediaSupportOf(resolved.protocol, entry.mediaTypes),
+  });
+}
+
+/** An agent's instructions may speak of tools that its model is offered nowhere. */
+function instructionsFor({ instructions, tools, mcpServers }: Agent, entry: ModelEntry): string {
+  const hasTools = tools.length > 0 || Object.keys(mcpServers).length > 0;
+  if (entry.tools || !hasTools) return instructions;
+  return instructions.trim() === '' ? NO_TOOLS_NOTICE : `${instructions}\n\n${NO_TOOLS_NOTICE}`;
+}
+
+/**
+ * The tools that the agent's model is offered with this view: none where the model cannot call any, and of those that
+ * have to be found the ones that the view refers to.
+ */
+export async function offeredTools(
+  { toolsOf }: Readonly<{ toolsOf: ToolCatalogue }>,
+  agent: Agent,
+  { entry }: Pick<KnownModel, 'entry'>,
+  view: readonly ViewMessage[],
+): Promise<readonly Tool[]> {
+  if (!entry.tools) return [];
+  const tools = await toolsOf(withReader(agent, view));
+  const deferred = tools.filter((tool) => tool.deferred === true);
+  if (deferred.length === 0) return tools;
+  const found = workingSet(view, new Set(deferred.map(({ name }) => name)));
+  return tools.filter((tool) => tool.deferred !== true || found.has(tool.name));
+}
+
+/** An agent without tools has nothing to read again, until its view names something by an id. */
+function withReader(agent: Agent, view: readonly ViewMessage[]): Agent {
+  const namesIds = view.some(({ parts }) =>
+    parts.some(({ type, marks }) => type === 'compaction' || marks?.mediaStripped),
+  );
+  return namesIds ? withReaderAtLeast(agent) : agent;
+}
+
+/** The agent, with the reader where it has no tools: it may have been offered that one. */
+export function withReaderAtLeast(agent: Agent): Agent {
+  const hasTools = agent.tools.length > 0 || Object.keys(agent.mcpServers).length > 0;
+  return hasTools ? agent : { ...agent, tools: [READER_TOOL] };
+}
+
+/** Under this the endpoint's limits are remembered. */
+export function modelKey({ provider, endpoint, modelId }: ResolvedModel): ModelKey {
+  return { provider, endpoint, model: modelId };
+}
+
+/** The tokenizer's tables take a moment and some memory: they are loaded with the first model that needs them. */
+let exactCounter: Promise<TokenCounter> | undefined;
+
+async function counterOf(entry: ModelEntry): Promise<TokenCounter> {
+  if (entry.tokenizer === null) return estimateText;
+  exactCounter ??= import('gpt-tokenizer/encoding/o200k_base').then(({ countTokens }) =>
+    guardCounter((text) => countTokens(text, { disallowedSpecial: new Set() })),
+  );
+  return exactCounter;
+}
+
+const descriptions = new WeakMap<readonly Tool[], readonly Required<ToolDescription>[]>();
+
+/** The same list for the same tools: what is counted of it is counted once. */
+function describe(tools: readonly Tool[]): readonly Required<ToolDescription>[] {
+  const known = descriptions.get(tools);
+  if (known !== undefined) return known;
+  const made = tools.map((tool) => ({
+    name: tool.name,
+    description: tool.description,
+    inputSchema: schemaOf(tool),
+  }));
+  descriptions.set(tools, made);
+  return made;
+}
+
+const schemas = new WeakMap<Tool, Json>();
+
+function schemaOf(tool: Tool): Json {
+  const known = schemas.get(tool);
+  if (known !== undefined) return known;
+  const { inputSchema } = tool;
+  const schema = jsonSchema.parse(inputSchema instanceof z.ZodType ? z.toJSONSchema(inputSchema) : inputSchema);
+  schemas.set(tool, schema);
+  return schema;
+}

@@ -1,0 +1,114 @@
+import { itemsForModel, outputForModel } from '../../model/model-calls.ts';
+import { shownParts } from '../../model/shown-parts.ts';
+import type { Part, ToolPart, ViewMessage, ViewPart } from '../../transcript/message.ts';
+import { outputText } from '../../transcript/output-text.ts';
+import { isSettledCall } from '../../transcript/tool-call.ts';
+
+/**
+ * Messages of a view without its summary, each with its tokens. One assistant message is one step, results included.
+ */
+export type SizedMessage = Readonly<{ message: ViewMessage; tokens: number }>;
+
+/** Where the part of the view begins that no compaction may take: `length` where there is none. */
+export function mandatoryStart(sized: readonly SizedMessage[]): number {
+  let start = sized.length;
+  while (start > 0 && sized[start - 1]?.message.role === 'user') start--;
+  const newest = sized[start - 1]?.message;
+  // Results that no request has shown the model yet: without them it would call the same tools again.
+  return newest?.parts.some((part) => part.type === 'tool') === true ? start - 1 : start;
+}
+
+export type TailOptions = Readonly<{
+  /** Tokens of the newest steps. */
+  tailTokens: number;
+  /** Tokens up to which `keepRecentMessages` and `preserveLastNTurns` are honoured beyond that. */
+  roomTokens: number;
+  keepRecentMessages?: number | undefined;
+  preserveLastNTurns?: number | undefined;
+}>;
+
+/**
+ * Where the tail begins: the newest steps within their tokens, more of them where the agent asks for it and there is
+ * room, and always what is mandatory. A cut falls between two messages, so that calls and results stay together.
+ */
+export function tailStart(sized: readonly SizedMessage[], options: TailOptions): number {
+  const mandatory = mandatoryStart(sized);
+  const messages = options.keepRecentMessages ?? 0;
+  const wanted = Math.min(sized.length - messages, turnStart(sized, options.preserveLastNTurns ?? 0));
+  let tokens = sumTokens(sized.slice(mandatory));
+  let start = mandatory;
+  for (; start > 0; start--) {
+    tokens += sized[start - 1]?.tokens ?? 0;
+    const limit = start - 1 >= wanted ? Math.max(options.tailTokens, options.roomTokens) : options.tailTokens;
+    if (tokens > Math.min(limit, options.roomTokens)) break;
+  }
+  return start;
+}
+
+/** Where the last so many turns begin: a turn is what the user said in a row, and what came of it. */
+function turnStart(sized: readonly SizedMessage[], turns: number): number {
+  let left = turns;
+  let start = sized.length;
+  for (let index = sized.length - 1; index >= 0 && left > 0; index--) {
+    const isUser = sized[index]?.message.role === 'user';
+    if (!isUser || sized[index - 1]?.message.role === 'user') continue;
+    start = index;
+    left--;
+  }
+  return start;
+}
+
+export const sumTokens = (sized: readonly SizedMessage[]): number => sized.reduce((sum, { tokens }) => sum + tokens, 0);
+
+/** A result of the tail that is to be shown shorter. */
+export type TailMark = Readonly<{ messageId: string; index: number; viewLimitChars: number; originalTokens: number }>;
+
+/** Less than this says nothing any more. */
+const MIN_SHOWN_CHARS = 400;
+
+/**
+ * Caps the tool results of messages at so many tokens each.
+ * @returns the marks, and the messages with them
+ */
+export function capResults(
+  messages: readonly ViewMessage[],
+  limitTokens: number,
+  countText: (text: string) => number,
+): Readonly<{ messages: ViewMessage[]; marks: TailMark[] }> {
+  const marks: TailMark[] = [];
+  const capped = messages.map((message): ViewMessage => {
+    const shown = shownParts(message);
+    const parts = message.parts.map((part, index): ViewPart => {
+      const limit = limitOf(shown[index], limitTokens, countText);
+      if (limit === null || part.marks?.pruned === true) return part;
+      marks.push({ messageId: message.id, index, ...limit });
+      return { ...part, marks: { ...part.marks, viewLimitChars: limit.viewLimitChars } };
+    });
+    return { ...message, parts };
+  });
+  return { messages: capped, marks };
+}
+
+function limitOf(
+  shown: Part | undefined,
+  limitTokens: number,
+  countText: (text: string) => number,
+): Pick<TailMark, 'viewLimitChars' | 'originalTokens'> | null {
+  if (shown?.type !== 'tool' || shown.output === undefined || !isSettledCall(shown.state)) return null;
+  // An error tells the model what not to try again.
+  if (shown.state === 'error') return null;
+  const text = resultText(shown);
+  const originalTokens = Math.ceil(countText(text));
+  if (originalTokens <= limitTokens) return null;
+  const viewLimitChars = Math.max(MIN_SHOWN_CHARS, Math.floor((text.length * limitTokens) / originalTokens));
+  return viewLimitChars < text.length ? { viewLimitChars, originalTokens } : null;
+}
+
+/** What the model reads as the result of a call. */
+export function resultText(part: ToolPart): string {
+  const items = itemsForModel(part);
+  if (items.length > 0) return outputText({ type: 'content', value: items });
+  const output = outputForModel(part);
+  if (output.type === 'json' || output.type === 'content') return JSON.stringify(output.value);
+  return output.type === 'execution-denied' ? (output.reason ?? '') : output.value;
+}

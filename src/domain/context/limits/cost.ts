@@ -1,0 +1,47 @@
+import type { Usage } from '../../usage.ts';
+import type { ModelEntry, TokenPrice } from './model-entry.ts';
+
+const PER_TOKENS = 1_000_000;
+
+/**
+ * US dollars of one model call; null for a model whose prices are not known. Cached input is part of the input and
+ * billed by its own price; where a provider has no such price, as ordinary input. The size of the whole input decides
+ * the tier of every price.
+ */
+export function costOf(usage: Usage, { prices }: Pick<ModelEntry, 'prices'>): number | null {
+  if (prices === null) return null;
+  const { cacheReadTokens, cacheWriteTokens, inputTokens, outputTokens } = usage;
+  const plainTokens = Math.max(0, inputTokens - cacheReadTokens - cacheWriteTokens);
+  const allTokens = plainTokens + cacheReadTokens + cacheWriteTokens;
+  const at = (price: TokenPrice): number => priceAt(price, allTokens);
+  const dollars =
+    plainTokens * at(prices.input) +
+    cacheReadTokens * at(prices.cachedInput ?? prices.input) +
+    cacheWriteTokens * at(prices.cacheWrite ?? prices.input) +
+    outputTokens * at(prices.output);
+  return prices.request + dollars / PER_TOKENS;
+}
+
+/** US dollars per million tokens in a call with so much input. */
+function priceAt(price: TokenPrice, inputTokens: number): number {
+  if (typeof price === 'number') return price;
+  const reached = price.tiers.filter(({ aboveInputTokens }) => inputTokens > aboveInputTokens);
+  const highest = reached.toSorted((a, b) => a.aboveInputTokens - b.aboveInputTokens).at(-1);
+  return highest?.price ?? price.base;
+}
+
+/** What a token of input costs that the provider has cached, and one that it has to cache, as shares of plain input. */
+export type CachePrices = Readonly<{ read: number; write: number }>;
+
+/** How the large providers price it: what is taken for a model whose prices are not known, or that costs nothing. */
+const TYPICAL_CACHE_PRICES: CachePrices = { read: 0.1, write: 1.25 };
+
+/** The prices of a model's cache in a call with so much input; both 1 where the provider has none for what is cached. */
+export function cachePricesOf({ prices }: Pick<ModelEntry, 'prices'>, inputTokens: number): CachePrices {
+  if (prices === null) return TYPICAL_CACHE_PRICES;
+  const input = priceAt(prices.input, inputTokens);
+  if (input === 0) return TYPICAL_CACHE_PRICES;
+  if (prices.cachedInput === null) return { read: 1, write: 1 };
+  const write = priceAt(prices.cacheWrite ?? prices.input, inputTokens);
+  return { read: priceAt(prices.cachedInput, inputTokens) / input, write: write / input };
+}

@@ -1,0 +1,31 @@
+import type { ModelLimits } from '../limits/limits.ts';
+import type { Thresholds } from '../limits/thresholds.ts';
+import type { Measurement } from './measure.ts';
+
+/** How full the context is, as the API and the events show it. Tokens, but for `share`. */
+export type Meter = Readonly<{
+  window: number;
+  /** What a request may hold. */
+  usable: number;
+  used: number;
+  /** `used / usable`, to four decimals; above 1 when the view does not fit. */
+  share: number;
+  byKind: Measurement['byKind'];
+  thresholds: Thresholds;
+}>;
+
+const SHARE_PRECISION = 10_000;
+
+/** The meter of a measured view. `used` is the total of the very measurement that the triggers read. */
+export function toMeter(measurement: Measurement, limits: ModelLimits, thresholds: Thresholds): Meter {
+  const usable = thresholds.usableTokens;
+  const share = Math.round((measurement.total / usable) * SHARE_PRECISION) / SHARE_PRECISION;
+  return {
+    window: limits.contextWindow,
+    usable,
+    used: measurement.total,
+    share,
+    byKind: measurement.byKind,
+    thresholds,
+  };
+}

@@ -1,0 +1,100 @@
+import type { Json, OutputItem, ToolPart } from '../transcript/message.ts';
+import { UNKNOWN_OUTCOME } from '../transcript/required-action.ts';
+import { fileForModel, type MediaContents } from './model-files.ts';
+import { isBlank, NO_OUTPUT, UNNAMED_TOOL } from './model-frames.ts';
+import type { ModelToolOutput } from './model-message.ts';
+
+/** OpenAI: call ids of at most 64 characters, names likewise. Anthropic: ids of this alphabet only, names likewise. */
+const MAX_WIRE_CHARS = 64;
+const toWireAlphabet = (text: string): string => text.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, MAX_WIRE_CHARS);
+
+/** Gives a call the id under which the providers see it: its recorded one, unless that is taken or not allowed. */
+export type CallIds = (recordedId: string, messageSeq: number, partIndex: number) => string;
+
+/**
+ * Ids for the calls of one view, to be asked in the order of the view. Providers reuse ids across steps, some within
+ * one batch. A call whose id is taken gets its place (message seq and part index) appended, so that its id depends on
+ * nothing that comes after it.
+ */
+export function createCallIds(): CallIds {
+  const taken = new Set<string>();
+  return (recordedId, messageSeq, partIndex) => {
+    const base = toWireAlphabet(recordedId === '' ? 'call' : recordedId);
+    let id = base;
+    for (let repeat = 1; taken.has(id); repeat++) {
+      const place = repeat === 1 ? `-${messageSeq}-${partIndex}` : `-${messageSeq}-${partIndex}-${repeat}`;
+      id = base.slice(0, MAX_WIRE_CHARS - place.length) + place;
+    }
+    taken.add(id);
+    return id;
+  };
+}
+
+/** A tool's name as the providers accept it: models make up names that may not be sent back to them. */
+export const wireToolName = (name: string): string => (name === '' ? UNNAMED_TOOL : toWireAlphabet(name));
+
+/** A call's input as the providers accept it: always an object. Anything else is what a model got wrong. */
+export function wireInput(input: Json): Json {
+  const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
+  return isObject ? input : { rawInvalidInput: input };
+}
+
+const WITHOUT_OUTCOME = {
+  pending: 'This call has not run.',
+  awaiting_approval: 'This call has not run: it waits for approval.',
+  awaiting_output: 'This call has no result yet: it waits for the client.',
+  running: 'This call is still running: it has no result yet.',
+  unknown: UNKNOWN_OUTCOME,
+} as const;
+
+type Output = NonNullable<ToolPart['output']>;
+
+const hasOutcome = ({ state }: ToolPart): boolean => !(state in WITHOUT_OUTCOME);
+
+/** The texts and files that the model is shown as the result of a call; none where the result is anything else. */
+export function itemsForModel(part: ToolPart): OutputItem[] {
+  return part.output !== undefined && hasOutcome(part) ? itemsOf(part.output) : [];
+}
+
+function itemsOf(output: Output): OutputItem[] {
+  if (output.type !== 'content') return [];
+  return output.value.filter((item) => item.type !== 'text' || !isBlank(item.text));
+}
+
+/** What the model is shown as the result of a call, whatever became of it. Never empty. */
+export function outputForModel(part: ToolPart, media?: MediaContents): ModelToolOutput {
+  switch (part.state) {
+    case 'pending':
+    case 'awaiting_approval':
+    case 'awaiting_output':
+    case 'running':
+    case 'unknown':
+      return { type: 'error-text', value: WITHOUT_OUTCOME[part.state] };
+    case 'completed':
+      return withContent(part.output ?? { type: 'text', value: '' }, media);
+    case 'error':
+      return withContent(part.output ?? { type: 'error-text', value: 'The call failed.' }, media);
+    case 'denied':
+      return withContent(part.output ?? { type: 'execution-denied' }, media);
+  }
+}
+
+function withContent(output: Output, media: MediaContents | undefined): ModelToolOutput {
+  switch (output.type) {
+    case 'content': {
+      const items = itemsOf(output).map((item) => (item.type === 'text' ? item : fileForModel(item, media)));
+      // Where nothing but text is left it is sent as such: chat completions know no other result.
+      if (items.some(({ type }) => type === 'file')) return { type: 'content', value: items };
+      const text = items.flatMap((item) => (item.type === 'text' ? [item.text] : [])).join('\n');
+      return { type: 'text', value: text === '' ? NO_OUTPUT : text };
+    }
+    case 'json':
+      return { type: 'json', value: output.value };
+    case 'execution-denied': {
+      const { reason } = output;
+      return reason === undefined || isBlank(reason) ? { type: output.type } : { type: output.type, reason };
+    }
+    default:
+      return { type: output.type, value: isBlank(output.value) ? NO_OUTPUT : output.value };
+  }
+}

@@ -1,0 +1,116 @@
+import type { ProviderFailure } from '../errors.ts';
+import { toBoundary } from '../truncate.ts';
+import { withoutCredentials } from './credentials.ts';
+import { withoutEchoes } from './echoes.ts';
+import { requestIdIn, signalsOf } from './error-signals.ts';
+
+/** What is known of a model call beside the error that it failed with. */
+export type FailedCall = Readonly<{
+  /** The base URL that the request went to; anything else where that is the SDK's own. */
+  endpoint: string;
+  /** Of a response that was no refusal; null where none came. */
+  headers: Readonly<Record<string, string>> | null;
+  /** The texts of the prompt, which a provider may quote. */
+  sent: () => Iterable<string>;
+  /** Keys and headers that the request carried. */
+  secrets: readonly string[];
+}>;
+
+const MAX_MESSAGE_CHARS = 1_000;
+/** Texts of one error that are told: a gateway's and the provider's behind it. */
+const MAX_WORDS = 3;
+
+/** Phrases of the SDK and of libraries under it, in words that say what has happened. */
+const PHRASES: readonly (readonly [RegExp, string])[] = [
+  [/^Cannot connect to API: /, ''],
+  [/^Type validation failed: Value:[\s\S]*$/, ''],
+  [/^JSON parsing failed: Text:[\s\S]*$/, 'the answer is not the JSON that the protocol has'],
+  [/^Expected a normalized Anthropic stream error$/, 'the answer is no event of the protocol'],
+  // OpenSSL: thread, number, library, function, reason, file.
+  [/[\dA-F]+:error:[\dA-F]+:([^:]*):[^:]*:([^:]*):\S*/g, '$1: $2'],
+];
+
+/** What the SDK says where a body cannot be read: no more than the status. */
+const REASON_PHRASES = new Set(
+  [
+    'Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not Allowed|Not Acceptable|Request Timeout',
+    'Conflict|Gone|Payload Too Large|Content Too Large|Request Entity Too Large|Unsupported Media Type',
+    'Unprocessable Entity|Unprocessable Content|Too Many Requests|Internal Server Error|Not Implemented|Bad Gateway',
+    'Service Unavailable|Gateway Timeout',
+  ].flatMap((phrases) => phrases.toLowerCase().split('|')),
+);
+
+/** A run of characters that nobody reads: bytes as base64, a token. */
+const LONG_RUN = /([\w+/=-]{8})[\w+/=-]{92,}/g;
+
+/**
+ * What a provider said when a model call failed, out of whatever was thrown: never the prompt, never a credential.
+ * Fields that nothing is known of are left out.
+ */
+export function providerFailureOf(error: unknown, { endpoint, headers, sent, secrets }: FailedCall): ProviderFailure {
+  const { status, httpStatus, code, requestId, authority, errno, words } = signalsOf(error);
+  const said = joined([...misdelivery(headers), ...words.map(readable)]);
+  const known = {
+    status: status ?? httpStatus ?? (headers === null ? null : 200),
+    code: code === null ? null : withoutCredentials(code, secrets),
+    message: cut(withoutEchoes(withoutCredentials(said, secrets), sent()).replaceAll(LONG_RUN, '$1[…]')),
+    requestId: requestId ?? requestIdIn(headers),
+    host: authority ?? (URL.canParse(endpoint) ? new URL(endpoint).host : null),
+    errno,
+  };
+  return Object.fromEntries(Object.entries(known).filter(([, value]) => value !== null && value !== ''));
+}
+
+/**
+ * The same in words: `api.openai.com answered 400 (unsupported_parameter): … [request req_1]`. Empty where nothing is
+ * known.
+ */
+export function describeProviderFailure(failure: ProviderFailure): string {
+  const { status, code, message = '', requestId, host, errno } = failure;
+  if (Object.keys(failure).length === 0) return '';
+  const who = `${host ?? 'The provider'}${status === undefined ? '' : ` answered ${status}`}`;
+  const names = [code, errno].filter((name) => name !== undefined && !message.includes(name));
+  const label = names.length === 0 ? '' : ` (${names.join(', ')})`;
+  const what = message === '' ? '' : `: ${message.replace(/[.\s]+$/, '')}`;
+  return `${who}${label}${what}${requestId === undefined ? '' : ` [request ${requestId}]`}.`;
+}
+
+/** A page in place of an answer: the base URL is mostly somebody else's. */
+function misdelivery(headers: FailedCall['headers']): string[] {
+  const type = headers?.['content-type']?.match(/^[\w.+-]+\/[\w.+-]+/)?.[0].toLowerCase();
+  return type === undefined || type === 'text/event-stream' ? [] : [`the answer is ${type}, no stream of events`];
+}
+
+function readable(text: string): string {
+  const phrased = PHRASES.reduce((left, [pattern, words]) => left.replace(pattern, words), ofPage(text));
+  return phrased
+    .toWellFormed()
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .trim();
+}
+
+/** A page of a proxy: its title, or else its text. */
+function ofPage(text: string): string {
+  if (!/^\s*<(?:!doctype|html|head|body|title|h1)\b/i.test(text)) return text;
+  const title = text.match(/<(title|h1)\b[^>]*>([^<]+)/i)?.[2];
+  return title ?? text.replace(/<(style|script)\b[\s\S]*?<\/\1>|<[^>]*>/gi, ' ');
+}
+
+/** Each thing once, the outermost first; a reason phrase only where there is nothing else. */
+function joined(words: readonly string[]): string {
+  const said = words.filter((word, index) => {
+    const isIn = (other: string, at: number): boolean =>
+      at !== index && other.toLowerCase().includes(word.toLowerCase()) && (other.length > word.length || at < index);
+    return /[\p{L}\p{N}]/u.test(word) && !words.some(isIn);
+  });
+  const telling = said.filter((word) => !REASON_PHRASES.has(word.toLowerCase()));
+  const [last = '', ...before] = (telling.length > 0 ? telling.slice(0, MAX_WORDS) : said.slice(0, 1)).reverse();
+  return [...before.reverse().map((word) => word.replace(/[\s.:-]+$/, '')), last].join(': ');
+}
+
+function cut(text: string): string {
+  // Of what is left, nothing says anything.
+  if (!/\p{L}/u.test(text)) return '';
+  if (text.length <= MAX_MESSAGE_CHARS) return text;
+  return `${text.slice(0, toBoundary(text, MAX_MESSAGE_CHARS - 1, -1))}…`;
+}

@@ -1,0 +1,141 @@
+import type { FilePart, OutputItem, ToolPart, ViewMessage, ViewPart } from '../transcript/message.ts';
+import { fileRef } from '../transcript/refs.ts';
+import { isInlineText } from './model-files.ts';
+import { missingFileNotice, strippedFileNotice } from './model-frames.ts';
+
+/** The protocols in which models are asked. */
+export const MODEL_PROTOCOLS = ['openai-responses', 'openai-chat', 'openai-compatible', 'anthropic-messages'] as const;
+export type ModelProtocol = (typeof MODEL_PROTOCOLS)[number];
+
+const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const;
+const IMAGES_AND_PDF = [...IMAGES, 'application/pdf'] as const;
+
+type Carried = Readonly<{
+  /** In messages of the user. */
+  user: readonly string[];
+  /** Of results of tools: within them, or in a message after them. */
+  toolResults: readonly string[];
+  /** That the provider fetches from a URL by itself: a worker fetches nothing that a user names. */
+  fetched: readonly string[];
+}>;
+
+/** What a protocol carries, whatever its model can do with it. */
+export const PROTOCOL_MEDIA: Readonly<Record<ModelProtocol, Carried>> = {
+  'openai-responses': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES_AND_PDF },
+  'openai-chat': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES },
+  'openai-compatible': { user: IMAGES, toolResults: IMAGES, fetched: [] },
+  'anthropic-messages': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES_AND_PDF },
+};
+
+/**
+ * Protocols whose results of tools are texts: the SDK would write the base64 of a file into one. The files of results stand
+ * in a message of the user after them.
+ */
+const TEXT_RESULTS: ReadonlySet<ModelProtocol> = new Set(['openai-chat', 'openai-compatible']);
+
+/** Whether the files of results of tools stand in a message of the user after them. */
+export const sendsFilesAfterResults = (protocol: ModelProtocol): boolean => TEXT_RESULTS.has(protocol);
+
+/** Media types that a model is sent, by where they stand. */
+export type MediaSupport = Readonly<Record<keyof Carried, ReadonlySet<string>>>;
+
+/** What a model takes of what its protocol carries. @param mediaTypes that the model takes beside text */
+export function mediaSupportOf(protocol: ModelProtocol, mediaTypes: readonly string[]): MediaSupport {
+  const { user, toolResults, fetched } = PROTOCOL_MEDIA[protocol];
+  const taken = (carried: readonly string[]) => new Set(carried.filter((type) => mediaTypes.includes(type)));
+  return { user: taken(user), toolResults: taken(toolResults), fetched: taken(fetched) };
+}
+
+/** Bytes of files that one request may carry, as base64 about what providers take. The newest count first. */
+export const MAX_REQUEST_MEDIA_BYTES = 20_971_520;
+
+export type ShownMedia = Readonly<{
+  view: readonly ViewMessage[];
+  /** Media types of files that the model cannot be shown, each once. */
+  unsupported: readonly string[];
+}>;
+
+/**
+ * The view with a text in place of each file that the model cannot be shown, and of the oldest where they are too many
+ * bytes. Indexes stay as they are, and so does the view where it has no such file. The one place that decides this: the
+ * request and the ruler both read the result. Pure, and idempotent.
+ */
+export function showMedia(view: readonly ViewMessage[], support: MediaSupport): ShownMedia {
+  if (!view.some(hasFiles)) return { view, unsupported: [] };
+  const seen: Seen = { bytes: 0, unsupported: new Set(), support };
+  const shown = view.toReversed().map((message) => (hasFiles(message) ? shownMessage(message, seen) : message));
+  return { view: shown.toReversed(), unsupported: [...seen.unsupported].sort() };
+}
+
+type Seen = { bytes: number; unsupported: Set<string>; support: MediaSupport };
+
+/** Whether a message has files that the model would be sent, or a text in place of them. */
+export const hasFiles = (message: ViewMessage): boolean =>
+  message.parts.some((part) => (message.role === 'user' ? isShownFile(part) : filesOfOutput(part).length > 0));
+
+const isShownFile = (part: ViewPart): part is FilePart => part.type === 'file' && part.marks?.mediaStripped !== true;
+
+/** The files in the output of a call, but for what the context layer has taken out. */
+export function filesOfOutput(part: ViewPart): readonly OutputFile[] {
+  if (part.type !== 'tool' || part.output?.type !== 'content') return [];
+  if (part.marks?.pruned === true || part.marks?.mediaStripped === true) return [];
+  return part.output.value.filter((item) => item.type === 'file');
+}
+
+type OutputFile = Extract<OutputItem, { type: 'file' }>;
+
+function shownMessage(message: ViewMessage, seen: Seen): ViewMessage {
+  const last = message.parts.length - 1;
+  const parts = message.parts.toReversed().map((part, fromEnd): ViewPart => {
+    const ref = fileRef(message.seq, last - fromEnd);
+    if (message.role === 'user') return isShownFile(part) ? shownFile(part, ref, seen) : part;
+    return filesOfOutput(part).length > 0 ? shownOutput(part as ViewPart & ToolPart, seen) : part;
+  });
+  return { ...message, parts: parts.toReversed() };
+}
+
+function shownFile(part: FilePart, ref: string, seen: Seen): ViewPart {
+  if (isInlineText(part)) return part;
+  const notice = noticeFor(part, seen.support.user, seen, ref);
+  return notice === null ? part : { type: 'text', text: notice };
+}
+
+function shownOutput(part: ViewPart & ToolPart, seen: Seen): ViewPart {
+  if (part.output?.type !== 'content') return part;
+  const value = part.output.value.toReversed().map((item): OutputItem => {
+    const notice = item.type === 'file' ? noticeFor(item, seen.support.toolResults, seen) : null;
+    return notice === null ? item : { type: 'text', text: notice };
+  });
+  return { ...part, output: { type: 'content', value: value.toReversed() } };
+}
+
+/** Null: the file is shown. */
+function noticeFor(
+  file: Omit<OutputFile, 'type'>,
+  taken: ReadonlySet<string>,
+  seen: Seen,
+  ref?: string,
+): string | null {
+  const mediaType = file.mediaType.toLowerCase();
+  const isRemote = /^https?:/i.test(file.url);
+  if (!taken.has(mediaType) || (isRemote && !seen.support.fetched.has(mediaType))) {
+    seen.unsupported.add(mediaType);
+    return missingFileNotice(file.mediaType, file.filename);
+  }
+  if (isRemote) return null;
+  seen.bytes += file.sizeBytes ?? file.url.length;
+  return seen.bytes > MAX_REQUEST_MEDIA_BYTES ? strippedFileNotice(file.mediaType, file.filename, ref) : null;
+}
+
+/** The files that a view as it is shown refers to by `@blob:`. */
+export function blobUrlsOf(view: readonly ViewMessage[]): ReadonlySet<string> {
+  const urls = view.flatMap(({ role, parts }) =>
+    parts.flatMap((part) => {
+      const files = role === 'user' ? (isShownFile(part) ? [part] : []) : filesOfOutput(part);
+      return files.map(({ url }) => url);
+    }),
+  );
+  return new Set(urls.filter((url) => url.startsWith(BLOB_SCHEME)));
+}
+
+const BLOB_SCHEME = '@blob:';

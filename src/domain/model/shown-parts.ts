@@ -1,0 +1,80 @@
+import type { FilePart, Json, Part, ToolOutput, ToolPart, ViewMessage, ViewPart } from '../transcript/message.ts';
+import { textBeside, withText } from '../transcript/output-text.ts';
+import { fileRef, outputRef } from '../transcript/refs.ts';
+import { isSettledCall } from '../transcript/tool-call.ts';
+import { keepHeadAndTail } from '../truncate.ts';
+import { CLEARED_INPUT, clearedOutput, shortenedOutput, strippedFileNotice } from './model-frames.ts';
+
+/** Longer texts of a pruned call's input are cleared. Paths, ids and short commands stay: they say what was done. */
+const MAX_KEPT_INPUT_CHARS = 500;
+
+/**
+ * The parts of a message as the view shows them: what the context layer has marked is replaced by what stands
+ * for it. The one place that reads the marks: the request and the ruler both take the parts from here.
+ * Indexes stay as they are.
+ */
+export function shownParts(message: ViewMessage): readonly Part[] {
+  if (!message.parts.some((part) => part.marks !== undefined)) return message.parts;
+  return message.parts.map((part, index) => shownPart(message, part, index));
+}
+
+/** The same for one part, whose index this is. */
+export function shownPart({ role, seq }: Pick<ViewMessage, 'role' | 'seq'>, viewPart: ViewPart, index: number): Part {
+  if (viewPart.marks === undefined) return viewPart;
+  const { marks, ...part } = viewPart;
+  // Files of the assistant are not sent; a text in their place would be.
+  if (part.type === 'file')
+    return marks.mediaStripped && role === 'user' ? strippedFile(part, fileRef(seq, index)) : part;
+  if (part.type !== 'tool' || !isSettledCall(part.state)) return part;
+  if (marks.pruned) return prunedCall(part, outputRef(seq, index));
+  const kept = marks.mediaStripped ? withoutFiles(part) : part;
+  return marks.viewLimitChars === undefined ? kept : shortenedCall(kept, marks.viewLimitChars, outputRef(seq, index));
+}
+
+function withoutFiles(part: ToolPart): ToolPart {
+  if (part.output?.type !== 'content') return part;
+  const value = part.output.value.map((item) =>
+    item.type === 'file' ? { type: 'text' as const, text: strippedFileNotice(item.mediaType, item.filename) } : item,
+  );
+  return { ...part, output: { type: 'content', value } };
+}
+
+const strippedFile = ({ mediaType, filename }: FilePart, ref: string): Part => ({
+  type: 'text',
+  text: strippedFileNotice(mediaType, filename, ref),
+});
+
+/** A call as it is shown after a prune: an error stays an error, and what is short in the input stays. */
+export function prunedCall(part: ToolPart, ref: string): ToolPart {
+  return { ...part, input: withoutLongTexts(part.input), output: clearedOutputOf(part, clearedOutput(ref)) };
+}
+
+function clearedOutputOf({ state }: ToolPart, text: string): ToolOutput {
+  if (state === 'denied') return { type: 'execution-denied', reason: text };
+  return { type: state === 'error' ? 'error-text' : 'text', value: text };
+}
+
+/** The same value where nothing is too long. */
+function withoutLongTexts(value: Json): Json {
+  if (typeof value === 'string') return value.length > MAX_KEPT_INPUT_CHARS ? CLEARED_INPUT : value;
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) {
+    const items = value.map(withoutLongTexts);
+    return items.some((item, index) => item !== value[index]) ? items : value;
+  }
+  const entries = Object.entries(value).map(([key, inner]) => [key, withoutLongTexts(inner)] as const);
+  return entries.some(([key, inner]) => inner !== value[key]) ? Object.fromEntries(entries) : value;
+}
+
+function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {
+  const { output } = part;
+  if (output === undefined) return part;
+  const shown = shortened(textBeside(output), maxChars, shortenedOutput(ref));
+  return shown === null ? part : { ...part, output: withText(output, shown) };
+}
+
+/** Null where nothing would be gained. */
+function shortened(text: string, maxChars: number, hint: string): string | null {
+  const shown = keepHeadAndTail(text, maxChars, hint).text;
+  return shown.length < text.length ? shown : null;
+}

@@ -1,0 +1,208 @@
+import { z } from 'zod';
+import { errorRecordSchema as error } from '../errors.ts';
+import {
+  compactionPartSchema,
+  FINISH_REASONS,
+  fileFieldsSchema,
+  jsonSchema,
+  sourceFieldsSchema,
+  userPartSchema,
+} from '../transcript/message.ts';
+import { requiredActionSchema } from '../transcript/required-action.ts';
+import { usageSchema } from '../usage.ts';
+import { INCOMPLETE_REASONS, LIMIT_REASONS } from './run.ts';
+import { DELIVERIES } from './session.ts';
+import { driftChangeSchema, toolChangesSchema } from './tool-drift.ts';
+
+const createdPartSchema = z.discriminatedUnion('type', [...userPartSchema.options, compactionPartSchema]);
+const run = { runId: z.string() };
+const step = { ...run, step: z.number().int().positive(), attempt: z.number().int().positive() };
+const count = z.number().int().nonnegative();
+/** Stands for a content that is too large to be repeated: its size as JSON, and the path at which it is read. */
+export const contentRefSchema = z.strictObject({ sizeBytes: count, href: z.string() });
+
+/**
+ * The durable events of a session: the data of each, by name. They are written in the transaction they describe and
+ * numbered by the session; a reader that sees an unknown name skips it.
+ */
+export const EVENT_SCHEMAS = {
+  'run:queued': z.strictObject(run),
+  'run:started': z.strictObject(run),
+  'run:requires-action': z.strictObject({ ...run, calls: z.array(requiredActionSchema) }),
+  'run:answered': z.strictObject({
+    ...run,
+    id: z.string(),
+    answer: z.enum(['approve', 'deny', 'output', 'expired']),
+    /** Calls that the run still waits for; with 0 it goes on. */
+    open: count,
+  }),
+  'run:cancelling': z.strictObject(run),
+  'run:completed': z.strictObject({ ...run, finishReason: z.enum(FINISH_REASONS), lateCancel: z.boolean().optional() }),
+  'run:failed': z.strictObject({ ...run, error }),
+  /** `stillRan`: the tool of each call that had begun and had no outcome yet when the cancel was requested. */
+  'run:cancelled': z.strictObject({ ...run, stillRan: z.array(z.string()) }),
+  'run:incomplete': z.strictObject({ ...run, reason: z.enum(INCOMPLETE_REASONS), error: error.optional() }),
+  /** `finalAnswerFor`: the step is the final answer of a run that has reached this limit. */
+  'step:started': z.strictObject({
+    ...step,
+    messageId: z.string(),
+    finalAnswerFor: z.enum(LIMIT_REASONS).optional(),
+  }),
+  'step:retrying': z.strictObject({ ...step, error, nextAttemptAt: z.iso.datetime() }),
+  'step:reset': z.strictObject({ ...run, step: z.number().int().positive(), messageId: z.string() }),
+  'step:completed': z.strictObject({
+    ...step,
+    messageId: z.string(),
+    finishReason: z.enum(FINISH_REASONS),
+    toolCalls: count,
+    usage: usageSchema,
+  }),
+  'llm:tool-call': z.strictObject({
+    id: z.string(),
+    messageId: z.string(),
+    toolName: z.string(),
+    args: jsonSchema,
+    callId: z.string(),
+  }),
+  'llm:tool-result': z.strictObject({
+    id: z.string(),
+    messageId: z.string(),
+    toolName: z.string(),
+    callId: z.string(),
+    success: z.boolean(),
+    /** As text, its files by name. `truncated`: its middle is left out; the transcript has the whole. */
+    sanitized: z.string(),
+    truncated: z.literal(true).optional(),
+  }),
+  'llm:response': z.strictObject({
+    messageId: z.string(),
+    content: z.string(),
+    reasoning: z.string().optional(),
+    provider: z.string(),
+    model: z.string(),
+    finishReason: z.enum(FINISH_REASONS),
+    tokenUsage: usageSchema,
+  }),
+  /** A file that the model made; its bytes are a blob. It comes with the answer that it is in, when that is whole. */
+  'llm:file': fileFieldsSchema.extend({ messageId: z.string() }),
+  /** What the model says that it has something from; likewise. */
+  'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
+  'llm:error': z.strictObject({ error, recoverable: z.boolean() }),
+  /** The model before and after; `agent`: the one that the session has now, where it is another one. */
+  'llm:switched': z.strictObject({ from: z.string(), to: z.string(), agent: z.string().optional() }),
+  'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
+  /** A tool of an MCP server is called that is not what the session has pinned: it was changed, or is gone. */
+  'tools:drifted': z.strictObject({ server: z.string(), tool: z.string(), change: driftChangeSchema }),
+  /** Somebody has accepted what the server offers by now. */
+  'tools:pinned': toolChangesSchema,
+  'message:queued': z.strictObject({ position: z.number().int().positive(), id: z.string() }),
+  'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
+  'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),
+  'message:removed': z.strictObject({ ids: z.array(z.string()) }),
+  /**
+   * With its parts, or with `contentRef` in their place where they are large. `isSummary`: it stands for older messages
+   * in what the model is shown.
+   */
+  'message:created': z
+    .strictObject({
+      messageId: z.string(),
+      seq: z.number().int().positive(),
+      role: z.enum(['user', 'assistant']),
+      isSummary: z.literal(true).optional(),
+      parts: z.array(createdPartSchema).optional(),
+      contentRef: contentRefSchema.optional(),
+    })
+    .refine(({ parts, contentRef }) => (parts === undefined) !== (contentRef === undefined), 'parts or contentRef'),
+  'context:compressed': z.strictObject({
+    originalTokens: count,
+    compressedTokens: count,
+    originalMessages: count,
+    compressedMessages: count,
+    strategy: z.string(),
+    reason: z.string(),
+  }),
+  'context:pruned': z.strictObject({ prunedCount: count, savedTokens: count }),
+  'compaction:start': z.strictObject({
+    round: count,
+    strategy: z.string(),
+    tokensBefore: count,
+    modelLimit: count,
+    reason: z.string(),
+  }),
+  /** `fromSeq`, `uptoSeq`: the first and the last message that the summary stands for. */
+  'compaction:complete': z.strictObject({
+    round: count,
+    strategy: z.string(),
+    tokensBefore: count,
+    tokensAfter: count,
+    messagesCompacted: count,
+    fromSeq: count,
+    uptoSeq: count,
+    summaryMessageId: z.string(),
+    wasPruned: z.boolean(),
+    wasSummarized: z.boolean(),
+  }),
+  'compaction:failed': z.strictObject({ error, attempts: count }),
+  'prune:complete': z.strictObject({ prunedCount: count, savedTokens: count, prunedTools: z.array(z.string()) }),
+  'usage:updated': z.strictObject({ ...run, usage: usageSchema, sessionUsage: usageSchema.optional() }),
+} as const;
+
+type EventType = keyof typeof EVENT_SCHEMAS;
+
+/** An event to be written: its name and its data. */
+export type NewEvent = { [Type in EventType]: { type: Type; data: z.infer<(typeof EVENT_SCHEMAS)[Type]> } }[EventType];
+
+/**
+ * Previews: never stored, without an id. `offset` counts the characters of the message streamed so far (text and
+ * reasoning together); what a lower epoch or a known offset brings is dropped.
+ */
+export const LIVE_SCHEMAS = {
+  'llm:thinking': z.strictObject({ ...step, messageId: z.string() }),
+  /**
+   * A piece of a call's input as the model writes it: JSON that is not whole. The first one is empty. Pieces may be missing:
+   * `offset` counts the characters of the input before this one, and `llm:tool-call` has the whole under the same `id`.
+   */
+  'llm:tool-input': z.strictObject({
+    messageId: z.string(),
+    epoch: z.number().int().nonnegative(),
+    id: z.string(),
+    callId: z.string(),
+    toolName: z.string(),
+    offset: count,
+    content: z.string(),
+  }),
+  'llm:chunk': z.strictObject({
+    messageId: z.string(),
+    epoch: z.number().int().nonnegative(),
+    offset: count,
+    chunkType: z.enum(['text', 'reasoning']),
+    content: z.string(),
+  }),
+} as const;
+
+export type Chunk = z.infer<(typeof LIVE_SCHEMAS)['llm:chunk']>;
+type Thinking = z.infer<(typeof LIVE_SCHEMAS)['llm:thinking']>;
+export type ToolInput = z.infer<(typeof LIVE_SCHEMAS)['llm:tool-input']>;
+/** Previews that have content, of which pieces can be joined, cut and counted. */
+export type ContentEvent = { type: 'llm:chunk'; data: Chunk } | { type: 'llm:tool-input'; data: ToolInput };
+export type LiveEvent = ContentEvent | { type: 'llm:thinking'; data: Thinking };
+
+/** Characters that a preview brings. */
+export const contentLength = (event: LiveEvent): number =>
+  event.type === 'llm:thinking' ? 0 : event.data.content.length;
+
+/** The same preview with another piece of its content. */
+export function withContent(event: ContentEvent, offset: number, content: string): ContentEvent {
+  return event.type === 'llm:chunk'
+    ? { type: event.type, data: { ...event.data, offset, content } }
+    : { type: event.type, data: { ...event.data, offset, content } };
+}
+
+/** An event as it is stored and read. */
+export type SessionEvent = Readonly<{
+  seq: number;
+  type: string;
+  runId: string | null;
+  createdAt: string;
+  data: Readonly<Record<string, unknown>>;
+}>;

@@ -1,0 +1,113 @@
+import type { Caller } from '../domain/access.ts';
+import { BatonError } from '../domain/errors.ts';
+import { formatCallId, formatId, parseCallId } from '../domain/ids.ts';
+import type { UserPart } from '../domain/transcript/message.ts';
+import type { CallAnswer, RequiredAction } from '../domain/transcript/required-action.ts';
+import { outputField } from '../http/bodies/output-field.ts';
+import { refuseInvalid } from '../http/bodies/validation.ts';
+import type { HttpDeps } from '../http/http-deps.ts';
+import { tellChanged } from '../http/tell-changed.ts';
+import { appendAudit } from '../store/audit.ts';
+import { type AnsweredCall, answerCall } from '../store/call-answers.ts';
+import type { Db, Tx } from '../store/database.ts';
+import { findLastRunEvent } from '../store/events.ts';
+import { keepFilesTogether, keepGivenFiles } from '../store/media.ts';
+import { readRequiredActions } from '../store/open-calls.ts';
+import { findRun } from '../store/runs.ts';
+import { lockSession, type SessionRow } from '../store/sessions.ts';
+
+type AtWork = Pick<SessionRow, 'active_run_id' | 'id'>;
+
+/** A run that waits for answers, or has waited. */
+export type ContinuedRun = Readonly<{
+  runId: string;
+  /** The event with which it began to. */
+  afterSeq: number;
+  /** What it waits for. */
+  actions: readonly RequiredAction[];
+}>;
+
+/** A run that was given answers, which others are told of once they are committed. */
+export type AnsweredRun = ContinuedRun & Readonly<{ answered: readonly AnsweredCall[] }>;
+
+/** What the active run of a session waits for. Null: it has not waited, or there is none. */
+export async function readQuestion(
+  db: Db,
+  tenantId: string,
+  { active_run_id: runId, id: sessionId }: AtWork,
+): Promise<ContinuedRun | null> {
+  if (runId === null) return null;
+  const afterSeq = await findLastRunEvent(db, tenantId, { sessionId, runId }, 'run:requires-action');
+  if (afterSeq === null) return null;
+  const actions = (await readRequiredActions(db, [await findRun(db, tenantId, runId)])).get(runId) ?? [];
+  return { runId, afterSeq, actions };
+}
+
+/**
+ * Gives the active run of a session the answers that a request has for it, all of them or none. Null: no run has waited
+ * for any that is still at work.
+ * @param answerTo what the request says about a call; null: nothing
+ * @param said what the transaction is about to take as a message after them
+ * @throws BatonError and ProblemError `invalid_request`
+ */
+export async function answerCallsIn(
+  tx: Tx,
+  caller: Caller,
+  session: AtWork,
+  answerTo: (action: RequiredAction, question: ContinuedRun) => CallAnswer | null,
+  said: readonly UserPart[] = [],
+): Promise<AnsweredRun | null> {
+  // Before the files: everybody locks the session first.
+  const locked = await lockSession(tx, caller.tenantId, session.id);
+  const question = await readQuestion(tx, caller.tenantId, locked);
+  if (question === null) return null;
+  const given = question.actions.flatMap((action) => {
+    const answer = answerTo(action, question);
+    return answer === null ? [] : [{ callId: action.id, answer: withFilesApart(answer) }];
+  });
+  const owner = { tenantId: caller.tenantId, sessionId: session.id };
+  const answers = given.map(({ answer }) => answer);
+  const outputs = answers.flatMap((answer) => ('content' in answer ? answer.content : []));
+  if (outputs.length > 0) await keepFilesTogether(tx, owner, [...outputs, ...said]);
+  const kept = await keepGivenFiles(tx, owner, answers);
+  const answered: AnsweredCall[] = [];
+  for (const [at, { callId, answer }] of given.entries()) {
+    const taken = await giveAnswer(tx, caller, question.runId, callId, kept[at] ?? answer);
+    if (taken !== null) answered.push(taken);
+  }
+  return { ...question, answered };
+}
+
+/** After the commit: readers are told of the answers, the queue of the run that goes on. */
+export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Promise<void> {
+  for (const answered of run?.answered ?? []) await tellChanged(deps, answered.sessionId, answered);
+}
+
+/** An output in which a client has files is texts and files. @throws ProblemError `invalid_request` */
+function withFilesApart(given: CallAnswer): CallAnswer {
+  if (!('output' in given)) return given;
+  const read = outputField.safeParse(given.output);
+  refuseInvalid({ target: 'json', ...read });
+  return { ...(read.data ?? given), ...(given.isError === true && { isError: true }) };
+}
+
+/** Null: somebody else was faster, and the stream tells what they said. */
+async function giveAnswer(
+  tx: Tx,
+  { tenantId, keyId }: Caller,
+  runId: string,
+  callId: string,
+  given: CallAnswer,
+): Promise<AnsweredCall | null> {
+  const place = parseCallId(callId);
+  if (place === null) return null;
+  try {
+    const answered = await answerCall(tx, { tenantId, runId, ...place }, given);
+    const target = `/v1/runs/${formatId('run', runId)}/tool-calls/${formatCallId(place.messageId, place.index)}`;
+    await appendAudit(tx, { tenantId, keyId, action: 'tool-call:answer', target });
+    return answered;
+  } catch (error) {
+    if (error instanceof BatonError && (error.code === 'already_answered' || error.code === 'conflict')) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,85 @@
+import { formatId } from '../../domain/ids.ts';
+import { PROBLEM_KINDS } from '../../http/bodies/problem.ts';
+import { toOpenAiError } from '../../http/openai-error.ts';
+import { type Completion, type CompletionPiece, usageSince } from './completion-writer.ts';
+import type { StartedCompletion } from './start-completion.ts';
+
+export type CompletionHead = Readonly<{ id: string; created: number; model: string }>;
+
+/** What every body and chunk of one answer begins with; `created` is in seconds, as OpenAI has it. */
+export function headOfAnswer({ runId, accepted }: StartedCompletion, model: string, nowMs: number): CompletionHead {
+  const id = accepted === null ? runId : accepted.messageId;
+  return { id: `chatcmpl-${formatId('run', id).slice('run_'.length)}`, created: Math.floor(nowMs / 1_000), model };
+}
+
+const toToolCall = ({ id, name, args }: Completion['calls'][number]) => ({
+  id,
+  type: 'function' as const,
+  function: { name, arguments: args },
+});
+
+const toAnnotation = ({ url, title, startIndex, endIndex }: Completion['citations'][number]) => ({
+  type: 'url_citation' as const,
+  url_citation: { start_index: startIndex, end_index: endIndex, title, url },
+});
+
+/** The answer to a request that wanted no stream. */
+export function toCompletionBody(
+  head: CompletionHead,
+  completion: Completion,
+  usedBefore: StartedCompletion['usedBefore'],
+) {
+  const { text, citations, calls, finishReason, usage } = completion;
+  const message = {
+    role: 'assistant' as const,
+    content: text === '' && calls.length > 0 ? null : text,
+    refusal: null,
+    ...(citations.length > 0 && { annotations: citations.map(toAnnotation) }),
+    ...(calls.length > 0 && { tool_calls: calls.map(toToolCall) }),
+  };
+  return {
+    ...head,
+    object: 'chat.completion' as const,
+    choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason }],
+    usage: usageSince(usage, usedBefore),
+  };
+}
+
+/** The status and the error of a run that did not come to an answer. Nothing is gained by asking for the same again. */
+export function toFailure({ code, message }: NonNullable<Completion['error']>) {
+  const status = code === 'context_exhausted' ? 400 : Object.hasOwn(PROBLEM_KINDS, code) ? statusOf(code) : 400;
+  return { status, error: toOpenAiError({ code, message }, status) };
+}
+
+const statusOf = (code: string): number => PROBLEM_KINDS[code as keyof typeof PROBLEM_KINDS].status;
+
+/** Makes the frames of a stream. */
+export function createFrames(
+  head: CompletionHead,
+  usedBefore: StartedCompletion['usedBefore'],
+  withUsage: boolean,
+): (piece: CompletionPiece | 'begin') => string {
+  const frame = (body: object): string => `data: ${JSON.stringify(body)}\n\n`;
+  const object = 'chat.completion.chunk' as const;
+  const usage = withUsage ? { usage: null } : {};
+  const chunk = (delta: object, finishReason: Completion['finishReason'] = null): string => {
+    const choices = [{ index: 0, delta, logprobs: null, finish_reason: finishReason }];
+    return frame({ ...head, object, choices, ...usage });
+  };
+  const end = (completion: Completion): string => {
+    const { citations, calls, finishReason, error } = completion;
+    if (error !== null) return frame({ error: toFailure(error).error });
+    const delta =
+      calls.length === 0 ? {} : { tool_calls: calls.map((call, index) => ({ index, ...toToolCall(call) })) };
+    // All at once: the library takes the last of several for all.
+    const cited = citations.length === 0 ? '' : chunk({ annotations: citations.map(toAnnotation) });
+    const told = cited + (calls.length === 0 ? '' : chunk(delta));
+    const used = { ...head, object, choices: [], usage: usageSince(completion.usage, usedBefore) };
+    return `${told}${chunk({}, finishReason)}${withUsage ? frame(used) : ''}data: [DONE]\n\n`;
+  };
+  return (piece) => {
+    if (piece === 'begin') return chunk({ role: 'assistant', content: '', refusal: null });
+    if ('comment' in piece) return `: ${piece.comment}\n\n`;
+    return 'text' in piece ? chunk({ content: piece.text }) : end(piece.completion);
+  };
+}

@@ -1,0 +1,219 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import { type ErrorRecord, toErrorRecord } from '../../domain/errors.ts';
+import { formatId } from '../../domain/ids.ts';
+import { NO_USAGE } from '../../domain/usage.ts';
+import { noQuery, textField } from '../../http/bodies/fields.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
+import { refuseUnknownModel } from '../../http/known-agent.ts';
+import { idempotencyHeader } from '../../http/middleware/idempotency.ts';
+import { isGone, untilGone, whyEnded } from '../../http/request-signal.ts';
+import { framesResponse } from '../../http/sse.ts';
+import { toSafeError } from '../../platform/log.ts';
+import { whyStoreAway } from '../../store/store-away.ts';
+import { createFrames, headOfAnswer, toCompletionBody, toFailure } from './completion-bodies.ts';
+import { type CompletionPieces, completionPieces } from './completion-pieces.ts';
+import { completionRequestSchema } from './completion-request.ts';
+import type { Completion, CompletionPiece } from './completion-writer.ts';
+import { startCompletion } from './start-completion.ts';
+
+const tags = ['OpenAI'];
+
+const toolCallBody = z.looseObject({
+  id: z.string(),
+  type: z.literal('function'),
+  function: z.object({ name: z.string(), arguments: z.string().openapi({ description: 'JSON.' }) }),
+});
+
+const choiceBody = z.looseObject({
+  index: z.int(),
+  message: z.looseObject({
+    role: z.literal('assistant'),
+    content: z.string().nullable(),
+    tool_calls: z.array(toolCallBody).optional(),
+  }),
+  finish_reason: z.string().nullable(),
+});
+
+const completionBody = z.looseObject({
+  id: z.string(),
+  object: z.literal('chat.completion'),
+  created: z.int(),
+  model: z.string(),
+  choices: z.array(choiceBody),
+  usage: z.looseObject({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() }),
+});
+
+const failedBody = z.object({ error: z.looseObject({ message: z.string(), code: z.string().nullable() }) });
+const failed = (description: string) => jsonOf(failedBody, `The run was begun, and has failed: ${description}`);
+/** Beside those of requests that are refused. */
+const RUN_FAILED = {
+  422: failed('there is no room for an answer, or a policy forbids it.'),
+  502: failed('the model’s provider could not be reached or has refused.'),
+  504: failed('the model’s provider has not answered in time.'),
+} as const;
+
+const complete = createRoute({
+  method: 'post',
+  path: '/v1/chat/completions',
+  operationId: 'createChatCompletion',
+  tags,
+  summary: 'Complete a chat, as with OpenAI',
+  description:
+    '`model` is the name of an agent. Errors are problems that have OpenAI’s `error` in them. With `x-session-id` the session is the one of that name, without it the one of this conversation.',
+  request: {
+    query: noQuery,
+    headers: idempotencyHeader.extend({
+      'x-session-id': textField(256).min(1).optional(),
+      'x-stainless-retry-count': z
+        .string()
+        .max(16)
+        .optional()
+        .openapi({ description: 'Above 0 where the openai library tries a request again.' }),
+    }),
+    body: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: z.strictObject(completionRequestSchema.shape).openapi('Completion', {
+            example: {
+              model: 'workspace',
+              messages: [{ role: 'user', content: 'Which files here mention shipping?' }],
+            },
+          }),
+        },
+      },
+    },
+  },
+  responses: {
+    200: {
+      description: 'The completion, or with `stream` its chunks as server-sent events.',
+      content: { 'application/json': { schema: completionBody }, 'text/event-stream': { schema: z.string() } },
+    },
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+    ...RUN_FAILED,
+  },
+});
+
+const modelBody = z.object({
+  id: z.string(),
+  object: z.literal('model'),
+  created: z.int(),
+  owned_by: z.literal('baton'),
+});
+const asModel = (id: string) => ({ id, object: 'model' as const, created: 0, owned_by: 'baton' as const });
+
+const models = createRoute({
+  method: 'get',
+  path: '/v1/models',
+  operationId: 'listModels',
+  tags,
+  summary: 'List the agents, as OpenAI lists models',
+  request: { query: noQuery },
+  responses: {
+    200: jsonOf(z.object({ object: z.literal('list'), data: z.array(modelBody) }), 'The agents.'),
+    ...REFUSED,
+  },
+});
+
+const model = createRoute({
+  method: 'get',
+  path: '/v1/models/{model}',
+  operationId: 'getModel',
+  tags,
+  summary: 'Read an agent, as OpenAI tells a model',
+  request: { query: noQuery, params: z.object({ model: textField(256).min(1) }) },
+  responses: { 200: jsonOf(modelBody, 'The agent.'), ...REFUSED, ...NOT_FOUND },
+});
+
+/** Whoever speaks to OpenAI's API can speak to an agent. */
+export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
+  app.openapi(models, async (c) => {
+    const agents = await deps.agents.current();
+    return c.json({ object: 'list' as const, data: agents.names().map(asModel) }, 200);
+  });
+
+  app.openapi(model, async (c) => {
+    const { model: name } = c.req.valid('param');
+    await refuseUnknownModel(deps.agents, name);
+    return c.json(asModel(name), 200);
+  });
+
+  app.openapi(complete, async (c) => {
+    const body = c.req.valid('json');
+    await refuseUnknownModel(deps.agents, body.model);
+    const given = c.req.valid('header');
+    const sessionName = given['x-session-id'];
+    const repetition = { key: given['idempotency-key'] ?? null, isRetry: isRetry(given['x-stainless-retry-count']) };
+    const signal = untilGone(c);
+    const started = await startCompletion(deps, c.get('caller'), { body, sessionName, repetition, signal });
+    const isStream = body.stream === true;
+    const toError = (error: unknown) => toFailed(c, deps, error);
+    const isDurable = sessionName !== undefined;
+    const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
+    const told = completionPieces(deps, started, { signal, isDurable, isStream, ...ends });
+    const head = headOfAnswer(started, body.model, Date.now());
+    const headers = { 'x-session-id': formatId('session', started.sessionId), 'x-should-retry': 'false' };
+    if (isStream) {
+      const frames = createFrames(head, started.usedBefore, body.stream_options?.include_usage === true);
+      return streamed(c, deps, told, frames, headers);
+    }
+    const completion = await completionOf(told);
+    if (completion.error === null) return c.json(toCompletionBody(head, completion, started.usedBefore), 200, headers);
+    const { status, error } = toFailure(completion.error);
+    return new Response(JSON.stringify({ error }), {
+      status,
+      headers: { ...headers, 'content-type': 'application/json' },
+    });
+  });
+}
+
+/** OpenAI's libraries count their own attempts at a request. */
+const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
+
+async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
+  try {
+    for await (const piece of pieces) if ('completion' in piece) return piece.completion;
+  } finally {
+    await leave();
+  }
+  // Nobody is there to read this.
+  const error = { code: 'cancelled', message: 'the client has gone away' };
+  return { text: '', citations: [], calls: [], finishReason: null, error, usage: NO_USAGE };
+}
+
+function streamed(
+  c: Context<HttpEnv>,
+  deps: HttpDeps,
+  { pieces, leave }: CompletionPieces,
+  toFrame: ReturnType<typeof createFrames>,
+  headers: Readonly<Record<string, string>>,
+): Response {
+  const reader = deps.metrics.http.readerJoined();
+  return framesResponse(withBegin(pieces), toFrame, {
+    // A server that stops, or a key that is valid no more, ends the pieces: with an error, for which the response stays open.
+    signal: c.req.raw.signal,
+    headers,
+    onEnd: () => {
+      reader[Symbol.dispose]();
+      leave().catch((error: unknown) => toFailed(c, deps, error));
+    },
+  });
+}
+
+async function* withBegin(pieces: AsyncIterable<CompletionPiece>): AsyncGenerator<CompletionPiece | 'begin'> {
+  yield 'begin';
+  yield* pieces;
+}
+
+function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
+  const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
+  log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
+  const why = whyStoreAway(error);
+  return why === null ? toErrorRecord(error) : { code: 'store_unavailable', message: `${why}; what was begun goes on` };
+}

@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto';
+import { type ConversationMessage, canonicalMessage } from '../../domain/transcript/conversation.ts';
+import { createLoopShare } from '../../platform/share-loop.ts';
+
+/** One request asks for the same messages once for each point from which it may go on. */
+const digests = new WeakMap<ConversationMessage, string>();
+
+function digestOf(message: ConversationMessage): string {
+  const known = digests.get(message);
+  if (known !== undefined) return known;
+  const digest = createHash('sha256').update(canonicalMessage(message)).digest('base64');
+  digests.set(message, digest);
+  return digest;
+}
+
+/** Reads a conversation for `hashOf`, which is quick from then on. Lets other requests have their turns. */
+export async function readForHash(conversation: readonly ConversationMessage[]): Promise<void> {
+  const shareLoop = createLoopShare();
+  for (const message of conversation) {
+    digestOf(message);
+    await shareLoop(charsOf(message));
+  }
+}
+
+/** By which a conversation is known again. @param owner as `ownerOf` */
+export function hashOf(owner: readonly unknown[], conversation: readonly ConversationMessage[]): Uint8Array {
+  const hash = createHash('sha256').update(JSON.stringify(owner));
+  for (const message of conversation) hash.update(digestOf(message));
+  return hash.digest();
+}
+
+function charsOf(message: ConversationMessage): number {
+  if (message.role === 'assistant')
+    return message.calls.reduce((sum, { args }) => sum + args.length, message.text.length);
+  const files = (message.parts ?? []).map((part) => (part.type === 'file' ? part.url.length : 0));
+  return files.reduce((sum, chars) => sum + chars, message.text.length);
+}

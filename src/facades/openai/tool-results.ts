@@ -1,0 +1,112 @@
+import type { Caller } from '../../domain/access.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { parseCallId } from '../../domain/ids.ts';
+import type { ConversationMessage } from '../../domain/transcript/conversation.ts';
+import type { UserPart } from '../../domain/transcript/message.ts';
+import type { OutputAnswer, RequiredAction } from '../../domain/transcript/required-action.ts';
+import type { Usage } from '../../domain/usage.ts';
+import { usageOf } from '../../http/bodies/responses.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import { findTakenOutputs } from '../../store/call-answers.ts';
+import { findSessionOfMessage } from '../../store/conversations.ts';
+import type { Tx } from '../../store/database.ts';
+import { findRun } from '../../store/runs.ts';
+import { findSession, lockSession, type SessionRow } from '../../store/sessions.ts';
+import { type AnsweredRun, answerCallsIn, readQuestion } from '../answer-calls.ts';
+import { findChatSession } from '../chat-session.ts';
+
+/** What a client says came of its calls, by their ids. */
+export type ToolResults = ReadonlyMap<string, OutputAnswer>;
+
+/** The results among new messages, by the ids of their calls; the last one counts where a call has several. */
+export function resultsOf(news: readonly ConversationMessage[]): ToolResults {
+  return new Map(
+    news.flatMap((message): [string, OutputAnswer][] => {
+      if (message.role !== 'tool') return [];
+      const { callId, text, parts } = message;
+      return [[callId, parts === undefined ? { output: text } : { content: [...parts] }]];
+    }),
+  );
+}
+
+/** The calls that results are of: those of a run that waits for some of them, or has got them all before. */
+export type AskedCalls = Readonly<{
+  runId: string;
+  /** The event with which it began to wait. */
+  afterSeq: number;
+  /** What it still waits for. */
+  open: readonly RequiredAction[];
+  usedBefore: Usage;
+  /** What was given to it now; null: it had all of it. */
+  answered: AnsweredRun | null;
+}>;
+
+/** The session whose run asked for these results: the ids of calls are ours, and say which one is meant. */
+export async function sessionOfCalls(
+  { db }: HttpDeps,
+  { tenantId, name, agentName }: Readonly<{ tenantId: string; name: string | undefined; agentName: string }>,
+  results: ToolResults,
+): Promise<SessionRow | null> {
+  const session = await findNamed();
+  return session === null || session.agent_name !== agentName ? null : session;
+
+  async function findNamed(): Promise<SessionRow | null> {
+    if (name !== undefined) return findChatSession(db, { tenantId, scope: 'openai', name });
+    for (const callId of results.keys()) {
+      const place = parseCallId(callId);
+      const sessionId = place === null ? null : await findSessionOfMessage(db, tenantId, place.messageId);
+      if (sessionId !== null) return findSession(db, tenantId, sessionId);
+    }
+    return null;
+  }
+}
+
+/**
+ * Gives the run that waits for them the results. What was given before is given once: the same again goes on where that
+ * is. Null: no run of the session has asked for any of them.
+ * @param said what the user says with them
+ * @throws BatonError `already_answered` (only with other results), `invalid_request`
+ */
+export async function giveResults(
+  tx: Tx,
+  caller: Caller,
+  { id }: SessionRow,
+  results: ToolResults,
+  said: readonly UserPart[],
+): Promise<AskedCalls | null> {
+  const { tenantId } = caller;
+  const session = await lockSession(tx, tenantId, id);
+  const waiting = await readQuestion(tx, tenantId, session);
+  if (waiting?.actions.some((action) => isGiven(action, results))) {
+    const before = await findRun(tx, tenantId, waiting.runId);
+    const answerTo = (action: RequiredAction) => (isGiven(action, results) ? (results.get(action.id) ?? null) : null);
+    const answered = await answerCallsIn(tx, caller, session, answerTo, said);
+    const open = waiting.actions.filter(({ id: callId }) => !results.has(callId));
+    return { runId: waiting.runId, afterSeq: waiting.afterSeq, open, usedBefore: usageOf(before), answered };
+  }
+  return takenBefore(tx, caller.tenantId, id, results);
+}
+
+const isGiven = ({ id, kind }: RequiredAction, results: ToolResults): boolean => kind !== 'approval' && results.has(id);
+
+async function takenBefore(
+  tx: Tx,
+  tenantId: string,
+  sessionId: string,
+  results: ToolResults,
+): Promise<AskedCalls | null> {
+  const calls = [...results].flatMap(([callId, given]) => {
+    const place = parseCallId(callId);
+    return place === null ? [] : [{ ...place, given }];
+  });
+  const taken = await findTakenOutputs(tx, { tenantId, sessionId }, calls);
+  const [runId] = taken.map((each) => each.runId);
+  if (runId === undefined) return null;
+  if (taken.some(({ isSame }) => !isSame)) {
+    throw new BatonError('already_answered', 'these calls have other results already');
+  }
+  const question = await readQuestion(tx, tenantId, { id: sessionId, active_run_id: runId });
+  if (question === null) return null;
+  const run = await findRun(tx, tenantId, runId);
+  return { runId, afterSeq: question.afterSeq, open: question.actions, usedBefore: usageOf(run), answered: null };
+}

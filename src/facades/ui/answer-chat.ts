@@ -1,0 +1,209 @@
+import type { z } from '@hono/zod-openapi';
+import type { Caller } from '../../domain/access.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { parseId } from '../../domain/ids.ts';
+import type { UserPart } from '../../domain/transcript/message.ts';
+import { contentField, toParts } from '../../http/bodies/content-field.ts';
+import { ProblemError } from '../../http/bodies/problem.ts';
+import { refuseInvalid } from '../../http/bodies/validation.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
+import { tellAccepted } from '../../http/tell-accepted.ts';
+import { tellChanged } from '../../http/tell-changed.ts';
+import { inTransaction, type Tx } from '../../store/database.ts';
+import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
+import { type ResumedSession, resumeSession } from '../../store/resume.ts';
+import { findRun } from '../../store/runs.ts';
+import { findSession, type SessionRow } from '../../store/sessions.ts';
+import { type AnsweredRun, answerCallsIn, type ContinuedRun, readQuestion, tellAnswered } from '../answer-calls.ts';
+import { type ChatName, derivedId, findChatSession, inChatSession } from '../chat-session.ts';
+import { approvalsOf } from './approvals.ts';
+import type { chatBody } from './chat-body.ts';
+import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
+import { answerIn, contentOf, conversationOf, type IncomingMessage, newMessageOf } from './chat-request.ts';
+
+type ChatBody = z.infer<typeof chatBody>;
+
+/**
+ * What a request of `useChat` is answered with: the answers in it go to the run that waits for them, its new
+ * message to the session, and the stream is that of the run which goes on or begins. A request that is
+ * refused has changed nothing.
+ * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`,
+ * `conflict` (nothing is new in it)
+ */
+export async function answerChat(
+  deps: HttpDeps,
+  caller: Caller,
+  body: ChatBody,
+  namedAgent: string | undefined,
+  signal: AbortSignal,
+): Promise<Frames> {
+  const request: ChatRequest = { deps, caller, body, signal };
+  const message = newMessageOf(body);
+  const known = await findChatSession(deps.db, chatOf(request));
+  const content = message === null ? null : validContent(message);
+  if (message === null || content === null) return continueRun(request, known);
+  if (known !== null && body.trigger === 'regenerate-message') {
+    const frames = await goOn(request, known);
+    if (frames !== null) return frames;
+  }
+  const chosen = { agentName: body.agent ?? namedAgent, signal };
+  const done = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
+    const given = await answerQuestion(tx, request, session, toParts(content));
+    const taken = await acceptNew(tx, request, session.id, message, content);
+    await auditInterrupt(tx, caller, taken);
+    const resumed = await resumeParked(tx, request, session, taken);
+    return { sessionId: session.id, answered: given, accepted: taken, resumed };
+  });
+  const { sessionId, answered, accepted, resumed } = done;
+  await tellAnswered(deps, answered);
+  await tellAccepted(deps, sessionId, accepted);
+  if (resumed !== null) await tellChanged(deps, sessionId, resumed);
+  const ref = { tenantId: caller.tenantId, sessionId };
+  if (resumed !== null) return runFrames(deps, { ...ref, runId: resumed.runId }, signal);
+  return framesOf(deps, ref, accepted, signal);
+}
+
+type ChatRequest = Readonly<{ deps: HttpDeps; caller: Caller; body: ChatBody; signal: AbortSignal }>;
+type Content = z.infer<typeof contentField>;
+
+const chatOf = ({ caller, body }: ChatRequest): ChatName => ({
+  tenantId: caller.tenantId,
+  scope: 'ui',
+  name: body.id,
+});
+
+/** Gives the run that waits what the conversation says about its calls. */
+function answerQuestion(
+  tx: Tx,
+  { caller, body }: ChatRequest,
+  session: SessionRow,
+  said: readonly UserPart[] = [],
+): Promise<AnsweredRun | null> {
+  const conversation = conversationOf(body);
+  const answerTo: Parameters<typeof answerCallsIn>[3] = (action, { actions, afterSeq }) =>
+    answerIn(conversation, action, approvalsOf(actions, afterSeq));
+  return answerCallsIn(tx, caller, session, answerTo, said);
+}
+
+function acceptNew(
+  tx: Tx,
+  { deps, caller: { tenantId }, body }: ChatRequest,
+  sessionId: string,
+  message: IncomingMessage,
+  content: Content,
+): Promise<AcceptedMessage> {
+  const { delivery = 'followup', limits = {}, trigger } = body;
+  const messageId =
+    trigger === 'regenerate-message'
+      ? deps.newId()
+      : derivedId(sessionId, message.id ?? deps.newId(), JSON.stringify(content));
+  const ids = { tenantId, sessionId, messageId, runId: deps.newId() };
+  return acceptMessage(tx, {
+    ...ids,
+    content: toParts(content),
+    delivery,
+    limits,
+    quota: deps.quota,
+    inboxLimits: deps.inboxLimits,
+  });
+}
+
+/**
+ * A message that is sent again and was left waiting, after a failure or a stop, has been promised a run that nothing
+ * begins: the session goes on with it.
+ */
+async function resumeParked(
+  tx: Tx,
+  { deps, caller: { tenantId }, body: { limits = {} } }: ChatRequest,
+  { id: sessionId }: SessionRow,
+  { isParked }: AcceptedMessage,
+): Promise<ResumedSession | null> {
+  if (isParked !== true) return null;
+  const request = { tenantId, sessionId, runId: deps.newId(), limits, quota: deps.quota };
+  return resumeSession(tx, request).catch(unlessNothingToResume);
+}
+
+/**
+ * The rest of the run whose calls the request answers. Where another page has answered them, and the run has ended since,
+ * the answers are taken for repeated: the page is told how the run went on.
+ * @throws ProblemError `conflict`
+ */
+async function continueRun(request: ChatRequest, session: SessionRow | null): Promise<Frames> {
+  const { deps, caller, signal } = request;
+  const answered = session === null ? null : await inTransaction(deps.db, (tx) => answerQuestion(tx, request, session));
+  const continued = answered ?? (session === null ? null : await readAnsweredRun(request, session));
+  if (session === null || continued === null) {
+    throw new ProblemError('conflict', 'There is nothing new in this request');
+  }
+  await tellAnswered(deps, answered);
+  const { runId, afterSeq, actions } = continued;
+  const ref = { tenantId: caller.tenantId, sessionId: session.id, runId };
+  return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions, afterSeq) });
+}
+
+/** The run of the newest answer in the request, if it has waited for answers. */
+async function readAnsweredRun({ deps, caller, body }: ChatRequest, session: SessionRow): Promise<ContinuedRun | null> {
+  const runId = parseId('run', conversationOf(body).at(-1)?.id ?? '');
+  if (runId === null) return null;
+  return readQuestion(deps.db, caller.tenantId, { id: session.id, active_run_id: runId }).catch(unlessUnknown);
+}
+
+function unlessUnknown(error: unknown): null {
+  if (error instanceof BatonError && error.code === 'not_found') return null;
+  throw error;
+}
+
+function framesOf(
+  deps: HttpDeps,
+  ref: Readonly<{ tenantId: string; sessionId: string }>,
+  { messageId, runId, queued, position, eventSeq: afterSeq }: AcceptedMessage,
+  signal: AbortSignal,
+): Frames {
+  if (!queued) return runFrames(deps, { ...ref, runId }, signal);
+  return queuedFrames(deps, { ...ref, messageId, position, afterSeq }, signal);
+}
+
+/** The content of the new message, as any message has it. @throws ProblemError `invalid_request` */
+function validContent(message: IncomingMessage): z.infer<typeof contentField> {
+  if (message.role !== 'user') throw new ProblemError('invalid_request', 'Only messages of the user can be new');
+  const parsed = contentField.safeParse(contentOf(message));
+  refuseInvalid({ target: 'json', ...parsed });
+  return parsed.data ?? [];
+}
+
+/**
+ * After a failure, a cancel or a limit the same question is not asked again: the session goes on. While a run is at
+ * work that answers it, unless the request says what becomes of that. Null: it was answered.
+ */
+async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames | null> {
+  const { deps, caller, body, signal } = request;
+  const { tenantId } = caller;
+  const { id: sessionId } = session;
+  const ref = { tenantId, sessionId };
+  const fresh = { ...ref, runId: deps.newId(), limits: body.limits ?? {}, quota: deps.quota };
+  const joinsRun = body.delivery !== 'interrupt' && body.delivery !== 'reject';
+  const { answered, resumed, runId } = await inTransaction(deps.db, async (tx) => {
+    // Otherwise they are given with the message, or not at all.
+    const given = joinsRun ? await answerQuestion(tx, request, session) : null;
+    const started = await resumeSession(tx, fresh).catch(unlessNothingToResume);
+    const active = (await findSession(tx, tenantId, sessionId)).active_run_id;
+    return { answered: given, resumed: started, runId: started?.runId ?? (await taskOf(tx, tenantId, active)) };
+  });
+  await tellAnswered(deps, answered);
+  if (resumed !== null) {
+    await tellChanged(deps, sessionId, resumed);
+  } else if (!joinsRun) return null;
+  return runId === null ? null : runFrames(deps, { ...ref, runId }, signal);
+}
+
+/** A run that answers somebody. */
+async function taskOf(tx: Tx, tenantId: string, runId: string | null): Promise<string | null> {
+  return runId !== null && (await findRun(tx, tenantId, runId)).kind === 'task' ? runId : null;
+}
+
+/** It is at work, or the last run has come to its end: nothing was written. */
+function unlessNothingToResume(error: unknown): null {
+  if (error instanceof BatonError && (error.code === 'conflict' || error.code === 'session_busy')) return null;
+  throw error;
+}

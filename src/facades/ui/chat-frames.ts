@@ -1,0 +1,91 @@
+import { formatId } from '../../domain/ids.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import type { EarlyEnd } from '../../http/request-signal.ts';
+import { findTaskAfter } from '../../store/runs.ts';
+import { followDeps } from '../follow-deps.ts';
+import { followRun } from '../follow-run.ts';
+import type { RunRef } from '../run-details.ts';
+import { type WaitingRef, waitForTurn } from '../wait-for-turn.ts';
+import type { Approvals } from './approvals.ts';
+import {
+  type ChunkWriterOptions,
+  createChunkWriter,
+  DONE_FRAME,
+  errorChunk,
+  startChunk,
+  type UiFrame,
+} from './chunk-writer.ts';
+
+export type Frames = AsyncGenerator<UiFrame>;
+
+/** The rest of a run's message. */
+type Continuation = Readonly<{
+  /** The event with which the run began to wait. */
+  afterSeq: number;
+  /** Calls whose approval the client was asked for. */
+  approvals: Approvals;
+}>;
+
+/** The stream of a message that waits its turn first. */
+export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: AbortSignal): Frames {
+  const { tenantId, sessionId } = ref;
+  // The run is not known yet; what is written before it is has no part of it.
+  const write = createChunkWriter(writerOptions({ ...ref, runId: ref.messageId }));
+  const turn = waitForTurn(followDeps(deps), ref, signal);
+  let next = await turn.next();
+  for (; next.done !== true; next = await turn.next()) yield* write(next.value);
+  if (next.value !== null) yield* runFrames(deps, { tenantId, sessionId, runId: next.value }, signal);
+}
+
+/**
+ * The stream of what a session is at: the active run from its beginning, and the runs that follow it at once,
+ * each a message of its own.
+ */
+export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSignal): Frames {
+  let runId: string | null = ref.runId;
+  while (runId !== null && !signal.aborted) {
+    const followed: string = runId;
+    yield* runFrames(deps, { ...ref, runId: followed }, signal);
+    runId = await findTaskAfter(deps.db, { ...ref, runId: followed });
+  }
+}
+
+/** Chunks after which a client takes no more for the message. */
+const ENDS: ReadonlySet<string> = new Set(['finish', 'abort', 'error']);
+
+/**
+ * Frames to their last one. Where they end in the middle of a message the client is told why: to `useChat` an answer
+ * that merely breaks off is a whole one.
+ * @param whyEnded null: nobody is there to be told
+ */
+export async function* toTheirEnd(
+  frames: AsyncIterable<UiFrame>,
+  whyEnded: () => EarlyEnd | null,
+): AsyncGenerator<UiFrame | string> {
+  let hasEnded = false;
+  for await (const frame of frames) {
+    if ('type' in frame) hasEnded = ENDS.has(frame.type);
+    yield frame;
+  }
+  const early = hasEnded ? null : whyEnded();
+  if (early !== null) yield errorChunk(early);
+  if (hasEnded || early !== null) yield DONE_FRAME;
+}
+
+/** The stream of one run: its whole message, or what comes after an answer. */
+export async function* runFrames(
+  deps: HttpDeps,
+  ref: RunRef,
+  signal: AbortSignal,
+  continuation?: Continuation,
+): Frames {
+  const options = writerOptions(ref, continuation?.approvals);
+  const write = createChunkWriter(options);
+  yield startChunk(options);
+  const updates = followRun(followDeps(deps), ref, { signal, afterSeq: continuation?.afterSeq });
+  for await (const update of updates) yield* write(update);
+}
+
+function writerOptions({ sessionId, runId }: RunRef, approvals: Approvals = new Map()): ChunkWriterOptions {
+  return { sessionId: formatId('session', sessionId), runId: formatId('run', runId), approvals };
+}

@@ -1,0 +1,128 @@
+import { z } from '@hono/zod-openapi';
+import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../../domain/ids.ts';
+import { isWithinJsonDepth } from '../../domain/json-bounds.ts';
+import { MAX_JSON_DEPTH } from '../../domain/tunables.ts';
+
+/** A public id, read as the UUID that it stands for. */
+export function idField(kind: IdKind) {
+  const prefix = ID_PREFIXES[kind];
+  return z
+    .string()
+    .transform((text, ctx): string => {
+      const uuid = parseId(kind, text);
+      if (uuid !== null) return uuid;
+      ctx.addIssue({ code: 'custom', message: `not the id of a ${kind}: ${prefix}_ and 32 lower-case hex digits` });
+      return z.NEVER;
+    })
+    .openapi({
+      type: 'string',
+      pattern: `^${prefix}_[0-9a-f]{32}$`,
+      example: `${prefix}_0199c0ffee007000800000000000000a`,
+    });
+}
+
+/** The id of a tool call, read as its place: the UUID of its message and its index among the parts. */
+export const callIdField = z
+  .string()
+  .transform((text, ctx): Readonly<{ messageId: string; index: number }> => {
+    const place = parseCallId(text);
+    if (place !== null) return place;
+    ctx.addIssue({
+      code: 'custom',
+      message: 'not the id of a tool call: call_, 32 lower-case hex digits, _ and a number',
+    });
+    return z.NEVER;
+  })
+  .openapi({
+    type: 'string',
+    pattern: '^call_[0-9a-f]{32}_[0-9]{1,6}$',
+    example: 'call_0199c0ffee007000800000000000000a_1',
+  });
+
+/** The parameter `{id}` of a path. */
+export const idParams = (kind: IdKind) =>
+  z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
+
+const TIME = { error: 'a time as 2026-01-31T12:00:00Z, from 1970 to 9998' };
+const LAST_TIME_MS = Date.UTC(9999, 0);
+
+/** A time that Postgres and JavaScript write alike. */
+export const timeField = z.iso
+  .datetime({ offset: true, abort: true, ...TIME })
+  .refine((time) => Date.parse(time) >= 0 && Date.parse(time) < LAST_TIME_MS, TIME);
+
+/**
+ * Text that Postgres can store and that is valid UTF-8; other text is refused, not changed behind the caller's back.
+ */
+export function textField(maxChars: number) {
+  return z
+    .string()
+    .max(maxChars)
+    .refine((text) => !text.includes('\u0000') && text.isWellFormed(), {
+      error: 'must not contain NUL (U+0000) or lone surrogates',
+    });
+}
+
+/** Any JSON value. */
+export const jsonField = z.unknown().refine(isWithinJsonDepth, {
+  error: `at most ${MAX_JSON_DEPTH} levels deep`,
+});
+
+/** A whole number in a query. */
+export function numberField(min: number, max: number, description: string) {
+  return z
+    .string()
+    .transform((text, ctx): number => {
+      const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+      if (value >= min && value <= max) return value;
+      ctx.addIssue({ code: 'custom', message: `must be a whole number from ${min} to ${max}` });
+      return z.NEVER;
+    })
+    .openapi({ type: 'integer', minimum: min, maximum: max, description });
+}
+
+const MAX_PAGE_SIZE = 200;
+const DEFAULT_PAGE_SIZE = 50;
+
+/** How many entries a page has. */
+export const limitField = numberField(1, MAX_PAGE_SIZE, `Entries of a page; ${DEFAULT_PAGE_SIZE} by default.`)
+  .optional()
+  .transform((limit) => limit ?? DEFAULT_PAGE_SIZE);
+
+/** A position in a session's transcript or event log; only what comes after it is returned. */
+export const afterField = numberField(0, Number.MAX_SAFE_INTEGER, 'Only what comes after this number.').optional();
+
+/** Routes without parameters refuse any. */
+export const noQuery = z.strictObject({});
+
+const MAX_METADATA_KEYS = 16;
+const MAX_METADATA_KEY_CHARS = 64;
+export const MAX_METADATA_VALUE_CHARS = 512;
+
+/** The caller's own labels of a session. */
+export const metadataField = z
+  .preprocess(
+    (value, ctx) => {
+      if (typeof value !== 'object' || value === null) return value;
+      // zod leaves this key out without a word.
+      if (Object.hasOwn(value, '__proto__')) {
+        ctx.addIssue({ code: 'custom', path: ['__proto__'], message: 'not a possible key' });
+      }
+      // Before any of them is looked at.
+      if (Object.keys(value).length > MAX_METADATA_KEYS) {
+        ctx.addIssue({ code: 'custom', message: `at most ${MAX_METADATA_KEYS} keys` });
+      }
+      return value;
+    },
+    z.record(textField(MAX_METADATA_KEY_CHARS).min(1), textField(MAX_METADATA_VALUE_CHARS)),
+  )
+  .openapi({
+    type: 'object',
+    additionalProperties: { type: 'string', maxLength: MAX_METADATA_VALUE_CHARS },
+    description: `At most ${MAX_METADATA_KEYS} keys of at most ${MAX_METADATA_KEY_CHARS} characters.`,
+  });
+
+export const titleField = textField(200);
+
+/** The longest that a request may wait for a run. */
+export const MAX_WAIT_MS = 300_000;

@@ -1,0 +1,42 @@
+import { z } from '@hono/zod-openapi';
+import type { Json, OutputItem } from '../../domain/transcript/message.ts';
+import type { OutputAnswer } from '../../domain/transcript/required-action.ts';
+import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../../domain/tunables.ts';
+import { toContentItem } from '../../model/content-output.ts';
+import { toStorable } from '../../store/json.ts';
+import { filePart, toFilePart } from './content-field.ts';
+import { jsonField } from './fields.ts';
+
+/**
+ * What a client says that its call came to: a string or any JSON value. `{ type: 'content', value: […] }` is texts and
+ * files, in the AI SDK's words as tools of the service give them, or files as messages name them.
+ */
+export const outputField = jsonField.transform((given, ctx): OutputAnswer => {
+  const output = toStorable(given);
+  const items = contentOf(output);
+  if (items === null) return { output: output as Json };
+  const refuse = (path: readonly PropertyKey[], message: string): void =>
+    ctx.addIssue({ code: 'custom', path: ['value', ...path], message });
+  if (items.length === 0) refuse([], 'needs a text or a file');
+  if (items.length > MAX_MESSAGE_PARTS) {
+    refuse([], `at most ${MAX_MESSAGE_PARTS} texts and files`);
+    return z.NEVER;
+  }
+  const content = items.flatMap((item, index): OutputItem[] => {
+    const known = toContentItem(item);
+    if (known !== null) return [known];
+    const named = filePart.safeParse(item);
+    if (named.success) return [toFilePart(named.data)];
+    for (const { path, message } of named.error.issues) refuse([index, ...path], message);
+    return [];
+  });
+  if (content.filter(({ type }) => type === 'file').length > MAX_MESSAGE_FILES) {
+    refuse([], `at most ${MAX_MESSAGE_FILES} files`);
+  }
+  return { content };
+});
+
+function contentOf(output: unknown): readonly unknown[] | null {
+  if (typeof output !== 'object' || output === null || !('type' in output) || !('value' in output)) return null;
+  return output.type === 'content' && Array.isArray(output.value) ? output.value : null;
+}

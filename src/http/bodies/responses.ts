@@ -1,0 +1,93 @@
+import { z } from '@hono/zod-openapi';
+import { usageSchema } from '../../domain/usage.ts';
+
+const problemBody = z
+  .object({
+    type: z.string().openapi({ format: 'uri-reference' }),
+    title: z.string(),
+    status: z.int(),
+    code: z.string().openapi({ description: 'Stable: programs decide by this.' }),
+    detail: z.string(),
+    errors: z
+      .array(z.object({ path: z.string(), message: z.string() }))
+      .optional()
+      .openapi({ description: 'Each wrong field by its dotted path.' }),
+    instance: z.string(),
+  })
+  .openapi('Problem', { description: 'RFC 9457' });
+
+const problem = (description: string) => ({
+  description,
+  content: { 'application/problem+json': { schema: problemBody } },
+});
+
+/** A response with a JSON body, for a route's definition. */
+export const jsonOf = <Schema extends z.ZodType>(schema: Schema, description: string) => ({
+  description,
+  content: { 'application/json': { schema } },
+});
+
+/** What a route answers that needs no key. */
+export const OTHER_HOST = {
+  403: problem('The request is addressed to a host that this server does not serve.'),
+} as const;
+
+/** What any route answers to a caller who may not use it. */
+export const DENIED = {
+  401: problem('There is no API key, or none that is valid.'),
+  403: problem('The API key lacks the scope that this needs.'),
+  429: problem(
+    'Too many requests of this key, too much that waits in the session, or the tenant has used up its day or its storage. See `Retry-After`, where there is one.',
+  ),
+} as const;
+
+/** What any route may answer. */
+export const REFUSED = {
+  ...DENIED,
+  400: problem('Something in the request is wrong; `errors` names the fields.'),
+  500: problem('A defect of the server.'),
+  503: problem('The database or a server of tools is away; try again. Or no provider is configured for the model.'),
+} as const;
+export const BODY_REFUSED = {
+  413: problem('The body is too large.'),
+  415: problem('The body is not application/json.'),
+} as const;
+export const NOT_FOUND = { 404: problem('There is no such thing.') } as const;
+export const CONFLICT = { 409: problem('Not possible in the present state, or the id is taken.') } as const;
+export const UNKNOWN_AGENT = { 422: problem('No agent has this name; the detail lists those that exist.') } as const;
+export const NOT_ACCEPTABLE = { 406: problem('None of the accepted media types is offered.') } as const;
+
+// A schema of the domain was made before Hono's zod knew `openapi`, so this one is made of its fields.
+export const usageBody = z
+  .strictObject(usageSchema.shape)
+  .openapi('Usage', { description: 'Tokens as the provider billed them.' });
+
+type TokenColumns = Readonly<{
+  input_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+}>;
+
+/** The token totals of a row. */
+export function usageOf(row: TokenColumns): z.infer<typeof usageBody> {
+  return {
+    inputTokens: row.input_tokens,
+    outputTokens: row.output_tokens,
+    reasoningTokens: row.reasoning_tokens,
+    cacheReadTokens: row.cache_read_tokens,
+    cacheWriteTokens: row.cache_write_tokens,
+    totalTokens: row.input_tokens + row.output_tokens,
+  };
+}
+
+export const timeBody = z.string().openapi({ format: 'date-time' });
+
+export const costBody = z
+  .number()
+  .nullable()
+  .openapi({ description: 'US dollars; null where the price of a call in it is not known.' });
+
+/** Where a list goes on; null at its end. */
+export const nextCursorBody = z.string().nullable();

@@ -1,0 +1,87 @@
+import type { Context, MiddlewareHandler } from 'hono';
+import { ANYBODY, type Caller, isForBrowser, isOpenPath, readCredentials, requiredScope } from '../../domain/access.ts';
+import { toSafeError } from '../../platform/log.ts';
+import { findCaller, hasApiKeys } from '../../store/api-keys.ts';
+import { ProblemError } from '../bodies/problem.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import type { HttpEnv } from '../http-env.ts';
+import { refuseOtherHosts } from './host-guard.ts';
+import { createKeyWatch } from './key-watch.ts';
+import { createWrongKeys, type WrongKeys } from './wrong-keys.ts';
+
+/**
+ * Asks every request who it is, before anything else is done for it: routes that are added later are asked likewise. As
+ * long as there has never been a key, everybody is the default tenant, where the server allows that at all,
+ * and whoever addresses it by a name of its own.
+ * @throws ProblemError `unauthenticated` (no key, or none that is valid), `rate_limited` (one of very many that are not); `forbidden` (its scopes are not enough, or
+ * without keys: another host)
+ */
+export function createAuthentication({
+  db,
+  log,
+  wrongKeys = createWrongKeys(),
+}: Pick<HttpDeps, 'db' | 'log' | 'wrongKeys'>): MiddlewareHandler<HttpEnv> {
+  let keysExist = false;
+  const isOpen = async (c: Context<HttpEnv>): Promise<boolean> => {
+    // Keys are never removed, so the first one is asked for only once.
+    keysExist ||= await hasApiKeys(db);
+    return !keysExist && c.env?.openWithoutKeys === true;
+  };
+  const identify = async (c: Context<HttpEnv>): Promise<Caller> => {
+    const { path, method } = c.req;
+    const authorization = c.req.header('authorization');
+    const credentials = readCredentials({ method, path, authorization, apiKey: c.req.header('x-api-key') });
+    if (credentials === null) throw unauthenticated(c, 'This needs an API key: Authorization: Bearer baton_…');
+    const caller = await findCaller(db, credentials.secret);
+    if (caller === null) {
+      await slowDown(c, wrongKeys);
+      throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
+    }
+    const scope = requiredScope(method, path);
+    if (!caller.scopes.includes(scope)) throw new ProblemError('forbidden', `The API key lacks the scope ${scope}`);
+    if (credentials.byBrowser && isFromElsewhere(c)) {
+      throw new ProblemError('forbidden', 'Requests of pages of another origin are refused');
+    }
+    return caller;
+  };
+  const watch = createKeyWatch(db, {
+    onError: (error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
+  });
+
+  return async (c, next) => {
+    if (isOpenPath(c.req.path)) return next();
+    const open = await isOpen(c);
+    if (open && c.env.allowedHosts === null) refuseOtherHosts(c, []);
+    const caller = open ? ANYBODY : await identify(c);
+    c.set('caller', caller);
+    const hold = watch.hold(caller.keyId);
+    c.set('denied', hold.denied);
+    const { closed } = c.env ?? {};
+    closed?.addEventListener('abort', () => hold[Symbol.dispose](), { once: true });
+    await next();
+    if (closed === undefined || closed.aborted) hold[Symbol.dispose]();
+  };
+}
+
+/** @throws ProblemError `rate_limited` */
+async function slowDown({ env }: Context<HttpEnv>, wrongKeys: WrongKeys): Promise<void> {
+  const signals = [env?.closed, env?.shutdown].filter((signal) => signal !== undefined);
+  if (await wrongKeys.slowDown(env?.remoteAddress ?? '', AbortSignal.any(signals))) return;
+  const detail = 'Too many wrong keys were sent: send the right one, which is taken at any time';
+  throw new ProblemError('rate_limited', detail, { headers: { 'retry-after': '5' } });
+}
+
+function unauthenticated({ req }: Context<HttpEnv>, detail: string): ProblemError {
+  const challenge = isForBrowser(req.method, req.path)
+    ? 'Basic realm="baton", charset="UTF-8"'
+    : 'Bearer realm="baton"';
+  return new ProblemError('unauthenticated', detail, { headers: { 'www-authenticate': challenge } });
+}
+
+/** A browser sends a password that it knows also with what a page of another origin makes it send. */
+function isFromElsewhere(c: Context<HttpEnv>): boolean {
+  const origin = c.req.header('origin');
+  if (origin !== undefined) return !URL.canParse(origin) || new URL(origin).host !== c.req.header('host');
+  const site = c.req.header('sec-fetch-site');
+  return site !== undefined && site !== 'same-origin' && site !== 'none';
+}

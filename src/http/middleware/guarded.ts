@@ -1,0 +1,59 @@
+import type { MiddlewareHandler } from 'hono';
+import { requestId } from 'hono/request-id';
+import { secureHeaders } from 'hono/secure-headers';
+import type { HttpDeps } from '../http-deps.ts';
+import type { HttpEnv } from '../http-env.ts';
+import { createAuthentication } from './authenticate.ts';
+import { hostGuard } from './host-guard.ts';
+
+/**
+ * What stands before the routes of every server, whatever it serves: headers of every answer, the names that it
+ * answers to, and who asks.
+ */
+export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId' | 'wrongKeys'>): MiddlewareHandler<HttpEnv>[] {
+  return [
+    requestId({ generator: deps.newId }),
+    answerHeaders,
+    securityHeaders,
+    onlyErrors,
+    hostGuard,
+    createAuthentication(deps),
+  ];
+}
+
+/**
+ * No CORS headers: pages of other origins read nothing. A page needs its own style and an icon that is empty;
+ * the page of the API and the board of the queues have headers of their own.
+ */
+const securityHeaders = secureHeaders({
+  overwrite: false,
+  strictTransportSecurity: false,
+  xFrameOptions: 'DENY',
+  contentSecurityPolicy: {
+    defaultSrc: ["'none'"],
+    styleSrc: ["'unsafe-inline'"],
+    imgSrc: ['data:'],
+    baseUri: ["'none'"],
+    formAction: ["'none'"],
+    frameAncestors: ["'none'"],
+  },
+});
+
+/**
+ * Answers change with the session: nothing between here and the caller keeps them. The request's id goes on every
+ * answer, also on those that are made without Hono's context.
+ */
+const answerHeaders: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  await next();
+  c.res.headers.set('x-request-id', c.get('requestId'));
+  if (!c.res.headers.has('cache-control')) c.res.headers.set('cache-control', 'no-store');
+};
+
+/** Hono hands only instances of Error to the error handler. */
+const onlyErrors: MiddlewareHandler<HttpEnv> = async (_c, next) => {
+  try {
+    await next();
+  } catch (thrown) {
+    throw thrown instanceof Error ? thrown : new Error('something that is no Error was thrown', { cause: thrown });
+  }
+};

@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto';
+import { z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import { type Db, inTransaction, type Tx } from '../../store/database.ts';
+import { answerOnce } from '../../store/idempotency.ts';
+import { type HttpEnv, tenantOf } from '../http-env.ts';
+
+const IDEMPOTENCY_KEY = 'idempotency-key';
+
+/** Header of requests that may be repeated. Printable ASCII, as any header. */
+export const idempotencyHeader = z.object({
+  [IDEMPOTENCY_KEY]: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,255}$/, { error: '1 to 255 visible ASCII characters' })
+    .optional()
+    .openapi({ description: 'The same key with the same request has the same answer, for a day.' }),
+});
+
+/** Says that the answer is the one that was given before. */
+const REPLAYED = { 'idempotency-replayed': 'true' } as const;
+
+/** What makes two requests the same one. */
+type Repeatable<Body> = Readonly<{
+  /** Has `idempotencyHeader` among its headers. */
+  route: Readonly<{ method: string; path: string }>;
+  /** Path parameters and body as they were understood. */
+  request: unknown;
+  answer: z.ZodType<Body>;
+}>;
+
+/**
+ * Does the work of a request, once per key where there is one.
+ * @returns the answer, and the headers that say whether it was given before
+ * @throws BatonError `idempotency_conflict`; what `work` throws
+ */
+export async function workOnce<Body>(
+  c: Context<HttpEnv>,
+  db: Db,
+  { route: { method, path }, request, answer }: Repeatable<Body>,
+  work: (tx: Tx) => Promise<Body>,
+): Promise<Readonly<{ body: Body; headers: Partial<typeof REPLAYED> }>> {
+  const key = c.req.header(IDEMPOTENCY_KEY);
+  if (key === undefined) return { body: await inTransaction(db, work), headers: {} };
+  const requestSha256 = createHash('sha256').update(JSON.stringify(request)).digest();
+  const keyed = { tenantId: tenantOf(c), route: `${method.toUpperCase()} ${path}`, key, requestSha256 };
+  const { body, isReplay } = await answerOnce(db, keyed, async (tx) => ({ status: 200, body: await work(tx) }));
+  return { body: answer.parse(body), headers: isReplay ? REPLAYED : {} };
+}

@@ -1,0 +1,45 @@
+import type { Context, MiddlewareHandler } from 'hono';
+import { z } from 'zod';
+import { parseCallId, parseId } from '../../domain/ids.ts';
+import { refuseUnknownCall } from '../../store/call-answers.ts';
+import { findRun } from '../../store/runs.ts';
+import { findSession } from '../../store/sessions.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type HttpEnv, tenantOf } from '../http-env.ts';
+import { refuseUnknownModel } from '../known-agent.ts';
+
+/**
+ * Finds out whether what a large request is about exists, before its body is validated. A small body costs less than
+ * the query: its route looks.
+ * @throws BatonError `not_found`, `agent_not_found`; ProblemError `not_found`
+ */
+export function lookUpFirst(deps: Pick<HttpDeps, 'db' | 'agents'>): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    if (c.get('largeBody') !== undefined) await lookUp(c, deps, c.get('largeBody'));
+    return next();
+  };
+}
+
+const SUBJECT = /^\/v1\/(?:sessions\/(?<session>[^/]+)|runs\/(?<run>[^/]+))(?:\/tool-calls\/(?<call>[^/]+))?/;
+
+/** What is not as it should be is left to the route, which refuses it. */
+async function lookUp(
+  c: Context<HttpEnv>,
+  { db, agents }: Pick<HttpDeps, 'db' | 'agents'>,
+  body: unknown,
+): Promise<void> {
+  const { path } = c.req;
+  const { session = '', run = '', call = '' } = SUBJECT.exec(path)?.groups ?? {};
+  const sessionId = parseId('session', session);
+  const runId = parseId('run', run);
+  const place = parseCallId(call);
+  if (sessionId !== null) await findSession(db, tenantOf(c), sessionId);
+  if (runId !== null) await findRun(db, tenantOf(c), runId);
+  if (runId !== null && place !== null) await refuseUnknownCall(db, { tenantId: tenantOf(c), runId, ...place });
+  const { agent, model } = namesSchema.catch({}).parse(body);
+  if (path === '/v1/sessions' && agent !== undefined) (await agents.current()).get(agent);
+  if (path === '/v1/chat/completions' && model !== undefined) await refuseUnknownModel(agents, model);
+}
+
+const name = z.string().max(256).optional();
+const namesSchema = z.object({ agent: name, model: name });

@@ -1,0 +1,91 @@
+import type { MiddlewareHandler } from 'hono';
+import { Redis } from 'ioredis';
+import { CAPACITY_MS, costMs, type RateDecision, takeToken, toDecision } from '../../domain/request-rate.ts';
+import { ProblemError } from '../bodies/problem.ts';
+import type { HttpEnv } from '../http-env.ts';
+
+/** Counts the requests of keys, and says of each whether it is one too many. */
+export type RequestRate = AsyncDisposable & Readonly<{ take: (keyId: string) => Promise<RateDecision> }>;
+
+/** Buckets in memory beyond this are looked through for full ones, which are as good as none. */
+const MAX_BUCKETS = 10_000;
+
+/** For a single API process: where there is no Redis, each counts on its own. */
+export function createProcessRate(perMinute: number, nowMs: () => number = () => performance.now()): RequestRate {
+  const buckets = new Map<string, number>();
+  return {
+    async take(keyId) {
+      const now = nowMs();
+      if (buckets.size > MAX_BUCKETS) for (const [id, fullAtMs] of buckets) if (fullAtMs <= now) buckets.delete(id);
+      const { fullAtMs, decision } = takeToken(buckets.get(keyId) ?? 0, now, perMinute);
+      buckets.set(keyId, fullAtMs);
+      return decision;
+    },
+    [Symbol.asyncDispose]: async () => undefined,
+  };
+}
+
+/** `takeToken` where all processes share the bucket and the clock. */
+const TAKE_TOKEN = `
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + time[2] / 1000
+  local used = math.max(0, tonumber(redis.call('GET', KEYS[1]) or '0') - now)
+  local with = used + tonumber(ARGV[1])
+  if with > tonumber(ARGV[2]) + 0.01 then return {0, string.format('%.3f', used)} end
+  redis.call('SET', KEYS[1], string.format('%.3f', now + with), 'PX', math.ceil(with))
+  return {1, string.format('%.3f', with)}`;
+
+/** A Redis that takes longer does not hold up requests. */
+const PATIENCE_MS = 250;
+
+/**
+ * One count for all API processes. While Redis is away every request is let through: the rate protects the service, and
+ * nothing else depends on it.
+ */
+export function createRedisRate(
+  options: Readonly<{ url: string; prefix: string; perMinute: number; onError: (error: unknown) => void }>,
+): RequestRate {
+  const { url, prefix, perMinute, onError } = options;
+  const redis = new Redis(url, { maxRetriesPerRequest: 0, commandTimeout: PATIENCE_MS });
+  redis.on('error', onError);
+  return {
+    async take(keyId) {
+      try {
+        const answer = await redis.eval(TAKE_TOKEN, 1, `${prefix}:rate:${keyId}`, costMs(perMinute), CAPACITY_MS);
+        const [isAllowed, usedMs] = Array.isArray(answer) ? answer.map(Number) : [];
+        return toDecision(isAllowed !== 0, usedMs ?? 0, perMinute);
+      } catch (error) {
+        onError(error);
+        return toDecision(true, 0, perMinute);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      redis.disconnect();
+    },
+  };
+}
+
+/** Holds every key to its rate, and tells it with every answer where it stands. @throws ProblemError `rate_limited` */
+export function limitRate(rate: RequestRate): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    // Absent on the probes, null as long as there are no keys.
+    const keyId = c.get('caller')?.keyId ?? null;
+    if (keyId === null) return next();
+    const decision = await rate.take(keyId);
+    const headers = rateHeaders(decision);
+    if (!decision.isAllowed) {
+      const seconds = String(Math.max(1, Math.ceil(decision.retryAfterMs / 1_000)));
+      const detail = `More than ${decision.limit} requests in a minute; try again in ${seconds} s`;
+      throw new ProblemError('rate_limited', detail, { headers: { ...headers, 'retry-after': seconds } });
+    }
+    await next();
+    for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
+  };
+}
+
+/** https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-07 */
+const rateHeaders = ({ limit, remaining, resetMs }: RateDecision): Record<string, string> => ({
+  'ratelimit-limit': String(limit),
+  'ratelimit-remaining': String(remaining),
+  'ratelimit-reset': String(Math.ceil(resetMs / 1_000)),
+});

@@ -1,0 +1,33 @@
+import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import type { MiddlewareHandler } from 'hono';
+import { routePath } from 'hono/route';
+import { currentTraceparent, inSpan } from '../../platform/tracing.ts';
+import type { HttpEnv } from '../http-env.ts';
+
+/** Asked by load balancers and scrapers all the time, and nothing happens in them. */
+const UNTRACED: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics']);
+
+/**
+ * A span for every request, under the caller's own where it sends a `traceparent`.
+ * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server)
+ */
+export const traced: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  if (UNTRACED.has(c.req.path)) return next();
+  const { method } = c.req;
+  const parent = c.req.header('traceparent') ?? currentTraceparent();
+  await inSpan(
+    method,
+    { kind: SpanKind.SERVER, parent, attributes: { 'http.request.method': method } },
+    async (span) => {
+      await next();
+      const route = routePath(c, -1);
+      if (!route.endsWith('*')) {
+        span.updateName(`${method} ${route}`);
+        span.setAttribute('http.route', route);
+      }
+      const { status } = c.res;
+      span.setAttribute('http.response.status_code', status);
+      if (status >= 500) span.setAttribute('error.type', String(status)).setStatus({ code: SpanStatusCode.ERROR });
+    },
+  );
+};

@@ -1,0 +1,32 @@
+import { adviceForAbsent } from './absent-openai-routes.ts';
+
+/** An error as OpenAI's API tells it. */
+export type OpenAiError = Readonly<{ message: string; type: string; code: string; param: string | null }>;
+
+const MODEL_NOT_FOUND = { code: 'model_not_found', type: 'invalid_request_error' } as const;
+
+/** What OpenAI calls what is meant; everything else keeps its own code. */
+const NAMES: Readonly<Record<string, Readonly<{ code: string; type: string }>>> = {
+  unauthenticated: { code: 'invalid_api_key', type: 'authentication_error' },
+  forbidden: { code: 'insufficient_permissions', type: 'permission_error' },
+  rate_limited: { code: 'rate_limit_exceeded', type: 'rate_limit_error' },
+  inbox_full: { code: 'rate_limit_exceeded', type: 'rate_limit_error' },
+  quota_exceeded: { code: 'insufficient_quota', type: 'insufficient_quota' },
+  storage_exceeded: { code: 'insufficient_quota', type: 'insufficient_quota' },
+  context_exhausted: { code: 'context_length_exceeded', type: 'invalid_request_error' },
+  input_overflow: { code: 'context_length_exceeded', type: 'invalid_request_error' },
+};
+
+/** @param status of the response; that of what happens in mid-stream is what it would have been */
+export function toOpenAiError(
+  { code, message, param = null }: Readonly<{ code: string; message: string; param?: string | null }>,
+  status: number,
+): OpenAiError {
+  if (code === 'not_found' && param === 'model') return { message, ...MODEL_NOT_FOUND, param };
+  const fallback = { code, type: status >= 500 ? 'server_error' : 'invalid_request_error' };
+  return { message, ...(NAMES[code] ?? fallback), param };
+}
+
+/** Paths whose clients read errors in this shape. */
+export const isOpenAiPath = (path: string): boolean =>
+  /^\/v1\/(chat\/completions|models)(\/|$)/.test(path) || adviceForAbsent(path) !== null;

@@ -1,0 +1,89 @@
+import type { StreamItem } from '../events/stream-item.ts';
+import type { Direct } from '../events/stream-mailbox.ts';
+import { type FrameSource, type FrameSourceOptions, openFrameSource, toBody } from './frame-source.ts';
+
+type Envelope = Readonly<{ type: string; seq?: number; runId?: string; createdAt?: string; data: unknown }>;
+
+/**
+ * One item as a server-sent event. Only durable events have an id: it is what a client sends as `Last-Event-ID`, and a
+ * preview must never move that cursor. (https://html.spec.whatwg.org/multipage/server-sent-events.html)
+ */
+export function toSseFrame(item: StreamItem): string {
+  switch (item.kind) {
+    case 'snapshot':
+      return frame({ type: 'session:snapshot', data: item.data });
+    case 'live':
+      return frameOnce(item.event, () => frame(item.event));
+    case 'heartbeat':
+      return frame({ type: 'heartbeat', data: { seq: item.seq } });
+    case 'event': {
+      const { seq, type, runId, createdAt, data } = item.event;
+      const envelope = { type, seq, ...(runId === null ? {} : { runId }), createdAt, data };
+      return frameOnce(item.event, () => `id: ${seq}\n${frame(envelope)}`);
+    }
+  }
+}
+
+const frame = (envelope: Envelope): string => `event: ${envelope.type}\ndata: ${JSON.stringify(envelope)}\n\n`;
+
+/** The readers of a session get the very same events: what one of them has encoded, the others need not. */
+const frames = new WeakMap<object, string>();
+
+function frameOnce(event: object, encode: () => string): string {
+  const known = frames.get(event);
+  if (known !== undefined) return known;
+  const made = encode();
+  frames.set(event, made);
+  return made;
+}
+
+export type SseOptions = FrameSourceOptions & Readonly<{ headers?: Readonly<Record<string, string>> }>;
+
+/**
+ * A stream as a response of type `text/event-stream`. While the buffer is full nothing is taken from the stream, which
+ * keeps its place in Postgres; a reader that then takes nothing for `stallLimitMs` is dropped: the body fails with
+ * BatonError `limit_exceeded`, the stream is closed, and the reader can resume where it was.
+ * @param open the stream, which may hand on directly what does not have to wait for its turn
+ */
+export function sseResponse(
+  open: (direct: Direct<StreamItem>) => AsyncIterable<StreamItem>,
+  options: SseOptions,
+): Response {
+  return toResponse(openFrameSource(open, toSseFrame, options), options);
+}
+
+/** The same for a stream of anything, each item of which is a frame of text. */
+export function framesResponse<Item>(
+  stream: AsyncIterable<Item>,
+  toFrame: (item: Item) => string,
+  options: SseOptions,
+): Response {
+  return toResponse(
+    openFrameSource(() => stream, toFrame, options),
+    options,
+  );
+}
+
+/** By the body: whoever adds a header to a response may make another one of it. */
+const sources = new WeakMap<ReadableStream, FrameSource>();
+
+/**
+ * What writes the frames of such a response, for a server that can take them without a web stream
+ * between; null: another response.
+ */
+export function frameSourceOf(response: Response): FrameSource | null {
+  return (response.body === null ? undefined : sources.get(response.body)) ?? null;
+}
+
+function toResponse(source: FrameSource, options: SseOptions): Response {
+  const body = toBody(source);
+  sources.set(body, source);
+  return new Response(body, {
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-transform',
+      'x-accel-buffering': 'no',
+      ...options.headers,
+    },
+  });
+}

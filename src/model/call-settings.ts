@@ -1,0 +1,91 @@
+import type { ModelMessage } from 'ai';
+import {
+  type ModelSettings,
+  planThinking,
+  type ReasoningLevel,
+  type ThinkingPlan,
+  takesSetting,
+} from '../domain/model/model-settings.ts';
+import type { ProviderMetadata } from '../domain/transcript/message.ts';
+import type { ResolvedModel } from './model-port.ts';
+
+/** What a call is told beside its prompt and tools, in the SDK's form. */
+type CallSettings = Readonly<{
+  maxOutputTokens: number;
+  providerOptions: ProviderMetadata;
+  temperature?: number;
+  topP?: number;
+  topK?: number;
+  seed?: number;
+  stopSequences?: string[];
+  reasoning?: ReasoningLevel;
+}>;
+
+type Call = Readonly<{
+  sessionId: string;
+  settings: ModelSettings;
+  /** Of the whole answer. */
+  maxOutputTokens: number;
+  messages: readonly ModelMessage[];
+}>;
+
+/** An agent's settings for one request. What the model's protocol has no field for is left out. */
+export function callSettings(resolved: ResolvedModel, call: Call): CallSettings {
+  const { protocol } = resolved;
+  const { temperature, topP, topK, seed, stopSequences } = call.settings;
+  return {
+    ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { topP }),
+    ...(topK !== undefined && takesSetting(protocol, 'topK') && { topK }),
+    ...(seed !== undefined && takesSetting(protocol, 'seed') && { seed }),
+    ...(stopSequences !== undefined && takesSetting(protocol, 'stopSequences') && { stopSequences }),
+    ...optionsFor(resolved, call),
+  };
+}
+
+type Options = Pick<CallSettings, 'maxOutputTokens' | 'providerOptions' | 'reasoning'>;
+
+function optionsFor(resolved: ResolvedModel, { sessionId, settings, maxOutputTokens, messages }: Call): Options {
+  const { protocol, provider, modelId } = resolved;
+  const { reasoning, topK } = settings;
+  const providerOptions = resolved.providerOptions(sessionId);
+  if (protocol === 'openai-compatible') {
+    // The provider package knows no such field, and passes on what it does not know.
+    const own = topK === undefined ? {} : { [provider]: { top_k: topK } };
+    return { maxOutputTokens, providerOptions: { ...providerOptions, ...own }, ...(reasoning && { reasoning }) };
+  }
+  if (protocol !== 'anthropic-messages' || reasoning === undefined) {
+    return { maxOutputTokens, providerOptions, ...(reasoning && { reasoning }) };
+  }
+  const plan = planThinking(modelId, reasoning, maxOutputTokens, goesOnWithoutThinking(messages));
+  return {
+    maxOutputTokens: plan.maxOutputTokens,
+    providerOptions: withThinking(providerOptions, plan),
+    ...(plan.level !== undefined && { reasoning: plan.level }),
+  };
+}
+
+function withThinking(options: ProviderMetadata, { thinking, effort }: ThinkingPlan): ProviderMetadata {
+  const { anthropic = {} } = options;
+  const bound = anthropic['thinking'];
+  return {
+    ...options,
+    anthropic: {
+      ...anthropic,
+      // What a provider's options say of thinking already is about what it is bound to.
+      ...(thinking !== undefined && { thinking: { ...(isObject(bound) && bound), ...thinking } }),
+      ...(effort !== undefined && { effort }),
+    },
+  };
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, never>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Whether the last step of the model made calls without thinking first, as far as it is shown that. */
+function goesOnWithoutThinking(messages: readonly ModelMessage[]): boolean {
+  const last = messages.findLast(({ role }) => role === 'assistant');
+  if (last === undefined || typeof last.content === 'string') return false;
+  const [first] = last.content;
+  return last.content.some(({ type }) => type === 'tool-call') && first?.type !== 'reasoning';
+}

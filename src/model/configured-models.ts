@@ -1,0 +1,82 @@
+import type { Agent, AgentSet } from '../agents/agent.ts';
+import { refuseUnpriced } from '../agents/cost-limit.ts';
+import type { ModelPrices } from '../domain/context/limits/model-entry.ts';
+import { SAME_MODEL, summarizingAgent } from '../domain/context/limits/policy.ts';
+import { BatonError } from '../domain/errors.ts';
+import type { PricesOf } from './describe-model.ts';
+import type { ModelPort } from './model-port.ts';
+
+/** What a model of an agent is looked up by. */
+export type ModelCheck = Readonly<{
+  models: ModelPort;
+  pricesOf: PricesOf;
+  /** Tenants have a quota of cost: what nobody can price would not count. */
+  hasCostQuota: boolean;
+}>;
+
+/** The models that an agent asks: its own, and the one that summarizes for it where that is another one. */
+export function modelsOf(agent: Agent, agents: AgentSet): readonly string[] {
+  const name = summarizingAgent(agent.context);
+  const { model } = agent.context.compaction;
+  if (name === null) return model === SAME_MODEL ? [agent.model] : [agent.model, model];
+  // One that is gone is told of where it is asked for.
+  return agents.names().includes(name) ? [agent.model, agents.get(name).model] : [agent.model];
+}
+
+/**
+ * Finds out now what would otherwise fail in a step or at the first summary.
+ * @throws BatonError `model_unavailable`, `price_unknown`
+ */
+export function refuseUnusableModels(agent: Agent, agents: AgentSet, check: ModelCheck): void {
+  for (const model of modelsOf(agent, agents)) check.models(model);
+  refuseUnpricedModels(agent, agents, check);
+}
+
+/**
+ * A limit of cost binds only where the prices are known. A model whose provider is not configured is left to whoever
+ * asks for it.
+ * @throws BatonError `price_unknown`
+ */
+function refuseUnpricedModels(agent: Agent, agents: AgentSet, check: ModelCheck): void {
+  const { hasCostQuota } = check;
+  const { maxCostUsd } = agent.limits;
+  if (maxCostUsd === undefined && !hasCostQuota) return;
+  for (const model of modelsOf(agent, agents)) {
+    refuseUnpriced(model, pricesIfConfigured(model, check), { maxCostUsd, hasCostQuota });
+  }
+}
+
+/** The same when an agent is loaded. @throws BatonError `config_invalid` whose message begins with the key */
+export function checkPrices(agent: Agent, agents: AgentSet, check: ModelCheck): void {
+  try {
+    refuseUnpricedModels(agent, agents, check);
+  } catch (error) {
+    if (!(error instanceof BatonError && error.code === 'price_unknown')) throw error;
+    const key = agent.limits.maxCostUsd === undefined ? 'model' : 'limits.maxCostUsd';
+    throw new BatonError('config_invalid', `${key}: ${error.message}`, { cause: error });
+  }
+}
+
+function pricesIfConfigured(model: string, { models, pricesOf }: ModelCheck): ModelPrices | null | undefined {
+  try {
+    return pricesOf(models(model));
+  } catch (error) {
+    if (error instanceof BatonError && error.code === 'model_unavailable') return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Refuses a model that the agent's sessions may not take: they may take its own, the one that summarizes for it, and
+ * those that it names under `models`.
+ * @throws BatonError `model_not_allowed` that names these
+ */
+export function refuseForeignModel(agent: Agent, agents: AgentSet, model: string): void {
+  const allowed = [...new Set([...modelsOf(agent, agents), ...agent.models])];
+  if (allowed.some((name) => standsFor(name, model))) return;
+  const detail = `sessions of agent ${agent.name} take no model ${model}, but ${allowed.join(', ')}; its file may name others under models`;
+  throw new BatonError('model_not_allowed', detail);
+}
+
+const standsFor = (name: string, model: string): boolean =>
+  name.endsWith('*') ? model.startsWith(name.slice(0, -1)) : name === model;

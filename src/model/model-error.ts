@@ -1,0 +1,73 @@
+import { APICallError, RetryError } from 'ai';
+import { BatonError } from '../domain/errors.ts';
+import { signalsOf } from '../domain/model/error-signals.ts';
+import type { OverflowNumbers } from '../domain/model/overflow-limit.ts';
+import type { ProviderErrorClass } from '../domain/model/provider-error-rules.ts';
+import { judgeProviderError, PROVIDER_ERROR_MESSAGES } from '../domain/model/provider-errors.ts';
+import { describeProviderFailure, type FailedCall, providerFailureOf } from '../domain/model/provider-failure.ts';
+import type { ResolvedModel } from './model-port.ts';
+import type { ModelPrompt } from './model-prompt.ts';
+import { sentTexts } from './sent-texts.ts';
+
+/** A failed model call: its class, and when the provider asked to be tried again. */
+export type ModelFailure = Readonly<{
+  class: ProviderErrorClass;
+  error: BatonError;
+  retryAfterMs: number | null;
+  /** What an overflow's text tells in numbers; null for every other class, and where it tells none. */
+  overflow: OverflowNumbers | null;
+}>;
+
+/** What is known of a call, for whatever it fails with. @param headers of a response that began well */
+export function failedCallOf(
+  { endpoint, secrets = [] }: ResolvedModel,
+  prompt: ModelPrompt,
+  headers: FailedCall['headers'],
+): FailedCall {
+  return { endpoint, secrets, headers, sent: () => sentTexts(prompt) };
+}
+
+/** Nothing is known of the call but its error. */
+const ANY_CALL: FailedCall = { endpoint: '', headers: null, sent: () => [], secrets: [] };
+
+/**
+ * Classifies what a model call failed with, and keeps what the provider said of it. Its own error is the cause, which
+ * goes into no row or log: it may have the prompt and the key in it.
+ */
+export function toModelFailure(error: unknown, call: FailedCall = ANY_CALL): ModelFailure {
+  const inner = RetryError.isInstance(error) ? error.lastError : error;
+  const { class: errorClass, overflow } = isTimeout(inner)
+    ? { class: 'timeout' as const, overflow: null }
+    : judgeProviderError(signalsOf(inner));
+  return {
+    class: errorClass,
+    error: toBatonError(errorClass, inner, call),
+    retryAfterMs: APICallError.isInstance(inner) ? retryAfterMs(inner.responseHeaders ?? {}) : null,
+    overflow,
+  };
+}
+
+function toBatonError(errorClass: ProviderErrorClass, cause: unknown, call: FailedCall): BatonError {
+  const provider = providerFailureOf(cause, call);
+  const words = describeProviderFailure(provider);
+  const message = PROVIDER_ERROR_MESSAGES[errorClass];
+  return new BatonError(errorClass, words === '' ? message : `${message} ${words}`, { cause, provider });
+}
+
+/** A watchdog of ours ended the call. */
+function isTimeout(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'TimeoutError';
+}
+
+/** `retry-after-ms`, else `retry-after` in seconds or as an HTTP date (RFC 9110 §10.2.3). */
+function retryAfterMs(headers: Readonly<Record<string, string>>): number | null {
+  const exactMs = Number(headers['retry-after-ms'] || Number.NaN);
+  if (Number.isFinite(exactMs) && exactMs >= 0) return exactMs;
+  // Some gateways write the unit; two headers of the same name arrive joined.
+  const value = headers['retry-after']?.match(/^(\d+(?:\.\d+)?)\s*s?(?:\s*,.*)?$/)?.[1] ?? headers['retry-after'] ?? '';
+  if (value === '') return null;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1_000);
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? null : Math.max(0, at - Date.now());
+}

@@ -1,0 +1,92 @@
+import { formatModelMessages, formatOutputMessages } from '@ai-sdk/otel';
+import { type Attributes, SpanKind } from '@opentelemetry/api';
+import type { BatonError } from '../domain/errors.ts';
+import type { Usage } from '../domain/usage.ts';
+import { failSpan, inSpan } from '../platform/tracing.ts';
+import type { ResolvedModel } from './model-port.ts';
+import type { ModelPrompt } from './model-prompt.ts';
+
+export type TracedRequest = Readonly<{
+  resolved: Pick<ResolvedModel, 'provider' | 'modelId'>;
+  /** As the API shows it. */
+  sessionId: string;
+  maxOutputTokens: number;
+  temperature?: number | undefined;
+  /** Whether what is said may be seen in the span. */
+  withContent: boolean;
+  prompt: () => ModelPrompt;
+}>;
+
+export type TracedAnswer = Readonly<{ finishReason: string; usage: Usage; text: () => string }>;
+
+export type ModelSpan = Readonly<{
+  /** The answer is whole, and the span ends: what follows are tools. */
+  answered: (answer: TracedAnswer) => void;
+  /** There is none that is. */
+  broken: (error: BatonError | string) => void;
+}>;
+
+/**
+ * Asks a model inside a span by the conventions for generative AI; tools that run meanwhile have spans below it. The
+ * SDK's own integration is not used for it: that takes the texts of errors over, which may hold the prompt, and knows
+ * nothing of calls that are repeated after a crash. (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/)
+ */
+export function inModelSpan<T>(request: TracedRequest, work: (span: ModelSpan) => Promise<T>): Promise<T> {
+  const { resolved, temperature } = request;
+  const attributes: Attributes = {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': resolved.provider,
+    'gen_ai.request.model': resolved.modelId,
+    'gen_ai.request.max_tokens': request.maxOutputTokens,
+    'gen_ai.conversation.id': request.sessionId,
+    'gen_ai.output.type': 'text',
+    ...(temperature !== undefined && { 'gen_ai.request.temperature': temperature }),
+  };
+  return inSpan(`chat ${resolved.modelId}`, { kind: SpanKind.CLIENT, attributes }, (span) => {
+    if (request.withContent && span.isRecording()) span.setAttributes(inputOf(request.prompt()));
+    return work({
+      answered: (answer) => {
+        span.setAttributes(outputOf(answer, request.withContent));
+        if (span.isRecording()) span.end();
+      },
+      broken: (error) => failSpan(span, error),
+    });
+  });
+}
+
+function inputOf({ instructions, messages }: ModelPrompt): Attributes {
+  const system = typeof instructions === 'string' ? instructions : JSON.stringify(instructions ?? '');
+  return {
+    'gen_ai.system_instructions': JSON.stringify([{ type: 'text', content: system }]),
+    'gen_ai.input.messages': JSON.stringify(formatModelMessages({ prompt: undefined, messages })),
+  };
+}
+
+function outputOf({ finishReason, usage, text }: TracedAnswer, withContent: boolean): Attributes {
+  return {
+    'gen_ai.response.finish_reasons': [finishReason],
+    'gen_ai.usage.input_tokens': usage.inputTokens,
+    'gen_ai.usage.output_tokens': usage.outputTokens,
+    'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens,
+    'gen_ai.usage.cache_read.input_tokens': usage.cacheReadTokens,
+    'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens,
+    ...(withContent && {
+      'gen_ai.output.messages': JSON.stringify(formatOutputMessages({ text: text(), finishReason })),
+    }),
+  };
+}
+
+/** Runs a tool inside a span; `fail` says that it did not do what it was asked. */
+export function inToolSpan<T>(
+  call: Readonly<{ tool: string; toolCallId: string; input: unknown; withContent: boolean }>,
+  work: (fail: () => void) => Promise<T>,
+): Promise<T> {
+  const attributes: Attributes = {
+    'gen_ai.operation.name': 'execute_tool',
+    'gen_ai.tool.name': call.tool,
+    'gen_ai.tool.call.id': call.toolCallId,
+    'gen_ai.tool.type': 'function',
+    ...(call.withContent && { 'gen_ai.tool.call.arguments': JSON.stringify(call.input) }),
+  };
+  return inSpan(`execute_tool ${call.tool}`, { attributes }, (span) => work(() => failSpan(span, 'tool_error')));
+}

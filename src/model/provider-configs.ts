@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import { headersFromEnv, httpUrl, variable } from '../agents/tool-sources.ts';
+import { BatonError } from '../domain/errors.ts';
+import { describeProblems, fileProblems } from '../platform/file-problems.ts';
+import { readYaml } from '../platform/read-yaml.ts';
+
+const KINDS = ['openai', 'openai-chat', 'openai-compatible', 'anthropic'] as const;
+
+/** What is asked for their models, whatever it is called. */
+const providerConfigSchema = z
+  .strictObject({
+    /** The protocol: OpenAI's Responses, its chat completions, what others make of those, Anthropic's Messages. */
+    kind: z.enum(KINDS),
+    baseUrl: httpUrl.optional(),
+    /** The variable with its key. A server of one's own may need none. */
+    apiKeyEnv: variable.optional(),
+    headersFromEnv: headersFromEnv.default({}),
+  })
+  .superRefine(({ kind, baseUrl, apiKeyEnv }, ctx) => {
+    const needs = (path: string, message: string) => ctx.addIssue({ code: 'custom', path: [path], message });
+    if (kind === 'openai-compatible') {
+      if (baseUrl === undefined) needs('baseUrl', 'an openai-compatible provider is known by its URL');
+    } else if (apiKeyEnv === undefined) {
+      needs('apiKeyEnv', `a provider of kind ${kind} needs a key`);
+    }
+  });
+
+const NAME = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'lower-case letters, digits and -, at most 32')
+  .refine((name) => !/^simulated(-|$)/.test(name), 'this name is the simulator’s');
+
+/** A provider with its key and headers at hand. */
+export type ProviderConfig = Readonly<{
+  name: string;
+  kind: (typeof KINDS)[number];
+  baseUrl?: string;
+  apiKey?: string;
+  headers: Readonly<Record<string, string>>;
+}>;
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The providers of a file (YAML or JSON) with the key `providers`: a model is `name/model` of them.
+ * @throws BatonError `config_invalid` that names the provider and the key that are wrong, or the
+ * variable that is not set
+ */
+export function loadProviders(file: string | undefined, environment: Environment): ProviderConfig[] {
+  if (file === undefined) return [];
+  const schema = z.strictObject({ providers: z.record(NAME, providerConfigSchema) });
+  const parsed = schema.safeParse(readYaml(file, `providers file ${file}`));
+  if (!parsed.success) {
+    const problems = describeProblems(fileProblems(schema, parsed.error));
+    throw new BatonError('config_invalid', `providers file ${file}: ${problems}`, { cause: parsed.error });
+  }
+  return Object.entries(parsed.data.providers).map(([name, { kind, baseUrl, apiKeyEnv, headersFromEnv: headers }]) => {
+    const setValue = (key: string, from: string): string => {
+      const value = environment[from];
+      if (value !== undefined && value !== '') return value;
+      const what = `providers.${name}.${key}: the environment variable ${from} is not set`;
+      throw new BatonError('config_invalid', `providers file ${file}: ${what}`);
+    };
+    return {
+      name,
+      kind,
+      headers: Object.fromEntries(
+        Object.entries(headers).map(([header, from]) => [header, setValue(`headersFromEnv.${header}`, from)]),
+      ),
+      ...(baseUrl !== undefined && { baseUrl }),
+      ...(apiKeyEnv !== undefined && { apiKey: setValue('apiKeyEnv', apiKeyEnv) }),
+    };
+  });
+}

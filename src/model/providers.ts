@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto';
+import { createAnthropic } from '@ai-sdk/anthropic';
+import { createOpenAI, type OpenAILanguageModelResponsesOptions } from '@ai-sdk/openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { BatonError } from '../domain/errors.ts';
+import { bindsThinking } from '../domain/model/claude-version.ts';
+import type { ProviderMetadata } from '../domain/transcript/message.ts';
+import { askEndpoint } from './ask-endpoint.ts';
+import type { ModelPort, ResolvedModel } from './model-port.ts';
+import type { ProviderConfig } from './provider-configs.ts';
+
+export type ProviderSettings = Readonly<{
+  openaiApiKey?: string | undefined;
+  openaiBaseUrl?: string | undefined;
+  anthropicApiKey?: string | undefined;
+  anthropicBaseUrl?: string | undefined;
+  simulatorUrl?: string | undefined;
+  /** Those of the configuration's file; one of a name above stands in its place. */
+  providers?: readonly ProviderConfig[];
+}>;
+
+/** Where a provider is asked, and how it knows who asks. */
+type Endpoint = Readonly<{
+  name: string;
+  baseUrl?: string | undefined;
+  apiKey?: string | undefined;
+  headers?: Readonly<Record<string, string>>;
+}>;
+
+type Provider = (modelId: string) => ResolvedModel;
+
+/** Where the SDK asks a provider that has no base URL of its own. */
+const DEFAULT_ENDPOINTS = { openai: 'https://api.openai.com/v1', anthropic: 'https://api.anthropic.com/v1' } as const;
+
+/**
+ * The models of the configured providers, by `provider/model`.
+ * @throws BatonError `model_unavailable` for a provider that is not configured
+ */
+export function createModels(settings: ProviderSettings): ModelPort {
+  // The SDK prints what a model does not support (a reasoning summary, say) to stderr; our logs are a closed set.
+  globalThis.AI_SDK_LOG_WARNINGS = false;
+  const providers = new Map<string, Provider>();
+  const { openaiApiKey, openaiBaseUrl, anthropicApiKey, anthropicBaseUrl, simulatorUrl } = settings;
+  if (openaiApiKey !== undefined) {
+    const endpoint = { baseUrl: openaiBaseUrl, apiKey: openaiApiKey };
+    providers.set('openai', openaiResponses({ ...endpoint, name: 'openai' }, {}));
+    providers.set('openai-chat', openaiChat({ ...endpoint, name: 'openai-chat' }));
+  }
+  if (anthropicApiKey !== undefined) {
+    const endpoint = { name: 'anthropic', baseUrl: anthropicBaseUrl, apiKey: anthropicApiKey };
+    providers.set('anthropic', anthropicMessages(endpoint, thinkingOptions));
+  }
+  for (const config of settings.providers ?? []) providers.set(config.name, createProvider(config));
+  if (simulatorUrl !== undefined) {
+    const simulated = (name: string): Endpoint => ({ name, baseUrl: `${simulatorUrl}/v1`, apiKey: 'simulated' });
+    // The SDK knows real models by name; a simulated one must be told to be asked for its reasoning.
+    providers.set('simulated', openaiResponses(simulated('simulated'), { forceReasoning: true }));
+    providers.set('simulated-chat', openaiChat(simulated('simulated-chat')));
+    // Its scripts have a cursor per session, which a real provider need not know.
+    const ofSession = (_modelId: string, userId: string) => ({ ...DROP_FOREIGN_THINKING, metadata: { userId } });
+    providers.set('simulated-anthropic', anthropicMessages(simulated('simulated-anthropic'), ofSession));
+  }
+  return (name) => {
+    const slash = name.indexOf('/');
+    const provider = providers.get(name.slice(0, slash));
+    if (provider === undefined) {
+      const known = [...providers.keys()].join(', ') || 'none';
+      throw new BatonError('model_unavailable', `no provider is configured for ${name}; configured: ${known}`);
+    }
+    return provider(name.slice(slash + 1));
+  };
+}
+
+function createProvider(config: ProviderConfig): Provider {
+  switch (config.kind) {
+    case 'openai':
+      return openaiResponses(config, {});
+    case 'openai-chat':
+      return openaiChat(config);
+    case 'openai-compatible':
+      return openaiCompatible(config);
+    case 'anthropic':
+      return anthropicMessages(config, thinkingOptions);
+  }
+}
+
+/** What the SDK's providers are made with. */
+function settingsOf({ baseUrl, apiKey, headers }: Endpoint) {
+  return {
+    ...(apiKey !== undefined && { apiKey }),
+    ...(baseUrl !== undefined && { baseURL: baseUrl }),
+    ...(headers !== undefined && { headers: { ...headers } }),
+  };
+}
+
+/** Of a header, what follows its scheme too. */
+const secretsOf = ({ apiKey = '', headers = {} }: Endpoint): readonly string[] =>
+  [apiKey, ...Object.values(headers)].flatMap((secret) => [secret, secret.replace(/^\S+\s+/, '')]);
+
+/** Tells keys apart, and none of them: half of a SHA-256 of key and headers. */
+function credentialOf({ apiKey = '', headers = {} }: Endpoint): string {
+  const sorted = Object.entries(headers).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256')
+    .update(JSON.stringify([apiKey, sorted]))
+    .digest('hex')
+    .slice(0, 32);
+}
+
+/**
+ * OpenAI's Responses protocol. Nothing is stored at the provider: the transcript is ours, so reasoning comes back
+ * encrypted and is sent again by us. The session's id keeps its requests on one prompt cache.
+ */
+function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOptions): Provider {
+  const openai = createOpenAI(settingsOf(at));
+  const credential = credentialOf(at);
+  return (modelId) => ({
+    model: openai.responses(modelId),
+    provider: at.name,
+    modelId,
+    protocol: 'openai-responses',
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.openai,
+    credential,
+    secrets: secretsOf(at),
+    providerOptions: (sessionId) => ({
+      openai: { store: false, promptCacheKey: sessionId, reasoningSummary: 'auto', ...toJsonOptions(extra) },
+    }),
+  });
+}
+
+function openaiChat(at: Endpoint): Provider {
+  const openai = createOpenAI(settingsOf(at));
+  const credential = credentialOf(at);
+  return (modelId) => ({
+    model: openai.chat(modelId),
+    provider: at.name,
+    modelId,
+    protocol: 'openai-chat',
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.openai,
+    credential,
+    secrets: secretsOf(at),
+    // The protocol has no calls that the provider runs itself.
+    providerTools: false,
+    providerOptions: (sessionId) => ({ openai: { store: false, promptCacheKey: sessionId } }),
+  });
+}
+
+/**
+ * Chat completions as others serve them (Ollama, LM Studio, vLLM, LiteLLM): only what all of them know is sent. They
+ * tell what a stream has used when they are asked to.
+ */
+function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
+  const baseURL = at.baseUrl ?? '';
+  const compatible = createOpenAICompatible({ ...settingsOf(at), baseURL, name: at.name, includeUsage: true });
+  const credential = credentialOf(at);
+  const bearer = at.apiKey === undefined ? {} : { authorization: `Bearer ${at.apiKey}` };
+  const serving = { baseUrl: baseURL, headers: { ...bearer, ...at.headers } };
+  return (modelId) => ({
+    model: compatible.chatModel(modelId),
+    provider: at.name,
+    modelId,
+    protocol: 'openai-compatible',
+    endpoint: baseURL,
+    credential,
+    secrets: secretsOf(at),
+    providerTools: false,
+    providerOptions: () => ({}),
+    askServed: () => askEndpoint(serving, modelId),
+  });
+}
+
+/**
+ * Anthropic's Messages protocol. Extended thinking is on only where an agent asks for it or the model always thinks.
+ * No tool of Anthropic's own is offered, so a call that one once ran is shown as an ordinary one.
+ */
+function anthropicMessages(
+  at: Endpoint,
+  options: (modelId: string, sessionId: string) => ProviderMetadata[string],
+): Provider {
+  const anthropic = createAnthropic(settingsOf(at));
+  const credential = credentialOf(at);
+  return (modelId) => ({
+    model: anthropic.messages(modelId),
+    provider: at.name,
+    modelId,
+    protocol: 'anthropic-messages',
+    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.anthropic,
+    credential,
+    secrets: secretsOf(at),
+    providerTools: false,
+    cacheBreakpoints: true,
+    providerOptions: (sessionId) => ({ anthropic: options(modelId, sessionId) }),
+  });
+}
+
+const thinkingOptions = (modelId: string) => (bindsThinking(modelId) ? DROP_FOREIGN_THINKING : {});
+
+/**
+ * What a prune or a compaction has changed is no reason to refuse the request: a thinking block of before is dropped.
+ */
+const DROP_FOREIGN_THINKING = { thinking: { blockBinding: { prefixMismatchBehavior: 'drop_block' } } };
+
+function toJsonOptions(options: OpenAILanguageModelResponsesOptions): { forceReasoning?: boolean } {
+  return options.forceReasoning === true ? { forceReasoning: true } : {};
+}

@@ -1,0 +1,185 @@
+import type { ContentPart, LanguageModelUsage, TextStreamPart, ToolSet } from 'ai';
+import { z } from 'zod';
+import {
+  type Json,
+  jsonSchema,
+  type Part,
+  type ProviderMetadata,
+  type SourcePart,
+  type ToolOutput,
+} from '../domain/transcript/message.ts';
+import type { Usage } from '../domain/usage.ts';
+
+/** The whole response of one model call as our parts: text, reasoning, calls, files and sources in their order. */
+export function toParts(content: readonly ContentPart<ToolSet>[]): Part[] {
+  const parts: Part[] = [{ type: 'step-start' }];
+  for (const item of content) addContent(parts, item);
+  return parts;
+}
+
+function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
+  switch (item.type) {
+    case 'text':
+    case 'reasoning':
+      parts.push({ type: item.type, text: item.text, ...metadataOf(item.providerMetadata) });
+      return;
+    case 'tool-call':
+      if (!isImageGeneration(item)) parts.push(toToolPart(item));
+      return;
+    case 'tool-result':
+      if (isImageGeneration(item)) return void parts.push(...generatedImage(item.output));
+      settleProviderCall(parts, item.toolCallId, 'completed', toToolOutput(item.output), item.providerMetadata);
+      return;
+    case 'tool-error':
+      settleProviderCall(parts, item.toolCallId, 'error', toErrorOutput(item.error), item.providerMetadata);
+      return;
+    case 'file':
+    case 'reasoning-file':
+      parts.push(toFilePart(item));
+      return;
+    case 'source':
+      parts.push(toSourcePart(item));
+      return;
+    default:
+      // Approval requests and provider-specific content do not come up: no approval is configured with the SDK.
+      return;
+  }
+}
+
+type SdkToolCall = Extract<TextStreamPart<ToolSet>, { type: 'tool-call' }>;
+
+/** A call as the model made it. One that the SDK found invalid has its outcome already and never starts. */
+export function toToolPart(call: SdkToolCall): Extract<Part, { type: 'tool' }> {
+  return {
+    type: 'tool',
+    toolCallId: call.toolCallId,
+    toolName: call.toolName,
+    input: toJsonValue(call.input),
+    ...(call.invalid === true
+      ? { state: 'error' as const, output: toErrorOutput(call.error) }
+      : { state: 'pending' as const }),
+    ...(call.providerExecuted === true ? { providerExecuted: true } : {}),
+    ...metadataOf(call.providerMetadata),
+  };
+}
+
+type SdkFile = Extract<TextStreamPart<ToolSet>, { type: 'file' | 'reasoning-file' }>;
+
+/** A file of the model, with its bytes for now. */
+export function toFilePart({ file: { mediaType, base64 }, providerMetadata }: SdkFile): Part {
+  return { type: 'file', mediaType, url: `data:${mediaType};base64,${base64}`, ...metadataOf(providerMetadata) };
+}
+
+/**
+ * Whether this is of OpenAI's own tool that makes pictures: the SDK tells of it as of a call, with base64 as its JSON.
+ * What it gives is a file of the model's answer. (https://platform.openai.com/docs/guides/tools-image-generation)
+ */
+export function isImageGeneration(
+  item: Readonly<{ toolName: string; providerExecuted?: boolean | undefined }>,
+): boolean {
+  return item.toolName === 'image_generation' && item.providerExecuted === true;
+}
+
+const generatedSchema = z.looseObject({ result: z.base64().min(1) });
+
+/** The picture that the tool gave; its bytes say what it is. Nothing where it gave none. */
+export function generatedImage(output: unknown): Part[] {
+  const { data } = generatedSchema.safeParse(output);
+  return data === undefined ? [] : [{ type: 'file', mediaType: '', url: `data:;base64,${data.result}` }];
+}
+
+/** A source that the model names, as a part of its message: a URL, or a document by media type and name. */
+export function toSourcePart(source: Extract<TextStreamPart<ToolSet>, { type: 'source' }>): Part {
+  return {
+    type: 'source',
+    sourceId: source.id,
+    ...(source.sourceType === 'url' ? { url: source.url } : documentOf(source)),
+    ...(source.title === undefined ? {} : { title: source.title }),
+    ...metadataOf(source.providerMetadata),
+  };
+}
+
+type SdkDocument = Extract<TextStreamPart<ToolSet>, { type: 'source'; sourceType: 'document' }>;
+
+function documentOf({ mediaType, filename }: SdkDocument): Pick<SourcePart, 'mediaType' | 'filename'> {
+  return { mediaType, ...(filename !== undefined && { filename }) };
+}
+
+/** Folds the result of a call that the provider ran itself into the call. */
+export function settleProviderCall(
+  parts: Part[],
+  toolCallId: string,
+  state: 'completed' | 'error',
+  output: ToolOutput,
+  providerMetadata: unknown,
+): void {
+  const index = parts.findLastIndex((part) => part.type === 'tool' && part.toolCallId === toolCallId);
+  const call = parts[index];
+  if (call?.type !== 'tool' || call.providerExecuted !== true) return;
+  const { providerMetadata: resultProviderMetadata } = metadataOf(providerMetadata);
+  parts[index] = {
+    ...call,
+    state,
+    output,
+    ...(resultProviderMetadata === undefined ? {} : { resultProviderMetadata }),
+  };
+}
+
+/**
+ * What a tool returned in the form that the model is shown: text stays text, everything else is JSON.
+ * @throws TypeError when it has no JSON form, such as a circular object
+ */
+export function toToolOutput(value: unknown): ToolOutput {
+  return typeof value === 'string' ? { type: 'text', value } : toJsonOutput(value);
+}
+
+/** Any value as JSON. @throws TypeError when it has no JSON form */
+export function toJsonOutput(value: unknown): ToolOutput {
+  return { type: 'json', value: toJsonValue(value) };
+}
+
+/** An error in the form that the model is shown: its message only. Whatever was thrown, this never throws. */
+export function toErrorOutput(error: unknown): ToolOutput {
+  return { type: 'error-text', value: messageOf(error) };
+}
+
+function messageOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null) return String(error);
+  try {
+    if ('message' in error && typeof error.message === 'string') return error.message;
+    return JSON.stringify(error) ?? 'The call failed.';
+  } catch {
+    return 'The call failed.';
+  }
+}
+
+function toJsonValue(value: unknown): Json {
+  const text = JSON.stringify(value, bigintAsText);
+  return text === undefined ? null : jsonSchema.parse(JSON.parse(text));
+}
+
+/** JSON has no bigint: drivers return them for counts and ids, and the call has had its effect by then. */
+function bigintAsText(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value;
+}
+
+function metadataOf(value: unknown): { providerMetadata?: ProviderMetadata } {
+  if (value === undefined || value === null) return {};
+  return { providerMetadata: JSON.parse(JSON.stringify(value)) as ProviderMetadata };
+}
+
+/**
+ * The SDK's usage; what a provider does not report counts as 0. Cached input is part of the input, never added to it.
+ */
+export function toUsage(usage: LanguageModelUsage): Usage {
+  const inputTokens = usage.inputTokens ?? 0;
+  const outputTokens = usage.outputTokens ?? 0;
+  return {
+    inputTokens,
+    outputTokens,
+    reasoningTokens: usage.outputTokenDetails.reasoningTokens ?? 0,
+    cacheReadTokens: usage.inputTokenDetails.cacheReadTokens ?? 0,
+    cacheWriteTokens: usage.inputTokenDetails.cacheWriteTokens ?? 0,
+    totalTokens: usage.totalTokens ?? inputTokens + outputTokens,
+  };
+}

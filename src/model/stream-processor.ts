@@ -1,0 +1,169 @@
+import type { TextStreamPart, ToolSet } from 'ai';
+import type { Part } from '../domain/transcript/message.ts';
+import {
+  generatedImage,
+  isImageGeneration,
+  settleProviderCall,
+  toErrorOutput,
+  toFilePart,
+  toSourcePart,
+  toToolOutput,
+  toToolPart,
+} from './response-parts.ts';
+
+/** How a stream ended. `ended` says nothing of the response: that came with the model call's end. */
+export type StreamEnd = Readonly<
+  | { kind: 'ended' }
+  | { kind: 'aborted' }
+  | { kind: 'failed'; error: unknown }
+  /** The window filled up while the model answered: stopped by us. */
+  | { kind: 'stopped' }
+>;
+
+export type StreamProcessor = Readonly<{
+  /** Reads the stream to its end, whatever that is; never throws. */
+  read: (stream: AsyncIterable<TextStreamPart<ToolSet>>) => Promise<StreamEnd>;
+  /**
+   * What has come so far, for the case that the response never gets whole. Calls without their
+   * whole input are not in it.
+   */
+  partial: () => readonly Part[];
+  /** The provider's own word for the finish reason; null until the stream has told. */
+  rawFinishReason: () => string | null;
+}>;
+
+type InputStart = Extract<TextStreamPart<ToolSet>, { type: 'tool-input-start' }>;
+
+/** A call whose input is being written, at the place that it will have among the parts. */
+export type StreamedCall = Readonly<{ index: number; toolCallId: string; toolName: string }>;
+
+/**
+ * Watches every part of a model's stream. Text is passed on as it comes; the rest is kept for a response that breaks
+ * off. Every part that came from the model is a sign of life, `onSign`; a call's input as it comes goes to
+ * `onToolInput`, beginning with nothing; null is a call
+ * that the provider runs itself. Results of our own tools are not taken from here: the SDK loses those that arrive after an abort, so
+ * the tool runner commits them itself.
+ */
+export function createStreamProcessor(
+  onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void,
+  onSign: () => void = () => undefined,
+  onToolInput: (call: StreamedCall | null, text: string) => void = () => undefined,
+): StreamProcessor {
+  const parts: Part[] = [{ type: 'step-start' }];
+  const openText = new Map<string, number>();
+  const openInputs = new Map<string, StreamedCall>();
+  let failure: { error: unknown } | null = null;
+  let aborted = false;
+  let rawFinishReason: string | null = null;
+
+  const begin = (type: 'text' | 'reasoning', id: string): void => {
+    openText.set(`${type}:${id}`, parts.push({ type, text: '' }) - 1);
+  };
+  const grow = (type: 'text' | 'reasoning', id: string, text: string): void => {
+    if (!openText.has(`${type}:${id}`)) begin(type, id);
+    const index = openText.get(`${type}:${id}`) ?? -1;
+    const part = parts[index];
+    if (part?.type !== type || text === '') return;
+    parts[index] = { ...part, text: part.text + text };
+    onText(type, index, text);
+  };
+  // Calls come whole in the order in which they began, so that the place of one that is being written is known.
+  const beginInput = ({ id, toolName, providerExecuted }: InputStart): void => {
+    if (providerExecuted === true) return;
+    const call = { index: parts.length + openInputs.size, toolCallId: id, toolName };
+    openInputs.set(id, call);
+    onToolInput(call, '');
+  };
+  const observe = (part: TextStreamPart<ToolSet>): void => {
+    switch (part.type) {
+      case 'text-start':
+        begin('text', part.id);
+        return;
+      case 'text-delta':
+        grow('text', part.id, part.text);
+        return;
+      case 'reasoning-start':
+        begin('reasoning', part.id);
+        return;
+      case 'reasoning-delta':
+        grow('reasoning', part.id, part.text);
+        return;
+      case 'tool-input-delta':
+        onToolInput(openInputs.get(part.id) ?? null, part.delta);
+        return;
+      case 'tool-input-start':
+        beginInput(part);
+        return;
+      case 'tool-call':
+        openInputs.delete(part.toolCallId);
+        if (!isImageGeneration(part)) parts.push(toToolPart(part));
+        return;
+      case 'tool-result':
+        // Of a picture that is being made, earlier looks come, too.
+        if (isImageGeneration(part)) return void parts.push(...(part.preliminary ? [] : generatedImage(part.output)));
+        settleProviderCall(parts, part.toolCallId, 'completed', toToolOutput(part.output), part.providerMetadata);
+        return;
+      case 'tool-error':
+        settleProviderCall(parts, part.toolCallId, 'error', toErrorOutput(part.error), part.providerMetadata);
+        return;
+      case 'source':
+        parts.push(toSourcePart(part));
+        return;
+      case 'file':
+      case 'reasoning-file':
+        parts.push(toFilePart(part));
+        return;
+      case 'abort':
+        aborted = true;
+        return;
+      case 'finish-step':
+        rawFinishReason = part.rawFinishReason ?? null;
+        return;
+      case 'error':
+        failure ??= { error: part.error };
+        return;
+      case 'start':
+      case 'start-step':
+      case 'text-end':
+      case 'reasoning-end':
+      case 'tool-input-end':
+      case 'finish':
+      case 'raw':
+      case 'ping':
+      case 'custom':
+      case 'steering-message':
+      case 'tool-approval-request':
+      case 'tool-approval-response':
+      case 'tool-output-denied':
+        // Progress without content of its own; usage, finish reason and metadata come with the model call's end.
+        return;
+      default:
+        part satisfies never;
+    }
+  };
+  return {
+    async read(stream) {
+      try {
+        for await (const part of stream) {
+          if (comesFromModel(part)) onSign();
+          observe(part);
+        }
+      } catch (error) {
+        failure ??= { error };
+      }
+      if (aborted) return { kind: 'aborted' };
+      return failure === null ? { kind: 'ended' } : { kind: 'failed', error: failure.error };
+    },
+    partial: () => parts.filter((part) => !(isText(part) && part.text === '')),
+    rawFinishReason: () => rawFinishReason,
+  };
+}
+
+/** The SDK's own marks of a start and of an end that went wrong say nothing of the model. */
+export function comesFromModel({ type }: TextStreamPart<ToolSet>): boolean {
+  return type !== 'start' && type !== 'start-step' && type !== 'error' && type !== 'abort';
+}
+
+function isText(part: Part): part is Extract<Part, { type: 'text' | 'reasoning' }> {
+  return part.type === 'text' || part.type === 'reasoning';
+}

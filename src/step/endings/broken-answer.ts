@@ -1,0 +1,68 @@
+import { beforeDeadline, logFields } from '../../claims/job-scope.ts';
+import { withPending } from '../../domain/context/overflow-plan.ts';
+import { toErrorRecord } from '../../domain/errors.ts';
+import { planRetry, REMEDIES } from '../../domain/model/retry-policy.ts';
+import type { NewEvent } from '../../domain/run/events.ts';
+import { partEvents } from '../../domain/run/part-events.ts';
+import type { Part } from '../../domain/transcript/message.ts';
+import { type ModelFailure, toModelFailure } from '../../model/model-error.ts';
+import { failureFields } from '../../platform/log.ts';
+import { failActiveSpan } from '../../platform/tracing.ts';
+import { pauseModel } from '../../store/provider-pauses.ts';
+import type { Answering } from '../answering.ts';
+import type { ModelCallResult } from '../call-model.ts';
+import { endStep } from '../finish.ts';
+import { isPrunable } from '../step-context.ts';
+import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
+import { endRefusedTools } from './end-refused-tools.ts';
+import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
+
+/**
+ * The answer broke off. A cancel keeps what was streamed; an overflow goes to the context layer; where a
+ * model takes no tools the step is taken again without them; what may pass by itself is tried again as a delayed step; anything else ends the run.
+ */
+export async function endBrokenAnswer(answering: Answering, result: ModelCallResult): Promise<void> {
+  if (answering.scope.held.stopped() === 'cancelled') return endCancelledAnswer(answering, result.partial);
+  if (result.end.kind === 'stopped') return endStoppedAnswer(answering, result.partial);
+  const failure = result.failure ?? toModelFailure(new Error('the answer broke off'));
+  const remedy = REMEDIES[failure.class];
+  if (remedy === 'drop_tools') {
+    if (await endRefusedTools(answering, result.partial, failure)) return;
+  } else if (remedy !== 'wait' && remedy !== 'none') {
+    if (await endOverflow(answering, result.partial, failure, remedy)) return;
+  }
+  await endFailedAnswer(answering, result.partial, failure);
+}
+
+async function endFailedAnswer(answering: Answering, streamed: readonly Part[], failure: ModelFailure): Promise<void> {
+  const { deps, scope, messageId, context } = answering;
+  const asked = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
+  const plan = asked.retry ? { ...asked, delayMs: beforeDeadline(scope, asked.delayMs) } : asked;
+  // What one session is told is known to the others: a hundred that ask again would each be refused again.
+  if (asked.retry && failure.class === 'rate_limited')
+    await pauseModel(deps.db, context.resolved, scope, asked.delayMs);
+  const error = toErrorRecord(failure.error);
+  failActiveSpan(failure.error);
+  const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt } } : {};
+  deps.log(plan.retry ? 'warn' : 'error', {
+    event: 'step_failed',
+    ...logFields(scope),
+    ...failureFields(failure.error),
+    ...(plan.retry ? { retryInMs: plan.delayMs } : {}),
+  });
+  const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: plan.retry } }];
+  const parts = streamed.filter((part) => part.type !== 'tool');
+  events.push(...(plan.retry ? [resetEvent(scope, messageId)] : partEvents(messageId, parts)));
+  const { ruler, view, measurement } = context;
+  const isPruneDue = !plan.retry && isPrunable(ruler, view, scope.contextState, measurement.total);
+  await endStep(deps, scope, {
+    ...partialEnding(answering, parts, 'error', error, plan.retry),
+    ...(plan.retry && keptIfCancelled(answering, streamed)),
+    events,
+    ...(isPruneDue && {
+      maintenanceAtEnd: 'prune' as const,
+      contextState: withPending(scope.contextState, 'threshold', false),
+    }),
+    outcome: { finishReason: 'error', toolCalls: 0, error, ...retry },
+  });
+}

@@ -1,0 +1,150 @@
+import { type AfterAnswer, afterAnswer } from '../../domain/context/after-answer.ts';
+import { costOf } from '../../domain/context/limits/cost.ts';
+import { priorFrom } from '../../domain/context/meter/calibration.ts';
+import { isDoomLoop } from '../../domain/run/doom-loop.ts';
+import type { NewEvent } from '../../domain/run/events.ts';
+import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts';
+import type { Part, ViewMessage } from '../../domain/transcript/message.ts';
+import type { AskedCall } from '../../domain/transcript/required-action.ts';
+import { rememberPrior } from '../../store/model-limits.ts';
+import type { CallMove } from '../../store/step-writes.ts';
+import { type Answering, asksOf, refusalOf, responseEvents, toWrite } from '../answering.ts';
+import type { ModelResponse } from '../call-model.ts';
+import { endStep } from '../finish.ts';
+import { isPrunable, learnLimits } from '../step-context.ts';
+import { isOpenCall, keptIfCancelled, resetEvent } from './partial-answer.ts';
+
+/**
+ * Ends a step whose answer is whole and whose calls have run, but for those that somebody is asked about.
+ * @param written set where the answer is in the transcript already: it has calls
+ */
+export async function endWholeAnswer(
+  answering: Answering,
+  response: ModelResponse,
+  rawFinishReason: string | null,
+  written: Readonly<{ asked: readonly AskedCall[] }> | null,
+): Promise<void> {
+  const { deps, scope, context, runner } = answering;
+  // Nobody is asked any more once the step was told to stop for good.
+  const asked = scope.held.stopped() === 'cancelled' ? [] : (written?.asked ?? []);
+  if (written !== null) await settleOpenCalls(answering, response, asked);
+  const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
+  const answered = messageOf(answering, response);
+  const after = assess(answering, answered, response, rawFinishReason, toolCalls);
+  await learnLimits(deps, context, after.lesson);
+  if (after.dropAnswer === true || after.exhausted !== undefined) {
+    await runner.allSettled();
+    return dropAnswer(answering, response, after);
+  }
+  const end = (moves: readonly CallMove[]) =>
+    endStep(deps, scope, {
+      messageId: answering.messageId,
+      ...(written === null && { response: toWrite(answering, response) }),
+      moves,
+      usage: response.usage,
+      costUsd: costOf(response.usage, context.ruler.entry),
+      steps: 1,
+      contextState: after.contextState,
+      events: written === null ? responseEvents(answering, response) : [],
+      ...(after.isPrunable && { maintenanceAtEnd: 'prune' as const }),
+      outcome: {
+        finishReason: response.finishReason,
+        toolCalls,
+        ...asksOf(scope, answering.messageId, asked),
+        ...(after.before !== undefined && { before: after.before }),
+        ...(after.isUnfinished === true && { isUnfinished: true }),
+        ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
+        ...refusalOf(response.finishReason),
+      },
+    });
+  const ending = await runner.withLast(end);
+  if (ending === 'run-ended') await sharePrior(answering, after);
+}
+
+/** The answer as the view of the next step will hold it, outcomes of its calls included. */
+function messageOf(answering: Answering, response: ModelResponse): ViewMessage {
+  return {
+    id: answering.messageId,
+    seq: answering.context.messageSeq,
+    role: 'assistant',
+    model: answering.scope.agent.model,
+    parts: response.parts.map((part, index) => settled(answering, part, index)),
+  };
+}
+
+function assess(
+  answering: Answering,
+  message: ViewMessage,
+  response: ModelResponse,
+  rawFinishReason: string | null,
+  toolCalls: number,
+): AfterAnswer {
+  const { scope, context, maxOutputTokens, isWindowBound } = answering;
+  const { ruler, view, measurement } = context;
+  return afterAnswer({
+    ruler,
+    state: scope.contextState,
+    place: { runId: scope.runId, stepNo: scope.stepNo },
+    view,
+    measurement,
+    maxOutputTokens,
+    isWindowBound,
+    message,
+    usage: response.usage,
+    finishReason: response.finishReason,
+    rawFinishReason,
+    toolCalls,
+    prunable: (next, state, usedTokens) => isPrunable(ruler, next, state, usedTokens),
+  });
+}
+
+function settled({ runner }: Answering, part: Part, index: number): Part {
+  const outcome = part.type === 'tool' ? runner.outcomeOf(index) : undefined;
+  return outcome === undefined || part.type !== 'tool' ? part : { ...part, ...outcome };
+}
+
+/** Calls that the SDK did not run: the step was stopped first, or the response was cut off. */
+async function settleOpenCalls(
+  { scope, runner }: Answering,
+  response: ModelResponse,
+  asked: readonly AskedCall[],
+): Promise<void> {
+  const isAsked = (index: number): boolean => asked.some((call) => call.index === index);
+  const reason = scope.held.stopped() === 'cancelled' ? CANCELLED_BEFORE_START : NOT_RUN;
+  for (const [index, part] of response.parts.entries()) {
+    if (isOpenCall(part) && !runner.hasSettled(index) && !isAsked(index))
+      await runner.settle({ index, part }, 'pending', reason);
+  }
+}
+
+/** The model did not see the request whole: its answer does not count, but it was billed. A cancel keeps it. */
+async function dropAnswer(answering: Answering, response: ModelResponse, after: AfterAnswer): Promise<void> {
+  const { deps, scope, messageId, context } = answering;
+  const error = { code: 'silent_truncation', message: 'The provider did not take the whole request.' } as const;
+  const events: NewEvent[] = [
+    { type: 'llm:error', data: { error, recoverable: after.exhausted === undefined } },
+    resetEvent(scope, messageId),
+  ];
+  await endStep(deps, scope, {
+    messageId,
+    response: { ...toWrite(answering, response), superseded: true, parts: [] },
+    ...keptIfCancelled(answering, response.parts, response.usage),
+    usage: response.usage,
+    costUsd: costOf(response.usage, context.ruler.entry),
+    steps: 0,
+    contextState: after.contextState,
+    events,
+    outcome: {
+      finishReason: 'other',
+      toolCalls: 0,
+      ...(after.exhausted === undefined ? { detour: 'compaction' } : { exhausted: after.exhausted }),
+    },
+  });
+}
+
+/** What the session learned about the model's tokens is where the next session starts. */
+async function sharePrior({ deps, context }: Answering, { contextState }: AfterAnswer): Promise<void> {
+  if (contextState.calibration === null) return;
+  const prior = priorFrom(contextState.calibration, context.prior);
+  if (prior !== null && prior !== context.prior) await rememberPrior(deps.db, context.modelKey, prior);
+}

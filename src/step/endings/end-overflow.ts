@@ -1,0 +1,105 @@
+import { logFields } from '../../claims/job-scope.ts';
+import { type Lesson, lessonOfNumbers, lessonOfRefusal } from '../../domain/context/meter/learned-limits.ts';
+import { type OverflowRemedy, planOverflow, withPending } from '../../domain/context/overflow-plan.ts';
+import { toErrorRecord, withProvider } from '../../domain/errors.ts';
+import { hasFiles } from '../../domain/model/shown-media.ts';
+import type { NewEvent } from '../../domain/run/events.ts';
+import { partEvents } from '../../domain/run/part-events.ts';
+import type { Part } from '../../domain/transcript/message.ts';
+import { NO_USAGE } from '../../domain/usage.ts';
+import type { ModelFailure } from '../../model/model-error.ts';
+import { failureFields } from '../../platform/log.ts';
+import type { Answering } from '../answering.ts';
+import { endStep } from '../finish.ts';
+import { learnLimits } from '../step-context.ts';
+import { keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
+
+/**
+ * The provider refused the request for its size: remembers what it told of its limits, and takes the step again after a
+ * detour, or ends the run. False: this remedy cannot help, the error is like any other.
+ */
+export async function endOverflow(
+  answering: Answering,
+  streamed: readonly Part[],
+  failure: ModelFailure,
+  remedy: OverflowRemedy,
+): Promise<boolean> {
+  const { deps, scope, messageId, context, maxOutputTokens } = answering;
+  const { ruler, view } = context;
+  const error = toErrorRecord(failure.error);
+  const plan = planOverflow({
+    ruler,
+    state: scope.contextState,
+    place: { runId: scope.runId, stepNo: scope.stepNo },
+    remedy,
+    numbers: failure.overflow,
+    maxOutputTokens,
+    hasMedia: view.some(hasFiles),
+    message: error.message.replace(/\.$/, ''),
+  });
+  if (plan.kind === 'helpless') return false;
+  await learnLimits(deps, context, lessonOf(answering, failure, remedy));
+  deps.log('warn', { event: 'step_failed', ...logFields(scope), ...failureFields(failure.error) });
+  const outcome = { finishReason: 'error', toolCalls: 0 } as const;
+  const events: NewEvent[] = [
+    { type: 'llm:error', data: { error, recoverable: plan.kind === 'detour' } },
+    resetEvent(scope, messageId),
+  ];
+  const dropped = {
+    messageId,
+    response: { messageId, parts: [], error, superseded: true },
+    ...keptIfCancelled(answering, streamed),
+    usage: NO_USAGE,
+  } as const;
+  await endStep(
+    deps,
+    scope,
+    plan.kind === 'detour'
+      ? { ...dropped, steps: 0, events, contextState: plan.contextState, outcome: { ...outcome, detour: plan.detour } }
+      : { ...dropped, steps: 0, events, outcome: { ...outcome, exhausted: withProvider(plan.error, error) } },
+  );
+  return true;
+}
+
+/** What is too large without a number is the request only where a shorter history is the remedy. */
+function lessonOf({ scope, context }: Answering, { overflow }: ModelFailure, remedy: OverflowRemedy): Lesson | null {
+  if (overflow !== null || remedy !== 'compact') return lessonOfNumbers(overflow);
+  const { ruler, measurement } = context;
+  return lessonOfRefusal(ruler, measurement, ruler.anchorOf(scope.contextState)?.usage ?? null);
+}
+
+/**
+ * We stopped the answer because the window was nearly full. Its text is kept and the model goes on after a compaction;
+ * a call that was not whole is dropped, and where there is nothing else the step is taken again.
+ */
+export async function endStoppedAnswer(answering: Answering, streamed: readonly Part[]): Promise<void> {
+  const { deps, scope, messageId } = answering;
+  const { runId, stepNo } = scope;
+  const parts = streamed.filter((part) => part.type !== 'tool' && part.type !== 'reasoning');
+  const hasText = parts.some((part) => part.type === 'text' && part.text.trim() !== '');
+  const contextState = withPending({ ...scope.contextState, streamStop: { runId, stepNo } }, 'stream');
+  const error = { code: 'input_overflow', message: 'The window was nearly full: the answer was stopped.' } as const;
+  const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: true } }];
+  const outcome = { finishReason: 'length', toolCalls: 0 } as const;
+  deps.log('warn', {
+    event: 'step_failed',
+    ...logFields(scope),
+    code: error.code,
+    error: { name: 'WindowNearlyFull' },
+  });
+  if (!hasText) {
+    events.push(resetEvent(scope, messageId));
+    const response = { messageId, parts: [], error, superseded: true };
+    const kept = keptIfCancelled(answering, streamed);
+    const dropped = { messageId, response, ...kept, usage: NO_USAGE, steps: 0 } as const;
+    await endStep(deps, scope, { ...dropped, contextState, events, outcome: { ...outcome, detour: 'compaction' } });
+    return;
+  }
+  await endStep(deps, scope, {
+    ...partialEnding(answering, parts, 'length'),
+    steps: 1,
+    contextState,
+    events: [...events, ...partEvents(messageId, parts)],
+    outcome: { ...outcome, isUnfinished: true, before: 'compaction' },
+  });
+}

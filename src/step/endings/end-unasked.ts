@@ -1,0 +1,75 @@
+import { beforeDeadline, type JobScope } from '../../claims/job-scope.ts';
+import type { ContextDecision } from '../../domain/context/decide.ts';
+import { withPending } from '../../domain/context/overflow-plan.ts';
+import type { ErrorRecord } from '../../domain/errors.ts';
+import { PROVIDER_ERROR_MESSAGES } from '../../domain/model/provider-errors.ts';
+import { afterPauseMs } from '../../domain/model/retry-policy.ts';
+import type { Postponement, StepOutcome } from '../../domain/run/next-step.ts';
+import { NO_USAGE } from '../../domain/usage.ts';
+import type { StepDeps } from '../deps.ts';
+import { endStep } from '../finish.ts';
+import type { StepContext } from '../step-context.ts';
+import { resetEvent } from './partial-answer.ts';
+
+/** The run has used up what it may use: the model is not asked any more. */
+export async function endAtLimit(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  limit: NonNullable<StepOutcome['limit']>,
+): Promise<void> {
+  const outcome = { finishReason: 'aborted', toolCalls: 0, limit } as const;
+  await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
+}
+
+/** The provider told another session to wait: the step begins again when that is over, and no attempt is counted. */
+export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: string, leftMs: number): Promise<void> {
+  const postponed = postponementOf(deps, scope, leftMs);
+  const outcome = { finishReason: 'other', toolCalls: 0, postponed } as const;
+  await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
+}
+
+/** What a job does whose provider is paused for so long. */
+export function postponementOf({ random }: Pick<StepDeps, 'random'>, scope: JobScope, leftMs: number): Postponement {
+  const error = { code: 'rate_limited', message: PROVIDER_ERROR_MESSAGES.rate_limited } as const;
+  return postponementIn(scope, afterPauseMs(leftMs, random()), error);
+}
+
+/** A job that begins again after so long, but not after the run's deadline, and what readers are told of it. */
+export function postponementIn(scope: JobScope, waitMs: number, error: ErrorRecord): Postponement {
+  return { delayMs: beforeDeadline(scope, waitMs), attempt: scope.attempt, error };
+}
+
+function unaskedEnding(scope: JobScope, messageId: string) {
+  return {
+    messageId,
+    response: { messageId, parts: [], superseded: true },
+    usage: NO_USAGE,
+    steps: 0,
+    events: [resetEvent(scope, messageId)],
+  } as const;
+}
+
+/**
+ * The view does not fit, or is about to: the model is not asked. The message that was opened is dropped, and the step
+ * begins again after the compaction or the prune; what cannot be made to fit ends the run.
+ */
+export async function endUnasked(
+  deps: StepDeps,
+  scope: JobScope,
+  { messageId }: StepContext,
+  decision: Exclude<ContextDecision, { kind: 'proceed' }>,
+): Promise<void> {
+  const unasked = unaskedEnding(scope, messageId);
+  const outcome = { finishReason: 'other', toolCalls: 0 } as const;
+  if (decision.kind === 'exhausted') {
+    await endStep(deps, scope, { ...unasked, outcome: { ...outcome, exhausted: decision.error } });
+    return;
+  }
+  const contextState =
+    decision.kind === 'prune'
+      ? withPending(scope.contextState, 'threshold', false)
+      : withPending(scope.contextState, decision.reason, decision.force);
+  const detour = decision.kind === 'prune' ? 'prune' : 'compaction';
+  await endStep(deps, scope, { ...unasked, contextState, outcome: { ...outcome, detour } });
+}

@@ -1,0 +1,82 @@
+import { type JobScope, logFields } from '../../claims/job-scope.ts';
+import type { ErrorRecord } from '../../domain/errors.ts';
+import { formatId } from '../../domain/ids.ts';
+import type { NewEvent } from '../../domain/run/events.ts';
+import { partEvents } from '../../domain/run/part-events.ts';
+import { CANCELLED_BEFORE_START } from '../../domain/run/settlement.ts';
+import type { FinishReason, Part } from '../../domain/transcript/message.ts';
+import type { PlacedCall } from '../../domain/transcript/required-action.ts';
+import { NO_USAGE, type Usage } from '../../domain/usage.ts';
+import type { ResponseWrite } from '../../store/step-writes.ts';
+import type { StepDeps } from '../deps.ts';
+import { endStep, type StepEnding } from '../finish.ts';
+
+/** A step whose message is open. */
+export type OpenStep = Readonly<{ deps: StepDeps; scope: JobScope; messageId: string }>;
+
+/** The run was cancelled in mid-answer: what was streamed is kept, calls that were asked for do not start. */
+export async function endCancelledAnswer(answered: OpenStep, parts: readonly Part[]): Promise<void> {
+  const { deps, scope, messageId } = answered;
+  await endStep(deps, scope, {
+    ...cancelledEnding(answered, parts),
+    events: partEvents(messageId, parts),
+    outcome: { finishReason: 'aborted', toolCalls: 0 },
+  });
+  deps.log('info', { event: 'step_cancelled', ...logFields(scope) });
+}
+
+function cancelledEnding(answered: OpenStep, parts: readonly Part[]): ReturnType<typeof partialEnding> {
+  return partialEnding(answered, refuseCalls(parts, CANCELLED_BEFORE_START), 'aborted');
+}
+
+/**
+ * What takes the place of an answer that is dropped for another attempt, where a cancel turns out to be there before
+ * that: what was streamed is kept, as `endCancelledAnswer` does that knew of the cancel.
+ * @param usage set where the answer was billed
+ */
+export function keptIfCancelled(
+  answered: OpenStep,
+  parts: readonly Part[],
+  usage?: Usage,
+): Pick<StepEnding, 'keptIfCancelled'> {
+  const { response } = cancelledEnding(answered, parts);
+  const billed = usage === undefined ? response : { ...response, usage };
+  return { keptIfCancelled: { response: billed, events: partEvents(answered.messageId, parts) } };
+}
+
+/** The event that tells readers to forget what they saw of a message. */
+export function resetEvent(scope: JobScope, messageId: string): NewEvent {
+  const data = { runId: formatId('run', scope.runId), step: scope.stepNo, messageId: formatId('message', messageId) };
+  return { type: 'step:reset', data };
+}
+
+/** What is kept of an answer that is not whole. */
+export function partialEnding(
+  { messageId, scope }: OpenStep,
+  parts: readonly Part[],
+  finishReason: FinishReason,
+  error?: ErrorRecord,
+  dropped = false,
+): Pick<StepEnding, 'messageId' | 'usage' | 'steps'> & Readonly<{ response: ResponseWrite }> {
+  const superseded = dropped || parts.every((part) => part.type === 'step-start');
+  const response: ResponseWrite = {
+    messageId,
+    parts,
+    finishReason,
+    model: scope.agent.model,
+    ...(error === undefined ? {} : { error }),
+    ...(superseded ? { superseded } : {}),
+  };
+  return { messageId, response, usage: NO_USAGE, steps: 0 };
+}
+
+/** The parts with an outcome for every call that has not started and will not. @param why as the model reads it */
+export function refuseCalls(parts: readonly Part[], why: string): Part[] {
+  const output = { type: 'error-text', value: why } as const;
+  return parts.map((part) => (isOpenCall(part) ? { ...part, state: 'error', output } : part));
+}
+
+/** True for a call that has not started. */
+export function isOpenCall(part: Part): part is PlacedCall['part'] {
+  return part.type === 'tool' && part.state === 'pending';
+}

@@ -1,0 +1,333 @@
+import { type JobScope, logFields } from '../../claims/job-scope.ts';
+import { whileAway } from '../../claims/while-away.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { formatCallId, formatId } from '../../domain/ids.ts';
+import { callResultEvent } from '../../domain/run/call-events.ts';
+import { CANCELLED_BEFORE_START, GIVEN_UP, type GivenCall } from '../../domain/run/settlement.ts';
+import type { Part, ToolOutput, ToolPart } from '../../domain/transcript/message.ts';
+import {
+  type CallOutcome,
+  outcomeOf,
+  type PlacedCall,
+  UNKNOWN_OUTCOME,
+} from '../../domain/transcript/required-action.ts';
+import type { ToolCallState } from '../../domain/transcript/tool-call.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../../domain/tunables.ts';
+import { toContentOutput, toOutput } from '../../model/content-output.ts';
+import { inToolSpan } from '../../model/model-span.ts';
+import { toErrorOutput, toToolOutput } from '../../model/response-parts.ts';
+import { abortAfter } from '../../platform/abort-after.ts';
+import { keepOutputFiles } from '../../store/media.ts';
+import { type CallMove, type MoveAnswer, moveCalls } from '../../store/step-writes.ts';
+import { isStoreAway } from '../../store/store-away.ts';
+import { sanitizeOutput } from '../../tools/sanitize-output.ts';
+import { isServerTool, type ServerTool, type Tool } from '../../tools/tool.ts';
+import type { StepDeps } from '../deps.ts';
+import { reportDrift } from '../report-drift.ts';
+import { createWriteGroup } from '../write-group.ts';
+import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
+
+export type ToolRunner = Readonly<{
+  /** Tells the parts of the message before any of its calls runs: its results share one budget. */
+  expect: (parts: readonly Part[]) => void;
+  /** Tells which calls were committed as `running` with their response, by their index. */
+  started: (indices: ReadonlySet<number>) => void;
+  /** Brings one call to an outcome and commits it. @throws BatonError `fenced` and what the database throws */
+  run: (call: PlacedCall) => Promise<ToolOutput>;
+  /** Settles a call that is not run, with the reason that the model reads. */
+  settle: (call: PlacedCall, from: ToolCallState, reason: string) => Promise<void>;
+  /** Settles a call with the output that the client gave. */
+  give: (call: GivenCall) => Promise<void>;
+  /** Records that nobody knows whether the call took effect. */
+  markUnknown: (call: PlacedCall) => Promise<void>;
+  /**
+   * Resolves when every call that was begun has its outcome: a result that comes after an abort is kept too. Calls that
+   * were to start and that nobody ran are `pending` then, unless the run is lost.
+   * @throws the error that kept an outcome from being committed
+   */
+  allSettled: () => Promise<void>;
+  /** Like `allSettled`, but for the outcome that came last of all, which need not be committed yet: see `withLast`. */
+  allDone: () => Promise<void>;
+  /**
+   * The outcomes that are to be committed with the end of the step, for as long as `endsWith` takes. They
+   * are kept where it throws.
+   */
+  withLast: <T>(endsWith: (moves: readonly CallMove[]) => Promise<T>) => Promise<T>;
+  /** Commits them where the step has not come to its end. */
+  keepLast: () => Promise<void>;
+  /** True when this runner knows the call's outcome. */
+  hasSettled: (index: number) => boolean;
+  /** The outcome of the call, as the view shows it. */
+  outcomeOf: (index: number) => CallOutcome | undefined;
+}>;
+
+/** Past the lease nobody knows whose run it is: a tool starts when a heartbeat has brought the answer. */
+async function mayStart({ held }: JobScope): Promise<'yes' | 'cancelled' | 'no'> {
+  while (held.stopped() === null && !held.mayAct()) await held.renewed();
+  if (held.stopped() === 'cancelled') return 'cancelled';
+  return held.stopped() === null ? 'yes' : 'no';
+}
+
+/**
+ * Runs the calls of one message. `running` is committed before the side effect, the result before anything else looks
+ * at it; both only while this worker holds the run. The result that comes last, while no other call runs, waits for the
+ * end of the step, which follows at once: both are one write. Of a result that is too large for the view head and tail
+ * are shown, and the whole is committed with it.
+ */
+export function createToolRunner(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  tools: ReadonlyMap<string, Tool>,
+  limits: OutputLimits,
+): ToolRunner {
+  const limiter = createOutputLimiter(deps, messageId, limits);
+  const running = new Set<Promise<unknown>>();
+  const outcomes = new Map<number, CallOutcome>();
+  /** `running` in the database, and not run yet. */
+  const started = new Set<number>();
+  const failures: unknown[] = [];
+  let last: CallMove | null = null;
+
+  const moveOf = createWriteGroup((moves: readonly CallMove[], failure) =>
+    writeMoves(deps, scope, moves, isStoreAway(failure)),
+  );
+  const commit = async (move: CallMove): Promise<'moved' | 'cancelled'> => {
+    const answer = await moveOf(move);
+    if (answer !== 'refused') return answer;
+    throw new BatonError('blocked_transition', `the call is not ${move.from.join(' or ')}`);
+  };
+  const commitLast = async (): Promise<void> => {
+    const taken = last;
+    last = null;
+    if (taken !== null && scope.held.stopped() !== 'lost') await commit(taken);
+  };
+  /** Bytes become blobs. A client's output was kept so when it was given, and may name blobs; a tool's may not. */
+  const keepFiles = async (made: CallOutcome): Promise<CallOutcome> => ({
+    ...made,
+    output: await whileAway(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output)),
+  });
+  const finish = async (
+    call: PlacedCall,
+    from: ToolCallState,
+    outcome: CallOutcome,
+    ran: Readonly<{ ranMs?: number }> | null = null,
+  ): Promise<ToolOutput> => {
+    const { index, part } = call;
+    const events = [callResultEvent(messageId, call, outcome)];
+    const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
+    const move: CallMove = { messageId, index, from: [from], to: outcome.state, ...shown, ...ran, events };
+    if (ran !== null && running.size === 1) last = move;
+    else await commit(move);
+    outcomes.set(index, { state: outcome.state, output: shown.output });
+    return shown.output;
+  };
+  const refuse = (call: PlacedCall, from: ToolCallState, reason: string): Promise<ToolOutput> =>
+    finish(call, from, { state: 'error', output: { type: 'error-text', value: reason } });
+  const cancel = (call: PlacedCall, from: ToolCallState): Promise<ToolOutput> =>
+    refuse(call, from, call.part.state === 'pending' ? CANCELLED_BEFORE_START : UNKNOWN_OUTCOME);
+
+  /** A call that is marked as running and has not begun goes back to what it was. */
+  const putBack = async (index: number, open: ToolCallState): Promise<void> => {
+    if (scope.held.stopped() !== 'lost') await commit({ messageId, index, from: ['running'], to: open, events: [] });
+  };
+  /**
+   * Commits `running`, unless that came with the response. The step may have been stopped while that was under way: then
+   * the tool does not start.
+   */
+  const begin = async (call: PlacedCall, open: ToolCallState): Promise<'begun' | ToolOutput> => {
+    const { index } = call;
+    const isMarked = started.delete(index);
+    if (!isMarked && (await commit({ messageId, index, from: [open], to: 'running', events: [] })) === 'cancelled') {
+      return cancel(call, open);
+    }
+    const allowed = await mayStart(scope);
+    if (allowed === 'yes') return 'begun';
+    await putBack(index, open);
+    if (allowed === 'cancelled') return cancel(call, open);
+    throw new BatonError('fenced', 'the step was stopped before the call');
+  };
+  const runCall = async (call: PlacedCall): Promise<ToolOutput> => {
+    const open: ToolCallState = call.part.state === 'pending' ? 'pending' : 'unknown';
+    const allowed = started.has(call.index) ? 'yes' : await mayStart(scope);
+    if (allowed === 'cancelled') return cancel(call, open);
+    if (allowed === 'no') throw new BatonError('fenced', 'the step was stopped before the call');
+    const tool = tools.get(call.part.toolName);
+    if (!isServerTool(tool)) return refuse(call, open, `There is no tool named ${call.part.toolName}.`);
+    const begun = tool.readOnly === true ? 'begun' : await begin(call, open);
+    if (begun !== 'begun') return begun;
+    const { toolCallId, input } = call.part;
+    const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
+    const startedAtMs = performance.now();
+    const outcome = await inToolSpan(traced, async (fail) => {
+      const done = await execute(deps, scope, messageId, call, tool, limiter);
+      if (done.state === 'error') fail();
+      return done;
+    });
+    const stopped = scope.held.stopped();
+    if (outcome.state === 'error' && (stopped === 'shutdown' || stopped === 'lost')) {
+      // It failed because this worker stops, which is none of the model's business: the next worker settles the call.
+      throw new BatonError('fenced', 'the step was stopped while the call ran');
+    }
+    const kept = await keepFiles(outcome);
+    return tool.readOnly === true
+      ? finish(call, open, kept, { ranMs: performance.now() - startedAtMs })
+      : finish(call, 'running', kept, {});
+  };
+  const allDone = async (): Promise<void> => {
+    while (running.size > 0) await Promise.all(running);
+    const left = [...started];
+    started.clear();
+    await Promise.all(left.map((index) => putBack(index, 'pending')));
+    if (failures.length === 0) return;
+    await commitLast();
+    throw failures[0];
+  };
+  return {
+    expect: (parts) => limiter.expect(parts),
+    started(indices) {
+      for (const index of indices) started.add(index);
+    },
+    run(call) {
+      // Nothing waits for a step that goes on.
+      const committed = commitLast();
+      const promise = bothDone(runCall(call), committed);
+      const settled = promise.catch((error: unknown) => failures.push(error));
+      running.add(settled);
+      void settled.finally(() => running.delete(settled));
+      return promise;
+    },
+    async settle(call, from, reason) {
+      await refuse(call, from, reason);
+    },
+    async give(call) {
+      const { state, output } = outcomeOf(call.answer);
+      await finish(call, call.part.state, { state, output: sanitizeOutput(output) });
+    },
+    async markUnknown({ index }) {
+      await commit({ messageId, index, from: ['running'], to: 'unknown', forgetsAnswer: true, events: [] });
+    },
+    allDone,
+    async allSettled() {
+      await allDone();
+      await commitLast();
+    },
+    async withLast(endsWith) {
+      const moves = last === null ? [] : [last];
+      const done = await endsWith(moves);
+      last = null;
+      return done;
+    },
+    keepLast: commitLast,
+    hasSettled: (index) => outcomes.has(index),
+    outcomeOf: (index) => outcomes.get(index),
+  };
+}
+
+/** Waits for both, however one of them ends: a tool that runs is running until it is done. */
+async function bothDone<T>(ran: Promise<T>, committed: Promise<void>): Promise<T> {
+  const [output, kept] = await Promise.allSettled([ran, committed]);
+  if (kept.status === 'rejected') throw kept.reason;
+  if (output.status === 'rejected') throw output.reason;
+  return output.value;
+}
+
+/**
+ * @param wasAway they were written before, and nobody knows whether that was committed
+ * @throws BatonError `fenced`
+ */
+async function writeMoves(
+  deps: StepDeps,
+  scope: JobScope,
+  moves: readonly CallMove[],
+  wasAway: boolean,
+): Promise<readonly MoveAnswer[]> {
+  const { held, fence, sessionId } = scope;
+  let isAgain = wasAway;
+  const moved = await whileAway(held, (isRepeated) => {
+    isAgain ||= isRepeated;
+    return moveCalls(deps.db, fence, moves);
+  });
+  if (moved === null) {
+    held.stop('lost');
+    throw new BatonError('fenced', 'another worker has the run');
+  }
+  deps.bus.announce(sessionId, moved.eventSeq);
+  // Refused when it is repeated: the first try was committed, and its answer was lost.
+  return moved.answers.map((answer) => (isAgain && answer === 'refused' ? 'moved' : answer));
+}
+
+async function execute(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  call: PlacedCall,
+  tool: ServerTool,
+  limiter: OutputLimiter,
+): Promise<CallOutcome> {
+  const callKey = formatCallId(messageId, call.index);
+  const logged = { ...logFields(scope), tool: tool.name, callKey };
+  deps.log('debug', { event: 'tool_started', ...logged });
+  using timeout = abortAfter(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);
+  const signal = AbortSignal.any([scope.held.signal, timeout.signal]);
+  const startedAtMs = performance.now();
+  let outcome: CallOutcome;
+  try {
+    const work = tool.execute(call.part.input, {
+      signal,
+      callKey,
+      toolCallId: call.part.toolCallId,
+      tenantId: scope.tenantId,
+      sessionId: formatId('session', scope.sessionId),
+      runId: formatId('run', scope.runId),
+      isShownWhole: (text) => limiter.isShownWhole(text, tool),
+      reportDrift: (drift) => reportDrift(deps, scope, drift),
+    });
+    outcome = await outcomeOfResult(tool, call.part, await untilGivenUp(work, signal));
+  } catch (error) {
+    const timedOut = timeout.signal.aborted && !scope.held.signal.aborted && !(error instanceof ToolGivenUp);
+    const failure = timedOut ? new Error(`${tool.name} did not finish within its time.`) : error;
+    outcome = { state: 'error', output: sanitizeOutput(toErrorOutput(failure)) };
+  }
+  const success = outcome.state === 'completed';
+  deps.log('debug', {
+    event: 'tool_finished',
+    ...logged,
+    success,
+    durationMs: Math.round(performance.now() - startedAtMs),
+  });
+  return outcome;
+}
+
+/** What the model is shown of what a tool has returned. @throws what the tool's own `toModelOutput` throws */
+async function outcomeOfResult(tool: ServerTool, part: ToolPart, output: unknown): Promise<CallOutcome> {
+  const { toolCallId, input } = part;
+  const shown =
+    tool.toModelOutput === undefined
+      ? (toContentOutput(output) ?? toToolOutput(output))
+      : toOutput(await tool.toModelOutput({ toolCallId, input, output }));
+  return { state: shown.type === 'error-text' ? 'error' : 'completed', output: sanitizeOutput(shown) };
+}
+
+class ToolGivenUp extends Error {
+  constructor() {
+    super(GIVEN_UP);
+  }
+}
+
+/** The work's result. A tool that goes on long after its signal is given up: what it still does is not known. */
+async function untilGivenUp<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: givenUp, reject } = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  const onAbort = (): void => {
+    timer = setTimeout(() => reject(new ToolGivenUp()), TOOL_ABORT_GRACE_MS);
+  };
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, givenUp]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    clearTimeout(timer);
+  }
+}
