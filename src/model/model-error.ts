@@ -3,7 +3,7 @@ import { BatonError } from '../domain/errors.ts';
 import { signalsOf } from '../domain/model/error-signals.ts';
 import type { OverflowNumbers } from '../domain/model/overflow-limit.ts';
 import type { ProviderErrorClass } from '../domain/model/provider-error-rules.ts';
-import { judgeProviderError, PROVIDER_ERROR_MESSAGES } from '../domain/model/provider-errors.ts';
+import { judgeProviderError, providerErrorMessage } from '../domain/model/provider-errors.ts';
 import { describeProviderFailure, type FailedCall, providerFailureOf } from '../domain/model/provider-failure.ts';
 import type { ResolvedModel } from './model-port.ts';
 import type { ModelPrompt } from './model-prompt.ts';
@@ -36,21 +36,21 @@ const ANY_CALL: FailedCall = { endpoint: '', headers: null, sent: () => [], secr
  */
 export function toModelFailure(error: unknown, call: FailedCall = ANY_CALL): ModelFailure {
   const inner = RetryError.isInstance(error) ? error.lastError : error;
+  const signals = signalsOf(inner);
   const { class: errorClass, overflow } = isTimeout(inner)
     ? { class: 'timeout' as const, overflow: null }
-    : judgeProviderError(signalsOf(inner));
+    : judgeProviderError(signals);
   return {
     class: errorClass,
-    error: toBatonError(errorClass, inner, call),
+    error: toBatonError(errorClass, providerErrorMessage(errorClass, signals), inner, call),
     retryAfterMs: APICallError.isInstance(inner) ? retryAfterMs(inner.responseHeaders ?? {}) : null,
     overflow,
   };
 }
 
-function toBatonError(errorClass: ProviderErrorClass, cause: unknown, call: FailedCall): BatonError {
+function toBatonError(errorClass: ProviderErrorClass, message: string, cause: unknown, call: FailedCall): BatonError {
   const provider = providerFailureOf(cause, call);
   const words = describeProviderFailure(provider);
-  const message = PROVIDER_ERROR_MESSAGES[errorClass];
   return new BatonError(errorClass, words === '' ? message : `${message} ${words}`, { cause, provider });
 }
 

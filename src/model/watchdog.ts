@@ -33,9 +33,13 @@ export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
   let firstChunkMs: number | null = null;
   let resting = false;
   const expire = (what: string): void => controller.abort(new DOMException(what, 'TimeoutError'));
-  const tooSilent = (): void => expire('the model was silent for too long');
-  let timer = setTimeout(tooSilent, timeouts.firstChunkMs);
-  const whole = setTimeout(() => expire('the answer took too long'), timeouts.wholeStepMs);
+  const afterSilence = (ms: number): NodeJS.Timeout =>
+    setTimeout(() => expire(`the model was silent for ${seconds(ms)}`), ms);
+  let timer = afterSilence(timeouts.firstChunkMs);
+  const whole = setTimeout(
+    () => expire(`the answer took longer than ${seconds(timeouts.wholeStepMs)}`),
+    timeouts.wholeStepMs,
+  );
   const rest = (): void => {
     resting = true;
     clearTimeout(timer);
@@ -47,7 +51,7 @@ export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
       firstChunkMs ??= elapsedMs();
       if (resting) return;
       clearTimeout(timer);
-      timer = setTimeout(tooSilent, timeouts.idleChunkMs);
+      timer = afterSilence(timeouts.idleChunkMs);
     },
     rest,
     firstChunkMs: () => firstChunkMs,
@@ -55,3 +59,5 @@ export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
     [Symbol.dispose]: rest,
   };
 }
+
+const seconds = (ms: number): string => `${ms / 1_000} s`;

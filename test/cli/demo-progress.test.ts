@@ -99,7 +99,7 @@ describe('the progress that is shown', () => {
 
   it('tells why a step is tried again, and that a text it has shown is void', () => {
     const reset = durable({ type: 'step:reset', data: { runId, step: 1, messageId } });
-    const error = { code: 'overloaded', message: 'Too much' } as const;
+    const error = { code: 'overloaded', message: 'Too much.' } as const;
     const retrying = durable({
       type: 'step:retrying',
       data: { runId, step: 1, attempt: 1, error, nextAttemptAt: at(4) },

@@ -5,7 +5,11 @@ import {
   RULES_AFTER_OVERFLOW,
   RULES_BEFORE_OVERFLOW,
 } from '../../src/domain/model/provider-error-rules.ts';
-import { judgeProviderError, PROVIDER_ERROR_MESSAGES } from '../../src/domain/model/provider-errors.ts';
+import {
+  judgeProviderError,
+  PROVIDER_ERROR_MESSAGES,
+  providerErrorMessage,
+} from '../../src/domain/model/provider-errors.ts';
 
 type Shown = Readonly<{ status?: number | null; code?: string; text?: string }>;
 
@@ -167,6 +171,20 @@ describe('the class of a failed model call', () => {
     [null, 'transport'],
   ] as const)('of an unknown status %s is %s', (status, expected) => {
     expect(classify({ status, code: 'never_heard_of', text: 'Something.' })).toBe(expected);
+  });
+
+  it.each([
+    ['a page', 404, [], ['Not Found'], /base URL is wrong/],
+    ['nothing', 404, [], [], /base URL is wrong/],
+    ['OpenAI, of a path', 404, ['invalid_request_error'], ['Invalid URL (POST /responses)'], /base URL is wrong/],
+    ['Anthropic, of a path', 404, ['not_found_error'], ['Not Found'], /base URL is wrong/],
+    ['OpenAI, of a model', 404, ['model_not_found'], ['The model `x` does not exist'], /does not offer this model\.$/],
+    ['Anthropic, of a model', 404, ['not_found_error'], ['model: claude-x'], /does not offer this model\.$/],
+    ['Ollama, of a model', 404, [], ["model 'x' not found"], /does not offer this model\.$/],
+    ['a refused key', 401, ['invalid_api_key'], ['Not Found'], /refused the API key/],
+  ])('with a 404 says of which it is, the model or the base URL: %s', (_from, status, codes, texts, expected) => {
+    const signals = { status, codes, texts, host: '', isEmpty: false };
+    expect(providerErrorMessage(judgeProviderError(signals).class, signals)).toMatch(expected);
   });
 
   it('is told to people in words of its own', () => {

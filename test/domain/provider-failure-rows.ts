@@ -44,7 +44,7 @@ export const REFUSED_ROWS: readonly FailureRow[] = [
     body: {
       error: {
         message:
-          'Incorrect API key provided: sk-proj-ab*****yz12. You can find your API key at https://x.example/keys.',
+          'Incorrect API key provided: sk-proj-ab*****yz12. You can find your API key at https://platform.example/account/api-keys.',
         type: 'invalid_request_error',
         code: 'invalid_api_key',
       },
@@ -52,7 +52,8 @@ export const REFUSED_ROWS: readonly FailureRow[] = [
     expected: {
       status: 401,
       code: 'invalid_api_key',
-      message: 'Incorrect API key provided: [removed] You can find your API key at https://x.example/keys.',
+      message:
+        'Incorrect API key provided: [removed] You can find your API key at https://platform.example/account/api-keys.',
     },
   },
   {

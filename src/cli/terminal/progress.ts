@@ -79,7 +79,8 @@ function plainEvent(event: DurableEvent): Piece[] {
     case 'step:retrying': {
       const { error, nextAttemptAt } = event.data;
       const wait = seconds(Date.parse(nextAttemptAt) - Date.parse(event.createdAt));
-      return [line('bad', `${error.code}: ${oneLine(error.message, MAX_ERROR_CHARS)}; the next attempt is in ${wait}`)];
+      const why = oneLine(error.message, MAX_ERROR_CHARS).replace(/\.$/, '');
+      return [line('bad', `${error.code}: ${why}; the next attempt is in ${wait}`)];
     }
     case 'tools:drifted': {
       const { server, tool, change } = event.data;

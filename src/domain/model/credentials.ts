@@ -1,7 +1,7 @@
 const REMOVED = '[removed]';
 
-/** A secret has a digit or a mark in it, or is long: "key: messages" is none. */
-const SECRET = String.raw`(?=[^\s"'\`,;]*[\d*]|[^\s"'\`,;]{20})[^\s"'\`,;]{3,}`;
+/** A secret has a digit or a mark in it, or is long: "key: messages" is none, and "find your key at https://…" names a page. */
+const SECRET = String.raw`(?!\/\/)(?=[^\s"'\`,;]*[\d*]|[^\s"'\`,;]{20})[^\s"'\`,;]{3,}`;
 
 /** Where credentials stand in the texts of providers and gateways, and what stands there in their place. */
 const RULES: readonly (readonly [RegExp, string])[] = [

@@ -86,7 +86,17 @@ function firstOf<T>(texts: readonly string[], read: (text: string) => T | null):
   return null;
 }
 
-/** What a user is told of each class, before the provider's own words. */
+/** Where a 404 speaks of no model, the path that was asked may be what does not exist. */
+const NO_SUCH_ADDRESS =
+  'The provider does not know this address: its base URL is wrong, or it does not offer this model.';
+
+/** What a user is told of a failed call, before the provider's own words. */
+export function providerErrorMessage(errorClass: ProviderErrorClass, { codes, texts }: ProviderErrorSignals): string {
+  const namesModel = codes.includes('model_not_found') || texts.some((text) => /\bmodels?\b/i.test(text));
+  return errorClass === 'model_unavailable' && !namesModel ? NO_SUCH_ADDRESS : PROVIDER_ERROR_MESSAGES[errorClass];
+}
+
+/** The same by its class alone. */
 export const PROVIDER_ERROR_MESSAGES: Readonly<Record<ProviderErrorClass, string>> = {
   auth: 'The provider refused the API key.',
   byte_overflow: 'The request has more bytes, or more media, than the provider takes.',
