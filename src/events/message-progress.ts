@@ -1,5 +1,4 @@
-import { type Chunk, contentLength, type LiveEvent, withContent } from '../domain/run/events.ts';
-import type { SnapshotChunk } from './stream-item.ts';
+import { type ChunkEvent, contentLength, type LiveEvent, withContent } from '../domain/run/events.ts';
 
 /** Previews that wait for what comes before them. More are dropped, oldest first: those are persisted first. */
 const MAX_HELD_PREVIEWS = 500;
@@ -10,8 +9,6 @@ const MAX_ENDED_MESSAGES = 32;
 
 /** The message that is being written, as far as one reader has been told. Ids are public. */
 type OpenMessage = { messageId: string; runId: string; epoch: number; sent: number };
-
-type Piece = Readonly<{ type: 'text' | 'reasoning'; text: string }>;
 
 /**
  * Decides which previews of a session go to one reader, so that it gets every character of a message exactly once and
@@ -30,9 +27,9 @@ export type MessageProgress = Readonly<{
   /** The `step:started` of a message was sent. */
   begin: (messageId: string, runId: string) => LiveEvent[];
   /** Persisted text of the open message, without a hole. */
-  fill: (chunks: readonly SnapshotChunk[]) => LiveEvent[];
+  fill: (chunks: readonly ChunkEvent[]) => LiveEvent[];
   /** What was not yet sent of a message whose whole text is known. */
-  complete: (messageId: string, epoch: number, pieces: readonly Piece[]) => LiveEvent[];
+  complete: (messageId: string, chunks: readonly ChunkEvent[]) => LiveEvent[];
   /** Nothing more of this message is sent. */
   end: (messageId: string) => void;
   open: () => Readonly<OpenMessage> | null;
@@ -88,13 +85,13 @@ export function createMessageProgress(): MessageProgress {
     return [event];
   }
 
-  function acceptChunk(message: OpenMessage, event: Extract<LiveEvent, { type: 'llm:chunk' }>): LiveEvent[] {
+  function acceptChunk(message: OpenMessage, event: ChunkEvent): LiveEvent[] {
     const chunk = event.data;
     if (chunk.epoch < message.epoch || chunk.offset + chunk.content.length <= message.sent) return [];
     message.epoch = chunk.epoch;
     highestEpoch = Math.max(highestEpoch, chunk.epoch);
     if (chunk.offset > message.sent) return hold(event);
-    return [...advance(message, chunk, event), ...release()];
+    return [...advance(message, event), ...release()];
   }
 
   /** Each piece at most once and in order; nobody fills in what was lost. */
@@ -108,15 +105,10 @@ export function createMessageProgress(): MessageProgress {
     return [offset >= sent ? event : withContent(event, sent, content.slice(sent - offset))];
   }
 
-  /** @param whole the event that the chunk came in, which is sent on as it is where nothing of it has to change */
-  function advance(message: OpenMessage, chunk: Chunk, whole?: LiveEvent): LiveEvent[] {
-    const offset = message.sent;
-    // U+0000 cannot be stored: the final text has U+FFFD in its place, and so must the preview.
-    const content = chunk.content.slice(offset - chunk.offset).replaceAll('\u0000', '\ufffd');
-    if (content === '') return [];
-    message.sent += content.length;
-    if (whole !== undefined && content === chunk.content) return [whole];
-    return [{ type: 'llm:chunk', data: { ...chunk, offset, content } }];
+  function advance(message: OpenMessage, chunk: ChunkEvent): LiveEvent[] {
+    const rest = restOf(chunk, message.sent);
+    message.sent += rest.data.content.length;
+    return rest.data.content === '' ? [] : [rest];
   }
 
   /** Sends on what was held and can go now. */
@@ -152,22 +144,15 @@ export function createMessageProgress(): MessageProgress {
     fill(chunks) {
       const message = open;
       if (message === null) return [];
-      const filled = chunks.flatMap((chunk) =>
-        chunk.offset > message.sent
-          ? []
-          : advance(message, { messageId: message.messageId, epoch: message.epoch, ...chunk }),
-      );
+      const filled = chunks.flatMap((chunk) => (chunk.data.offset > message.sent ? [] : advance(message, chunk)));
       return [...filled, ...release()];
     },
-    complete(messageId, epoch, pieces) {
+    complete(messageId, chunks) {
       if (ended.has(messageId)) return [];
-      const message = open?.messageId === messageId ? open : { messageId, runId: '', epoch, sent: 0 };
-      let offset = 0;
-      return pieces.flatMap(({ type, text }) => {
-        const chunk = { messageId, epoch: message.epoch, offset, chunkType: type, content: text };
-        offset += text.length;
-        return offset <= message.sent ? [] : advance(message, chunk);
-      });
+      const message = open?.messageId === messageId ? open : { messageId, runId: '', epoch: 0, sent: 0 };
+      return chunks.flatMap((chunk) =>
+        chunk.data.offset + chunk.data.content.length <= message.sent ? [] : advance(message, chunk),
+      );
     },
     end(messageId) {
       ended.add(messageId);
@@ -188,6 +173,25 @@ export function createMessageProgress(): MessageProgress {
       return wanted;
     },
   };
+}
+
+/** The last rest that was asked for of a chunk. */
+const rests = new WeakMap<ChunkEvent, ChunkEvent>();
+
+/**
+ * A chunk from a place on. Most readers of a session are at the same place: they get the same event, which is encoded
+ * once for all of them.
+ */
+function restOf(chunk: ChunkEvent, from: number): ChunkEvent {
+  const known = rests.get(chunk);
+  if (known?.data.offset === from) return known;
+  const { offset, content } = chunk.data;
+  // U+0000 cannot be stored: the final text has U+FFFD in its place, and so must the preview.
+  const rest = content.slice(from - offset).replaceAll('\u0000', '\ufffd');
+  const event: ChunkEvent =
+    rest === content ? chunk : { type: chunk.type, data: { ...chunk.data, offset: from, content: rest } };
+  rests.set(chunk, event);
+  return event;
 }
 
 const offsetOf = (event: LiveEvent): number => (event.type === 'llm:chunk' ? event.data.offset : -1);

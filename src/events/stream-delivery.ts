@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import type { LiveEvent, SessionEvent } from '../domain/run/events.ts';
-import { readChunks } from '../store/chunks.ts';
 import type { Db } from '../store/database.ts';
-import { type LiveSnapshot, readLiveSnapshot, readWrittenText, type WrittenText } from '../store/live-snapshot.ts';
+import type { LiveSnapshot } from '../store/live-snapshot.ts';
 import type { MessageProgress } from './message-progress.ts';
 import { readPublicEvents } from './read-public-events.ts';
-import { joinChunks, type SessionSnapshot, type StreamItem, toSessionSnapshot } from './stream-item.ts';
+import { chunksOf, readJoinedSession, readOpenText, readWholeText } from './session-reads.ts';
+import type { SessionSnapshot, StreamItem } from './stream-item.ts';
 
 /** Events in memory at once for one reader. */
 const EVENT_PAGE_SIZE = 500;
@@ -33,9 +33,9 @@ type Items = AsyncGenerator<StreamItem, void>;
 
 /** The snapshot, and the reader's place set to where the replay begins. @throws BatonError `not_found` */
 export async function* joinSession(reader: Reader, afterSeq: number | null): Items {
-  const state = await readLiveSnapshot(reader.db, reader.request.tenantId, reader.request.sessionId);
+  const { state, told } = await readJoinedSession(reader.db, reader.request);
   const { cursor, reset } = placeCursor(afterSeq, state);
-  const data = toSessionSnapshot(state, reset);
+  const data = told(reset);
   reader.last = cursor;
   reader.progress.restart(openMessageOf(data));
   yield { kind: 'snapshot', data };
@@ -125,8 +125,8 @@ async function* endMessage(reader: Reader, event: SessionEvent, { messageId, wit
   const length = response === null ? null : response.content.length + (response.reasoning ?? '').length;
   if (withText && sent !== null && sent !== length) {
     const uuid = parseId('message', messageId);
-    const written = uuid === null ? null : await readWrittenText(reader.db, uuid);
-    if (written?.superseded !== true) yield* live(completeFrom(progress, messageId, written, response));
+    const whole = uuid === null ? null : await readWholeText(reader.db, uuid);
+    if (whole?.superseded !== true) yield* live(completeFrom(progress, messageId, whole, response));
   }
   progress.end(messageId);
 }
@@ -135,17 +135,16 @@ async function* endMessage(reader: Reader, event: SessionEvent, { messageId, wit
 function completeFrom(
   progress: MessageProgress,
   messageId: string,
-  written: WrittenText | null,
+  whole: Awaited<ReturnType<typeof readWholeText>>,
   response: z.infer<typeof responseSchema> | null,
 ): LiveEvent[] {
-  if (written !== null && written.pieces.length > 0) {
-    return progress.complete(messageId, written.epoch, written.pieces);
-  }
+  if (whole !== null && whole.chunks.length > 0) return progress.complete(messageId, whole.chunks);
   if (response === null) return [];
-  return progress.complete(messageId, written?.epoch ?? 0, [
+  const pieces = [
     { type: 'reasoning', text: response.reasoning ?? '' },
     { type: 'text', text: response.content },
-  ]);
+  ] as const;
+  return progress.complete(messageId, chunksOf(messageId, whole?.epoch ?? 0, pieces));
 }
 
 /** What is persisted of the open message beyond what the reader has. */
@@ -153,8 +152,8 @@ export async function* fillFromStore(reader: Reader): Items {
   const open = reader.progress.open();
   const messageId = open === null ? null : parseId('message', open.messageId);
   if (open === null || messageId === null) return;
-  const chunks = await readChunks(reader.db, messageId, open.sent);
-  yield* live(reader.progress.fill(joinChunks(chunks, open.sent)));
+  const place = { messageId, fromOffset: open.sent, epoch: open.epoch };
+  yield* live(reader.progress.fill(await readOpenText(reader.db, place)));
 }
 
 function* live(events: readonly LiveEvent[]): Generator<StreamItem, void> {

@@ -183,8 +183,9 @@ export const LIVE_SCHEMAS = {
 export type Chunk = z.infer<(typeof LIVE_SCHEMAS)['llm:chunk']>;
 type Thinking = z.infer<(typeof LIVE_SCHEMAS)['llm:thinking']>;
 export type ToolInput = z.infer<(typeof LIVE_SCHEMAS)['llm:tool-input']>;
+export type ChunkEvent = { type: 'llm:chunk'; data: Chunk };
 /** Previews that have content, of which pieces can be joined, cut and counted. */
-export type ContentEvent = { type: 'llm:chunk'; data: Chunk } | { type: 'llm:tool-input'; data: ToolInput };
+export type ContentEvent = ChunkEvent | { type: 'llm:tool-input'; data: ToolInput };
 export type LiveEvent = ContentEvent | { type: 'llm:thinking'; data: Thinking };
 
 /** Characters that a preview brings. */

@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
+import { shareReads } from '../../events/share-reads.ts';
 import { toPublicEvent } from '../../events/stream-item.ts';
 import { openEventStream } from '../../events/subscribe.ts';
 import { toSafeError } from '../../platform/log.ts';
@@ -47,6 +48,12 @@ const follow = createRoute({
   },
 });
 
+const findFollowed = shareReads(
+  (db, { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>) =>
+    findSession(db, tenantId, sessionId),
+  ({ tenantId, sessionId }) => `${tenantId} ${sessionId}`,
+);
+
 /** The event log of a session: live, or page by page. */
 export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(follow, async (c) => {
@@ -55,7 +62,7 @@ export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
     const { after, limit } = c.req.valid('query');
     // A browser that reconnects repeats the old URL and tells the newer place in the header.
     const afterSeq = c.req.valid('header')['last-event-id'] ?? after ?? null;
-    await findSession(deps.db, tenantOf(c), sessionId);
+    await findFollowed(deps.db, { tenantId: tenantOf(c), sessionId });
     if (format === 'text/event-stream') return stream(c, deps, sessionId, afterSeq);
     const events = await readEvents(deps.db, tenantOf(c), sessionId, afterSeq ?? 0, limit);
     const next = events.at(-1)?.seq ?? afterSeq ?? 0;

@@ -1,0 +1,67 @@
+import { formatId } from '../domain/ids.ts';
+import type { ChunkEvent } from '../domain/run/events.ts';
+import { readChunks } from '../store/chunks.ts';
+import { type LiveSnapshot, readLiveSnapshot, readWrittenText } from '../store/live-snapshot.ts';
+import { shareReads } from './share-reads.ts';
+import { joinChunks, type SessionSnapshot, toSessionSnapshot } from './stream-item.ts';
+
+type JoinedSession = Readonly<{
+  state: LiveSnapshot;
+  /** The same object for all who share the read, so that it is encoded once. */
+  told: (reset: boolean) => SessionSnapshot;
+}>;
+
+type SessionRef = Readonly<{ tenantId: string; sessionId: string }>;
+
+/** The session for readers that join it. @throws BatonError `not_found` */
+export const readJoinedSession = shareReads(
+  async (db, { tenantId, sessionId }: SessionRef): Promise<JoinedSession> => {
+    const state = await readLiveSnapshot(db, tenantId, sessionId);
+    const made = new Map<boolean, SessionSnapshot>();
+    const told = (reset: boolean): SessionSnapshot => {
+      const snapshot = made.get(reset) ?? toSessionSnapshot(state, reset);
+      made.set(reset, snapshot);
+      return snapshot;
+    };
+    return { state, told };
+  },
+  ({ tenantId, sessionId }) => `${tenantId} ${sessionId}`,
+);
+
+type TextPlace = Readonly<{ messageId: string; fromOffset: number; epoch: number }>;
+
+/** The persisted text of an open message from a place on, without a hole. */
+export const readOpenText = shareReads(
+  async (db, { messageId, fromOffset, epoch }: TextPlace): Promise<readonly ChunkEvent[]> => {
+    const chunks = joinChunks(await readChunks(db, messageId, fromOffset), fromOffset);
+    return chunks.map((chunk) => toChunkEvent({ messageId: formatId('message', messageId), epoch, ...chunk }));
+  },
+  ({ messageId, fromOffset, epoch }) => `${messageId} ${fromOffset} ${epoch}`,
+);
+
+type WholeText = Readonly<{ epoch: number; superseded: boolean; chunks: readonly ChunkEvent[] }>;
+
+/** The whole text of a message whose parts are final; null: there is no such message. */
+export const readWholeText = shareReads(
+  async (db, messageId: string): Promise<WholeText | null> => {
+    const written = await readWrittenText(db, messageId);
+    if (written === null) return null;
+    const { epoch, superseded, pieces } = written;
+    return { epoch, superseded, chunks: chunksOf(formatId('message', messageId), epoch, pieces) };
+  },
+  (messageId) => messageId,
+);
+
+type Piece = Readonly<{ type: 'text' | 'reasoning'; text: string }>;
+
+/** A whole text as previews, one for each piece. */
+export function chunksOf(messageId: string, epoch: number, pieces: readonly Piece[]): ChunkEvent[] {
+  let end = 0;
+  return pieces.map(({ type, text }) => {
+    const offset = end;
+    end += text.length;
+    return toChunkEvent({ messageId, epoch, offset, chunkType: type, content: text });
+  });
+}
+
+const toChunkEvent = (data: ChunkEvent['data']): ChunkEvent => ({ type: 'llm:chunk', data });
