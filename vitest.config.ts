@@ -24,7 +24,7 @@ const SYSTEM = [
   'test/http/docs-page-browser.test.ts',
   'test/metrics/promtool.test.ts',
   'test/package/**',
-  'test/replay/**',
+  'test/eval/**',
 ];
 
 /** The files with cases for Redis, which all name what gives them their backends. */
