@@ -32,6 +32,9 @@ const WITH_REDIS = globSync(EVERY_TEST, { cwd: import.meta.dirname }).filter((fi
   /\b(?:availableBackends|busBackends|redisUrl)\b/.test(readFileSync(new URL(file, import.meta.url), 'utf8')),
 );
 
+/** With more runs of each property (test/support/property-runs.ts) the dear ones take more than their time. */
+const LONGER = Math.max(1, Number(process.env['BATON_TEST_RUNS'] ?? 50) / 50);
+
 export default defineConfig({
   test: {
     // As the condition `baton-source` does for Node and the compiler.
@@ -40,7 +43,8 @@ export default defineConfig({
       'baton/tools': fileURLToPath(new URL('src/tools/define-tool.ts', import.meta.url)),
     },
     globalSetup: ['test/support/global-setup.ts'],
-    testTimeout: 60_000,
+    setupFiles: ['test/support/property-runs.ts'],
+    testTimeout: 60_000 * LONGER,
     hookTimeout: 60_000,
     pool: 'forks',
     reporters: ['default', './test/support/closing-line-reporter.ts'],

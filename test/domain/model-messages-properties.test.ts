@@ -17,8 +17,6 @@ import { chatProblems, responsesProblems } from './valid-for-openai.ts';
 import { anyModel, anyView } from './view-arbitrary.ts';
 import { messagesBody, wireBody } from './wire.ts';
 
-fc.configureGlobal({ numRuns: 300 });
-
 /** What a model takes that takes everything. */
 const MEDIA_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf'];
 

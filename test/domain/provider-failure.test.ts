@@ -179,7 +179,6 @@ describe('what is kept of a refusal has nothing of the prompt', () => {
         const said = withoutEchoes(`${before} ${JSON.stringify(prompt)} ${after}`, ['Be brief.', prompt]);
         return !bare(said).includes(bare(prompt).slice(0, 24));
       }),
-      { numRuns: 300 },
     );
   });
 

@@ -273,7 +273,6 @@ describe('whoever has just started', () => {
           watch = judged.watch;
         }
       }),
-      { numRuns: 500 },
     );
   });
 });

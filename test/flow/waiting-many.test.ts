@@ -11,6 +11,7 @@ import { openWatchedDatabase } from '../store/plans-access.ts';
 import { availableBackends } from '../support/backends.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { eventually } from '../support/eventually.ts';
+import { propertyRuns } from '../support/property-runs.ts';
 import { startTestService } from '../support/service.ts';
 import { answer, call, createWaitingTools, keyOf, send, untilWaiting, violations } from './waiting-scenario.ts';
 
@@ -137,7 +138,7 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
         expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
         expect(ran.map(({ callKey }) => callKey).toSorted()).toEqual(actions.slice(0, 2).map(keyOf).toSorted());
       }),
-      { numRuns: 10 },
+      { numRuns: propertyRuns(0.2) },
     );
     expect(violations(service)).toEqual([]);
   });

@@ -22,6 +22,7 @@ import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/waiti
 import { answerStep, askStep, type Claimed, failStep } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { propertyRuns } from '../support/property-runs.ts';
 import { brokenInvariants } from './invariants.ts';
 import { countWaiting, finishCleanUp, goOn } from './race.ts';
 import { appendOne, moveOne } from './write-one.ts';
@@ -248,7 +249,7 @@ it('whatever comes together at a few sessions: no deadlock, no error but its own
       expect(await brokenInvariants(db)).toEqual([]);
     }),
     // What fails here fails by chance: a smaller play would not tell more, and the seed is printed.
-    { numRuns: 15, endOnFailure: true },
+    { numRuns: propertyRuns(0.1), endOnFailure: true },
   );
   expect(done.actions).toBeGreaterThan(0);
 });

@@ -14,6 +14,7 @@ import { appendChunks } from '../../src/store/step-writes.ts';
 import { switchAgent } from '../../src/store/switch-agent.ts';
 import { answerStep, type Claimed } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { propertyRuns } from '../support/property-runs.ts';
 import { finishCleanUp, goOn, openRace, type Race } from './race.ts';
 
 /** One session, two workers who remember views of it, and what they were given of it. */
@@ -205,7 +206,7 @@ it('two workers who take turns are shown what one is shown who knows nothing', a
       await takeUp(play, { worker: 0, pick: 0 });
       shared += play.shared;
     }),
-    { numRuns: 40 },
+    { numRuns: propertyRuns(0.5) },
   );
   // Else nothing was tried: whoever knows nothing is shown what is there.
   expect(shared).toBeGreaterThan(40);

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
 import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { propertyRuns } from '../support/property-runs.ts';
 import { CLAIMED, type Draw, OF_OWN_SESSION, READS, WRITES } from './tenants/calls.ts';
 import { EXEMPT } from './tenants/exempt.ts';
 import { findTables, idsIn, mixedRows, readRows, textOf } from './tenants/rows.ts';
@@ -134,7 +135,7 @@ describe('what the store does for a tenant', () => {
         }
         expect(await mixedRows(db)).toEqual([]);
       }),
-      { numRuns: 4, endOnFailure: true },
+      { numRuns: propertyRuns(0.08), endOnFailure: true },
     );
   });
 });

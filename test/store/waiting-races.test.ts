@@ -14,6 +14,7 @@ import { findSession } from '../../src/store/sessions.ts';
 import { askStep, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { propertyRuns } from '../support/property-runs.ts';
 import { claimOf, openRace, untilWaiting } from './race.ts';
 
 describe('a run that waits', () => {
@@ -200,7 +201,7 @@ describe('a run that waits', () => {
           expect(opens).toEqual(Array.from({ length: count }, (_, index) => count - 1 - index));
         },
       ),
-      { numRuns: 25 },
+      { numRuns: propertyRuns(0.5) },
     );
   });
 });

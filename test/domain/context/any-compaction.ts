@@ -20,9 +20,6 @@ const planOptions = fc.record({
   mayRepeat: fc.boolean(),
 });
 
-/** Conversations are long: with the default of 100 a file of these would take too long. */
-const RUNS = 60;
-
 type FreshResult = Readonly<{ chars: number; failed: boolean }>;
 const freshResult: fc.Arbitrary<FreshResult> = fc.record({
   chars: fc.integer({ min: 200, max: 40_000 }),
@@ -73,7 +70,6 @@ export function forAnyCompaction(check: (compacted: Compacted) => void): void {
         check({ view, thresholds, plan: planned, next: compacted(planned, thresholds, (view.at(-1)?.seq ?? 0) + 1) });
       },
     ),
-    { numRuns: RUNS },
   );
   // Otherwise the generator makes conversations that need none.
   expect(checked).toBeGreaterThan(0);
@@ -106,7 +102,6 @@ export function forAnyPrune(check: (pruned: Pruned, thresholds: Thresholds) => v
       checked++;
       check(pruned, thresholds);
     }),
-    { numRuns: RUNS },
   );
   expect(checked).toBeGreaterThan(0);
 }

@@ -107,7 +107,6 @@ describe('the attempts at a step', () => {
         expect(attempt.requests).toBeLessThanOrEqual(3);
         expect(attempt.compactions).toBeLessThanOrEqual(compacts ? MAX_COMPACTIONS_WITHOUT_STEP : 0);
       }),
-      { numRuns: 1_000 },
     );
     expect(ends).toEqual(new Set(['answered', 'exhausted', 'helpless']));
   });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
+import { propertyRuns } from '../../support/property-runs.ts';
 import { anyWindow } from './any-compaction.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import { callOf, textOf } from './measure-view.ts';
@@ -42,7 +43,7 @@ describe('the prefix that a provider caches', () => {
         expect(breaks).toBeLessThanOrEqual(sent.at(-1)?.rewrites ?? 0);
         rewrites += breaks;
       }),
-      { numRuns: 20 },
+      { numRuns: propertyRuns(0.4) },
     );
     expect(rewrites).toBeGreaterThan(0);
   });

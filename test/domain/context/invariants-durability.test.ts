@@ -64,7 +64,6 @@ describe('what a prune or a compaction leaves of the transcript', () => {
         );
         expect(planned.uptoSeq).toBeLessThan(transcript[view.length]?.seq ?? 0);
       }),
-      { numRuns: 60 },
     );
   });
 
@@ -79,7 +78,6 @@ describe('what a prune or a compaction leaves of the transcript', () => {
         if (first?.kind !== 'compact' || second?.kind !== 'compact') return;
         expect(wireText(compacted(second, thresholds, 9_999))).toBe(wireText(compacted(first, thresholds, 9_999)));
       }),
-      { numRuns: 60 },
     );
   });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
+import { propertyRuns } from '../../support/property-runs.ts';
 import { anyWindow } from './any-compaction.ts';
 import { continued, conversation } from './conversation-arbitrary.ts';
 import { textOf } from './measure-view.ts';
@@ -38,7 +39,7 @@ describe('the estimator', () => {
         }
         expect(session.ruler.measure([], session.state).total).toBeGreaterThanOrEqual(0);
       }),
-      { numRuns: 15 },
+      { numRuns: propertyRuns(0.3) },
     );
   });
 
@@ -53,7 +54,7 @@ describe('the estimator', () => {
           expect(Math.abs((measured[at] ?? 0) / real - 1)).toBeLessThan(0.02);
         });
       }),
-      { numRuns: 20 },
+      { numRuns: propertyRuns(0.4) },
     );
     expect(calls).toBeGreaterThan(0);
   });
@@ -69,7 +70,6 @@ describe('the estimator', () => {
         expect(session.history.refused).toBe(0);
         if ((session.history.billed[0] ?? 0) > 0.25 * contextWindow) large++;
       }),
-      { numRuns: 60 },
     );
     expect(large).toBeGreaterThan(0);
   });
@@ -82,7 +82,7 @@ describe('the estimator', () => {
         expect(history.refused).toBe(0);
         calls += history.billed.length;
       }),
-      { numRuns: 30 },
+      { numRuns: propertyRuns(0.6) },
     );
     expect(calls).toBeGreaterThan(0);
   });

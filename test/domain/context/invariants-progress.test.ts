@@ -12,6 +12,7 @@ import { TOKEN_KINDS } from '../../../src/domain/context/meter/measure.ts';
 import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
 import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
+import { propertyRuns } from '../../support/property-runs.ts';
 import { anyWindow, forAnyCompaction, forAnyPrune, prune } from './any-compaction.ts';
 import { compacted, countText, OVERHEAD_TOKENS, plan, sizeOf, thresholdsFor, tokensOf } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
@@ -143,7 +144,7 @@ describe('the summary', () => {
           expect(countText(readSummary(view)?.body ?? '')).toBeLessThanOrEqual(bodyTokens);
         }
       }),
-      { numRuns: 40 },
+      { numRuns: propertyRuns(0.8) },
     );
   });
 
@@ -160,7 +161,6 @@ describe('the summary', () => {
           for (const { seq } of messages) expect(all).toContain(`[message ${seq}]`);
         },
       ),
-      { numRuns: 60 },
     );
   });
 });

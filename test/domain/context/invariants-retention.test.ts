@@ -179,7 +179,6 @@ describe('a needle', () => {
             }
           },
         ),
-        { numRuns: 50 },
       );
       expect(checked).toBeGreaterThan(0);
     },

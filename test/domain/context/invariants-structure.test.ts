@@ -7,6 +7,7 @@ import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
 import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import type { ResolvedModel } from '../../../src/model/model-port.ts';
 import { promptFor } from '../../../src/model/model-prompt.ts';
+import { propertyRuns } from '../../support/property-runs.ts';
 import { anthropicProblems, encodeForAnthropic } from '../valid-for-anthropic.ts';
 import { chatProblems, responsesProblems } from '../valid-for-openai.ts';
 import { wireBody } from '../wire.ts';
@@ -71,7 +72,7 @@ describe('the structure of a request', () => {
         expect(responsesProblems((await wireBody('responses', messages)).input ?? [])).toEqual([]);
         expect(chatProblems((await wireBody('chat', messages)).messages ?? [])).toEqual([]);
       }),
-      { numRuns: 30 },
+      { numRuns: propertyRuns(0.6) },
     );
     expect(checked).toBeGreaterThan(0);
   });

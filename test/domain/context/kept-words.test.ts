@@ -64,7 +64,6 @@ describe('after every compaction of a session, whatever its window, what the use
           expectTask(view, first, thresholds.compactToTokens / 4);
         }
       }),
-      { numRuns: 60 },
     );
     expect(rounds).toBeGreaterThan(60);
   });

@@ -8,6 +8,7 @@ import {
 } from '../../../src/domain/context/compaction/touched-files.ts';
 import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
 import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
+import { propertyRuns } from '../../support/property-runs.ts';
 import { anthropicProblems, encodeForAnthropic } from '../valid-for-anthropic.ts';
 import { anyWindow, inWire, wireText } from './any-compaction.ts';
 import { compacted, plan, sizeOf, thresholdsFor, tokensOf } from './compaction-view.ts';
@@ -61,7 +62,7 @@ describe('six rounds in a row', () => {
           expect(ownTokens(view)).toBeLessThan(2 * thresholds.summaryTokens + thresholds.compactToTokens / 4 + 300);
         }
       }),
-      { numRuns: 15 },
+      { numRuns: propertyRuns(0.3) },
     );
     expect(rounds).toBeGreaterThan(0);
   });

@@ -315,7 +315,6 @@ describe('of any session', () => {
           expect(isPruneWorthwhile(input)).toBe(planPrune(input).kind === 'prune');
         }
       }),
-      { numRuns: 500 },
     );
   });
 

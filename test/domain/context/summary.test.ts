@@ -263,7 +263,6 @@ describe('what a summarizer is given', () => {
         const all = pieces.join('\n');
         for (const { seq } of messages) expect(all).toContain(`[message ${seq}]`);
       }),
-      { numRuns: 40 },
     );
   });
 });
@@ -304,7 +303,6 @@ describe('what is too long for the requests of one summary', () => {
           if (serializeMessage(message, NARROW_CUTS) !== '') expect(all).toContain(`[message ${message.seq}]`);
         }
       }),
-      { numRuns: 40 },
     );
   });
 });

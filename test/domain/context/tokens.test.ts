@@ -104,7 +104,6 @@ describe('an estimated text', () => {
       fc.property(anyText, anyText, (head, tail) => {
         expect(estimateText(head + tail)).toBeGreaterThanOrEqual(estimateText(head));
       }),
-      { numRuns: 500 },
     );
   });
 
