@@ -26,8 +26,8 @@ async function claimOf({ database }: World, runId: string): Promise<Claim | unde
   return rows[0];
 }
 
-/** Kills whoever takes up a run that has just been answered, while it is at it. */
-async function killAnswered(world: World, runId: string, random: Random): Promise<void> {
+/** Kills whoever takes up a run that has just been answered, while it is at it. True: it is dead. */
+async function killAnswered(world: World, runId: string, random: Random): Promise<boolean> {
   for (let left = CLAIMED_WITHIN_LOOKS; left > 0; left--) {
     const claim = await claimOf(world, runId);
     if (claim === undefined) {
@@ -35,13 +35,30 @@ async function killAnswered(world: World, runId: string, random: Random): Promis
       continue;
     }
     await delay(random.between(0, KILLED_WITHIN_MS));
-    if ((await claimOf(world, runId))?.id !== claim.id) return;
-    world.fleet
-      .members()
-      .find(({ workerId }) => claim.owner.startsWith(workerId))
-      ?.kill();
-    return;
+    if ((await claimOf(world, runId))?.id !== claim.id) return false;
+    const owner = world.fleet.members().find(({ workerId }) => claim.owner.startsWith(workerId));
+    return owner?.kill() === true;
   }
+  return false;
+}
+
+/**
+ * Kills a worker as soon as a run waits, and whoever goes on with a run that was just answered: certainly until each has
+ * happened once, because a row of a few runs on a slow machine has few such moments. Returns what ends it.
+ */
+function strikeEachOnce(world: World, random: Random): () => void {
+  let hasOrphaned = false;
+  const killAndTell = async (runId: string): Promise<void> => {
+    if (await killAnswered(world, runId, random)) hasOrphaned = true;
+  };
+  const onAsked = (): void => {
+    if (world.fleet.anyone(random)?.kill() === true) world.people.off('asked', onAsked);
+  };
+  const onAnswered = (runId: string): void => {
+    if (!hasOrphaned || random.chance(KILLED_ANSWERS)) void killAndTell(runId).catch(() => undefined);
+  };
+  world.people.on('asked', onAsked).on('answered', onAnswered);
+  return () => void world.people.off('asked', onAsked).off('answered', onAnswered);
 }
 
 type Waits = Pick<Traffic, 'waits'>;
@@ -71,14 +88,11 @@ export const ANSWERS: readonly Fault[] = [
     agent: { approvals: ['append'], clientTool: 'fill' },
     manners: { tools: [...TOOLS, 'fill'], maxRounds: 2 },
     async strike(world, random, signal) {
-      const onAnswered = (runId: string): void => {
-        if (random.chance(KILLED_ANSWERS)) void killAnswered(world, runId, random).catch(() => undefined);
-      };
-      world.people.on('answered', onAnswered);
+      const stopStriking = strikeEachOnce(world, random);
       await repeatedly({ random, signal, pauseMs: [2_000, 8_000] }, () => {
         world.fleet.anyone(random)?.kill();
       });
-      world.people.off('answered', onAnswered);
+      stopStriking();
     },
     hits: (world, traffic) => ({
       'kills while runs waited': killsMeanwhile(world, traffic),

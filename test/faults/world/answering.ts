@@ -19,7 +19,7 @@ export type Answering = Readonly<{
 const ANSWERED_WITHIN_MS = 250;
 const DENIALS = 0.25;
 
-/** @param people told `answered`, with its id, when nothing more is asked of a run */
+/** @param people told `asked` when a run begins to wait, `answered`, with its id, when nothing more is asked of it */
 export function createAnswering(api: Api, people: EventEmitter, random: Random, signal: AbortSignal): Answering {
   const answers: GivenAnswer[] = [];
   const waits: Wait[] = [];
@@ -39,6 +39,7 @@ export function createAnswering(api: Api, people: EventEmitter, random: Random, 
     waits,
     async onWait({ id: runId, requiredActions }) {
       const sinceMs = performance.now();
+      people.emit('asked');
       await Promise.all(
         requiredActions.map((action) => {
           const answering = underWay.get(action.id) ?? answer(runId, action, sinceMs);

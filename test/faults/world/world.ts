@@ -37,7 +37,7 @@ export type World = Readonly<{
    * and that the last word of an answer is spoken (`last-word <id>`): its step ends within milliseconds.
    */
   model: EventEmitter;
-  /** Tells of the calls of a run that people have answered all (`answered`, with the run's id). */
+  /** Tells when a run begins to wait for answers (`asked`), and when it has them all (`answered`, with the run's id). */
   people: EventEmitter;
   api: ApiProcess;
   fleet: Fleet;
