@@ -4,7 +4,9 @@ import path from 'node:path';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { GenericContainer } from 'testcontainers';
-import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
+import { clusterDirOf, readCredentials } from '../../src/embedded/cluster.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
+import { runAsAdmin } from './postgres.ts';
 
 export type Services = AsyncDisposable &
   Readonly<{ postgresUrl: string; redisUrl: string | null; report: readonly string[] }>;
@@ -91,5 +93,15 @@ async function embeddedPostgres(stack: AsyncDisposableStack): Promise<string> {
   const dataDir = mkdtempSync(path.join(tmpdir(), 'baton-test-'));
   stack.defer(() => rmSync(dataDir, { recursive: true, force: true }));
   const postgres = stack.use(await startEmbeddedPostgres({ dataDir }));
+  await letForeignKeysRest(postgres, dataDir);
   return postgres.connectionString;
+}
+
+/** Databases are emptied without a look at foreign keys, which the embedded server's role may not do of its own. */
+async function letForeignKeysRest({ connectionString }: EmbeddedPostgres, dataDir: string): Promise<void> {
+  const { superuserPassword } = await readCredentials(clusterDirOf(dataDir));
+  const url = new URL(connectionString);
+  const role = url.username;
+  Object.assign(url, { username: 'postgres', password: superuserPassword, pathname: '/postgres' });
+  await runAsAdmin(url.href, `grant set on parameter session_replication_role to ${role}`);
 }
