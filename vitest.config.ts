@@ -49,6 +49,7 @@ export default defineConfig({
     setupFiles: ['test/support/property-runs.ts'],
     testTimeout: 60_000 * LONGER,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 45_000 } },
     pool: 'forks',
     reporters: ['default', './test/support/closing-line-reporter.ts'],
     // Much of the time is spent in waiting, for processes that start and for leases that end.

@@ -5,6 +5,7 @@ import { createBusListeners } from '../../src/events/bus-listeners.ts';
 import { type BusOutbox, createBusOutbox, type Outgoing } from '../../src/events/bus-outbox.ts';
 import { type BusItem, decodePayload, encodeCancel, encodeSession, sessionOf } from '../../src/events/bus-payload.ts';
 import { newId } from '../../src/platform/new-id.ts';
+import { untilHolds } from '../support/until-holds.ts';
 import { chunk } from './listening.ts';
 
 type Link = { up: boolean; refusals: number; sent: Outgoing[]; errors: unknown[]; outbox: BusOutbox };
@@ -72,7 +73,7 @@ test('while the transport is away the oldest previews are dropped first and anno
 
   link.up = true;
   link.outbox.wake();
-  await vi.waitFor(() => expect(itemsOf(link, otherId)).toEqual([{ seq: 4 }]));
+  await untilHolds(() => expect(itemsOf(link, otherId)).toEqual([{ seq: 4 }]));
   const items = itemsOf(link, sessionId);
   const chars = items.reduce((sum, item) => sum + (JSON.stringify(item).match(/x/g)?.length ?? 0), 0);
   expect(chars).toBeLessThanOrEqual(1_048_576);
@@ -104,7 +105,7 @@ test('a refused batch is reported; its announcements and cancels are sent again,
   await link.outbox.flush();
   expect(link.errors).toHaveLength(1);
   expect(link.sent).toEqual([]);
-  await vi.waitFor(() => expect(itemsOf(link, sessionId)).toEqual([{ seq: 2 }]));
+  await untilHolds(() => expect(itemsOf(link, sessionId)).toEqual([{ seq: 2 }]));
   expect(link.sent.map(({ payload }) => payload)).toContain(encodeCancel(runId));
 });
 

@@ -4,6 +4,7 @@ import type { StreamItem } from '../../src/events/stream-item.ts';
 import { openEventStream } from '../../src/events/subscribe.ts';
 import { frameSourceOf, sseResponse, toSseFrame } from '../../src/http/sse.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { untilHolds } from '../support/until-holds.ts';
 import { createSessionWriter, TENANT } from './session-writer.ts';
 import { createUnreliableBus } from './unreliable-bus.ts';
 
@@ -63,7 +64,7 @@ test('a reader that keeps up gets everything, however much that is, and then the
   const source = itemsOf(Array.from({ length: 300 }, (_, index) => event(index + 1, 'x'.repeat(5_000))));
   const response = sseResponse(() => source.stream, { signal: new AbortController().signal, maxBufferedBytes: 10_000 });
   expect(idsOf(await response.text())).toEqual(Array.from({ length: 300 }, (_, index) => index + 1));
-  await vi.waitFor(() => expect(source.returned).toBe(true));
+  await untilHolds(() => expect(source.returned).toBe(true));
 });
 
 test('a frame larger than the buffer gets through', async () => {
@@ -92,7 +93,7 @@ test('a reader that takes nothing is dropped with little in memory, while a fast
   await slow?.read();
   const fast = open(60_000);
   const reading = readUntil(fast, 201);
-  await vi.waitFor(() => expect(bus.listenerCount()).toBe(2));
+  await untilHolds(() => expect(bus.listenerCount()).toBe(2));
   for (let index = 0; index < 20; index += 1) {
     const events = Array.from({ length: 10 }, () => ({
       type: 'llm:switched' as const,
@@ -101,10 +102,10 @@ test('a reader that takes nothing is dropped with little in memory, while a fast
     bus.announce(writer.sessionId, await writer.append(events));
   }
   expect(idsOf(await reading)).toEqual(Array.from({ length: 201 }, (_, index) => index + 1));
-  await vi.waitFor(() => expect(bus.listenerCount()).toBe(1));
+  await untilHolds(() => expect(bus.listenerCount()).toBe(1));
   await expect(slow?.read()).rejects.toMatchObject({ code: 'limit_exceeded' });
   abort.abort();
-  await vi.waitFor(() => expect(bus.listenerCount()).toBe(0));
+  await untilHolds(() => expect(bus.listenerCount()).toBe(0));
 });
 
 test('a slow reader that goes on reading is waited for', async () => {
@@ -132,15 +133,15 @@ test('a reader that leaves, and an abort, close the stream at once', async () =>
   const reader = sseResponse(() => left.stream, { signal: new AbortController().signal }).body?.getReader();
   await reader?.read();
   await reader?.cancel();
-  await vi.waitFor(() => expect(left.returned).toBe(true));
+  await untilHolds(() => expect(left.returned).toBe(true));
 
   const abort = new AbortController();
   const aborted = itemsOf([event(1)], 'goes on');
   const body = sseResponse(() => aborted.stream, { signal: abort.signal }).text();
-  await vi.waitFor(() => expect(aborted.taken).toBe(1));
+  await untilHolds(() => expect(aborted.taken).toBe(1));
   abort.abort();
   await body;
-  await vi.waitFor(() => expect(aborted.returned).toBe(true));
+  await untilHolds(() => expect(aborted.returned).toBe(true));
 });
 
 test('a response that nobody reads asks for nothing, and is told of its end', async () => {
@@ -164,7 +165,7 @@ test('a stream belongs to what opened it, whoever reads it', async () => {
   const response = request.run('mine', () => sseResponse(() => items(), { signal, onEnd }));
   const sink = { write: () => undefined, bufferedBytes: () => 0, end: () => undefined, fail: () => undefined };
   request.run('of another', () => frameSourceOf(response)?.flowTo(sink));
-  await vi.waitFor(() => expect(seen).toEqual(['mine', 'mine']));
+  await untilHolds(() => expect(seen).toEqual(['mine', 'mine']));
 });
 
 test('a stream that fails fails the body', async () => {

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { untilHolds } from '../support/until-holds.ts';
 import { hasSeq, isEvent, publish, startReader, toldOf } from './reader.ts';
 import { createSessionWriter, type Delta, textOf } from './session-writer.ts';
 import { createUnreliableBus } from './unreliable-bus.ts';
@@ -184,7 +185,7 @@ describe('following', () => {
     await reader.until(hasSeq(1));
     await database.db.schema.alterTable('events').renameTo('events_away').execute();
     bus.announce(writer.sessionId, 2);
-    await vi.waitFor(() => expect(errors.length).toBeGreaterThan(0));
+    await untilHolds(() => expect(errors.length).toBeGreaterThan(0));
     await database.db.schema.alterTable('events_away').renameTo('events').execute();
     await reader.until(hasSeq(await writer.append([switched('back')])));
   });

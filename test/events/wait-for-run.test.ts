@@ -1,10 +1,11 @@
 import { type KyselyPlugin, sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { waitForRun } from '../../src/events/wait-for-run.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { untilHolds } from '../support/until-holds.ts';
 import { busBackends } from './buses.ts';
 import { createSessionWriter, TENANT } from './session-writer.ts';
 import { createUnreliableBus } from './unreliable-bus.ts';
@@ -68,7 +69,7 @@ describe('waiting for a run', () => {
       { db: database.db, bus: silent, pollIntervalMs: 5 },
       { tenantId: TENANT, runId: writer.runId, timeoutMs: LONG_MS, signal },
     );
-    await vi.waitFor(() => expect(silent.listenerCount()).toBe(1));
+    await untilHolds(() => expect(silent.listenerCount()).toBe(1));
     await writer.endRun('completed');
     expect(await waiting).toMatchObject({ status: 'completed' });
     expect(silent.listenerCount()).toBe(0);
@@ -86,7 +87,7 @@ describe('waiting for a run', () => {
       ),
     );
     // Each looks before it listens, and once more when it does.
-    await vi.waitFor(() => expect([bus.listenerCount(), counted.queries()]).toEqual([waits, 2 * waits]));
+    await untilHolds(() => expect([bus.listenerCount(), counted.queries()]).toEqual([waits, 2 * waits]));
     bus.announce(writer.sessionId, await writer.endRun('completed'));
     for (const run of await Promise.all(waiting)) expect(run.status).toBe('completed');
     expect(counted.queries()).toBe(2 * waits + 1);
@@ -111,7 +112,7 @@ describe('waiting for a run', () => {
       );
       expect(run.status).toBe('queued');
     }
-    await vi.waitFor(() => expect(silent.listenerCount()).toBe(0));
+    await untilHolds(() => expect(silent.listenerCount()).toBe(0));
   });
 
   test('a read that hangs does not hold up the timeout', async () => {
@@ -120,12 +121,12 @@ describe('waiting for a run', () => {
       { db: database.db, bus: silent, pollIntervalMs: 5 },
       { tenantId: TENANT, runId: writer.runId, timeoutMs: 200, signal },
     );
-    await vi.waitFor(() => expect(silent.listenerCount()).toBe(1));
+    await untilHolds(() => expect(silent.listenerCount()).toBe(1));
     await database.db.transaction().execute(async (tx) => {
       await sql`lock table runs in access exclusive mode`.execute(tx);
       expect((await waiting).status).toBe('queued');
     });
-    await vi.waitFor(() => expect(silent.listenerCount()).toBe(0));
+    await untilHolds(() => expect(silent.listenerCount()).toBe(0));
   });
 
   test('an abort ends the wait', async () => {
@@ -135,10 +136,10 @@ describe('waiting for a run', () => {
       { db: database.db, bus: silent },
       { tenantId: TENANT, runId: writer.runId, timeoutMs: LONG_MS, signal: abort.signal },
     );
-    await vi.waitFor(() => expect(silent.listenerCount()).toBe(1));
+    await untilHolds(() => expect(silent.listenerCount()).toBe(1));
     abort.abort();
     expect((await waiting).status).toBe('queued');
-    await vi.waitFor(() => expect(silent.listenerCount()).toBe(0));
+    await untilHolds(() => expect(silent.listenerCount()).toBe(0));
   });
 
   test('a run that does not exist is not found', async () => {

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { FrameSourceOptions } from '../../src/http/frame-source.ts';
 import { sendFrames } from '../../src/http/send-frames.ts';
 import { frameSourceOf, framesResponse } from '../../src/http/sse.ts';
+import { untilHolds } from '../support/until-holds.ts';
 
 type Stream = AsyncIterable<string> & { returned: boolean; taken: number };
 
@@ -33,7 +34,7 @@ test('all frames get through, however many there are, and then the end', async (
   const response = await fetch(`http://127.0.0.1:${port}/`);
   expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
   expect(await response.text()).toHaveLength(2_000_000);
-  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  await untilHolds(() => expect(stream.returned).toBe(true));
 });
 
 test('a reader that takes nothing is dropped, with no more in memory than it may have', async () => {
@@ -41,12 +42,12 @@ test('a reader that takes nothing is dropped, with no more in memory than it may
   options = { maxBufferedBytes: 20_000, stallLimitMs: 20 };
   const closed = vi.fn<() => void>();
   const reader = ask().pause().once('close', closed);
-  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  await untilHolds(() => expect(stream.returned).toBe(true));
   const { taken } = stream;
   // What the kernel holds for both ends is some megabytes.
   expect(taken).toBeLessThan(50_000);
   reader.resume();
-  await vi.waitFor(() => expect(closed).toHaveBeenCalled());
+  await untilHolds(() => expect(closed).toHaveBeenCalled());
   expect(stream.taken).toBe(taken);
 });
 
@@ -55,10 +56,10 @@ test('a reader that takes nothing of one large frame is dropped', async () => {
   options = { maxBufferedBytes: 20_000, stallLimitMs: 20 };
   const closed = vi.fn<() => void>();
   const reader = ask().pause().once('close', closed);
-  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  await untilHolds(() => expect(stream.returned).toBe(true));
   expect(stream.taken).toBe(1);
   reader.resume();
-  await vi.waitFor(() => expect(closed).toHaveBeenCalled());
+  await untilHolds(() => expect(closed).toHaveBeenCalled());
   expect(reader.bytesRead).toBeLessThan(32 * MIB);
 });
 
@@ -97,7 +98,7 @@ test('the end comes behind all that still waits', async () => {
   stream = streamOf(20_000, 'x'.repeat(1_000));
   options = { maxBufferedBytes: 32 * MIB };
   const response = await request();
-  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  await untilHolds(() => expect(stream.returned).toBe(true));
   const read = await readSlowly(response, () => undefined);
   expect(read).toHaveLength(20_000_000);
 });
@@ -110,7 +111,7 @@ test('a reader that leaves closes its stream', async () => {
   await new Promise((resolve) => reader.once('data', resolve));
   expect(stream.returned).toBe(false);
   reader.destroy();
-  await vi.waitFor(() => expect(stream.returned).toBe(true));
+  await untilHolds(() => expect(stream.returned).toBe(true));
   expect(ended).toHaveBeenCalledOnce();
 });
 
