@@ -11,7 +11,7 @@ import { CONTINUE_NOTICE } from '../../src/domain/model/model-frames.ts';
 import type { ModelMessage } from '../../src/domain/model/model-message.ts';
 import { toModelMessages } from '../../src/domain/model/model-messages.ts';
 import { mediaSupportOf, showMedia } from '../../src/domain/model/shown-media.ts';
-import type { ViewMessage } from '../../src/domain/transcript/message.ts';
+import type { ViewMessage, ViewPart } from '../../src/domain/transcript/message.ts';
 import { anthropicProblems, encodeForAnthropic } from './valid-for-anthropic.ts';
 import { chatProblems, responsesProblems } from './valid-for-openai.ts';
 import { anyModel, anyView } from './view-arbitrary.ts';
@@ -79,13 +79,17 @@ describe('what the model is shown of any view', () => {
 
   it('reaches the chat completions API as a valid request', async () => {
     await fc.assert(
-      fc.asyncProperty(anyView, anyModel, async (view, model) => {
-        const shown = showMedia(view, mediaSupportOf('openai-chat', MEDIA_TYPES)).view;
+      fc.asyncProperty(anyView, anyModel, fc.boolean(), async (view, model, isIllustrated) => {
+        const given = isIllustrated ? illustrated(view) : view;
+        const shown = showMedia(given, mediaSupportOf('openai-chat', MEDIA_TYPES)).view;
         const options = { model, providerTools: false, filesAfterResults: true };
         const body = await wireBody('chat', toModelMessages(shown, options));
         expect(chatProblems(body.messages ?? [])).toEqual([]);
-        const results = JSON.stringify(toModelMessages(shown, options).filter(({ role }) => role === 'tool'));
-        expect(results).not.toContain('"type":"file"');
+        const messages = toModelMessages(shown, options);
+        expect(filesIn(messages.filter(({ role }) => role === 'tool'))).toEqual([]);
+        // They have moved, and none was lost on the way or came twice.
+        const within = toModelMessages(shown, { ...options, filesAfterResults: false });
+        expect(filesIn(messages)).toEqual(filesIn(within));
       }),
     );
   });
@@ -195,7 +199,31 @@ function signed(view: readonly ViewMessage[]): ViewMessage[] {
   });
 }
 
+/** With a picture in the result of each call of a tool of ours. */
+function illustrated(view: readonly ViewMessage[]): ViewMessage[] {
+  const picture = { type: 'file' as const, mediaType: 'image/png', url: 'data:image/png;base64,iVBORw0KGgo=' };
+  return view.map((message) => ({
+    ...message,
+    parts: message.parts.map(
+      (part): ViewPart =>
+        part.type === 'tool' && part.providerExecuted !== true
+          ? { ...part, state: 'completed', output: { type: 'content', value: [picture] } }
+          : part,
+    ),
+  }));
+}
+
 const textSchema = z.array(z.looseObject({ text: z.string().optional() }));
+
+/** What of messages is a file, in their order: by itself, or within a result. */
+function filesIn(messages: readonly ModelMessage[]): unknown[] {
+  return messages.flatMap(({ content }) =>
+    content.flatMap((part): unknown[] => {
+      if (part.type !== 'tool-result') return part.type === 'file' ? [part] : [];
+      return part.output.type === 'content' ? part.output.value.filter(({ type }) => type === 'file') : [];
+    }),
+  );
+}
 
 type Placed = { role: string; part: unknown };
 

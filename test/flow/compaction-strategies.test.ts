@@ -54,7 +54,7 @@ async function readFiles(service: TestService, session: string, count: number, t
 }
 
 describe('strategies', () => {
-  it('proactive-threshold compacts at half of the window and keeps 30 %', async () => {
+  it('proactive-threshold compacts at half of the window', async () => {
     await using service = await smallService();
     const session = await service.createSession(agentWith(policyOf({ strategy: 'proactive-threshold' })));
     await readFiles(service, session, 12);

@@ -12,6 +12,11 @@ const EVIL_AGENT = 'name: gate\nmodel: simulated/any\ntools: [workspace, { modul
 const OWN_FILES = ['agents/workspace.yaml', '.baton/cluster/baton-credentials.json', '.baton/cluster/pg_hba.conf'];
 /** Of the package itself: its code, and what it is installed with. */
 const PACKAGE_FILES = ['package.json', 'src/cli/baton.ts', 'node_modules/zod/package.json'];
+/** The package is this repository: an edit of it that got through would be told by its answer, and change nothing. */
+const EDIT_OF_PACKAGE = { oldText: 'a text that no file of the package has'.repeat(2), newText: 'b' };
+const EDIT = { oldText: 'a', newText: 'b', replaceAll: true };
+/** How a call is answered that was not let through. */
+const KEPT_AWAY = /^".*" is outside the workspace\.|^".*" (?:does not exist|is not a directory)/;
 
 /** Every way to name a file of the folder that the service was started in, from wherever the workspace is. */
 const namesOf = (folder: string, file: string): string[] => [
@@ -36,7 +41,7 @@ it('a start with nothing set keeps every file tool away from agents, data, confi
     { name: 'read_file', input: { path: name } },
     { name: 'grep', input: { pattern: '.', path: name } },
     { name: 'list_files', input: { path: path.dirname(name) } },
-    { name: 'edit_file', input: { path: name, oldText: 'a', newText: 'b', replaceAll: true } },
+    { name: 'edit_file', input: { path: name, ...(packageNames.includes(name) ? EDIT_OF_PACKAGE : EDIT) } },
   ]);
   const writings = ['agents/gate.yaml', 'agents/evil.ts', '.env', '.baton/cluster/pg_hba.conf']
     .flatMap((file) => namesOf(place.path, file).slice(1))
@@ -51,8 +56,8 @@ it('a start with nothing set keeps every file tool away from agents, data, confi
   const { messages } = await client.messages(id);
   const calls = messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
   expect(calls).toHaveLength(readings.length + writings.length + 1);
-  const succeeded = calls.slice(1).filter(({ state }) => state === 'completed');
-  expect(succeeded.map(({ toolName, input }) => [toolName, input])).toEqual([]);
+  const letThrough = calls.slice(1).filter(({ output }) => !KEPT_AWAY.test(String(Object(output).value)));
+  expect(letThrough.map(({ toolName, input, output }) => [toolName, input, output])).toEqual([]);
   const listed = calls[0]?.output;
   expect(JSON.stringify(listed)).not.toMatch(/agents|\.baton|node_modules/);
   expect(await readdir(path.join(place.path, 'agents'))).toEqual(['workspace.yaml']);

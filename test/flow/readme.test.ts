@@ -1,4 +1,5 @@
 import { expect, it, vi } from 'vitest';
+import { createClient } from '../../src/client/client.ts';
 import { loadConfig, VARIABLES } from '../../src/platform/config.ts';
 import { blocksOf, commandOf, type PastedService, readPage, startPasted } from '../support/pasted.ts';
 
@@ -32,6 +33,13 @@ it('works when the command line and the client of the README are pasted', async 
   const program = await blockOf('import { createClient');
   const shown = await service.runProgram('README.md', program);
   expect(shown).toMatch(/src\/shipping\.js[\s\S]*false completed\n$/);
+  const client = createClient({ baseUrl: service.url });
+  const [newest] = (await client.sessions.list({ limit: 1 })).sessions;
+  const { messages } = await client.messages(newest?.id ?? '');
+  const answers = messages.filter(({ role }) => role === 'assistant');
+  const texts = answers.map(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')).join(''));
+  expect(texts.filter((text) => text !== '').length).toBeGreaterThan(1);
+  expect(shown, 'each step begins on a line of its own').toContain(`${texts.join('\n')}\n`);
 });
 
 it('waits before a command, and goes on when what it prints is pasted', async () => {

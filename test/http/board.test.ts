@@ -95,7 +95,7 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
     await service.startWorker();
     const session = await service.createSession();
     const { runId } = await service.send(session, 'A confidential task');
-    await service.ended(runId);
+    const run = await service.ended(runId);
     const done = await eventually(async () => {
       const jobs = await jobsOnBoard(api.url, 'completed');
       return jobs.length === 2 ? jobs : null;
@@ -116,6 +116,8 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
       { step: 2, tokens, ms, next: 'completed' },
       { step: 1, tokens, ms, next: 'step 2' },
     ]);
+    const billed = done.reduce((sum, { returnValue }) => sum + Number(Object(returnValue).tokens), 0);
+    expect(billed).toBe(run.input_tokens + run.output_tokens);
     expect(JSON.stringify(done)).not.toMatch(/onfidential|Secret/);
   });
 

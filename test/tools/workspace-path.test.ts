@@ -36,6 +36,8 @@ const escapes = [
   '..',
   '../outside/secret.txt',
   '../root-sibling/secret.txt',
+  // The answer must not tell that there is a file outside, where a folder would have to be.
+  '../outside/secret.txt/below',
   'dir/../../outside/secret.txt',
   '/etc/passwd',
   'out',

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   contextPolicySchema,
+  isStartedBy,
   SAME_MODEL,
   STRATEGIES,
   summarizingAgent,
@@ -22,8 +23,24 @@ describe('what an agent says about its context', () => {
     expect(policy.prune.protectedTools).toEqual([]);
   });
 
-  it.each(STRATEGIES)('may name the strategy %s', (strategy) => {
-    expect(isValid({ compaction: { strategy } })).toBe(true);
+  it.each([...STRATEGIES, 'module:./compactors/mine.ts', 'module:/opt/mine.ts#mine'])(
+    'may name the strategy %s',
+    (strategy) => {
+      expect(isValid({ compaction: { strategy } })).toBe(true);
+    },
+  );
+
+  it.each([
+    ['auto', true, true],
+    ['reactive-overflow', false, true],
+    ['proactive-threshold', true, true],
+    ['middle-removal', true, true],
+    ['pruning-agent', true, true],
+    ['manual', false, false],
+    ['module:./mine.ts', true, true],
+  ])('has %s start by its threshold (%s) and by an overflow (%s)', (strategy, byThreshold, byOverflow) => {
+    const policy = contextPolicySchema.parse({ compaction: { strategy } });
+    expect([isStartedBy(policy, 'threshold'), isStartedBy(policy, 'overflow')]).toEqual([byThreshold, byOverflow]);
   });
 
   it.each(['__same__', 'openai/gpt-5.4-mini', 'ollama/org/model:7b', 'agent:scribe'])(
@@ -40,6 +57,8 @@ describe('what an agent says about its context', () => {
 
   it.each([
     ['a strategy that there is not', { compaction: { strategy: 'hope' } }],
+    ['a module without a path', { compaction: { strategy: 'module:#mine' } }],
+    ['an export that no module can have', { compaction: { strategy: 'module:./mine.ts#my-own' } }],
     ['a summarizer without its provider', { compaction: { model: 'gpt-5.4-mini' } }],
     ['a summarizer that is misspelt', { compaction: { model: '__sam__' } }],
     ['an agent without a name', { compaction: { model: 'agent:' } }],
