@@ -16,7 +16,7 @@ export type Row = Readonly<{
   workers?: number;
   /**
    * `npm start` in an empty folder: one process on an embedded Postgres, without keys and settings. Default: an API
-   * process and workers on the suite's Postgres and Redis, with keys for two tenants.
+   * process and workers on the suite's Postgres and Redis, with keys for three tenants.
    */
   isNewcomer?: boolean;
   /** Postgres has a small disk of its own. */

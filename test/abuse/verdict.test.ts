@@ -80,11 +80,25 @@ describe('the judge of the abuse suite', () => {
     });
   });
 
-  it('does not judge a p99 of too few requests', () => {
-    const few = { ...FELT, meanwhile: { n: 12, p50: 1, p99: 2 } };
+  it.each(['quiet', 'meanwhile'] as const)('does not judge a p99 of too few requests: %s', (when) => {
+    const few = { ...FELT, [when]: { n: 99, p50: 1, p99: 2 } };
     expect(judge(evidence({ felt: { read: few, create: FELT, run: FELT } })).faults).toEqual([
-      'only 12 requests of the kind read were measured',
+      'only 99 requests of the kind read were measured',
     ]);
+  });
+
+  it('does not compare with a quiet value of which five times says nothing, but tries the row again', () => {
+    const felt = (p99: number): Evidence['felt'] => {
+      const loud = { ...FELT, quiet: { n: 100, p50: 50, p99 }, limitMs: limitFor(p99) };
+      return { read: FELT, create: FELT, run: loud };
+    };
+    expect(judge(evidence({ felt: felt(300) }))).toEqual({ faults: [], slow: [], mayBeNoise: false });
+    expect(judge(evidence({ felt: felt(301) }))).toEqual({
+      faults: [],
+      slow: ['run: p99 301 ms in quiet, of which five times says nothing'],
+      mayBeNoise: true,
+    });
+    expect(judge(evidence({ felt: felt(301), spares: ['read', 'create'] })).slow).toEqual([]);
   });
 
   it('allows five times the quiet value, and 100 ms where that is less', () => {

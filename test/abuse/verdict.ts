@@ -13,8 +13,11 @@ const QUIET_FLOOR_MS = 20;
 /** A p99 this many times above its limit does not come from other work on the machine. */
 const NOISE = 4;
 
-/** A p99 of fewer requests than this means nothing. */
-const MIN_REQUESTS = 50;
+/** Of fewer requests than this the p99 is the slowest one, which a single accident decides. */
+const MIN_REQUESTS = 100;
+
+/** Five times a quiet value above this is more than a user bears: it does not tell whether the attack was felt. */
+const MAX_QUIET_MS = 300;
 
 /** Long lists and long last words are cut to these. */
 const SHOWN = 3;
@@ -56,7 +59,7 @@ export type Evidence = Readonly<{
 export type Verdict = Readonly<{
   /** Reasons that another try cannot excuse. */
   faults: readonly string[];
-  /** Kinds of requests that were too slow. */
+  /** Kinds of requests that were too slow, during the attack or in quiet already. */
   slow: readonly string[];
   /** The row was a little too slow and nothing else. Other work on the machine may be the cause, so another try may tell. */
   mayBeNoise: boolean;
@@ -70,6 +73,11 @@ export function timed(tookMs: readonly number[]): Timed {
 /** The highest p99 that is ok, from the p99 in quiet; both in milliseconds. */
 export function limitFor(quietP99Ms: number): number {
   return tenths(MAX_SLOWDOWN * Math.max(quietP99Ms, QUIET_FLOOR_MS));
+}
+
+/** Whether a p99 that was measured in quiet is low enough to be compared with. */
+export function isQuiet({ p99 }: Timed): boolean {
+  return !(p99 > MAX_QUIET_MS);
 }
 
 /** Judges a row. It is ok if both lists are empty. */
@@ -94,6 +102,7 @@ export function judge(evidence: Evidence): Verdict {
     const few = [quiet, meanwhile].find(({ n }) => n < MIN_REQUESTS);
     if (few !== undefined && brokenOff === null)
       faults.push(`only ${few.n} requests of the kind ${kind} were measured`);
+    if (!isQuiet(quiet)) slow.push(`${kind}: p99 ${quiet.p99} ms in quiet, of which five times says nothing`);
     if (meanwhile.p99 > limitMs) {
       slowest = Math.max(slowest, meanwhile.p99 / limitMs);
       slow.push(`${kind}: p99 ${meanwhile.p99} ms, in quiet ${quiet.p99} ms, at most ${limitMs} ms are ok`);

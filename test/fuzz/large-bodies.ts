@@ -78,7 +78,8 @@ export function largeBodies(
   });
 }
 
-const maxBytesOf = (path: string): number =>
+/** What the route of this path takes at most. */
+export const maxBytesOf = (path: string): number =>
   /\/(messages|queue\/[^/]+|tool-calls\/[^/]+|completions|chat)$/.test(path) ? MAX_CONTENT_BODY_BYTES : MAX_BODY_BYTES;
 
 /** The schema that is meant by a reference, or the first of several that is an object. */

@@ -3,6 +3,8 @@ export type Target = Readonly<{
   url: string;
   /** Of the attacker's tenant. */
   headers: Readonly<Record<string, string>>;
+  /** Of a tenant that attacks with it. */
+  accomplice: Readonly<Record<string, string>>;
   databaseUrl: string;
   redisUrl: string | null;
   simulatorUrl: string;

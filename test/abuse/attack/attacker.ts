@@ -28,10 +28,8 @@ export type Attacker = Readonly<{
   createSession: (agent?: string, more?: object) => Promise<string>;
   /** Counts the answer. @returns null if the message was refused */
   send: (sessionId: string, content: string, more?: object) => Promise<AcceptedMessage | null>;
-  /** Repeats the work in so many lanes at once until the attack has lasted as long as it should. */
+  /** Repeats the work in so many lanes at once until the attack has lasted as long as it should; once at least. */
   inLanes: (lanes: number, work: () => Promise<unknown>) => Promise<void>;
-  /** Waits until the attack has lasted as long as it should. */
-  untilOver: () => Promise<void>;
   /** Does so many pieces of work in so many lanes, however long they take. */
   pieces: (lanes: number, count: number, work: (no: number) => Promise<unknown>) => Promise<void>;
   /** Waits for the end of a run. @returns its status; null: it has not ended */
@@ -50,12 +48,15 @@ const ANSWER_WITHIN_MS = 30_000;
 const WAIT_MS = 5_000;
 const PAUSE_MS = 100;
 
-/** @param target where it goes; the attack begins now */
-function createAttacker(target: Target): Attacker {
-  const startedAtMs = performance.now();
-  const done = new Map<string, number>();
-  const accepted = new Map<string, AcceptedMessage>();
-  const breaches = new Set<string>();
+/** What all attackers of one attack have done together. */
+type Deeds = Readonly<{
+  startedAtMs: number;
+  done: Map<string, number>;
+  accepted: Map<string, AcceptedMessage>;
+  breaches: Set<string>;
+}>;
+
+function createAttacker(target: Target, { startedAtMs, done, accepted, breaches }: Deeds): Attacker {
   const count: Attacker['count'] = (what, times = 1) => void done.set(what, (done.get(what) ?? 0) + times);
   const ask: Attacker['ask'] = async (path, { body, method, headers, withinMs = ANSWER_WITHIN_MS } = {}) => {
     try {
@@ -95,11 +96,11 @@ function createAttacker(target: Target): Attacker {
     },
     async inLanes(lanes, work) {
       const lane = async (): Promise<void> => {
-        while (!isOver()) await work();
+        do await work();
+        while (!isOver());
       };
       await Promise.all(Array.from({ length: lanes }, lane));
     },
-    untilOver: () => delay(Math.max(0, startedAtMs + target.lastsMs - performance.now())),
     async pieces(lanes, pieces, work) {
       let next = 0;
       const lane = async (): Promise<void> => {
@@ -130,11 +131,17 @@ function createAttacker(target: Target): Attacker {
 const isRaw = (body: object | string): body is string | Uint8Array<ArrayBuffer> =>
   typeof body === 'string' || body instanceof Uint8Array;
 
-/** An attack that is done when its work is. */
-export function attackBy(work: (attacker: Attacker) => Promise<void>): Attack {
+/** An attack, by one tenant or with the help of another one, that begins now and is done when its work is. */
+export function attackBy(work: (attacker: Attacker, accomplice: Attacker) => Promise<void>): Attack {
   return async (target) => {
-    const attacker = createAttacker(target);
-    await work(attacker);
+    const deeds: Deeds = {
+      startedAtMs: performance.now(),
+      done: new Map(),
+      accepted: new Map(),
+      breaches: new Set(),
+    };
+    const attacker = createAttacker(target, deeds);
+    await work(attacker, createAttacker({ ...target, headers: target.accomplice }, deeds));
     return attacker.outcome();
   };
 }

@@ -26,21 +26,17 @@ function measure(neighbour: Neighbour): Measuring {
   const none = (): { tookMs: number[]; failures: string[] } => ({ tookMs: [], failures: [] });
   const samples = { read: none(), create: none(), run: none() };
   const pacing = REQUEST_KINDS.map((kind) =>
-    keepPace(
-      kind,
-      () => {
-        const startedAtMs = performance.now();
-        const { tookMs, failures } = samples[kind];
-        const asked = requests[kind]()
-          .catch((error: unknown) => void failures.push(reasonOf(error)))
-          .then(() => {
-            tookMs.push(performance.now() - startedAtMs);
-            open.delete(asked);
-          });
-        open.add(asked);
-      },
-      stop.signal,
-    ),
+    keepPace(() => {
+      const startedAtMs = performance.now();
+      const { tookMs, failures } = samples[kind];
+      const asked = requests[kind]()
+        .catch((error: unknown) => void failures.push(reasonOf(error)))
+        .then(() => {
+          tookMs.push(performance.now() - startedAtMs);
+          open.delete(asked);
+        });
+      open.add(asked);
+    }, stop.signal),
   );
   return {
     async stop() {

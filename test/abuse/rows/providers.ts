@@ -7,27 +7,32 @@ import { withOrder } from '../world/model.ts';
 
 const RETRY_AFTER_SECONDS = 60;
 
-/** A model refuses one tenant's requests and asks for a pause of a minute, as for a request above its rate limit. */
-const askTooMuch =
-  (agent: string) =>
-  async (attacker: Attacker): Promise<void> => {
-    await attacker.inLanes(2, async () => {
-      const session = await attacker.createSession(agent);
-      const order = withOrder('A very long question.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
-      const accepted = await attacker.send(session, order);
-      if (accepted === null) return;
-      await attacker.ended(accepted.runId, 1_000);
-      await attacker.ask(`/v1/runs/${accepted.runId}/cancel`, { body: {} });
-      attacker.count('runs told to wait');
-    });
-  };
+const LANES = 4;
+/** The model has been asked by then, unless the session's tenant has to wait already. */
+const ASKED_WITHIN_MS = 1_000;
+/** The word of one session counts for seconds, that of two for as long as it says. */
+const MIN_SESSIONS_TOLD = 2;
 
-const pauses = (name: string, about: string, model: string): Row => ({
-  name,
-  about,
-  setUp: () => ({ agents: { limited: { model } } }),
-  attack: attackBy(askTooMuch('limited')),
-});
+const requestsSchema = z.object({ requests: z.array(z.object({ cacheKey: z.string(), status: z.number() })) });
+
+/** A model refuses requests and asks for a pause of a minute, as for requests above its rate limit. */
+async function askTooMuch(attacker: Attacker, tenants: readonly Attacker[]): Promise<void> {
+  const order = withOrder('A very long question.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
+  const ask = async (tenant: Attacker): Promise<void> => {
+    const accepted = await tenant.send(await tenant.createSession('limited'), order);
+    if (accepted === null) return;
+    await tenant.ask(`/v1/runs/${accepted.runId}/wait?timeoutMs=${ASKED_WITHIN_MS}`);
+    await tenant.ask(`/v1/runs/${accepted.runId}/cancel`, { body: {} });
+  };
+  await Promise.all(tenants.map((tenant) => tenant.inLanes(LANES, () => ask(tenant))));
+  const response = await fetch(`${attacker.target.simulatorUrl}/__simulator/requests`);
+  const { requests } = requestsSchema.parse(await response.json());
+  const told = new Set(requests.flatMap(({ cacheKey, status }) => (status === 429 ? [cacheKey] : [])));
+  attacker.count('sessions told to wait', told.size);
+  if (told.size < MIN_SESSIONS_TOLD) {
+    throw new Error(`${told.size} sessions were told to wait: that is no long pause`);
+  }
+}
 
 const sessionSchema = z.object({ id: z.string() });
 const runSchema = z.object({ status: z.string(), costUsd: z.number().nullable() });
@@ -62,12 +67,19 @@ const PRICE = { input: 1, cachedInput: null, cacheWrite: null, output: 1 };
 
 /** One tenant's dealings with a provider. */
 export const PROVIDERS: readonly Row[] = [
-  pauses(
-    'provider-429',
-    'a model asks one tenant to wait, the other uses another one of the same provider',
-    'simulated/limited',
-  ),
-  pauses('model-429', 'a model asks one tenant to wait, the other uses the same one', 'simulated/neighbour'),
+  {
+    // What several tenants are told holds for all of them, but for that model alone.
+    name: 'provider-429',
+    about: 'a model asks two tenants to wait, the third uses another one at the same address with the same key',
+    setUp: () => ({ agents: { limited: { model: 'simulated/limited' } } }),
+    attack: attackBy((attacker, accomplice) => askTooMuch(attacker, [attacker, accomplice])),
+  },
+  {
+    name: 'model-429',
+    about: 'a model asks one tenant to wait, the other uses the same one',
+    setUp: () => ({ agents: { limited: { model: 'simulated/neighbour' } } }),
+    attack: attackBy((attacker) => askTooMuch(attacker, [attacker])),
+  },
   {
     name: 'unpriced-model',
     about: 'a session of a model without a price, of a tenant with a limit on its cost',

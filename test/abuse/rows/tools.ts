@@ -12,12 +12,12 @@ const SPY_SERVER = fileURLToPath(new URL('../attack/spy-server-process.ts', impo
 /** A command and an MCP server look into every process that they can see. */
 async function spy(attacker: Attacker): Promise<void> {
   const database = new URL(attacker.target.databaseUrl).pathname.slice(1);
-  const look = `cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a -e "canary-" -e "$1"`;
+  const command = `cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a -e "canary-" -e "${database}"`;
   const calls = [
-    { name: 'bash', input: { command: look.replace('$1', database) } },
+    { name: 'bash', input: { command } },
     { name: 'spy__look', input: {} },
   ];
-  for (const call of calls) {
+  const look = async (call: (typeof calls)[number]): Promise<void> => {
     const [result] = await callTools(attacker, 'shell', [[call]]);
     if (result === undefined) throw new Error(`${call.name} was not called`);
     attacker.count(`looks by ${call.name}`);
@@ -25,8 +25,8 @@ async function spy(attacker: Attacker): Promise<void> {
       attacker.breach(`${call.name} read a provider's key from the environment of another process`);
     if (result.output.includes(database))
       attacker.breach(`${call.name} read the address of the database from the environment of another process`);
-  }
-  await attacker.untilOver();
+  };
+  await Promise.all(calls.map((call) => attacker.inLanes(1, () => look(call))));
 }
 
 const TOOLS_OF_CROWD = 20_000;

@@ -55,16 +55,21 @@ async function raceLinks(attacker: Attacker): Promise<void> {
 const EDITS = 300;
 const EDITS_PER_RUN = 10;
 
+async function editFiles(attacker: Attacker): Promise<void> {
+  let files = 0;
+  await attacker.inLanes(1, () => editTogether(attacker, `shared-${files++}.txt`));
+}
+
 /** Sessions in two processes edit lines of one file, each its own. */
-async function editTogether(attacker: Attacker): Promise<void> {
-  const file = join(attacker.target.workspace, 'shared.txt');
+async function editTogether(attacker: Attacker, path: string): Promise<void> {
+  const file = join(attacker.target.workspace, path);
   const line = (no: number, state: string): string => `slot-${no}: ${state};`;
   await writeFile(file, Array.from({ length: EDITS }, (_, no) => line(no, 'todo')).join('\n'));
   const reported: CallResult[] = [];
   await attacker.pieces(4, EDITS / EDITS_PER_RUN, async (run) => {
     const calls = Array.from({ length: EDITS_PER_RUN }, (_, at) => {
       const no = run * EDITS_PER_RUN + at;
-      return { name: 'edit_file', input: { path: 'shared.txt', oldText: line(no, 'todo'), newText: line(no, 'done') } };
+      return { name: 'edit_file', input: { path, oldText: line(no, 'todo'), newText: line(no, 'done') } };
     });
     reported.push(...(await callTools(attacker, 'editor', [calls])));
   });
@@ -75,7 +80,6 @@ async function editTogether(attacker: Attacker): Promise<void> {
   attacker.count('of them not in the file', gone.length);
   if (gone.length > 0)
     attacker.breach(`${gone.length} of ${done.length} edits that were reported as done are not in the file`);
-  await attacker.untilOver();
 }
 
 const SECRETS = /superuserPassword|scram-sha-256/;
@@ -93,7 +97,12 @@ async function reachOwnFiles(attacker: Attacker): Promise<void> {
     ['.baton', 'agents', '..'].map((path) => ({ name: 'list_files', input: { path } })),
     [{ name: 'grep', input: { pattern: 'superuserPassword' } }],
   ];
-  const results = (await Promise.all(rounds.map((round) => callTools(attacker, 'own', [round])))).flat();
+  const results: CallResult[] = [];
+  await Promise.all(
+    rounds.map((round) =>
+      attacker.inLanes(1, async () => results.push(...(await callTools(attacker, 'own', [round])))),
+    ),
+  );
   attacker.count('calls', results.length);
   for (const { name, input, output } of results) {
     if (SECRETS.test(output)) attacker.breach(`${name} ${JSON.stringify(input)} showed the database's secrets`);
@@ -105,7 +114,6 @@ async function reachOwnFiles(attacker: Attacker): Promise<void> {
     const content = await readFile(join(folder, path), 'utf8').catch(() => null);
     if (content !== null) attacker.breach(`write_file made ${path}`);
   }
-  await attacker.untilOver();
 }
 
 /** Agents that work on files of others. */
@@ -119,10 +127,10 @@ export const WORKSPACE: readonly Row[] = [
   },
   {
     name: 'shared-file',
-    about: '300 edits of one file by sessions in two worker processes',
+    about: '300 edits of one file, again and again, by sessions in two worker processes',
     workers: 2,
     setUp: () => ({ agents: { editor: EDITOR } }),
-    attack: attackBy(editTogether),
+    attack: attackBy(editFiles),
   },
   {
     name: 'own-files',

@@ -8,9 +8,9 @@ import { runAsAdmin, withDatabase } from '../../support/postgres.ts';
 /** The headers by which the API knows the tenant of a request. */
 export type Credentials = Readonly<Record<string, string>>;
 
-/** A migrated database with keys for two tenants; dropped when disposed. */
+/** A migrated database with keys for three tenants; dropped when disposed. */
 export type ProductDatabase = AsyncDisposable &
-  Readonly<{ url: string; attacker: Credentials; neighbour: Credentials }>;
+  Readonly<{ url: string; attacker: Credentials; accomplice: Credentials; neighbour: Credentials }>;
 
 /** Creates it in the server of this URL, whose role may do that. */
 export async function createDatabase(adminUrl: string): Promise<ProductDatabase> {
@@ -29,11 +29,13 @@ export async function createDatabase(adminUrl: string): Promise<ProductDatabase>
   try {
     await migrateToLatest(db);
     const attacker = await createTestKey(db, 'attacker');
+    const accomplice = await createTestKey(db, 'accomplice');
     const neighbour = await createTestKey(db, 'neighbour');
     const owned = stack.move();
     return {
       url,
       attacker: attacker.headers,
+      accomplice: accomplice.headers,
       neighbour: neighbour.headers,
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
     };

@@ -26,6 +26,7 @@ type Served = Readonly<{
   redisUrl: string | null;
   diskFolder: string | null;
   attacker: Credentials;
+  accomplice: Credentials;
   neighbour: Credentials;
 }>;
 
@@ -65,6 +66,7 @@ async function serveNewcomer({ processes, simulatorUrl, folder }: Parts): Promis
     redisUrl: null,
     diskFolder: null,
     attacker: {},
+    accomplice: {},
     neighbour: {},
   };
 }
@@ -75,7 +77,7 @@ export async function postmasterPid(folder: string): Promise<number> {
   return Number(lines.split('\n')[0]);
 }
 
-/** An API process and workers as in production, with two tenants. */
+/** An API process and workers as in production, with a key for each tenant. */
 async function serveTenants({ row, services, processes, stack, ...around }: Parts): Promise<Served> {
   const { redisUrl } = services;
   const { folder, workspace, simulatorUrl } = around;
@@ -83,7 +85,7 @@ async function serveTenants({ row, services, processes, stack, ...around }: Part
   const diskFolder = row.hasSmallDisk === true ? stack.use(await mountSmallDisk()).path : null;
   const adminUrl =
     diskFolder === null ? services.postgresUrl : stack.use(await startOwnCluster(join(diskFolder, 'postgres'))).url;
-  const { url: databaseUrl, attacker, neighbour } = stack.use(await createDatabase(adminUrl));
+  const { url: databaseUrl, attacker, accomplice, neighbour } = stack.use(await createDatabase(adminUrl));
   const environment = {
     DATABASE_URL: databaseUrl,
     ...(redisUrl === null ? {} : { REDIS_URL: redisUrl }),
@@ -100,7 +102,7 @@ async function serveTenants({ row, services, processes, stack, ...around }: Part
     ),
   ]);
   const url = String(api.started['url']);
-  return { url, databaseUrl: async () => databaseUrl, redisUrl, diskFolder, attacker, neighbour };
+  return { url, databaseUrl: async () => databaseUrl, redisUrl, diskFolder, attacker, accomplice, neighbour };
 }
 
 /** Agents of every row, and of this one; JSON is YAML. */
