@@ -3,7 +3,14 @@ import path from 'node:path';
 import { BatonError } from '../domain/errors.ts';
 import type { Log } from '../platform/log.ts';
 import type { Agent, AgentCatalogue, AgentSet } from './agent.ts';
-import { AgentFileError, createCatalogue, listAgentFiles, readAgents } from './load-agents.ts';
+import {
+  AgentFileError,
+  createCatalogue,
+  fileErrorsIn,
+  listAgentFiles,
+  readAgents,
+  throwTogether,
+} from './load-agents.ts';
 
 /** Files are looked at when somebody asks for agents, and no more often than this. */
 const LOOK_INTERVAL_MS = 1_000;
@@ -50,7 +57,7 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
       [seen, waitsFor] = [alone, []];
       log('info', { event: 'agents_changed', agents: agents.names().length });
     } catch (error) {
-      log('warn', { event: 'agents_rejected', ...placeOf(error, folder) });
+      for (const place of placesOf(error, folder)) log('warn', { event: 'agents_rejected', ...place });
     }
   };
   return {
@@ -70,15 +77,17 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
 async function load({ folder, model, check, onLoad, log }: AgentFolderOptions): Promise<AgentSet> {
   const read = readAgents(folder, model);
   const agents = createCatalogue(read.map(({ agent }) => agent));
+  const errors: AgentFileError[] = [];
   for (const { file, agent } of read) {
     try {
       await check(agent, agents);
     } catch (error) {
       if (!(error instanceof BatonError)) throw error;
       const message = `agent ${agent.name}: ${error.message}`;
-      throw new AgentFileError(file, keysIn(error.message), message, { cause: error });
+      errors.push(new AgentFileError(file, keysIn(error.message), message, { cause: error }));
     }
   }
+  throwTogether(errors);
   if (read.length === 0) log('warn', { event: 'agents_missing', folder: path.resolve(folder) });
   onLoad?.(agents);
   return agents;
@@ -115,7 +124,10 @@ async function stateOf(folder: string, others: readonly string[] = []): Promise<
   }
 }
 
-/** Of an error that is about one file, or else about the folder. */
-function placeOf(error: unknown, folder: string): Readonly<{ file: string; keys: readonly string[] }> {
-  return error instanceof AgentFileError ? { file: error.file, keys: error.keys } : { file: folder, keys: [] };
+type Place = Readonly<{ file: string; keys: readonly string[] }>;
+
+/** Of an error that is about files, or else about the folder. */
+function placesOf(error: unknown, folder: string): Place[] {
+  const errors = fileErrorsIn(error);
+  return errors.length === 0 ? [{ file: folder, keys: [] }] : errors.map(({ file, keys }) => ({ file, keys }));
 }

@@ -22,16 +22,45 @@ export class AgentFileError extends BatonError {
   }
 }
 
+/** What is wrong with several files of a folder, each on a line of its own. */
+class AgentFilesError extends BatonError {
+  readonly errors: readonly AgentFileError[];
+
+  constructor(errors: readonly AgentFileError[]) {
+    super('config_invalid', errors.map(({ message }) => message).join('\n'));
+    this.errors = errors;
+  }
+}
+
+/** One error for each file that is wrong; none where the error is about something else. */
+export function fileErrorsIn(error: unknown): readonly AgentFileError[] {
+  if (error instanceof AgentFilesError) return error.errors;
+  return error instanceof AgentFileError ? [error] : [];
+}
+
+/** What several files come to: an error of one file does not hide that of the next. */
+export function throwTogether(errors: readonly AgentFileError[]): void {
+  const [first, ...others] = errors;
+  if (first !== undefined) throw others.length === 0 ? first : new AgentFilesError(errors);
+}
+
 /** An agent with the name of its file in the folder. */
 type AgentFile = Readonly<{ file: string; agent: Agent }>;
 
 /**
  * Reads every `*.yaml` file of a folder as an agent.
  * @param model takes the place of every agent's model, where given
- * @throws BatonError `config_invalid` that names the file and the key; AgentFileError where it is about one file
+ * @throws BatonError `config_invalid` that names each file that is wrong, and its keys: see `fileErrorsIn`
  */
 export function readAgents(folder: string, model?: string): AgentFile[] {
-  const read = listAgentFiles(folder).map((file) => ({ file, agent: readAgent(folder, file) }));
+  const errors: AgentFileError[] = [];
+  const read = listAgentFiles(folder).flatMap((file) => {
+    const agent = readAgent(folder, file);
+    if (!(agent instanceof AgentFileError)) return [{ file, agent }];
+    errors.push(agent);
+    return [];
+  });
+  throwTogether(errors);
   const names = new Set<string>();
   for (const { file, agent } of read) {
     if (names.has(agent.name)) {
@@ -92,21 +121,24 @@ const EXAMPLE = ['../..', '../../..']
   .map((root) => path.join(import.meta.dirname, root, 'agents/workspace.yaml'))
   .find((file) => existsSync(file));
 
-function readAgent(folder: string, file: string): Agent {
+function readAgent(folder: string, file: string): Agent | AgentFileError {
   const where = path.join(folder, file);
-  const parsed = agentFileSchema.safeParse(readContent(where, file));
+  const content = readContent(where, file);
+  if (content instanceof AgentFileError) return content;
+  const parsed = agentFileSchema.safeParse(content);
   if (parsed.success) return parsed.data;
   const problems = fileProblems(agentFileSchema, parsed.error);
   const keys = problems.flatMap((problem) => problem.keys).filter((key) => LOGGED_KEY.test(key));
-  throw new AgentFileError(file, keys, `${where}: ${describeProblems(problems)}`, { cause: parsed.error });
+  return new AgentFileError(file, keys, `${where}: ${describeProblems(problems)}`, { cause: parsed.error });
 }
 
+/** What the file holds, or an AgentFileError. */
 function readContent(where: string, file: string): unknown {
   try {
     return readYaml(where, where);
   } catch (error) {
     if (!(error instanceof BatonError)) throw error;
-    throw new AgentFileError(file, [], error.message, { cause: error.cause });
+    return new AgentFileError(file, [], error.message, { cause: error.cause });
   }
 }
 

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { fileErrorsIn } from '../agents/load-agents.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
 import { type Config, loadConfig, VARIABLES } from '../platform/config.ts';
@@ -43,7 +44,7 @@ export async function* checkStart(
     ['agents', checkAgents],
   ];
   for (const [what, check] of checks) {
-    yield* await check(config, environment).catch((error: unknown) => [toError(what, error)]);
+    yield* await check(config, environment).catch((error: unknown) => toErrors(what, error));
   }
 }
 
@@ -54,6 +55,12 @@ const warning = (what: string, message: string): Finding => ({ level: 'warning',
 function toError(what: string, error: unknown): Finding {
   if (!(error instanceof BatonError)) throw error;
   return { level: 'error', what, message: error.message };
+}
+
+/** One for each file of an agent that is wrong. @throws what is no failure of ours, as it is */
+function toErrors(what: string, error: unknown): Finding[] {
+  const files = fileErrorsIn(error);
+  return files.length === 0 ? [toError(what, error)] : files.map((one) => toError(what, one));
 }
 
 async function checkWorkspace(config: Config): Promise<Finding[]> {

@@ -112,6 +112,17 @@ describe('the agents of a folder', () => {
     expect(folder.logged.at(-1)).toEqual({ event: 'agents_changed', agents: 2 });
   });
 
+  it('are rejected by each file that is wrong', async () => {
+    await using folder = await openFolder();
+    await folder.write('a.yaml', agentFile('a', 'tols: []\n'));
+    await folder.write('b.yaml', 'name: [b\n');
+    expect((await folder.later()).names()).toEqual(['writer']);
+    expect(folder.logged).toEqual([
+      { event: 'agents_rejected', file: 'a.yaml', keys: ['tols'] },
+      { event: 'agents_rejected', file: 'b.yaml', keys: [] },
+    ]);
+  });
+
   it('stay what they were when one’s tools cannot be had, or the folder is gone', async () => {
     let isServed = true;
     await using folder = await openFolder({

@@ -66,6 +66,21 @@ test('everything that is wrong is told at once, each by its setting or its file'
   ]);
 });
 
+test('no agent’s mistake hides that of another one, whether its file cannot be read or it cannot be served', async () => {
+  const unread = { 'a.yaml': 'name: [a\n', 'b.yml': `${GOOD}tols: []\n`, 'good.yaml': GOOD };
+  await using files = await settingsWith(unread);
+  expect((await findingsOf(files.environment, true)).slice(2)).toEqual([
+    expect.stringMatching(/^error agents: .*a\.yaml: line 2, column 1: /),
+    expect.stringMatching(/^error agents: .*b\.yml: \(root\): unknown key "tols"/),
+  ]);
+  const unserved = (name: string) => `name: ${name}\nmodel: simulated/test\ntools: [${name}-tools]\n`;
+  await using agents = await settingsWith({ 'a.yaml': unserved('a'), 'b.yaml': unserved('b'), 'good.yaml': GOOD });
+  expect((await findingsOf(agents.environment, true)).slice(2)).toEqual([
+    expect.stringMatching(/^error agents: agent a: .*a-tools/),
+    expect.stringMatching(/^error agents: agent b: .*b-tools/),
+  ]);
+});
+
 test('what a start would warn of is a warning', async () => {
   await using settings = await settingsWith({
     'far.yaml': 'name: far\nmodel: openai/gpt-5.4\n',
