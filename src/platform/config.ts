@@ -16,15 +16,19 @@ import { readYaml } from './read-yaml.ts';
 import { withPassword } from './url-password.ts';
 
 /** Variables are text, so digits count as a number; nothing else does, unlike with a coercion. */
-const wholeNumber = (minimum: number, maximum: number) =>
-  z.preprocess(
+const wholeNumber = (minimum: number, maximum: number) => {
+  const words = `expected a whole number from ${minimum} to ${maximum}`;
+  return z.preprocess(
     (value) => (typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value),
-    z.number().int().min(minimum).max(maximum),
+    z.number(words).int(words).min(minimum, words).max(maximum, words),
   );
+};
+const MAX_AMOUNT = 1_000_000_000;
+const AMOUNT_WORDS = `expected a number from 0 to ${MAX_AMOUNT}`;
 /** An amount of money, with decimals or without. */
 const amount = z.preprocess(
   (value) => (typeof value === 'string' && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value),
-  z.number().min(0).max(1_000_000_000),
+  z.number(AMOUNT_WORDS).min(0, AMOUNT_WORDS).max(MAX_AMOUNT, AMOUNT_WORDS),
 );
 /** Names of hosts; as a variable separated by commas. A port would never match, so none is taken. */
 const hostNames = z.preprocess(

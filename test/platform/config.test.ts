@@ -205,6 +205,15 @@ describe('the configuration', () => {
     expect(refusal({ [variable]: value })).toContain(variable);
   });
 
+  it('says which numbers a setting takes', () => {
+    for (const value of ['many', '0', '10001', '1.5']) {
+      const words = 'BATON_STEP_CONCURRENCY (stepConcurrency): expected a whole number from 1 to 10000';
+      expect(refusal({ BATON_STEP_CONCURRENCY: value })).toBe(words);
+    }
+    const words = 'BATON_TENANT_COST_USD_PER_DAY (tenantCostUsdPerDay): expected a number from 0 to 1000000000';
+    expect(refusal({ BATON_TENANT_COST_USD_PER_DAY: 'much' })).toBe(words);
+  });
+
   it('names all bad values at once, and repeats none of them', () => {
     const message = refusal({ DATABASE_URL: 'mysql://me:hunter2@db', BATON_PORT: 'x', OPENAI_API_KEY: 'sk-secret' });
     expect(message).toContain('DATABASE_URL');
