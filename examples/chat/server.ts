@@ -66,7 +66,7 @@ function addressOf(request: IncomingMessage): URL | null {
 }
 
 /** Serves the page until it is disposed. */
-export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', port = 0 }: Options) {
+export async function startChatPage({ batonUrl, apiKey, agent, port = 0 }: Options) {
   const assets = await bundlePage();
   const client = createClient({ baseUrl: batonUrl, apiKey });
 
@@ -98,6 +98,12 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
     else await pipeline(Readable.fromWeb(answer.body), response);
   }
 
+  /** Of a service without any agent the one that comes with Baton: the refusal says what there is. */
+  async function firstAgent(): Promise<string> {
+    const { agents } = await client.agents();
+    return agents[0]?.name ?? 'workspace';
+  }
+
   /** What the page asks for itself; null: something else. */
   async function tell(request: IncomingMessage, { pathname, searchParams }: URL): Promise<object | null> {
     if (pathname === '/agents') return { agents: (await client.agents()).agents.map(({ name }) => name) };
@@ -106,7 +112,7 @@ export async function startChatPage({ batonUrl, apiKey, agent = 'workspace', por
     }
     // A chat is a session. The page asks for it: any site can have a browser open an address, but not post here.
     if (pathname !== '/chats' || request.method !== 'POST') return null;
-    const { id } = await client.sessions.create({ agent: searchParams.get('agent') ?? agent });
+    const { id } = await client.sessions.create({ agent: searchParams.get('agent') ?? agent ?? (await firstAgent()) });
     return { id };
   }
 

@@ -45,9 +45,19 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   beforeAll(async () => {
     const full = contextPolicySchema.parse({ maxContextTokens: WINDOW, prune: { enabled: false } });
     const clears = contextPolicySchema.parse({ maxContextTokens: WINDOW });
-    const agents = ['streams', 'queues', 'stops', 'asks', 'shows', 'opens', 'restarts', 'tabs', 'fails', 'writes'].map(
-      (name) => ({ name, tools: ['test'] }),
-    );
+    const agents = [
+      'streams',
+      'queues',
+      'stops',
+      'asks',
+      'shows',
+      'opens',
+      'restarts',
+      'breaks',
+      'tabs',
+      'fails',
+      'writes',
+    ].map((name) => ({ name, tools: ['test'] }));
     const tools = [...createWaitingTools().tools, readTool, drawTool];
     const filling = [
       { name: 'fills', tools: ['test'], context: full },
@@ -130,7 +140,8 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     simulator.gate('queues').release();
     await page.getByText('The second.').waitFor();
     await page.getByRole('button', { name: 'Send' }).waitFor();
-    expect(await answers()).toEqual(['The first answer.', 'The second.']);
+    // Ended before the page asked what is being written, the first answer comes with what was said.
+    await expect.poll(answers).toEqual(['The first answer.', 'The second.']);
     expect(await page.locator('.badge').count()).toBe(0);
     await look('answered');
     expect(failures).toEqual([]);
@@ -313,6 +324,36 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     await expect.poll(answers).toEqual([text]);
     await expect.poll(() => page.locator('.failure').count()).toBe(0);
     expect(failures).toEqual([]);
+  });
+
+  it('says that nothing answers, and goes on by itself when something does', async () => {
+    const { simulator } = started.service;
+    const text = 'One two three four five six seven eight.';
+    simulator.script('breaks', [{ text, chunkChars: 4, gates: { afterChunks: { count: 4, gate: 'breaks' } } }]);
+    const backend = await startChatPage({ batonUrl: started.url, agent: 'breaks' });
+    const page = await context.newPage();
+    await page.goto(backend.url);
+    await say(page, 'Count');
+    await page.getByText('One two').waitFor();
+    await backend[Symbol.asyncDispose]();
+    await page.getByText('The service does not answer at the moment.').waitFor();
+    simulator.gate('breaks').release();
+    stack.use(await startChatPage({ batonUrl: started.url, port: Number(new URL(backend.url).port) }));
+    await page.getByText('eight.').waitFor();
+    await expect.poll(() => page.locator('.failure').count()).toBe(0);
+    expect(await page.locator('article.assistant .text').allInnerTexts()).toEqual([text]);
+    await page.close();
+  });
+
+  it('takes the first agent of the service where it is given none', async () => {
+    const { url } = stack.use(await startChatPage({ batonUrl: started.url }));
+    const page = await context.newPage();
+    await page.goto(url);
+    await page.getByLabel('Message').waitFor();
+    const id = new URL(page.url()).searchParams.get('chat');
+    const session = await fetch(`${started.url}/v1/sessions/${id}`).then((response) => response.json());
+    expect(session).toMatchObject({ id, agent: 'asks' });
+    await page.close();
   });
 
   it('shows what another page of the chat asks, and the answer', async () => {

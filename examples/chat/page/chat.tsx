@@ -50,7 +50,7 @@ export function Chat({ id, messages: known, meter, agents }: Props) {
     acts.current += 1;
     void chat.regenerate();
   };
-  const failure = isBusy ? null : (error?.message ?? failureIn(messages));
+  const failure = isBusy ? null : error === undefined ? failureIn(messages) : reasonOf(error);
   const stop = (): void => void fetch(`/api/chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   const answer = (approvalId: string, approved: boolean): void => {
     acts.current += 1;
@@ -130,3 +130,9 @@ function lastCompaction({ compactions = [] }: Meter): string | null {
   const last = compactions.find(({ tokensAfter }) => tokensAfter !== null);
   return last === undefined ? null : compressed(last.tokensBefore, last.tokensAfter ?? 0);
 }
+
+/** Of a request that came to nothing a browser says no more than that, in words of its own. */
+const reasonOf = (error: Error): string =>
+  error instanceof TypeError
+    ? 'The service does not answer at the moment. This page goes on as soon as it does.'
+    : error.message;
