@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { BatonError } from '../domain/errors.ts';
 import { SSE_MAX_BUFFERED_BYTES } from '../domain/tunables.ts';
 import type { Direct } from '../events/stream-mailbox.ts';
+import { createWriteTurns } from './write-turns.ts';
 
 /**
  * A full buffer of which the reader takes nothing for this long: it is gone, or as good as. Long, because Linux asks for more
@@ -21,7 +22,7 @@ export type FrameSourceOptions = Readonly<{
 
 /** Where frames go. */
 type FrameSink = Readonly<{
-  write: (frame: string) => void;
+  write: (frame: Buffer) => void;
   /** What was written and nobody has taken yet. The smaller it becomes piece by piece, the slower a reader may be. */
   bufferedBytes: () => number;
   end: () => void;
@@ -41,7 +42,7 @@ export type FrameSource = Readonly<{
 /** Nothing of the stream is asked for before somebody takes the frames. */
 export function openFrameSource<Item>(
   open: (direct: Direct<Item>) => AsyncIterable<Item>,
-  toFrame: (item: Item) => string,
+  toFrame: (item: Item) => Buffer,
   options: FrameSourceOptions,
 ): FrameSource {
   const cancelled = new AbortController();
@@ -79,6 +80,9 @@ export function openFrameSource<Item>(
   };
 }
 
+/** Frames written in one turn of the event loop: about a millisecond of work. */
+const takeTurn = createWriteTurns(32);
+
 /** Takes item by item while there is room. Resolves when the stream has ended, or nobody reads it any more. */
 async function pump<Item>(
   stream: AsyncIterable<Item>,
@@ -91,7 +95,10 @@ async function pump<Item>(
   try {
     while (await wait()) {
       const next = await iterator.next();
-      if (next.done === true || signal.aborted) return;
+      if (next.done === true) return;
+      const turn = takeTurn();
+      if (turn !== null) await turn;
+      if (signal.aborted) return;
       write(next.value);
     }
   } finally {
@@ -117,9 +124,9 @@ export function toBody(source: FrameSource): ReadableStream<Uint8Array> {
 }
 
 function toSink(controller: ReadableStreamDefaultController<Uint8Array>): FrameSink {
-  const encoder = new TextEncoder();
   return {
-    write: (frame) => controller.enqueue(encoder.encode(frame)),
+    // A copy: the reader of a web stream may change what it gets, and other readers share the frame.
+    write: (frame) => controller.enqueue(new Uint8Array(frame)),
     bufferedBytes: () => -(controller.desiredSize ?? 0),
     end() {
       // A body that the reader has cancelled is closed already, and says so by throwing.

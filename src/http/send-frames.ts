@@ -24,7 +24,7 @@ export function sendFrames({ status, headers }: Response, source: FrameSource, o
 }
 
 type FrameQueue = Readonly<{
-  write: (frame: string) => void;
+  write: (frame: Buffer) => void;
   /** Writes what waits, as far as the connection takes it. */
   flush: () => void;
   /** What waits, without what is being written. */
@@ -59,10 +59,10 @@ function createFrameQueue(outgoing: ServerResponse, onTaken: () => void): FrameQ
     write(frame) {
       const isAtOnce = pieces.length === 0 && !outgoing.writableNeedDrain && frame.length <= MAX_PIECE_BYTES;
       if (isAtOnce) return void outgoing.write(frame);
-      const encoded = Buffer.from(frame);
-      bytes += encoded.length;
-      for (let start = 0; start < encoded.length; start += MAX_PIECE_BYTES) {
-        pieces.push(encoded.subarray(start, start + MAX_PIECE_BYTES));
+      bytes += frame.length;
+      // No copies: all readers that wait for a frame share its memory.
+      for (let start = 0; start < frame.length; start += MAX_PIECE_BYTES) {
+        pieces.push(frame.subarray(start, start + MAX_PIECE_BYTES));
       }
       flush();
     },

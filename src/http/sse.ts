@@ -13,27 +13,29 @@ export function toSseFrame(item: StreamItem): string {
     case 'snapshot':
       return frame({ type: 'session:snapshot', data: item.data });
     case 'live':
-      return frameOnce(item.event, () => frame(item.event));
+      return frame(item.event);
     case 'heartbeat':
       return frame({ type: 'heartbeat', data: { seq: item.seq } });
     case 'event': {
       const { seq, type, runId, createdAt, data } = item.event;
       const envelope = { type, seq, ...(runId === null ? {} : { runId }), createdAt, data };
-      return frameOnce(item.event, () => `id: ${seq}\n${frame(envelope)}`);
+      return `id: ${seq}\n${frame(envelope)}`;
     }
   }
 }
 
 const frame = (envelope: Envelope): string => `event: ${envelope.type}\ndata: ${JSON.stringify(envelope)}\n\n`;
 
-/** The readers of a session get the very same events: what one of them has encoded, the others need not. */
-const frames = new WeakMap<object, string>();
+/** By snapshot or event. The readers of a session are told the very same ones, and share the memory of their frames. */
+const frames = new WeakMap<object, Buffer>();
 
-function frameOnce(event: object, encode: () => string): string {
-  const known = frames.get(event);
+function encodeOnce(item: StreamItem): Buffer {
+  if (item.kind === 'heartbeat') return Buffer.from(toSseFrame(item));
+  const content = item.kind === 'snapshot' ? item.data : item.event;
+  const known = frames.get(content);
   if (known !== undefined) return known;
-  const made = encode();
-  frames.set(event, made);
+  const made = Buffer.from(toSseFrame(item));
+  frames.set(content, made);
   return made;
 }
 
@@ -49,7 +51,7 @@ export function sseResponse(
   open: (direct: Direct<StreamItem>) => AsyncIterable<StreamItem>,
   options: SseOptions,
 ): Response {
-  return toResponse(openFrameSource(open, toSseFrame, options), options);
+  return toResponse(openFrameSource(open, encodeOnce, options), options);
 }
 
 /** The same for a stream of anything, each item of which is a frame of text. */
@@ -59,7 +61,11 @@ export function framesResponse<Item>(
   options: SseOptions,
 ): Response {
   return toResponse(
-    openFrameSource(() => stream, toFrame, options),
+    openFrameSource(
+      () => stream,
+      (item) => Buffer.from(toFrame(item)),
+      options,
+    ),
     options,
   );
 }

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { StreamItem } from '../../src/events/stream-item.ts';
 import { openEventStream } from '../../src/events/subscribe.ts';
@@ -168,11 +169,35 @@ test('a stream belongs to what opened it, whoever reads it', async () => {
   await untilHolds(() => expect(seen).toEqual(['mine', 'mine']));
 });
 
+test('what several readers are told alike is encoded once and has one place in memory', async () => {
+  const item = event(1, 'x'.repeat(400_000));
+  const written: Buffer[] = [];
+  for (let reader = 0; reader < 3; reader++) write(itemsOf([item]).stream, (frame) => written.push(frame));
+  await vi.waitFor(() => expect(written).toHaveLength(3));
+  expect(String(written[0])).toBe(toSseFrame(item));
+  expect(new Set(written).size).toBe(1);
+});
+
+test('of many readers that are told something at once few are written to in one turn of the event loop', async () => {
+  let written = 0;
+  for (let reader = 0; reader < 500; reader++) write(itemsOf([event(reader)]).stream, () => written++);
+  for (let before = 0; before < 500; before = written) {
+    await nextTurn();
+    expect(written - before).toBeLessThanOrEqual(64);
+  }
+});
+
 test('a stream that fails fails the body', async () => {
   const failure = new Error('no database');
   const stream: AsyncIterable<StreamItem> = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(failure) }) };
   await expect(sseResponse(() => stream, { signal: new AbortController().signal }).text()).rejects.toBe(failure);
 });
+
+/** Writes the frames of a stream as a server does. */
+function write(stream: AsyncIterable<StreamItem>, onFrame: (frame: Buffer) => void): void {
+  const sink = { write: onFrame, bufferedBytes: () => 0, end: () => undefined, fail: () => undefined };
+  frameSourceOf(sseResponse(() => stream, { signal: new AbortController().signal }))?.flowTo(sink);
+}
 
 type Source = { stream: AsyncIterable<StreamItem>; taken: number; returned: boolean };
 
