@@ -1,4 +1,5 @@
 import { type BusItem, decodePayload, sessionOf } from './bus-payload.ts';
+import { createFanOut } from './fan-out.ts';
 import type { SessionListener } from './live-bus.ts';
 
 export type BusListeners = Readonly<{
@@ -8,7 +9,7 @@ export type BusListeners = Readonly<{
   removeSession: (sessionId: string, listener: SessionListener) => boolean;
   sessionIds: () => string[];
   addCancel: (listener: (runId: string) => void) => Disposable;
-  /** Hands a received payload to whom it concerns; what is not understood is skipped. */
+  /** Hands a received payload to its listeners, to many of them in slices; what is not understood is skipped. */
   deliver: (payload: string) => void;
   reconnected: () => void;
 }>;
@@ -29,6 +30,8 @@ export function createBusListeners(onError: (error: unknown) => void): BusListen
   function deliverItem(listener: SessionListener, item: BusItem): void {
     guard(() => ('seq' in item ? listener.onCommitted(item.seq) : listener.onPreview(item.event)));
   }
+
+  const fanOut = createFanOut((sessionId) => sessions.get(sessionId), deliverItem);
 
   return {
     addSession(sessionId, listener) {
@@ -58,9 +61,7 @@ export function createBusListeners(onError: (error: unknown) => void): BusListen
         for (const listener of [...cancels]) guard(() => listener(message.runId));
         return;
       }
-      for (const listener of [...(sessions.get(message.sessionId) ?? [])]) {
-        for (const item of message.items) deliverItem(listener, item);
-      }
+      fanOut.tell(message.sessionId, message.items);
     },
     reconnected() {
       for (const listener of [...sessions.values()].flatMap((set) => [...set])) guard(() => listener.onReconnected());

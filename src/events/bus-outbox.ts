@@ -1,9 +1,7 @@
-import { type ContentEvent, contentLength, type LiveEvent, withContent } from '../domain/run/events.ts';
+import { contentLength, type LiveEvent } from '../domain/run/events.ts';
 import { DELTA_COALESCE_MS } from '../domain/tunables.ts';
 import { type BusItem, encodeCancel, encodeSession } from './bus-payload.ts';
-
-/** A joined delta stays below this, so that dropping one loses little. */
-const MAX_JOINED_CHARS = 16_384;
+import { joinPreviews } from './join-previews.ts';
 
 /** What may wait for a transport that is away, counted in characters plus a share for every item. */
 const MAX_QUEUED_COST = 1_048_576;
@@ -105,7 +103,7 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
   function preview(sessionId: string, event: LiveEvent): void {
     const queue = queueOf(sessionId);
     const last = queue.items.at(-1);
-    const joined = last === undefined ? null : join(last.item, event);
+    const joined = last === undefined || 'seq' in last.item ? null : joinPreviews(last.item.event, event);
     if (last !== undefined && joined !== null) {
       last.item = { event: joined };
       last.cost += contentLength(event);
@@ -219,22 +217,4 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
       cancels.clear();
     },
   };
-}
-
-/** Two deltas as one, when the second continues the first. */
-function join(earlier: BusItem, event: LiveEvent): LiveEvent | null {
-  if ('seq' in earlier || earlier.event.type === 'llm:thinking' || event.type === 'llm:thinking') return null;
-  const [first, second] = [earlier.event.data, event.data];
-  const adjacent =
-    isOfSameText(earlier.event, event) &&
-    first.messageId === second.messageId &&
-    first.epoch === second.epoch &&
-    first.offset + first.content.length === second.offset &&
-    first.content.length + second.content.length <= MAX_JOINED_CHARS;
-  return adjacent ? withContent(earlier.event, first.offset, first.content + second.content) : null;
-}
-
-function isOfSameText(first: ContentEvent, second: ContentEvent): boolean {
-  if (first.type === 'llm:chunk') return second.type === first.type && second.data.chunkType === first.data.chunkType;
-  return second.type === first.type && second.data.id === first.data.id;
 }
