@@ -27,7 +27,7 @@ async function listen() {
 beforeAll(async () => {
   service = await listen();
   stranger = await listen();
-  page = stack.use(await startChatPage({ batonUrl: service.url, apiKey: 'secret' })).url;
+  page = stack.use(await startChatPage({ batonUrl: service.url, apiKey: 'secret', agent: 'workspace' })).url;
 });
 afterAll(() => stack.disposeAsync());
 
