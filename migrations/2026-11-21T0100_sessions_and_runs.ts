@@ -88,7 +88,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       next_check_at timestamptz,
       found_taken boolean not null default false,
       tenant_slot integer,
-      held_back_at timestamptz,
+      throttled_at timestamptz,
       request_upto_seq bigint not null default 0,
       attempt integer not null default 1,
       resume_count integer not null default 0,
@@ -126,14 +126,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index runs_listed on runs (tenant_id, created_at desc, id desc)`.execute(db);
   await sql`
     create index runs_unclaimed on runs (coalesce(next_check_at, pending_at))
-    where claim_id is null and pending_kind is not null and held_back_at is null
+    where claim_id is null and pending_kind is not null and throttled_at is null
       and status in ('queued', 'running', 'cancelling')`.execute(db);
   // A tenant's runs that are claimed hold one of its slots each: with a limit, no two of them the same.
   await sql`
     create unique index runs_tenant_slot on runs (tenant_id, tenant_slot)
     where claim_id is not null and tenant_slot is not null`.execute(db);
   await sql`
-    create index runs_held_back on runs (tenant_id, created_at, id) where held_back_at is not null`.execute(db);
+    create index runs_throttled on runs (tenant_id, created_at, id) where throttled_at is not null`.execute(db);
   await sql`
     create index runs_leased on runs (lease_expires_at)
     where claim_id is not null and status in ('running', 'cancelling')`.execute(db);

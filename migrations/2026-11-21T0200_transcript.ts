@@ -38,7 +38,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       tool_call_id text,
       tool_name text,
       state text check (state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'completed', 'error', 'denied', 'unknown')),
-      asked text check (asked in ('approval', 'output', 'unknown_outcome')),
+      required_action text check (required_action in ('approval', 'output', 'unknown_outcome')),
       answer jsonb,
       started_at timestamptz,
       finished_at timestamptz,

@@ -173,9 +173,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // Workers that are gone: a claim that one of them sent may still wait for a lock, and nobody
   // would watch over its run.
   await sql`
-    create table buried_workers (
+    create table dead_workers (
       id text primary key,
-      buried_at timestamptz not null default clock_timestamp()
+      died_at timestamptz not null default clock_timestamp()
     )`.execute(db);
 
   await sql`
@@ -243,7 +243,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'stored_bytes',
     'provider_pauses',
     'model_limits',
-    'buried_workers',
+    'dead_workers',
     'workers',
     'deleted_usage',
     'audit_log',

@@ -156,7 +156,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           where not exists (select 1 from runs
             where tenant_id = p_run.tenant_id and tenant_slot = slot and claim_id is not null);
         select count(*) into v_before from (select 1 from runs
-          where tenant_id = p_run.tenant_id and held_back_at is not null
+          where tenant_id = p_run.tenant_id and throttled_at is not null
             and (created_at, id) < (p_run.created_at, p_run.id) limit p_limit) as earlier;
         if cardinality(v_free) <= v_before then return false; end if;
         begin
@@ -172,25 +172,25 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // slots that nobody has or is about to take: the next step of a run that goes on, or a run that was admitted a moment
   // ago. Returns their jobs. A limit of 0 holds nobody back.
   await sql`
-    create function baton_admit(p_tenant text, p_limit integer, p_most integer) returns jsonb language plpgsql as $$
+    create function baton_release_throttled(p_tenant text, p_limit integer, p_most integer) returns jsonb language plpgsql as $$
     declare
       v_room integer := p_most;
       v_jobs jsonb;
     begin
-      if not exists (select 1 from runs where tenant_id = p_tenant and held_back_at is not null) then return '[]'; end if;
+      if not exists (select 1 from runs where tenant_id = p_tenant and throttled_at is not null) then return '[]'; end if;
       if p_limit > 0 then
         v_room := least(p_most, p_limit
           - (select count(*) from runs where tenant_id = p_tenant and claim_id is not null and tenant_slot is not null)
           - (select count(*) from runs
-              where tenant_id = p_tenant and claim_id is null and pending_kind is not null and held_back_at is null
+              where tenant_id = p_tenant and claim_id is null and pending_kind is not null and throttled_at is null
                 and status in ('queued', 'running', 'cancelling') and (started_at is not null or pending_dispatch > 1)
                 and coalesce(next_check_at, pending_at) > (select clock_timestamp() - interval '10 seconds')
                 and pending_at <= clock_timestamp()));
       end if;
       with admitted as (
-        update runs set held_back_at = null, pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(),
+        update runs set throttled_at = null, pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(),
           next_check_at = null
-          where id in (select id from runs where tenant_id = p_tenant and held_back_at is not null
+          where id in (select id from runs where tenant_id = p_tenant and throttled_at is not null
             order by created_at, id limit greatest(v_room, 0) for no key update skip locked)
           returning id, created_at, pending_kind, pending_no, pending_dispatch
       )
@@ -209,10 +209,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end $$`.execute(db);
 
   await sql`
-    create function baton_is_buried(p_worker text) returns boolean language plpgsql as $$
+    create function baton_is_dead(p_worker text) returns boolean language plpgsql as $$
     begin
       perform pg_advisory_xact_lock_shared(1652651120, hashtext(p_worker));
-      return exists (select 1 from buried_workers where id = p_worker);
+      return exists (select 1 from dead_workers where id = p_worker);
     end $$`.execute(db);
 
   await sql`
@@ -224,7 +224,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     declare
       v_session sessions;
       v_run runs;
-      v_leftover uuid;
+      v_interrupted uuid;
       v_is_known boolean;
       v_begun record;
       v_view json;
@@ -252,11 +252,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
         end if;
         if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
-        if baton_is_buried(p_worker) then return json_build_object('outcome', 'buried'); end if;
+        if baton_is_dead(p_worker) then return json_build_object('outcome', 'dead'); end if;
         -- One that is only to be settled after a cancel waits for nobody.
         v_needs_slot := p_tenant_limit > 0 and v_run.cancel_requested_at is null;
         if v_needs_slot and not baton_take_slot(v_run, p_claim, p_tenant_limit) then
-          update runs set held_back_at = clock_timestamp() where id = p_run;
+          update runs set throttled_at = clock_timestamp() where id = p_run;
           return json_build_object('outcome', 'busy');
         end if;
         update runs set
@@ -266,7 +266,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           lease_owner = p_worker,
           lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
           next_check_at = null,
-          held_back_at = null,
+          throttled_at = null,
           tenant_slot = case when v_needs_slot then tenant_slot end
           where id = p_run returning * into v_run;
       end if;
@@ -277,10 +277,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded limit 1),
           v_session.view_version = p_known_version and exists (select 1 from messages
             where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1)
-          into v_leftover, v_is_known;
+          into v_interrupted, v_is_known;
         if v_is_known then v_after := p_known_seq; end if;
       end if;
-      if p_kind = 'step' and v_leftover is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
+      if p_kind = 'step' and v_interrupted is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         v_begun := baton_begin_step(v_run, p_message, v_after);
         v_view := v_begun.view;
         v_next_after := v_begun.next_after;
@@ -292,7 +292,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         if v_run.cancel_requested_at is null and p_kind <> 'step' then
           select begun.view, begun.next_after into v_view, v_next_after from baton_begin_maintenance(v_session.id, p_run) as begun;
           select event_seq into v_event_seq from sessions where id = v_session.id;
-        elsif v_run.cancel_requested_at is null and v_leftover = p_message then
+        elsif v_run.cancel_requested_at is null and v_interrupted = p_message then
           select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
           select seq into v_message_seq from messages where id = p_message;
         end if;
@@ -302,7 +302,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'epoch', v_run.epoch,
         'cancelRequested', v_run.cancel_requested_at is not null,
         -- The message of this very claim, whose reply was lost, is left over as well where nothing is begun any more.
-        'leftoverMessageId', case when v_leftover is distinct from p_message or v_view is null then v_leftover end,
+        'interruptedMessageId', case when v_interrupted is distinct from p_message or v_view is null then v_interrupted end,
         'view', v_view,
         'viewAfterSeq', v_after,
         'viewNextAfter', v_next_after,
@@ -357,9 +357,9 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const name of [
     'baton_restart_step',
     'baton_claim_run',
-    'baton_is_buried',
+    'baton_is_dead',
     'baton_lock_burial',
-    'baton_admit',
+    'baton_release_throttled',
     'baton_take_slot',
     'baton_begin_maintenance',
     'baton_begin_step',

@@ -167,7 +167,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       if v_branch ? 'calls' then
         update parts set
           state = call ->> 'state',
-          asked = call ->> 'asked',
+          required_action = call ->> 'requiredAction',
           answer = null,
           content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
           finished_at = case when call ? 'output' then clock_timestamp() end

@@ -51,12 +51,6 @@ create table blobs (
   constraint blobs_check CHECK (((bytes IS NULL) <> (url IS NULL)))
 );
 
-create table buried_workers (
-  id text not null,
-  buried_at timestamp with time zone default clock_timestamp() not null,
-  constraint buried_workers_pkey PRIMARY KEY (id)
-);
-
 create table compactions (
   id uuid not null,
   tenant_id text default 'default'::text not null,
@@ -80,6 +74,12 @@ create table compactions (
   constraint compactions_pkey PRIMARY KEY (id),
   constraint compactions_session_id_round_key UNIQUE (session_id, round),
   constraint compactions_state_check CHECK ((state = ANY (ARRAY['running'::text, 'completed'::text, 'rejected'::text, 'failed'::text])))
+);
+
+create table dead_workers (
+  id text not null,
+  died_at timestamp with time zone default clock_timestamp() not null,
+  constraint dead_workers_pkey PRIMARY KEY (id)
 );
 
 create table deleted_usage (
@@ -189,7 +189,7 @@ create table parts (
   tool_call_id text,
   tool_name text,
   state text,
-  asked text,
+  required_action text,
   answer jsonb,
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
@@ -200,8 +200,8 @@ create table parts (
   original_tokens integer,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   constraint parts_pkey PRIMARY KEY (message_id, idx),
-  constraint parts_asked_check CHECK ((asked = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text]))),
   constraint parts_check CHECK (((type = 'tool'::text) = (state IS NOT NULL))),
+  constraint parts_required_action_check CHECK ((required_action = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text]))),
   constraint parts_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'completed'::text, 'error'::text, 'denied'::text, 'unknown'::text]))),
   constraint parts_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])))
 );
@@ -236,7 +236,7 @@ create table runs (
   next_check_at timestamp with time zone,
   found_taken boolean default false not null,
   tenant_slot integer,
-  held_back_at timestamp with time zone,
+  throttled_at timestamp with time zone,
   request_upto_seq bigint default 0 not null,
   attempt integer default 1 not null,
   resume_count integer default 0 not null,
@@ -358,13 +358,13 @@ CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (sta
 CREATE INDEX provider_pauses_of_model ON public.provider_pauses USING btree (model, until_at);
 CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE ((status = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
 CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, created_at DESC, id DESC);
-CREATE INDEX runs_held_back ON public.runs USING btree (tenant_id, created_at, id) WHERE (held_back_at IS NOT NULL);
 CREATE INDEX runs_leased ON public.runs USING btree (lease_expires_at) WHERE ((claim_id IS NOT NULL) AND (status = ANY (ARRAY['running'::text, 'cancelling'::text])));
 CREATE INDEX runs_listed ON public.runs USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX runs_of_session ON public.runs USING btree (session_id, created_at DESC, id DESC);
 CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
 CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE ((claim_id IS NOT NULL) AND (tenant_slot IS NOT NULL));
-CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, pending_at)) WHERE ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (held_back_at IS NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text])));
+CREATE INDEX runs_throttled ON public.runs USING btree (tenant_id, created_at, id) WHERE (throttled_at IS NOT NULL);
+CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, pending_at)) WHERE ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (throttled_at IS NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text])));
 CREATE INDEX sessions_by_conversation ON public.sessions USING btree (tenant_id, conversation_head) WHERE (conversation_head IS NOT NULL);
 CREATE UNIQUE INDEX sessions_by_external_key ON public.sessions USING btree (tenant_id, external_key) WHERE (external_key IS NOT NULL);
 CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
@@ -386,36 +386,6 @@ alter table part_chunks add constraint part_chunks_message_id_fkey FOREIGN KEY (
 alter table parts add constraint parts_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
 alter table runs add constraint runs_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table sessions add constraint sessions_active_run_fk FOREIGN KEY (active_run_id) REFERENCES runs(id) DEFERRABLE INITIALLY DEFERRED;
-
-CREATE OR REPLACE FUNCTION public.baton_admit(p_tenant text, p_limit integer, p_most integer)
- RETURNS jsonb
- LANGUAGE plpgsql
-AS $function$
-    declare
-      v_room integer := p_most;
-      v_jobs jsonb;
-    begin
-      if not exists (select 1 from runs where tenant_id = p_tenant and held_back_at is not null) then return '[]'; end if;
-      if p_limit > 0 then
-        v_room := least(p_most, p_limit
-          - (select count(*) from runs where tenant_id = p_tenant and claim_id is not null and tenant_slot is not null)
-          - (select count(*) from runs
-              where tenant_id = p_tenant and claim_id is null and pending_kind is not null and held_back_at is null
-                and status in ('queued', 'running', 'cancelling') and (started_at is not null or pending_dispatch > 1)
-                and coalesce(next_check_at, pending_at) > (select clock_timestamp() - interval '10 seconds')
-                and pending_at <= clock_timestamp()));
-      end if;
-      with admitted as (
-        update runs set held_back_at = null, pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(),
-          next_check_at = null
-          where id in (select id from runs where tenant_id = p_tenant and held_back_at is not null
-            order by created_at, id limit greatest(v_room, 0) for no key update skip locked)
-          returning id, created_at, pending_kind, pending_no, pending_dispatch
-      )
-      select coalesce(jsonb_agg(jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no,
-          'dispatch', pending_dispatch) order by created_at, id), '[]') into v_jobs from admitted;
-      return v_jobs;
-    end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_append_events(p_session uuid, p_run uuid, p_events jsonb)
  RETURNS bigint
@@ -572,7 +542,7 @@ AS $function$
     declare
       v_session sessions;
       v_run runs;
-      v_leftover uuid;
+      v_interrupted uuid;
       v_is_known boolean;
       v_begun record;
       v_view json;
@@ -600,11 +570,11 @@ AS $function$
             'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
         end if;
         if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
-        if baton_is_buried(p_worker) then return json_build_object('outcome', 'buried'); end if;
+        if baton_is_dead(p_worker) then return json_build_object('outcome', 'dead'); end if;
         -- One that is only to be settled after a cancel waits for nobody.
         v_needs_slot := p_tenant_limit > 0 and v_run.cancel_requested_at is null;
         if v_needs_slot and not baton_take_slot(v_run, p_claim, p_tenant_limit) then
-          update runs set held_back_at = clock_timestamp() where id = p_run;
+          update runs set throttled_at = clock_timestamp() where id = p_run;
           return json_build_object('outcome', 'busy');
         end if;
         update runs set
@@ -614,7 +584,7 @@ AS $function$
           lease_owner = p_worker,
           lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_ms / 1000.0),
           next_check_at = null,
-          held_back_at = null,
+          throttled_at = null,
           tenant_slot = case when v_needs_slot then tenant_slot end
           where id = p_run returning * into v_run;
       end if;
@@ -625,10 +595,10 @@ AS $function$
             where run_id = p_run and step_no = p_no and role = 'assistant' and not superseded limit 1),
           v_session.view_version = p_known_version and exists (select 1 from messages
             where id = p_known_message and session_id = v_session.id and seq = p_known_seq + 1)
-          into v_leftover, v_is_known;
+          into v_interrupted, v_is_known;
         if v_is_known then v_after := p_known_seq; end if;
       end if;
-      if p_kind = 'step' and v_leftover is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
+      if p_kind = 'step' and v_interrupted is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
         v_begun := baton_begin_step(v_run, p_message, v_after);
         v_view := v_begun.view;
         v_next_after := v_begun.next_after;
@@ -640,7 +610,7 @@ AS $function$
         if v_run.cancel_requested_at is null and p_kind <> 'step' then
           select begun.view, begun.next_after into v_view, v_next_after from baton_begin_maintenance(v_session.id, p_run) as begun;
           select event_seq into v_event_seq from sessions where id = v_session.id;
-        elsif v_run.cancel_requested_at is null and v_leftover = p_message then
+        elsif v_run.cancel_requested_at is null and v_interrupted = p_message then
           select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
           select seq into v_message_seq from messages where id = p_message;
         end if;
@@ -650,7 +620,7 @@ AS $function$
         'epoch', v_run.epoch,
         'cancelRequested', v_run.cancel_requested_at is not null,
         -- The message of this very claim, whose reply was lost, is left over as well where nothing is begun any more.
-        'leftoverMessageId', case when v_leftover is distinct from p_message or v_view is null then v_leftover end,
+        'interruptedMessageId', case when v_interrupted is distinct from p_message or v_view is null then v_interrupted end,
         'view', v_view,
         'viewAfterSeq', v_after,
         'viewNextAfter', v_next_after,
@@ -945,13 +915,13 @@ AS $function$
         from jsonb_array_elements(p_events) with ordinality as e (event, ord);
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_is_buried(p_worker text)
+CREATE OR REPLACE FUNCTION public.baton_is_dead(p_worker text)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
     begin
       perform pg_advisory_xact_lock_shared(1652651120, hashtext(p_worker));
-      return exists (select 1 from buried_workers where id = p_worker);
+      return exists (select 1 from dead_workers where id = p_worker);
     end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
@@ -1226,6 +1196,36 @@ AS $function$
       select coalesce(p_refused_at > clock_timestamp() - interval '1 day', false)
     $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_release_throttled(p_tenant text, p_limit integer, p_most integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      v_room integer := p_most;
+      v_jobs jsonb;
+    begin
+      if not exists (select 1 from runs where tenant_id = p_tenant and throttled_at is not null) then return '[]'; end if;
+      if p_limit > 0 then
+        v_room := least(p_most, p_limit
+          - (select count(*) from runs where tenant_id = p_tenant and claim_id is not null and tenant_slot is not null)
+          - (select count(*) from runs
+              where tenant_id = p_tenant and claim_id is null and pending_kind is not null and throttled_at is null
+                and status in ('queued', 'running', 'cancelling') and (started_at is not null or pending_dispatch > 1)
+                and coalesce(next_check_at, pending_at) > (select clock_timestamp() - interval '10 seconds')
+                and pending_at <= clock_timestamp()));
+      end if;
+      with admitted as (
+        update runs set throttled_at = null, pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(),
+          next_check_at = null
+          where id in (select id from runs where tenant_id = p_tenant and throttled_at is not null
+            order by created_at, id limit greatest(v_room, 0) for no key update skip locked)
+          returning id, created_at, pending_kind, pending_no, pending_dispatch
+      )
+      select coalesce(jsonb_agg(jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no,
+          'dispatch', pending_dispatch) order by created_at, id), '[]') into v_jobs from admitted;
+      return v_jobs;
+    end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_requested_state()
  RETURNS jsonb
  LANGUAGE sql
@@ -1353,7 +1353,7 @@ AS $function$
       if v_branch ? 'calls' then
         update parts set
           state = call ->> 'state',
-          asked = call ->> 'asked',
+          required_action = call ->> 'requiredAction',
           answer = null,
           content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
           finished_at = case when call ? 'output' then clock_timestamp() end
@@ -1481,7 +1481,7 @@ AS $function$
           where not exists (select 1 from runs
             where tenant_id = p_run.tenant_id and tenant_slot = slot and claim_id is not null);
         select count(*) into v_before from (select 1 from runs
-          where tenant_id = p_run.tenant_id and held_back_at is not null
+          where tenant_id = p_run.tenant_id and throttled_at is not null
             and (created_at, id) < (p_run.created_at, p_run.id) limit p_limit) as earlier;
         if cardinality(v_free) <= v_before then return false; end if;
         begin

@@ -71,7 +71,7 @@ export async function startChatPage({ batonUrl, apiKey, agent, port = 0 }: Optio
   const client = createClient({ baseUrl: batonUrl, apiKey });
 
   /** As it came, but for the key: what a page says about itself is nobody's business behind here. */
-  async function passOn(request: IncomingMessage, address: URL, response: ServerResponse): Promise<void> {
+  async function enqueueNext(request: IncomingMessage, address: URL, response: ServerResponse): Promise<void> {
     const target = new URL(batonUrl);
     target.pathname = address.pathname;
     target.search = address.search;
@@ -128,7 +128,7 @@ export async function startChatPage({ batonUrl, apiKey, agent, port = 0 }: Optio
       response.setHeader('content-type', 'text/html; charset=utf-8');
       response.end(HTML);
     } else if (PASSED_PATHS.test(pathname)) {
-      await passOn(request, address, response);
+      await enqueueNext(request, address, response);
     } else {
       const told = await tell(request, address);
       if (told === null) return void response.writeHead(404).end('There is no such page.');

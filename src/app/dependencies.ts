@@ -17,7 +17,7 @@ import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
-import { whyStoreAway } from '../store/store-away.ts';
+import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { probeWrite } from '../store/write-probe.ts';
 import { checkConnections } from './check-connections.ts';
 import { checkPostgres, checkRedis } from './check-stores.ts';
@@ -112,7 +112,7 @@ async function tellWhy(check: () => Promise<unknown>): Promise<void> {
   try {
     await check();
   } catch (error) {
-    throw new Error(whyStoreAway(error) ?? toSafeError(error).message, { cause: error });
+    throw new Error(whyStoreUnavailable(error) ?? toSafeError(error).message, { cause: error });
   }
 }
 

@@ -10,15 +10,15 @@ import type { JobOutcome } from '../queues/job-queue.ts';
 import { countClaimTimeout, isStatementTimeout } from '../store/claim-timeouts.ts';
 import { type Claim, type ClaimedRun, type ClaimInput, claimRun, handBackRun } from '../store/claims.ts';
 import { failClaimedRun } from '../store/run-failure.ts';
-import { isStoreAway } from '../store/store-away.ts';
-import { admitNext } from './admit.ts';
+import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
+import { enqueue } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
-import { enqueue } from './pass-on.ts';
+import { releaseNext } from './release-throttled.ts';
+import { retryWhileStoreUnavailable, whileEnding } from './retry-while-store-unavailable.ts';
 import type { ViewCache } from './view-cache.ts';
-import { whileAway, whileEnding } from './while-away.ts';
 
 /** A run that needs a newer worker goes back for this long; whoever is free then tries, and may be too old again. */
 const ENGINE_RETRY_MS = 1_000;
@@ -27,7 +27,7 @@ const ENGINE_RETRY_MS = 1_000;
  * A worker that the others took for dead claims nothing until it is registered again: it is at
  * that as soon as it knows.
  */
-const BURIED_RETRY_MS = 1_000;
+const DEAD_RETRY_MS = 1_000;
 
 /** What a job does with its claim. `messageId` is the id for the message that it may write. */
 export type ClaimedWork = (scope: JobScope, claim: ClaimedRun, messageId: string) => Promise<void>;
@@ -49,7 +49,7 @@ export async function runClaimed(
   using held = deps.claims.hold(job.runId, deps.newId());
   // The process is ending, or the queue has given the job to somebody else: not ours to begin.
   if (held.stopped() !== null || jobSignal.aborted) return { outcome: 'later', delayMs: 0 };
-  const claim = await whileAway(held, () =>
+  const claim = await retryWhileStoreUnavailable(held, () =>
     claimOrGiveUp(deps, {
       job,
       claimId: held.claimId,
@@ -105,7 +105,7 @@ async function workOn(
   const agent = agentSchema.safeParse(claim.session.agentSnapshot);
   const scope = toScope(job, claim, held, agent.data ?? UNREADABLE_AGENT);
   const { resumeCount, waitedMs } = claim.run;
-  const leftovers = claim.leftoverMessageId !== null;
+  const leftovers = claim.interruptedMessageId !== null;
   deps.log('debug', { event: 'job_claimed', kind: job.kind, ...logFields(scope), leftovers, resumeCount, waitedMs });
   deps.bus.announce(scope.sessionId, claim.eventSeq);
   try {
@@ -119,7 +119,7 @@ async function workOn(
     await fail(deps, scope, error);
   }
   if (held.stopped() === 'shutdown') await whileEnding(() => handBack(deps, scope));
-  if ((deps.tenantConcurrency ?? 0) > 0) await admitNext(deps, claim.session.tenantId);
+  if ((deps.tenantConcurrency ?? 0) > 0) await releaseNext(deps, claim.session.tenantId);
   const { failure: error, report } = scope.ended;
   if (error !== null) return { outcome: 'run-failed', error };
   return { outcome: 'done', ...(report !== null && { report }) };
@@ -147,13 +147,13 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
     if (scope.held.stopped() !== 'shutdown') deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
     return;
   }
-  if (isStoreAway(error)) return handBackAfterOutage(deps, scope, error);
+  if (isStoreUnavailable(error)) return handBackAfterOutage(deps, scope, error);
   if (!(error instanceof BatonError)) throw error;
   const record = toErrorRecord(error);
   failActiveSpan(error);
   deps.log('error', { event: 'step_failed', ...logFields(scope), ...failureFields(error) });
   scope.held.lettingGo();
-  const failed = await whileAway(scope.held, () => failClaimedRun(deps.db, scope.fence, record));
+  const failed = await retryWhileStoreUnavailable(scope.held, () => failClaimedRun(deps.db, scope.fence, record));
   if (failed === null) return;
   const { eventSeq, limit } = failed;
   if (limit === null) scope.ended.failure = record;
@@ -167,7 +167,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
 async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (scope.held.stopped() === 'shutdown') return;
   if (scope.held.stopped() === 'lost') throw error;
-  await whileAway(scope.held, () => handBack(deps, scope));
+  await retryWhileStoreUnavailable(scope.held, () => handBack(deps, scope));
 }
 
 async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
@@ -182,7 +182,7 @@ async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
 function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {
   if (claim.outcome === 'early') return { outcome: 'later', delayMs: claim.waitMs };
   if (claim.outcome === 'engine') return { outcome: 'later', delayMs: ENGINE_RETRY_MS };
-  if (claim.outcome === 'buried') return { outcome: 'later', delayMs: BURIED_RETRY_MS };
+  if (claim.outcome === 'dead') return { outcome: 'later', delayMs: DEAD_RETRY_MS };
   if (claim.outcome === 'gone') deps.views.forget(job.runId);
   deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });
   return { outcome: 'done' };

@@ -12,12 +12,12 @@ import type { JobDeps } from './job-deps.ts';
 export async function inJobSpan<T>(
   { db }: Pick<JobDeps, 'db'>,
   job: JobPayload,
-  { run, session, epoch, leftoverMessageId }: ClaimedRun,
+  { run, session, epoch, interruptedMessageId }: ClaimedRun,
   claimId: string,
   work: () => Promise<T>,
 ): Promise<T> {
   const destination = QUEUE_NAMES[job.kind];
-  const isRecovery = run.resumeCount > 0 || leftoverMessageId !== null;
+  const isRecovery = run.resumeCount > 0 || interruptedMessageId !== null;
   const relation = run.attempt > 1 ? 'retry' : isRecovery ? 'recovery' : null;
   const options = {
     kind: SpanKind.CONSUMER,

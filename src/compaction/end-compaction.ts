@@ -1,6 +1,6 @@
+import { enqueueNext } from '../claims/enqueue-next.ts';
 import { durationMs, type JobScope, logFields } from '../claims/job-scope.ts';
-import { passOn } from '../claims/pass-on.ts';
-import { whileAway } from '../claims/while-away.ts';
+import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import type { ContextState } from '../domain/context/meter/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
@@ -61,8 +61,8 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     nextRunId: deps.newId(),
   };
   scope.held.lettingGo();
-  const finished = await whileAway(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
-  if (!(await passOn(deps, scope, finished, next, usage))) return;
+  const finished = await retryWhileStoreUnavailable(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
+  if (!(await enqueueNext(deps, scope, finished, next, usage))) return;
   const outcome = compaction?.state ?? outcomeWithoutRound(ending);
   const { attempts = 0, strategy } = compaction ?? {};
   deps.log('info', {

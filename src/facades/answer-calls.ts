@@ -3,10 +3,10 @@ import { BatonError } from '../domain/errors.ts';
 import { formatCallId, formatId, parseCallId } from '../domain/ids.ts';
 import type { UserPart } from '../domain/transcript/message.ts';
 import type { CallAnswer, RequiredAction } from '../domain/transcript/required-action.ts';
+import { afterChanged } from '../http/after-commit.ts';
 import { outputField } from '../http/bodies/output-field.ts';
 import { refuseInvalid } from '../http/bodies/validation.ts';
 import type { HttpDeps } from '../http/http-deps.ts';
-import { tellChanged } from '../http/tell-changed.ts';
 import { appendAudit } from '../store/audit.ts';
 import { type AnsweredCall, answerCall } from '../store/call-answers.ts';
 import type { Db, Tx } from '../store/database.ts';
@@ -80,7 +80,7 @@ export async function answerCallsIn(
 
 /** After the commit: readers are told of the answers, the queue of the run that goes on. */
 export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Promise<void> {
-  for (const answered of run?.answered ?? []) await tellChanged(deps, answered.sessionId, answered);
+  for (const answered of run?.answered ?? []) await afterChanged(deps, answered.sessionId, answered);
 }
 
 /** An output in which a client has files is texts and files. @throws ProblemError `invalid_request` */

@@ -1,4 +1,4 @@
-import { whyStoreAway } from '../store/store-away.ts';
+import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { ProblemError } from './bodies/problem.ts';
 
 const UNIQUE_VIOLATION = '23505';
@@ -8,7 +8,7 @@ export function toStoreProblem(error: unknown): ProblemError | null {
   if (error instanceof Error && 'code' in error && error.code === UNIQUE_VIOLATION) {
     return new ProblemError('conflict', 'Something with this id exists already', { cause: error });
   }
-  const why = whyStoreAway(error);
+  const why = whyStoreUnavailable(error);
   if (why === null) return null;
   return new ProblemError('store_unavailable', `${why}; try again`, { cause: error, headers: { 'retry-after': '1' } });
 }

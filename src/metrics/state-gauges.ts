@@ -38,7 +38,11 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
     return show;
   };
   const runs = gauge('baton_runs', 'Runs that have not ended, by status.', ['status']);
-  const heldBack = gauge('baton_runs_held_back', "Runs that wait for their tenant's other runs, not for a worker.", []);
+  const throttled = gauge(
+    'baton_runs_throttled',
+    "Runs that wait for their tenant's other runs, not for a worker.",
+    [],
+  );
   const oldest = gauge(
     'baton_oldest_due_job_age_seconds',
     'Since the oldest work that nobody has claimed was due, by kind; 0 where none is due.',
@@ -51,10 +55,10 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   ]);
 
   const sources = [
-    source('database', FRESH_FOR_MS, log, [runs, heldBack, oldest], async () => {
+    source('database', FRESH_FOR_MS, log, [runs, throttled, oldest], async () => {
       const counts = await countActiveRuns(db);
       runs(ACTIVE_RUN_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
-      heldBack([[{}, counts.reduce((total, row) => total + row.heldBack, 0)]]);
+      throttled([[{}, counts.reduce((total, row) => total + row.throttled, 0)]]);
       oldest(
         PENDING_KINDS.map((kind) => {
           const waits = counts.map((row) => (row.kind === kind ? (row.oldestDueMs ?? 0) : 0));

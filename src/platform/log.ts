@@ -142,7 +142,7 @@ export type LogEvent =
       runId: string;
     }>
   /** They had waited for others of their tenant to end. */
-  | Readonly<{ event: 'runs_admitted'; runIds: readonly string[] }>
+  | Readonly<{ event: 'runs_released'; runIds: readonly string[] }>
   | Readonly<{ event: 'job_ignored'; runId: string; reason: string }>
   | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>

@@ -1,5 +1,5 @@
-import { admitNext } from '../claims/admit.ts';
-import { enqueue } from '../claims/pass-on.ts';
+import { enqueue } from '../claims/enqueue-next.ts';
+import { releaseNext } from '../claims/release-throttled.ts';
 import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH, whoseLeasesCount } from '../domain/liveness/lease-watch.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import {
@@ -13,7 +13,6 @@ import {
 } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
-import { findHeldBackTenants } from '../store/admission.ts';
 import { expireWait, findExpiredWaits, type WaitingRun } from '../store/call-answers.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';
 import {
@@ -29,7 +28,8 @@ import {
   type UnclaimedRun,
 } from '../store/lost-work.ts';
 import { deleteOrphanedBlobs, timeBefore } from '../store/retention.ts';
-import { isStoreAway } from '../store/store-away.ts';
+import { isStoreUnavailable } from '../store/store-unavailable.ts';
+import { findThrottledTenants } from '../store/throttling.ts';
 import { isRegistered } from '../store/workers.ts';
 import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './take-back.ts';
 
@@ -81,9 +81,9 @@ function createSweep(deps: ReconcilerDeps): () => Promise<void> {
   };
   return async () => {
     await attempt(leases.recover);
-    if (leases.isStoreAway()) return;
+    if (leases.isStoreUnavailable()) return;
     await attempt(() => recoverUnclaimed(deps));
-    await attempt(() => admitEverywhere(deps));
+    await attempt(() => releaseEverywhere(deps));
     await attempt(() => expireWaits(deps));
     await attempt(() => forgetExpiredKeys(deps.db, SWEEP_LIMIT));
     await attempt(collectBlobs);
@@ -102,8 +102,8 @@ function createBlobCollection({ db, log }: RecoveryDeps): () => Promise<void> {
 }
 
 /** Whoever died between the end of a claim and the next admission: nobody waits for a slot that is free. */
-async function admitEverywhere(deps: RecoveryDeps): Promise<void> {
-  for (const tenantId of await findHeldBackTenants(deps.db)) await admitNext(deps, tenantId);
+async function releaseEverywhere(deps: RecoveryDeps): Promise<void> {
+  for (const tenantId of await findThrottledTenants(deps.db)) await releaseNext(deps, tenantId);
 }
 
 /** Takes back the runs of expired leases. */
@@ -122,10 +122,10 @@ function watchLeases(deps: ReconcilerDeps) {
   };
   return {
     /** Nothing else of a sweep can be done then. */
-    isStoreAway: () => watch.isAway,
+    isStoreUnavailable: () => watch.isAway,
     recover: () =>
       recover().catch((error) => {
-        if (isStoreAway(error)) watch = afterNoAnswer(watch);
+        if (isStoreUnavailable(error)) watch = afterNoAnswer(watch);
         throw error;
       }),
   };

@@ -1,4 +1,4 @@
-import { enqueue } from '../claims/pass-on.ts';
+import { enqueue } from '../claims/enqueue-next.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { retryFailedRun } from '../store/retry-run.ts';

@@ -1,4 +1,4 @@
-import { enqueue } from '../claims/pass-on.ts';
+import { enqueue } from '../claims/enqueue-next.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
@@ -8,7 +8,7 @@ import { requeueRun } from '../store/claims.ts';
 import type { Db, Tx } from '../store/database.ts';
 import type { LeasedRun } from '../store/lost-work.ts';
 import { type FailedRun, failRun } from '../store/run-failure.ts';
-import { isStoreAway } from '../store/store-away.ts';
+import { isStoreUnavailable } from '../store/store-unavailable.ts';
 
 export type RecoveryDeps = Readonly<{
   db: Db;
@@ -43,7 +43,7 @@ export async function eachByItself<T>(
       try {
         await work(next.value);
       } catch (error) {
-        if (isStoreAway(error)) {
+        if (isStoreUnavailable(error)) {
           isAway = true;
           throw error;
         }

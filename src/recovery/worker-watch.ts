@@ -9,7 +9,7 @@ import {
 import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
 import { findRunsOfWorker, type LeasedRun, lockRunOfDeadWorker } from '../store/lost-work.ts';
-import { forgetDeadWorker, markHoldersSeen, noteLostAlone, sightWorkers } from '../store/workers.ts';
+import { forgetDeadWorker, listWorkers, markHoldersSeen, noteLostAlone } from '../store/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';
 import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './take-back.ts';
 
@@ -26,14 +26,14 @@ export function createWorkerWatch(deps: WorkerWatchDeps, clock: () => number): (
     try {
       const { workerId: ownId, leaseDurationMs } = deps;
       const askedAtMs = clock();
-      const workers = await sightWorkers(deps.db);
+      const workers = await listWorkers(deps.db);
       const judged = judgeWorkers(watch, { ownId, workers, askedAtMs, answeredAtMs: clock(), leaseDurationMs });
       const hasNewLock = judged.watch.ownLockKey !== watch.ownLockKey;
       watch = judged.watch;
       watched = workers.length;
       if (hasNewLock) await markHoldersSeen(deps.db, ownId);
       if (judged.lostAlone.length > 0) await noteLostAlone(deps.db, judged.lostAlone);
-      for (const worker of judged.dead) await bury(deps, worker);
+      for (const worker of judged.dead) await retire(deps, worker);
       return judged.nextCheckInMs;
     } catch (error) {
       watch = withoutSuspects(watch);
@@ -66,7 +66,7 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
   };
 }
 
-async function bury(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
+async function retire(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
   const left = await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT);
   let runs = 0;
   const takeOneBack = async (run: LeasedRun): Promise<void> => {

@@ -1,5 +1,5 @@
 import type { JobScope } from '../claims/job-scope.ts';
-import { whileAway } from '../claims/while-away.ts';
+import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import { countRealTokens } from '../domain/context/compaction/plan-input.ts';
 import { isWaitingForGrowth } from '../domain/context/decide.ts';
 import { isStartedBy } from '../domain/context/limits/policy.ts';
@@ -8,14 +8,13 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { finalAnswerNotice } from '../domain/model/model-frames.ts';
 import { limitReached } from '../domain/run/budget.ts';
-import type { AskedCall } from '../domain/transcript/required-action.ts';
+import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
 import { promptFor } from '../model/model-prompt.ts';
 import { inModelSpan, type TracedAnswer, type TracedRequest } from '../model/model-span.ts';
 import type { ModelTimeouts } from '../model/watchdog.ts';
 import { keepAnswerFiles, readMedia } from '../store/media.ts';
 import { writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
-import { callsToApprove, findAskedCalls, findStarts, knownApprovals, type ToolsByName } from './asked-calls.ts';
 import { callModel, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endBrokenAnswer } from './endings/broken-answer.ts';
@@ -24,6 +23,13 @@ import { endAtLimit, endPostponed, endUnasked } from './endings/end-unasked.ts';
 import { isOpenCall } from './endings/partial-answer.ts';
 import { logModelCall } from './log-model-call.ts';
 import { createInputPreview, createTextPreview, previewThinking } from './previews.ts';
+import {
+  callsToApprove,
+  findRequiredActions,
+  findStarts,
+  knownApprovals,
+  type ToolsByName,
+} from './required-actions.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
 import { createTextStream } from './text-stream.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
@@ -36,7 +42,7 @@ import { createWindowGuard, type WindowGuard } from './window-guard.ts';
 export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<void> {
   const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
   if (limit !== null) return endAtLimit(deps, scope, begun.messageId, limit);
-  const context = await whileAway(scope.held, () => assessStep(deps, scope, begun));
+  const context = await retryWhileStoreUnavailable(scope.held, () => assessStep(deps, scope, begun));
   const { decision, ruler, tools } = context;
   const { messageId } = begun;
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
@@ -66,10 +72,13 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   previewThinking(answering);
   const preview = createTextPreview(answering);
   const previewInput = createInputPreview(answering);
-  const writing: { promise: Promise<void> | null; asked: readonly AskedCall[] } = { promise: null, asked: [] };
+  const writing: { promise: Promise<void> | null; requiring: readonly CallRequiringAction[] } = {
+    promise: null,
+    requiring: [],
+  };
   const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
   const { model } = scope.agent;
-  const media = await whileAway(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
+  const media = await retryWhileStoreUnavailable(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
   const { finalAnswerFor } = scope;
   const notice = finalAnswerFor === null ? undefined : finalAnswerNotice(finalAnswerFor);
   const prompt = promptFor(
@@ -90,18 +99,19 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
         if (call !== null) previewInput(call, delta);
         guard.heard(delta);
       },
-      keepFiles: (parts) => whileAway(scope.held, () => keepAnswerFiles(deps.db, scope.sessionId, parts)),
+      keepFiles: (parts) =>
+        retryWhileStoreUnavailable(scope.held, () => keepAnswerFiles(deps.db, scope.sessionId, parts)),
       async onResponse(response) {
         span.answered(tracedAnswer(response));
         await text.close();
         // Without calls nothing can happen between the response and the end of the step: both are one write.
         if (!response.parts.some(isOpenCall)) return;
-        writing.promise = writeWholeResponse(answering, toolsByName, response).then((asked) => {
-          writing.asked = asked;
+        writing.promise = writeWholeResponse(answering, toolsByName, response).then((requiring) => {
+          writing.requiring = requiring;
         });
         await writing.promise;
       },
-      runCall: (call) => (writing.asked.some(({ index }) => index === call.index) ? NOT_YET : runner.run(call)),
+      runCall: (call) => (writing.requiring.some(({ index }) => index === call.index) ? NOT_YET : runner.run(call)),
     });
     if (called.response === null) span.broken(called.failure?.error ?? called.end.kind);
     return called;
@@ -124,9 +134,9 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const stopped = scope.held.stopped();
   if (stopped === 'lost') return;
   // On shutdown a step that is done is ended here; anything else is the next worker's.
-  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.asked)) return;
+  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.requiring)) return;
   if (result.response === null) return endBrokenAnswer(answering, result);
-  const written = writing.promise === null ? null : { asked: writing.asked };
+  const written = writing.promise === null ? null : { requiring: writing.requiring };
   await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
 }
 
@@ -168,23 +178,27 @@ function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
 /** The SDK is given something: the step ends before the model could read it. */
 const NOT_YET = Promise.resolve('not yet');
 
-function isDone(response: ModelResponse | null, runner: ToolRunner, asked: readonly AskedCall[]): boolean {
+function isDone(
+  response: ModelResponse | null,
+  runner: ToolRunner,
+  requiring: readonly CallRequiringAction[],
+): boolean {
   if (response === null) return false;
-  const isAsked = (index: number): boolean => asked.some((call) => call.index === index);
-  return response.parts.every((part, index) => !isOpenCall(part) || runner.hasSettled(index) || isAsked(index));
+  const requiresAction = (index: number): boolean => requiring.some((call) => call.index === index);
+  return response.parts.every((part, index) => !isOpenCall(part) || runner.hasSettled(index) || requiresAction(index));
 }
 
 /**
  * Makes a response with calls durable, and with it that those of them run that start at once. Where a function decides
  * whether one needs an approval, it may take its time, so that it is asked afterwards and no call starts before.
- * @returns the calls that somebody is asked about
+ * @returns the calls that require an action
  * @throws BatonError `fenced`
  */
 async function writeWholeResponse(
   answering: Answering,
   tools: ToolsByName,
   response: ModelResponse,
-): Promise<readonly AskedCall[]> {
+): Promise<readonly CallRequiringAction[]> {
   const { deps, scope, runner } = answering;
   runner.expect(response.parts);
   const known = knownApprovals(tools, response);
@@ -192,14 +206,14 @@ async function writeWholeResponse(
   const starts = isGoingOn ? findStarts(tools, response, known, scope.toolConcurrency) : NONE;
   const events = responseEvents(answering, response);
   const write = () => writeResponse(deps.db, scope.fence, toWrite(answering, response, starts), events);
-  const written = await whileAway(scope.held, write);
+  const written = await retryWhileStoreUnavailable(scope.held, write);
   if (written === null) {
     scope.held.stop('lost');
     throw new BatonError('fenced', 'another worker has the run');
   }
   if (written.mayStart) runner.started(starts);
   deps.bus.announce(scope.sessionId, written.eventSeq);
-  return findAskedCalls(tools, response, known ?? (await callsToApprove(tools, response, scope.held)));
+  return findRequiredActions(tools, response, known ?? (await callsToApprove(tools, response, scope.held)));
 }
 
 const NONE: ReadonlySet<number> = new Set();

@@ -6,7 +6,7 @@ import type { NewEvent } from '../domain/run/events.ts';
 import type { StepOutcome } from '../domain/run/next-step.ts';
 import { partEvents } from '../domain/run/part-events.ts';
 import type { FinishReason, Part } from '../domain/transcript/message.ts';
-import type { AskedCall, PlacedCall } from '../domain/transcript/required-action.ts';
+import type { CallRequiringAction, PlacedCall } from '../domain/transcript/required-action.ts';
 import type { ResponseWrite } from '../store/step-writes.ts';
 import type { ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
@@ -31,7 +31,11 @@ export function refusalOf(finishReason: FinishReason): { error?: ErrorRecord } {
 }
 
 /** What the step asks before it can end, where it asks anything. */
-export function asksOf(scope: JobScope, messageId: string, calls: readonly AskedCall[]): Pick<StepOutcome, 'asks'> {
+export function asksOf(
+  scope: JobScope,
+  messageId: string,
+  calls: readonly CallRequiringAction[],
+): Pick<StepOutcome, 'asks'> {
   if (calls.length === 0) return {};
   return { asks: { messageId, calls, waitMs: scope.agent.limits.approvalTimeoutMs ?? null } };
 }

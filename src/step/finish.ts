@@ -1,6 +1,6 @@
+import { enqueueNext } from '../claims/enqueue-next.ts';
 import { durationMs, type JobScope, logFields } from '../claims/job-scope.ts';
-import { passOn } from '../claims/pass-on.ts';
-import { whileAway } from '../claims/while-away.ts';
+import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import type { ContextState } from '../domain/context/meter/state.ts';
 import { formatId } from '../domain/ids.ts';
 import { limitReached } from '../domain/run/budget.ts';
@@ -75,8 +75,8 @@ export async function endStep(
     nextRunId: deps.newId(),
   };
   scope.held.lettingGo();
-  const finished = await whileAway(scope.held, () => finishStep(deps.db, scope.fence, finish));
-  if (!(await passOn(deps, scope, finished, next, finish.usage)) || finished === null) return 'fenced';
+  const finished = await retryWhileStoreUnavailable(scope.held, () => finishStep(deps.db, scope.fence, finish));
+  if (!(await enqueueNext(deps, scope, finished, next, finish.usage)) || finished === null) return 'fenced';
   const { branch } = finished;
   const measured = { finishReason, toolCalls, durationMs: durationMs(scope) };
   deps.log('info', { event: 'step_finished', ...logFields(scope), branch, ...measured });

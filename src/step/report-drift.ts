@@ -1,6 +1,6 @@
 import type { JobDeps } from '../claims/job-deps.ts';
 import type { JobScope } from '../claims/job-scope.ts';
-import { whileAway } from '../claims/while-away.ts';
+import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
 import { noteToolDrift } from '../store/pinned-tools.ts';
@@ -11,10 +11,12 @@ import { noteToolDrift } from '../store/pinned-tools.ts';
  */
 export async function reportDrift(deps: JobDeps, scope: JobScope, drift: ToolDrift): Promise<void> {
   const { sessionId, runId, fence, held } = scope;
-  const eventSeq = await whileAway(held, () => noteToolDrift(deps.db, fence, sessionId, drift)).catch((error) => {
-    if (error instanceof BatonError && error.code === 'fenced') held.stop('lost');
-    throw error;
-  });
+  const eventSeq = await retryWhileStoreUnavailable(held, () => noteToolDrift(deps.db, fence, sessionId, drift)).catch(
+    (error) => {
+      if (error instanceof BatonError && error.code === 'fenced') held.stop('lost');
+      throw error;
+    },
+  );
   if (eventSeq === null) return;
   deps.bus.announce(sessionId, eventSeq);
   const { server, tool, change } = drift;

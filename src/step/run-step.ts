@@ -1,6 +1,6 @@
 import { runClaimed } from '../claims/claimed-job.ts';
 import type { JobScope } from '../claims/job-scope.ts';
-import { whileAway } from '../claims/while-away.ts';
+import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { NO_USAGE } from '../domain/usage.ts';
@@ -10,7 +10,7 @@ import { type ClaimedRun, restartStep } from '../store/claims.ts';
 import { answerStep } from './answer-step.ts';
 import type { StepDeps } from './deps.ts';
 import { endStep } from './finish.ts';
-import { endBrokenLeftover, settleLeftover } from './settle-leftover.ts';
+import { endBrokenStep, recoverStep } from './recover-step.ts';
 import type { BegunStep } from './step-context.ts';
 
 /**
@@ -31,16 +31,18 @@ export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal)
 async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, messageId: string): Promise<BegunStep | null> {
   const begun = toBegun(messageId, claim);
   if (begun !== null) return { ...begun, modelMemory: claim.modelMemory };
-  const { leftoverMessageId } = claim;
-  const broken = leftoverMessageId === null ? null : await settleLeftover(deps, scope, leftoverMessageId);
+  const { interruptedMessageId } = claim;
+  const broken = interruptedMessageId === null ? null : await recoverStep(deps, scope, interruptedMessageId);
   if (broken === 'step-ended') return null;
-  const restarted = await whileAway(scope.held, () => restartStep(deps.db, scope.fence, messageId, broken));
+  const restarted = await retryWhileStoreUnavailable(scope.held, () =>
+    restartStep(deps.db, scope.fence, messageId, broken),
+  );
   if (restarted === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, restarted.eventSeq);
   if (restarted.view === null) {
     // It was begun by a try whose reply was lost: what it opened is in the place of the other one.
     const openId = restarted.messageSeq === null ? broken?.messageId : messageId;
-    await (openId === undefined ? endCancelled(deps, scope) : endBrokenLeftover({ deps, scope, messageId: openId }));
+    await (openId === undefined ? endCancelled(deps, scope) : endBrokenStep({ deps, scope, messageId: openId }));
   }
   return toBegun(messageId, restarted);
 }

@@ -1,6 +1,6 @@
 import type { Db } from '../store/database.ts';
 import { appendChunks, type StreamedPieces } from '../store/step-writes.ts';
-import { isStoreAway } from '../store/store-away.ts';
+import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import { createWriteGroup } from './write-group.ts';
 
 /** Appends streamed text of one message. False: fenced. */
@@ -12,7 +12,7 @@ export type TextAppender = (streamed: StreamedPieces) => Promise<boolean>;
  */
 export function createTextAppender(db: Db): TextAppender {
   return createWriteGroup((streamed: readonly StreamedPieces[], failure) => {
-    if (isStoreAway(failure)) throw failure;
+    if (isStoreUnavailable(failure)) throw failure;
     return appendChunks(db, streamed);
   });
 }

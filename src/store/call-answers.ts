@@ -52,7 +52,7 @@ export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise
     const [given = said] = await keepGivenFiles(tx, { tenantId: ref.tenantId, sessionId }, [said]);
     const call = await readAskedCall(tx, sessionId, ref, given);
     if (call === null) throw callNotFound(ref);
-    const { asked: kind, answer, isSame } = call;
+    const { requiredAction: kind, answer, isSame } = call;
     if (kind === null) throw new BatonError('conflict', `nobody is asked about ${name}`);
     if (answer !== null && isSame) {
       return { kind, open: answer.open, sessionId, eventSeq: session.event_seq, job: null };
@@ -76,14 +76,14 @@ export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise
 /** Writes one answer. @throws BatonError `invalid_request` where it does not fit */
 async function record(
   tx: Tx,
-  call: OpenCall & { asked: ActionKind },
+  call: OpenCall & { requiredAction: ActionKind },
   given: CallAnswer,
   open: number,
 ): Promise<NewEvent[]> {
-  const { messageId, index, asked } = call;
-  const fate = planAnswer(asked, given);
-  if (fate === null) throw new BatonError('invalid_request', MISFITS[asked]);
-  await changeCall(tx, call, fate, { given, open });
+  const { messageId, index, requiredAction } = call;
+  const resolution = planAnswer(requiredAction, given);
+  if (resolution === null) throw new BatonError('invalid_request', MISFITS[requiredAction]);
+  await changeCall(tx, call, resolution, { given, open });
   const data = {
     runId: formatId('run', call.runId),
     id: formatCallId(messageId, index),
@@ -91,7 +91,7 @@ async function record(
     open,
   };
   const answered: NewEvent = { type: 'run:answered', data };
-  const { state, output } = fate;
+  const { state, output } = resolution;
   if (output === undefined || (state !== 'denied' && state !== 'error')) return [answered];
   return [answered, callResultEvent(messageId, call, { state, output })];
 }
@@ -127,7 +127,7 @@ export async function refuseUnknownCall(db: Db, { tenantId, runId, messageId, in
 const callNotFound = ({ runId, messageId, index }: Omit<CallRef, 'tenantId'>): BatonError =>
   new BatonError('not_found', `call ${formatCallId(messageId, index)} is not of run ${formatId('run', runId)}`);
 
-const askedCallSchema = z.object({ answer: recordedAnswerSchema.nullable(), isSame: z.boolean() });
+const answeredCallSchema = z.object({ answer: recordedAnswerSchema.nullable(), isSame: z.boolean() });
 
 /** A call of the run, whether or not it was asked about. Null: the run has no such call. */
 async function readAskedCall(
@@ -135,11 +135,11 @@ async function readAskedCall(
   sessionId: string,
   { runId, messageId, index }: CallRef,
   given: CallAnswer,
-): Promise<Readonly<{ asked: ActionKind | null; answer: RecordedAnswer | null; isSame: boolean }> | null> {
+): Promise<Readonly<{ requiredAction: ActionKind | null; answer: RecordedAnswer | null; isSame: boolean }> | null> {
   const row = await tx
     .selectFrom('messages')
     .innerJoin('parts', 'parts.message_id', 'messages.id')
-    .select(['asked', 'answer'])
+    .select(['required_action as requiredAction', 'answer'])
     // As the database compares: the order of keys does not count.
     .select(sql<boolean>`coalesce(answer -> 'given' = ${toJson(given)}::jsonb, false)`.as('isSame'))
     .where('messages.id', '=', messageId)
@@ -149,7 +149,7 @@ async function readAskedCall(
     .where('parts.idx', '=', index)
     .where('parts.type', '=', 'tool')
     .executeTakeFirst();
-  return row === undefined ? null : { asked: row.asked, ...askedCallSchema.parse(row) };
+  return row === undefined ? null : { requiredAction: row.requiredAction, ...answeredCallSchema.parse(row) };
 }
 
 export type TakenOutput = Readonly<{ runId: string; isSame: boolean }>;

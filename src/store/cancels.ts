@@ -172,14 +172,14 @@ export async function cancelLocked(
     return { runId, status, sessionId, eventSeq: eventSeqBefore, notify, isNews: false, hasEnded: false, job: null };
   }
   if (run.status === 'requires_action') return cancelNow(tx, sessionId, runId, true);
-  if (!(await hasLeftovers(tx, runId, run.pending_no))) return cancelNow(tx, sessionId, runId);
+  if (!(await hasInterruptedStep(tx, runId, run.pending_no))) return cancelNow(tx, sessionId, runId);
   await tx
     .updateTable('runs')
     .set({
       status: 'cancelling',
       cancel_requested_at: sql`clock_timestamp()`,
       cancel_inbox_seq: parks ? sql<number>`(select inbox_seq from sessions where id = ${sessionId})` : 0,
-      held_back_at: null,
+      throttled_at: null,
     })
     .where('id', '=', runId)
     .execute();
@@ -216,7 +216,7 @@ async function cancelNow(tx: Tx, sessionId: string, runId: string, hasOpenCalls 
       cancel_requested_at: sql`clock_timestamp()`,
       finished_at: sql`clock_timestamp()`,
       pending_kind: null,
-      held_back_at: null,
+      throttled_at: null,
       approval_expires_at: null,
       epoch: eb('epoch', '+', 1),
     }))
@@ -242,7 +242,7 @@ async function readStillRan(tx: Tx, runId: string): Promise<string[]> {
   return rows[0]?.names ?? [];
 }
 
-async function hasLeftovers(tx: Tx, runId: string, stepNo: number): Promise<boolean> {
+async function hasInterruptedStep(tx: Tx, runId: string, stepNo: number): Promise<boolean> {
   const row = await tx
     .selectFrom('messages')
     .select('id')

@@ -27,7 +27,7 @@ const claimedSchema = z.object({
   epoch: z.number().int(),
   cancelRequested: z.boolean(),
   /** The message of an earlier attempt at this step: it must be settled before anything else. */
-  leftoverMessageId: z.uuid().nullable(),
+  interruptedMessageId: z.uuid().nullable(),
   /** Null when there are leftovers or a cancel was requested: nothing has begun. */
   view: viewSchema.nullable(),
   /** The view was read from here on; 0: all of it. */
@@ -85,7 +85,7 @@ const claimSchema = z.discriminatedUnion('outcome', [
   /** The run needs a newer worker: the job goes back. */
   z.object({ outcome: z.literal('engine') }),
   /** The worker was taken for dead, or has ended: nobody would watch over its run. The job goes back. */
-  z.object({ outcome: z.literal('buried') }),
+  z.object({ outcome: z.literal('dead') }),
   /** Its tenant has as many runs at work as it may: acknowledged, the end of another one brings a new job. */
   z.object({ outcome: z.literal('busy') }),
 ]);

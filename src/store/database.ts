@@ -35,7 +35,7 @@ export async function inTransaction<T>(db: Db | Tx, work: (tx: Tx) => Promise<T>
       .transaction()
       .execute(work)
       .then((result) => ({ result }), orOutOfTurn)
-      .finally(() => before?.passOn());
+      .finally(() => before?.enqueueNext());
     if (!(outcome instanceof OutOfTurn)) return outcome.result;
     before = outcome;
     const turn = before.turn(sinceMs);

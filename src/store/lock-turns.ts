@@ -41,7 +41,7 @@ export class OutOfTurn extends Error {
   }
 
   /** After a turn, however it ended: one that did not ask for the lock again has woken nobody. */
-  passOn(): void {
+  enqueueNext(): void {
     const lane = lanes.get(this.#lock);
     if (lane !== undefined && lane.waiting < MAX_CONNECTIONS_PER_LOCK) lane.line.shift()?.();
   }

@@ -97,7 +97,7 @@ export async function findUnclaimed(db: Db, graceMs: number, limit: number): Pro
       extract(epoch from clock_timestamp() - pending_at) * 1000 as "waitedMs",
       next_check_at is not null and found_taken as "foundTaken"
     from runs
-    where claim_id is null and pending_kind is not null and held_back_at is null
+    where claim_id is null and pending_kind is not null and throttled_at is null
       and status in ('queued', 'running', 'cancelling')
       and coalesce(next_check_at, pending_at)
         < (select clock_timestamp() - make_interval(secs => ${graceMs / 1000}))

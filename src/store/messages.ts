@@ -1,6 +1,6 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { z } from 'zod';
-import type { Leftover } from '../domain/run/settlement.ts';
+import type { InterruptedStep } from '../domain/run/settlement.ts';
 import {
   FINISH_REASONS,
   type Part,
@@ -75,7 +75,7 @@ async function readParts(db: Db, messageIds: readonly string[]): Promise<Map<str
 }
 
 /** What an earlier attempt left of a message. */
-export async function readLeftover(db: Db, messageId: string): Promise<Leftover> {
+export async function readInterruptedStep(db: Db, messageId: string): Promise<InterruptedStep> {
   const message = await db
     .selectFrom('messages')
     .select(['finish_reason', 'usage'])
@@ -86,7 +86,7 @@ export async function readLeftover(db: Db, messageId: string): Promise<Leftover>
     .selectFrom('parts')
     .select(['idx', 'answer'])
     .where('message_id', '=', messageId)
-    .where('asked', 'is not', null)
+    .where('required_action', 'is not', null)
     .execute();
   return {
     messageId,

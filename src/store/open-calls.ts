@@ -5,7 +5,7 @@ import { outputText } from '../domain/transcript/output-text.ts';
 import {
   type ActionKind,
   type CallAnswer,
-  type CallFate,
+  type CallResolution,
   closeCall,
   type PlacedCall,
   type RecordedAnswer,
@@ -23,7 +23,7 @@ const UNSETTLED = TOOL_CALL_STATES.filter((state) => !isSettledCall(state));
 
 /** A call of a run that has no outcome. */
 export type OpenCall = PlacedCall &
-  Readonly<{ messageId: string; runId: string; asked: ActionKind | null; answer: RecordedAnswer | null }>;
+  Readonly<{ messageId: string; runId: string; requiredAction: ActionKind | null; answer: RecordedAnswer | null }>;
 
 /** The calls of these runs that have no outcome, in the order of their steps. */
 export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<OpenCall[]> {
@@ -31,17 +31,25 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
   const rows = await db
     .selectFrom('messages')
     .innerJoin('parts', 'parts.message_id', 'messages.id')
-    .select(['messages.run_id as runId', 'parts.message_id as messageId', 'idx', 'content', 'state', 'asked', 'answer'])
+    .select([
+      'messages.run_id as runId',
+      'parts.message_id as messageId',
+      'idx',
+      'content',
+      'state',
+      'required_action as requiredAction',
+      'answer',
+    ])
     .where('messages.run_id', 'in', runIds)
     .whereRef('parts.session_id', '=', 'messages.session_id')
     .where('parts.state', 'in', UNSETTLED)
     .orderBy('messages.seq')
     .orderBy('idx')
     .execute();
-  return rows.flatMap(({ runId, messageId, idx: index, content, state, asked, answer }): OpenCall[] => {
+  return rows.flatMap(({ runId, messageId, idx: index, content, state, requiredAction, answer }): OpenCall[] => {
     const part = toPart(content, state);
     if (part.type !== 'tool' || runId === null) return [];
-    return [{ runId, messageId, index, part, asked, answer: recordedAnswerSchema.nullable().parse(answer) }];
+    return [{ runId, messageId, index, part, requiredAction, answer: recordedAnswerSchema.nullable().parse(answer) }];
   });
 }
 
@@ -62,8 +70,8 @@ export async function readGivenAnswers(
 }
 
 /** Calls that a run waits for. */
-export const isUnanswered = (call: OpenCall): call is OpenCall & { asked: ActionKind } =>
-  call.asked !== null && call.answer === null;
+export const isUnanswered = (call: OpenCall): call is OpenCall & { requiredAction: ActionKind } =>
+  call.requiredAction !== null && call.answer === null;
 
 /** What each of these runs waits for; a run that waits for nothing has no entry. */
 export async function readRequiredActions(
@@ -75,7 +83,7 @@ export async function readRequiredActions(
   return new Map(
     [...Map.groupBy(calls, ({ runId }) => runId)].map(([runId, group]) => [
       runId,
-      group.map((call) => toRequiredAction(call.messageId, { ...call, kind: call.asked })),
+      group.map((call) => toRequiredAction(call.messageId, { ...call, kind: call.requiredAction })),
     ]),
   );
 }
@@ -103,7 +111,7 @@ export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string):
 export async function changeCall(
   tx: Tx,
   { messageId, index }: Pick<OpenCall, 'messageId' | 'index'>,
-  { state, output }: CallFate,
+  { state, output }: CallResolution,
   answer?: RecordedAnswer,
 ): Promise<void> {
   const isLong = output !== undefined && outputText(output).length > MAX_TOOL_OUTPUT_CHARS;

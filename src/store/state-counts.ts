@@ -9,7 +9,7 @@ export type ActiveRunCount = Readonly<{
   kind: PendingKind | null;
   count: number;
   /** Those of them that wait for their tenant's other runs, not for a worker. */
-  heldBack: number;
+  throttled: number;
   /** Since the oldest of the others that nobody has claimed was due; null where none is due. */
   oldestDueMs: number | null;
 }>;
@@ -17,9 +17,9 @@ export type ActiveRunCount = Readonly<{
 /** The runs that have not ended, by status and kind. Reads no other run, however many have ended. */
 export async function countActiveRuns(db: Db): Promise<ActiveRunCount[]> {
   const { rows } = await sql<ActiveRunCount>`
-    select status, pending_kind as kind, count(*) as count, count(held_back_at) as "heldBack",
+    select status, pending_kind as kind, count(*) as count, count(throttled_at) as "throttled",
       extract(epoch from clock_timestamp() - min(pending_at) filter (
-        where claim_id is null and held_back_at is null and pending_at <= clock_timestamp()))::double precision * 1000 as "oldestDueMs"
+        where claim_id is null and throttled_at is null and pending_at <= clock_timestamp()))::double precision * 1000 as "oldestDueMs"
     from runs
     -- The words of the partial index.
     where status in ('queued', 'running', 'requires_action', 'cancelling')

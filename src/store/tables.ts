@@ -88,7 +88,7 @@ export type RunsTable = {
   /** At the look before `next_check_at` a worker had the job in hand, without a claim. */
   found_taken: Generated<boolean>;
   tenant_slot: number | null;
-  held_back_at: Time | null;
+  throttled_at: Time | null;
   request_upto_seq: Generated<number>;
   attempt: Generated<number>;
   resume_count: Generated<number>;
@@ -157,7 +157,7 @@ type PartsTable = {
   tool_call_id: string | null;
   tool_name: string | null;
   state: ToolCallState | null;
-  asked: ActionKind | null;
+  required_action: ActionKind | null;
   /** What was said, and how many calls were open after it. */
   answer: Json | null;
   started_at: Time | null;

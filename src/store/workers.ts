@@ -53,7 +53,7 @@ export async function registerWorker(
     [worker.id, worker.host, worker.pid, worker.kinds, rows[0]?.lockKey],
   );
   // Afterwards: a burial that the statement before has waited for is seen by this one alone.
-  await client.query('delete from buried_workers where id = $1', [worker.id]);
+  await client.query('delete from dead_workers where id = $1', [worker.id]);
   for (const [name, value] of Object.entries(patience)) {
     await client.query('select set_config($1, $2, false)', [name, value]).catch(onRefused);
   }
@@ -82,7 +82,7 @@ const hasNothingInHand = (id: string): RawBuilder<boolean> => sql<boolean>`not e
 
 /** The worker has ended. One that has left a run behind stays: the others find it dead, and the run with it. */
 export async function removeWorker(db: Db, id: string): Promise<void> {
-  await bury(db, id, sql<boolean>`true`);
+  await retire(db, id, sql<boolean>`true`);
 }
 
 /** To the microsecond, and the same whatever the connection's time zone is. */
@@ -90,7 +90,7 @@ const seenAt = sql<string>`extract(epoch from seen_at)::text`;
 const lockedAt = sql<string>`extract(epoch from locked_at)::text`;
 
 /** All workers, each with whether anybody holds its lock. Probes share a lock, so that they do not see each other. */
-export async function sightWorkers(db: Db): Promise<WorkerSight[]> {
+export async function listWorkers(db: Db): Promise<WorkerSight[]> {
   const { rows } = await sql<WorkerSight>`
     select id, lock_key as "lockKey", ${lockFree} as "lockFree", ${lockedAt} as "lockedAt", ${seenAt} as "seenAt",
       lost_alone as "lostAlone"
@@ -121,15 +121,15 @@ export async function noteLostAlone(db: Db, workers: readonly WorkerSight[]): Pr
         ${workers.map(({ id }) => id)}::text[],
         ${workers.map(({ lockKey }) => lockKey)}::bigint[],
         ${workers.map((worker) => worker.seenAt)}::text[]
-      ) as sighted (id, lock_key, seen_at)
-        on sighted.id = workers.id and sighted.lock_key = workers.lock_key
-          and sighted.seen_at = extract(epoch from workers.seen_at)::text
+      ) as listed (id, lock_key, seen_at)
+        on listed.id = workers.id and listed.lock_key = workers.lock_key
+          and listed.seen_at = extract(epoch from workers.seen_at)::text
       where not workers.lost_alone order by workers.id for no key update of workers
     )
     update workers set lost_alone = true from lost where workers.id = lost.id`.execute(db);
 }
 
-/** Whether nothing has changed about a worker since it was sighted with its lock free. */
+/** Whether nothing has changed about a worker since it was listed with its lock free. */
 export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
   return sql<boolean>`exists (
     select 1 from workers
@@ -141,11 +141,11 @@ export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
  * somebody else has removed it.
  */
 export function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
-  return bury(db, worker.id, sql<boolean>`lock_key = ${worker.lockKey} and ${stillDead(worker)}`);
+  return retire(db, worker.id, sql<boolean>`lock_key = ${worker.lockKey} and ${stillDead(worker)}`);
 }
 
 /** Removes a worker that has nothing in hand, and remembers it for longer than a claim that it has sent may wait. */
-function bury(db: Db, id: string, isGone: RawBuilder<boolean>): Promise<boolean> {
+function retire(db: Db, id: string, isGone: RawBuilder<boolean>): Promise<boolean> {
   return inTransaction(db, async (tx) => {
     await sql`select baton_lock_burial(${id})`.execute(tx);
     // In a statement of its own: it sees the claims that the lock was waited for.
@@ -153,10 +153,10 @@ function bury(db: Db, id: string, isGone: RawBuilder<boolean>): Promise<boolean>
       with gone as (
         delete from workers where id = ${id} and ${isGone} and ${hasNothingInHand(id)} returning id
       ), forgotten as (
-        delete from buried_workers where buried_at < clock_timestamp() - interval '1 day'
+        delete from dead_workers where died_at < clock_timestamp() - interval '1 day'
       )
-      insert into buried_workers (id) select id from gone
-      on conflict (id) do update set buried_at = excluded.buried_at`.execute(tx);
+      insert into dead_workers (id) select id from gone
+      on conflict (id) do update set died_at = excluded.died_at`.execute(tx);
     return numAffectedRows === 1n;
   });
 }

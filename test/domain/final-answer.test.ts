@@ -82,7 +82,7 @@ describe('a final answer', () => {
     ['failed in a way that passes, with its time up', { error: FAILURE, retry: RETRY, limit: 'deadline' }],
     ['may not be asked for before its time is up', { postponed: POSTPONED, limit: 'deadline' }],
     ['does not fit', { exhausted: EXHAUSTED }],
-    ['does not fit and its time is up', { detour: 'compaction', limit: 'deadline' }],
+    ['does not fit and its time is up', { retryAfter: 'compaction', limit: 'deadline' }],
     ['does the same again', { limit: 'doom_loop' }],
   ])('that %s ends the run for its limit', (_name, step) => {
     expect(planAfter(step)).toMatchObject({ otherwise: ended, ifMessagesWait: ended });
@@ -91,7 +91,7 @@ describe('a final answer', () => {
   it.each<[string, Partial<StepOutcome>, object]>([
     ['after a failure that passes', { error: FAILURE, retry: RETRY }, { pendingKind: 'step', retryDelayMs: 5 }],
     ['when its provider may be asked', { postponed: POSTPONED }, { pendingKind: 'step', postponeMs: 5 }],
-    ['after a compaction', { detour: 'compaction' }, { pendingKind: 'compaction' }],
+    ['after a compaction', { retryAfter: 'compaction' }, { pendingKind: 'compaction' }],
   ])('is tried again %s, as the same step', (_name, step, expected) => {
     expect(planAfter(step).otherwise).toMatchObject({ ...expected, pendingNo: 4 });
     expect(planAfter(step).ifCancelled).toMatchObject({ status: 'cancelled' });
@@ -127,7 +127,7 @@ describe('a final answer', () => {
       error: fc.constant(FAILURE),
       retry: fc.constant(RETRY),
       postponed: fc.constant(POSTPONED),
-      detour: fc.constantFrom('compaction', 'prune'),
+      retryAfter: fc.constantFrom('compaction', 'prune'),
       exhausted: fc.constant(EXHAUSTED),
       isUnfinished: fc.boolean(),
     },

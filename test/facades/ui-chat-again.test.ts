@@ -51,7 +51,7 @@ const callsOf = (agent: string) =>
   started.service.deps.db
     .selectFrom('parts')
     .innerJoin('sessions', 'sessions.id', 'parts.session_id')
-    .select(['parts.message_id', 'parts.state', 'parts.asked', 'parts.answer'])
+    .select(['parts.message_id', 'parts.state', 'parts.required_action', 'parts.answer'])
     .where('agent_name', '=', agent)
     .where('parts.type', '=', 'tool')
     .execute();
@@ -66,7 +66,7 @@ test('an approval that is sent again says nothing about whether the call is run 
   const { db } = started.service.deps;
   await db
     .updateTable('parts')
-    .set({ state: 'unknown', asked: 'unknown_outcome' })
+    .set({ state: 'unknown', required_action: 'unknown_outcome' })
     .where('message_id', '=', call?.message_id ?? '')
     .where('type', '=', 'tool')
     .execute();
@@ -76,7 +76,7 @@ test('an approval that is sent again says nothing about whether the call is run 
   const response = await post({ id: 'stale', messages: [history, news] });
   expect(response.status).toBe(200);
   await response.body?.cancel();
-  expect(await callsOf('stale')).toMatchObject([{ asked: 'unknown_outcome', answer: null }]);
+  expect(await callsOf('stale')).toMatchObject([{ required_action: 'unknown_outcome', answer: null }]);
   expect(ran).toEqual([]);
   const [asked] = (await shownParts('stale')).filter(({ type }) => type === 'tool-deploy');
   const { id } = Object(asked?.['approval']);

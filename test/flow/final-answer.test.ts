@@ -187,7 +187,7 @@ describe.each(availableBackends())('a run that a limit ends, with a final answer
     const claim = await claimRun(db, { job: { ...job, kind: 'step' }, ...dead });
     if (claim.outcome !== 'claimed') throw new Error(claim.outcome);
     const fence = { runId: job.runId, epoch: claim.epoch, claimId: dead.claimId };
-    await appendOne(db, fence, claim.leftoverMessageId ?? '', [
+    await appendOne(db, fence, claim.interruptedMessageId ?? '', [
       { charOffset: 0, partIndex: 1, type: 'text', text: 'I loo' },
     ]);
     service.simulator.script('test', untilTold(ANSWER));

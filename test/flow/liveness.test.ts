@@ -4,7 +4,7 @@ import { formatId } from '../../src/domain/ids.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
-import { sightWorkers } from '../../src/store/workers.ts';
+import { listWorkers } from '../../src/store/workers.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { runAsAdmin } from '../support/postgres.ts';
@@ -63,7 +63,7 @@ describe.each(availableBackends())('worker processes and their locks on %s', (ba
     const { session, runId } = await send(service);
     await service.simulator.gate('middle').reached;
     await using second = await start(service);
-    expect((await sightWorkers(db)).map(({ lockFree }) => lockFree)).toEqual([false, false]);
+    expect((await listWorkers(db)).map(({ lockFree }) => lockFree)).toEqual([false, false]);
     await first.kill('SIGKILL');
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
     const messages = await listMessages(db, 'default', session, 0, 100);
@@ -77,7 +77,7 @@ describe.each(availableBackends())('worker processes and their locks on %s', (ba
   it('leave no trace in the table of workers after an orderly end', async () => {
     await using service = await startTestService({ backend, environment: LONG_LEASE });
     await using worker = await start(service);
-    expect((await sightWorkers(service.deps.db)).map(({ lockFree }) => lockFree)).toEqual([false]);
+    expect((await listWorkers(service.deps.db)).map(({ lockFree }) => lockFree)).toEqual([false]);
     expect(await worker.kill('SIGTERM')).toBe(0);
     expect((await readLockKeys(service.deps.db)).size).toBe(0);
   });
@@ -101,7 +101,7 @@ describe('a lock that is free without a death', () => {
     expect(await cutLockConnections(db, lockKey)).toBe(1);
     const cutAt = await databaseClock(db);
     await eventually(async () => {
-      const own = (await sightWorkers(db)).find(({ id }) => id === worker);
+      const own = (await listWorkers(db)).find(({ id }) => id === worker);
       return own?.lockFree === true && Number(own.seenAt) > cutAt + SEVERAL_LOOKS_SECONDS;
     }, 'the worker gives signs of life without a lock');
     expect(await readRun(db, runId)).toEqual(before);
@@ -133,7 +133,7 @@ describe('a lock that is free without a death', () => {
       async () => (await databaseClock(db)) > cutAt + SEVERAL_LOOKS_SECONDS,
       'everybody has looked at everybody',
     );
-    expect((await sightWorkers(db)).map(({ lockFree }) => lockFree)).toEqual(workers.map(() => true));
+    expect((await listWorkers(db)).map(({ lockFree }) => lockFree)).toEqual(workers.map(() => true));
     await setConnectable(databaseUrl, true);
     await eventually(async () => {
       const after = await readLockKeys(db);
@@ -167,7 +167,7 @@ describe('a worker that has just started', () => {
     await service.simulator.gate('middle').reached;
     await proxy.refuse();
     await sql`update runs set lease_expires_at = clock_timestamp() - interval '1 second'`.execute(db);
-    await eventually(async () => (await sightWorkers(db)).every(({ lockFree }) => lockFree), 'all locks are free');
+    await eventually(async () => (await listWorkers(db)).every(({ lockFree }) => lockFree), 'all locks are free');
 
     await using fresh = await start(service);
     const startedAt = await databaseClock(db);
@@ -177,7 +177,7 @@ describe('a worker that has just started', () => {
     );
     await proxy.restore();
     await eventually(
-      async () => (await sightWorkers(db)).every(({ lockFree }) => !lockFree),
+      async () => (await listWorkers(db)).every(({ lockFree }) => !lockFree),
       'everybody has a lock again',
     );
     service.simulator.gate('middle').release();

@@ -23,15 +23,15 @@ async function submit({ deps }: TestService, tenantId: string, model: string): P
   return runId;
 }
 
-type Counts = Readonly<{ claimed: number; heldBack: number; completed: number }>;
+type Counts = Readonly<{ claimed: number; throttled: number; completed: number }>;
 
 async function countRuns(db: Db, tenantId: string): Promise<Counts> {
   const { rows } = await sql<Counts>`
     select count(*) filter (where claim_id is not null)::integer as claimed,
-      count(*) filter (where held_back_at is not null)::integer as "heldBack",
+      count(*) filter (where throttled_at is not null)::integer as "throttled",
       count(*) filter (where status = 'completed')::integer as completed
     from runs where tenant_id = ${tenantId}`.execute(db);
-  return rows[0] ?? { claimed: 0, heldBack: 0, completed: 0 };
+  return rows[0] ?? { claimed: 0, throttled: 0, completed: 0 };
 }
 
 const statusOf = async (db: Db, runId: string) =>
@@ -54,7 +54,7 @@ describe.each(availableBackends())('a limit of runs per tenant on %s', (backend)
     await eventually(async () => (await statusOf(db, quiet)) === 'completed', 'the other tenant is served');
     const held = await eventually(async () => {
       const counts = await countRuns(db, 'loud');
-      return counts.claimed === limit && counts.heldBack === FLOOD - limit ? counts : null;
+      return counts.claimed === limit && counts.throttled === FLOOD - limit ? counts : null;
     }, 'all of the flood but those at work wait in Postgres');
     expect(held.completed).toBe(0);
     let most = 0;
@@ -82,7 +82,7 @@ it('loses no admission when the worker is killed that had the only slot', async 
   const runs = [await submit(service, 'a', 'test')];
   await service.simulator.gate('middle').reached;
   for (let n = 0; n < 4; n++) runs.push(await submit(service, 'a', 'test'));
-  await eventually(async () => (await countRuns(db, 'a')).heldBack === 4, 'the others wait');
+  await eventually(async () => (await countRuns(db, 'a')).throttled === 4, 'the others wait');
   await using _second = await startWorkerProcess('steps', service.environment);
   await first.kill('SIGKILL');
   for (const run of runs) await eventually(async () => (await statusOf(db, run)) === 'completed', `run ${run} ends`);

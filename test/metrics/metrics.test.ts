@@ -132,7 +132,7 @@ describe.each(availableBackends())('the metrics on %s', (backend) => {
     const second = await service.send(await service.createSession(), 'Wait');
     const held = await eventually(async () => {
       const scraped = await scrape(api.url);
-      return sumOf(scraped, 'baton_runs_held_back') === 1 ? scraped : null;
+      return sumOf(scraped, 'baton_runs_throttled') === 1 ? scraped : null;
     }, 'the second run is held back');
     expect(sumOf(held, 'baton_oldest_due_job_age_seconds')).toBe(0);
     service.simulator.gate('end').release();

@@ -27,7 +27,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   inbox_delivery_check: DELIVERIES,
   messages_role_check: MESSAGE_ROLES,
   part_chunks_type_check: [textPartSchema, reasoningPartSchema].map((schema) => schema.shape.type.value),
-  parts_asked_check: ACTION_KINDS,
+  parts_required_action_check: ACTION_KINDS,
   parts_state_check: TOOL_CALL_STATES,
   parts_type_check: partSchema.options.map((schema) => schema.shape.type.value),
   runs_final_answer_for_check: LIMIT_REASONS,

@@ -15,11 +15,11 @@ function logOf(events: readonly LogEvent[], isTerminal: boolean): string[] {
 
 describe('a log line', () => {
   it('is JSON with its level as a word and ids as the API has them', () => {
-    const lines = logOf([FENCED, { event: 'runs_admitted', runIds: [RUN] }], false).map((line) => JSON.parse(line));
+    const lines = logOf([FENCED, { event: 'runs_released', runIds: [RUN] }], false).map((line) => JSON.parse(line));
     const runId = formatId('run', RUN);
     expect(lines).toMatchObject([
       { level: 'warn', event: 'step_fenced', runId, sessionId: formatId('session', SESSION), step: 2 },
-      { level: 'warn', event: 'runs_admitted', runIds: [runId] },
+      { level: 'warn', event: 'runs_released', runIds: [runId] },
     ]);
     expect(JSON.stringify(lines)).not.toContain(RUN);
   });

@@ -118,7 +118,7 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
       .execute();
     await using stack = new AsyncDisposableStack();
     const taken: JobPayload[] = [];
-    for (const workerId of ['buried', 'alive']) {
+    for (const workerId of ['dead', 'alive']) {
       const held = await holdOneJob(service, workerId);
       stack.use(held);
       taken.push(held.job);

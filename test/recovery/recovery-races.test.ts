@@ -20,10 +20,10 @@ import {
 import { findRun } from '../../src/store/runs.ts';
 import {
   forgetDeadWorker,
+  listWorkers,
   markWorkerSeen,
   registerWorker,
   removeWorker,
-  sightWorkers,
 } from '../../src/store/workers.ts';
 import { answerStep, type Claimed } from '../http/play-worker.ts';
 import { behindLock, claimOf, openRace, type Race, untilWaiting } from '../store/race.ts';
@@ -92,7 +92,7 @@ async function hold(workerId: string): Promise<pg.Client> {
 /** What the watch sees of a worker whose lock is free. */
 const sightOf = (db: Db, workerId: string): Promise<WorkerSight> =>
   eventually(
-    async () => (await sightWorkers(db)).find(({ id, lockFree }) => id === workerId && lockFree) ?? null,
+    async () => (await listWorkers(db)).find(({ id, lockFree }) => id === workerId && lockFree) ?? null,
     'the lock is free',
   );
 
@@ -179,8 +179,8 @@ describe('a claim that waits for its locks', () => {
     const { job, workerId, sight } = await loseClaim(race);
     const late = () => claimRun(race.db, input(job, workerId));
     const [claim] = await race.during(job.runId, late, () => remove(race.db, sight));
-    expect((await sightWorkers(race.db)).map(({ id }) => id)).not.toContain(workerId);
-    expect(claim).toEqual({ outcome: 'buried' });
+    expect((await listWorkers(race.db)).map(({ id }) => id)).not.toContain(workerId);
+    expect(claim).toEqual({ outcome: 'dead' });
     expect(await claimOf(race.db, job)).toMatchObject({ outcome: 'claimed', epoch: 1 });
   });
 
@@ -188,13 +188,13 @@ describe('a claim that waits for its locks', () => {
     const race = await openRace(database.db);
     const { db } = race;
     const { job, workerId, sight } = await loseClaim(race);
-    const { burying } = await db.transaction().execute(async (tx) => {
+    const { retiring } = await db.transaction().execute(async (tx) => {
       expect(await claimRun(tx, input(job, workerId))).toMatchObject({ outcome: 'claimed' });
       const waiting = forgetDeadWorker(db, sight);
       await untilWaiting(db, 1);
-      return { burying: waiting };
+      return { retiring: waiting };
     });
-    expect(await burying).toBe(false);
+    expect(await retiring).toBe(false);
     expect(await findRunsOfWorker(db, workerId, 10)).toMatchObject([{ id: job.runId }]);
   });
 
@@ -202,7 +202,7 @@ describe('a claim that waits for its locks', () => {
     const race = await openRace(database.db);
     const { job, workerId, sight } = await loseClaim(race);
     expect(await forgetDeadWorker(race.db, sight)).toBe(true);
-    expect(await claimRun(race.db, input(job, workerId))).toEqual({ outcome: 'buried' });
+    expect(await claimRun(race.db, input(job, workerId))).toEqual({ outcome: 'dead' });
     const client = await hold(workerId);
     const claim = await claimRun(race.db, input(job, workerId));
     await client.end();

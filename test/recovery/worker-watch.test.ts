@@ -13,10 +13,10 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import { findRunsOfWorker, lockRunOfDeadWorker } from '../../src/store/lost-work.ts';
 import {
   forgetDeadWorker,
+  listWorkers,
   markWorkerSeen,
   noteLostAlone,
   registerWorker,
-  sightWorkers,
 } from '../../src/store/workers.ts';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
@@ -83,7 +83,7 @@ async function registerAndDie(connectionString: string, id: string): Promise<voi
 
 const lockIsFree = (watched: Awaited<ReturnType<typeof startWatched>>, id: string) =>
   eventually(
-    async () => (await sightWorkers(watched.db)).some((worker) => worker.id === id && worker.lockFree),
+    async () => (await listWorkers(watched.db)).some((worker) => worker.id === id && worker.lockFree),
     `the lock of ${id} is free`,
   );
 
@@ -183,7 +183,7 @@ describe('the watch over workers', () => {
       );
       return rows.length > 0;
     }, 'it is being forgotten');
-    const sights = await sightWorkers(watched.db);
+    const sights = await listWorkers(watched.db);
     expect(sights).toContainEqual(expect.objectContaining({ id: 'ending', lockFree: false }));
     await holder.end();
     await ended;
@@ -204,7 +204,7 @@ describe('the watch over workers', () => {
     await using watched = await startWatched();
     const { db } = watched;
     await lockIsFree(watched, 'gone');
-    const gone = (await sightWorkers(db)).find((worker) => worker.id === 'gone');
+    const gone = (await listWorkers(db)).find((worker) => worker.id === 'gone');
     if (gone === undefined) throw new Error('not registered');
     const [run] = await findRunsOfWorker(db, 'gone', 10);
     if (run === undefined) throw new Error('has no run');
@@ -220,7 +220,7 @@ describe('the watch over workers', () => {
     await registerAndDie(watched.service.deps.databaseUrl, 'idle');
     await lockIsFree(watched, 'idle');
     const sightOfIdle = async () => {
-      const idle = (await sightWorkers(db)).find((worker) => worker.id === 'idle');
+      const idle = (await listWorkers(db)).find((worker) => worker.id === 'idle');
       if (idle === undefined) throw new Error('not registered');
       return idle;
     };
@@ -274,13 +274,13 @@ describe('the watch over workers', () => {
     await registerAndDie(service.deps.databaseUrl, 'witness');
     await lockIsFree(watched, 'gone');
     await lockIsFree(watched, 'witness');
-    const known = async () => (await sightWorkers(db)).filter(({ lostAlone }) => lostAlone).map(({ id }) => id);
+    const known = async () => (await listWorkers(db)).filter(({ lostAlone }) => lostAlone).map(({ id }) => id);
     // They have come before the watcher, and all others are free when it does: it cannot know.
     await sql`update workers set seen_at = seen_at - interval '1 minute' where id <> 'watcher'`.execute(db);
     await watched.look(0);
     await watched.look(1_000);
     expect([await known(), await watched.workers()]).toEqual([[], ['gone', 'watcher', 'witness']]);
-    const witnessed = (await sightWorkers(db)).find(({ id }) => id === 'gone');
+    const witnessed = (await listWorkers(db)).find(({ id }) => id === 'gone');
     if (witnessed === undefined) throw new Error('not registered');
     await noteLostAlone(db, [
       { ...witnessed, lockKey: witnessed.lockKey + 1_000 },
@@ -301,9 +301,9 @@ describe('the watch over workers', () => {
     await lockIsFree(watched, 'gone');
     await watched.look(0);
     await watched.look(LOSS_WITNESSED_AFTER_MS);
-    expect(await sightWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: true }));
+    expect(await listWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: true }));
     await registerAndDie(service.deps.databaseUrl, 'gone');
-    expect(await sightWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: false }));
+    expect(await listWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: false }));
   });
 
   it('takes the word back with the next sign of life', async () => {
@@ -313,7 +313,7 @@ describe('the watch over workers', () => {
     await watched.look(0);
     await watched.look(LOSS_WITNESSED_AFTER_MS);
     await markWorkerSeen(db, 'gone');
-    expect(await sightWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: false }));
+    expect(await listWorkers(db)).toContainEqual(expect.objectContaining({ id: 'gone', lostAlone: false }));
   });
 
   it('marks those as seen that hold their locks when it comes, and nobody else', async () => {
@@ -323,7 +323,7 @@ describe('the watch over workers', () => {
     await lockIsFree(watched, 'gone');
     await sql`update workers set seen_at = to_timestamp(1)`.execute(db);
     const seen = async () =>
-      (await sightWorkers(db))
+      (await listWorkers(db))
         .filter(({ seenAt }) => Number(seenAt) > 1)
         .map(({ id }) => id)
         .sort();
@@ -339,7 +339,7 @@ describe('the watch over workers', () => {
     await lockIsFree(watched, 'gone');
     {
       await using _second = await registerPresence({ ...watched.presence, workerId: 'second' });
-      const sights = await sightWorkers(watched.db);
+      const sights = await listWorkers(watched.db);
       expect(
         sights
           .filter((worker) => !worker.lockFree)
@@ -422,7 +422,7 @@ describe('the watch over workers', () => {
   }
 
   /** Of a dead worker without a run, which has left more jobs than are given away at once. */
-  async function buryWithJobs(gate: ReturnType<typeof startGate>) {
+  async function retireWithJobs(gate: ReturnType<typeof startGate>) {
     await using stack = new AsyncDisposableStack();
     const watched = stack.use(await startWatched('postgres', gate.queueOf));
     const { jobs } = stack.use(await holdJobs(watched.service, 'gone', 2 * RECOVERED_AT_ONCE));
@@ -437,7 +437,7 @@ describe('the watch over workers', () => {
 
   it('gives away the jobs of a dead worker a few at a time', async () => {
     const gate = startGate({ firstFails: false });
-    await using scene = await buryWithJobs(gate);
+    await using scene = await retireWithJobs(gate);
     const looked = scene.watched.look(DEATH_CONFIRMED_AFTER_MS);
     await gate.full;
     // Whoever did not keep to the number has its job given a new number by now, and stands at the gate.
@@ -449,7 +449,7 @@ describe('the watch over workers', () => {
 
   it('gives no more of them away once the queue is away, and ends with what was under way', async () => {
     const gate = startGate({ firstFails: true });
-    await using scene = await buryWithJobs(gate);
+    await using scene = await retireWithJobs(gate);
     const looked = scene.watched.look(DEATH_CONFIRMED_AFTER_MS);
     await gate.full;
     await scene.watched.workers();

@@ -3,7 +3,7 @@ import { createTextAppender } from '../../src/step/text-appender.ts';
 import { readChunks } from '../../src/store/chunks.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import type { TextChunk } from '../../src/store/step-writes.ts';
-import { isStoreAway } from '../../src/store/store-away.ts';
+import { isStoreUnavailable } from '../../src/store/store-unavailable.ts';
 import { openRace } from '../store/race.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -53,7 +53,7 @@ it('tells everybody at once that Postgres is away: asking for each of them would
   const append = createTextAppender(db);
   const streamed = { fence, messageId, chunks: [chunk('in vain')] };
   const ends = await Promise.allSettled([1, 2, 3].map(() => append(streamed)));
-  expect(ends.every((end) => end.status === 'rejected' && isStoreAway(end.reason))).toBe(true);
+  expect(ends.every((end) => end.status === 'rejected' && isStoreUnavailable(end.reason))).toBe(true);
   expect(seen.statements).toBe(1);
   await away.destroy();
 });

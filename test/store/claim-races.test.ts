@@ -11,7 +11,7 @@ import { type Fence, handBackRun, renewLeases } from '../../src/store/claims.ts'
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { findExpiredLeases } from '../../src/store/lost-work.ts';
-import { listMessages, readLeftover } from '../../src/store/messages.ts';
+import { listMessages, readInterruptedStep } from '../../src/store/messages.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { appendChunks, type StreamedPieces, writeResponse } from '../../src/store/step-writes.ts';
 import { answerStep, type Claimed, claimJob, retryStep } from '../http/play-worker.ts';
@@ -249,8 +249,8 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
       () => takeOver(db, old),
     );
     expect(written).not.toEqual(fenced);
-    expect(claim).toMatchObject({ outcome: 'claimed', leftoverMessageId: old.messageId, view: null });
-    const leftover = await readLeftover(db, old.messageId);
+    expect(claim).toMatchObject({ outcome: 'claimed', interruptedMessageId: old.messageId, view: null });
+    const leftover = await readInterruptedStep(db, old.messageId);
     if (name === 'streamed text') {
       expect(await readStreamedParts(db, old.messageId)).toMatchObject([{ text: 'late' }]);
     } else {
@@ -271,10 +271,10 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
       () => takeOver(db, old),
       () => write(race, old),
     );
-    expect(claim).toMatchObject({ outcome: 'claimed', leftoverMessageId: old.messageId });
+    expect(claim).toMatchObject({ outcome: 'claimed', interruptedMessageId: old.messageId });
     expect(written).toEqual(fenced);
     expect(await readStreamedParts(db, old.messageId)).toEqual([]);
-    expect(JSON.stringify(await readLeftover(db, old.messageId))).not.toContain('late');
+    expect(JSON.stringify(await readInterruptedStep(db, old.messageId))).not.toContain('late');
     await expect(answerStep(db, old, 'Late.')).rejects.toThrow('fenced');
   });
 

@@ -61,7 +61,7 @@ const claim = (leaseDurationMs: number) => async (at: At) => {
   const claimed = await claimRun(at.db, { job, claimId, workerId: 'w', leaseDurationMs, messageId });
   if (claimed.outcome !== 'claimed') return;
   const fence = { runId: job.runId, epoch: claimed.epoch, claimId };
-  at.play.claims.unshift({ fence, run: claimed.run, job, messageId: claimed.leftoverMessageId ?? messageId });
+  at.play.claims.unshift({ fence, run: claimed.run, job, messageId: claimed.interruptedMessageId ?? messageId });
 };
 
 /** As the newest worker does, of all who were ever given a run of whatever session. */

@@ -34,7 +34,7 @@ async function end(race: Race, claimed: Claimed, more: Partial<StepOutcome>) {
     givesFinalAnswer: true,
     ...more,
   });
-  const isAsked = more.postponed === undefined && more.detour === undefined;
+  const isAsked = more.postponed === undefined && more.retryAfter === undefined;
   const response = isAsked
     ? { messageId, parts: [{ type: 'text' as const, text: 'Said.' }], finishReason: 'stop' as const }
     : { messageId, parts: [], superseded: true };
@@ -123,7 +123,7 @@ describe('the final answer of a run', () => {
     const job = await atLimit(race);
     await setTime(race, job.runId, LONG_AGO);
     const claim = await claimOf(race.db, job);
-    expect(claim).toMatchObject({ outcome: 'claimed', view: null, leftoverMessageId: null });
+    expect(claim).toMatchObject({ outcome: 'claimed', view: null, interruptedMessageId: null });
     if (claim.outcome !== 'claimed') return;
     const row = await race.db.selectFrom('runs').selectAll().where('id', '=', job.runId).executeTakeFirstOrThrow();
     const fence = { runId: job.runId, epoch: claim.epoch, claimId: row.claim_id ?? '' };
@@ -199,8 +199,11 @@ describe('a clean-up that somebody asks for, and the final answer of a run', () 
       const postponed = { delayMs: 0, attempt: 1, error };
       const later = await end(race, await claimJob(race.db, job), { finalAnswerFor: 'max_steps', postponed });
       expect(later.jobs).toMatchObject([{ runId: job.runId, kind: 'step', no: 2 }]);
-      const detour = 'compaction';
-      const tooLarge = await end(race, await claimJob(race.db, later.jobs[0]), { finalAnswerFor: 'max_steps', detour });
+      const retryAfter = 'compaction';
+      const tooLarge = await end(race, await claimJob(race.db, later.jobs[0]), {
+        finalAnswerFor: 'max_steps',
+        retryAfter,
+      });
       expect(tooLarge.jobs).toMatchObject([{ runId: job.runId, kind: 'compaction', no: 2 }]);
       const fits = await finishCleanUp(race.db, await claimJob(race.db, tooLarge.jobs[0]));
       expect(fits.jobs).toMatchObject([{ runId: job.runId, kind: 'step', no: 2 }]);

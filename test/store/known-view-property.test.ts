@@ -72,10 +72,10 @@ async function takeUp(play: Play, { worker }: Choice): Promise<Held> {
 /** What a lost worker has begun to say is dropped, and the step begins anew. */
 async function settle(
   { race: { db } }: Play,
-  { leftoverMessageId }: ClaimedRun,
+  { interruptedMessageId }: ClaimedRun,
   { fence, messageId }: Pick<Claimed, 'fence' | 'messageId'>,
 ): Promise<readonly ViewMessage[]> {
-  const broken = leftoverMessageId === null ? null : { messageId: leftoverMessageId, events: [] };
+  const broken = interruptedMessageId === null ? null : { messageId: interruptedMessageId, events: [] };
   const view = (await restartStep(db, fence, messageId, broken))?.view ?? null;
   if (view === null) throw new Error('the step was not begun');
   return view;

@@ -36,7 +36,7 @@ export async function fillDatabase(db: Db): Promise<void> {
     await insertInbox(tx);
     await insertEvents(tx);
     await insertEndpoints(tx);
-    await insertBuriedWorkers(tx);
+    await insertDeadWorkers(tx);
     await insertStoredBytes(tx);
   });
   await sql`vacuum analyze`.execute(db);
@@ -149,8 +149,8 @@ async function insertEndpoints(db: Db): Promise<void> {
 }
 
 /** Workers that are gone: a claim looks for its own among them. */
-async function insertBuriedWorkers(db: Db): Promise<void> {
-  await sql`insert into buried_workers (id) select 'gone-' || n from generate_series(1, 2000) n`.execute(db);
+async function insertDeadWorkers(db: Db): Promise<void> {
+  await sql`insert into dead_workers (id) select 'gone-' || n from generate_series(1, 2000) n`.execute(db);
 }
 
 /** What tenants store, each in the shares of those who have counted it at once. */

@@ -24,7 +24,7 @@ import {
   lockExpiredLease,
   lockRunOfDeadWorker,
 } from '../../src/store/lost-work.ts';
-import { listMessages, readLeftover } from '../../src/store/messages.ts';
+import { listMessages, readInterruptedStep } from '../../src/store/messages.ts';
 import { pauseLeftMs } from '../../src/store/provider-pauses.ts';
 import { readStoredBytes } from '../../src/store/quota.ts';
 import { findStaleSessions } from '../../src/store/retention.ts';
@@ -33,7 +33,7 @@ import { listSessions } from '../../src/store/sessions.ts';
 import { countActiveRuns } from '../../src/store/state-counts.ts';
 import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
-import { forgetDeadWorker, sightWorkers } from '../../src/store/workers.ts';
+import { forgetDeadWorker, listWorkers } from '../../src/store/workers.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 import {
@@ -168,7 +168,7 @@ describe('the search for lost work never looks at runs that have ended', () => {
     /** One of those that have the leased and the expired runs. */
     const DEAD = 'worker-0';
     const sight = async (db: Db) => {
-      const worker = (await sightWorkers(db)).find(({ id }) => id === DEAD);
+      const worker = (await listWorkers(db)).find(({ id }) => id === DEAD);
       if (worker === undefined) throw new Error('not registered');
       return worker;
     };
@@ -182,7 +182,7 @@ describe('the search for lost work never looks at runs that have ended', () => {
     afterAll(() => watched.db.deleteFrom('workers').execute());
 
     it('sights them without a look at any run', async () => {
-      const { access, result } = await watched.watch(sightWorkers);
+      const { access, result } = await watched.watch(listWorkers);
       expect(result.filter(({ lockFree }) => lockFree)).toHaveLength(WORKERS);
       expect(access).toEqual({ scannedTables: ['workers'], indexes: {} });
     });
@@ -246,7 +246,7 @@ describe('what is read of a message in flight', () => {
   });
 
   it('is settled by its key', async () => {
-    const { access } = await watched.watch((db) => readLeftover(db, leftoverOf(EXPIRED.from)));
+    const { access } = await watched.watch((db) => readInterruptedStep(db, leftoverOf(EXPIRED.from)));
     expectAccess(access, ['messages_pkey', 'parts_pkey'], 2);
   });
 });
@@ -373,10 +373,10 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       fence = { ...fence, claimId: randomUUID() };
       const again = await watched.watch(claim);
       const claimed = again.result as ClaimedRun;
-      expect(claimed.leftoverMessageId).not.toBeNull();
+      expect(claimed.interruptedMessageId).not.toBeNull();
       expectAccess(again.access, ['messages_of_step'], STEP_OVERHEAD);
       fence = { ...fence, epoch: claimed.epoch };
-      const broken = { messageId: claimed.leftoverMessageId ?? '', events: [] };
+      const broken = { messageId: claimed.interruptedMessageId ?? '', events: [] };
       const restarted = await watched.watch((db) => restartStep(db, fence, message, broken));
       expect(restarted.result).not.toBeNull();
       expectAccess(restarted.access, ['messages_session_id_seq_key', 'parts_pkey'], VIEW_ENTRIES + STEP_OVERHEAD);

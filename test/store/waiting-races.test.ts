@@ -55,7 +55,7 @@ describe('a run that waits', () => {
     expect(last).toMatchObject({ open: 0, job: { runId: waiting.runId, kind: 'step', no: 1 } });
     expect(await claimOf(waiting.db, last.job ?? { runId: '', kind: 'step', no: 0, dispatch: 0 })).toMatchObject({
       outcome: 'claimed',
-      leftoverMessageId: expect.any(String),
+      interruptedMessageId: expect.any(String),
       view: null,
     });
   });

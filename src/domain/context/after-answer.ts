@@ -130,7 +130,7 @@ function again(
     hasMedia: false,
     message,
   });
-  if (plan.kind === 'detour') {
+  if (plan.kind === 'retry') {
     return { contextState: plan.contextState, dropAnswer: true, lesson, isPrunable: false };
   }
   const exhausted: ErrorRecord = plan.kind === 'exhausted' ? plan.error : { code: 'context_exhausted', message };

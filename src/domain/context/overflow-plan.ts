@@ -14,9 +14,9 @@ export type OverflowRemedy = 'compact' | 'shrink_output' | 'strip_media';
 
 export type StepPlace = Readonly<{ runId: string; stepNo: number }>;
 
-/** What follows an overflow that the provider reported: the same step again after a detour, or the end of the run. */
+/** What follows an overflow that the provider reported: the same step again, after a compaction or a prune, or the end of the run. */
 export type OverflowPlan = Readonly<
-  | { kind: 'detour'; detour: PendingKind; contextState: ContextState }
+  | { kind: 'retry'; after: PendingKind; contextState: ContextState }
   | { kind: 'exhausted'; error: ErrorRecord }
   /** There is nothing in the view that this remedy could take out. */
   | { kind: 'helpless' }
@@ -49,17 +49,17 @@ export function planOverflow(input: OverflowInput): OverflowPlan {
   if (count > MAX_OVERFLOWS_PER_STEP) return refusal(input, `${MAX_OVERFLOWS_PER_STEP} attempts at it did not help`);
   if (remedy === 'strip_media') {
     const pending = { reason: 'overflow', force: true, stripMedia: true } as const;
-    return { kind: 'detour', detour: 'prune', contextState: { ...counted, anchor: null, pending } };
+    return { kind: 'retry', after: 'prune', contextState: { ...counted, anchor: null, pending } };
   }
   const tokens = input.numbers?.outputRoomTokens ?? Math.floor(input.maxOutputTokens / 2);
   if (remedy === 'shrink_output' && !isAt(state.outputCap, place) && tokens >= MIN_OUTPUT_TOKENS) {
-    return { kind: 'detour', detour: 'step', contextState: { ...counted, outputCap: { ...place, tokens } } };
+    return { kind: 'retry', after: 'step', contextState: { ...counted, outputCap: { ...place, tokens } } };
   }
   if (!isStartedBy(policy, 'overflow')) return refusal(input, 'nothing is compacted unasked (strategy: manual)');
   if (state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
     return refusal(input, `${state.compactionsSinceStep} compactions in a row did not help`);
   }
-  return { kind: 'detour', detour: 'compaction', contextState: withPending(counted, 'overflow') };
+  return { kind: 'retry', after: 'compaction', contextState: withPending(counted, 'overflow') };
 }
 
 /** The state with a compaction before it that must be made, whatever the thresholds say. */

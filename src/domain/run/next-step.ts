@@ -3,8 +3,8 @@ import { formatId } from '../ids.ts';
 import type { FinishReason } from '../transcript/message.ts';
 import {
   type ActionKind,
-  type AskedCall,
-  type CallFate,
+  type CallRequiringAction,
+  type CallResolution,
   closeCall,
   toRequiredAction,
   WAITING_STATES,
@@ -16,7 +16,7 @@ import type { IncompleteReason, LimitReason, PendingKind, RunStatus } from './ru
 import { CANCELLED_BEFORE_START } from './settlement.ts';
 
 /** What the branch makes of a call of the step's message. */
-type CallChange = CallFate & Readonly<{ messageId: string; index: number; asked?: ActionKind }>;
+type CallChange = CallResolution & Readonly<{ messageId: string; index: number; requiredAction?: ActionKind }>;
 
 /**
  * What becomes of the run: it goes on with `pendingKind`, it waits until its calls are answered (nobody works on it
@@ -55,7 +55,7 @@ export type Branch = Readonly<
 >;
 
 type EndBranch = Extract<Branch, { status: unknown }>;
-type UnaskedBranch = Exclude<Branch, { waitMs: unknown }>;
+type DecidedBranch = Exclude<Branch, { waitMs: unknown }>;
 
 /**
  * The end of a step as a plan. Whether a cancel was requested and whether messages wait is known only
@@ -88,7 +88,7 @@ export type StepOutcome = Readonly<{
   /** What the view needs before the next step, should the run go on. */
   before?: Extract<PendingKind, 'compaction' | 'prune'>;
   /** Set when the step was not taken: what is done first, before the same step begins again. */
-  detour?: PendingKind;
+  retryAfter?: PendingKind;
   /** Set when the context cannot be made to fit. */
   exhausted?: ErrorRecord;
   /** The answer was cut off for want of room in the window: the run goes on although no tool was called. */
@@ -96,7 +96,7 @@ export type StepOutcome = Readonly<{
   /** Set where the provider may not be asked now: the same step later. */
   postponed?: Postponement;
   /** Calls that somebody has to say something about before the step can end. */
-  asks?: Readonly<{ messageId: string; calls: readonly AskedCall[]; waitMs: number | null }>;
+  asks?: Readonly<{ messageId: string; calls: readonly CallRequiringAction[]; waitMs: number | null }>;
   /** Set when the failed call is to be tried again. */
   retry?: Readonly<{ delayMs: number; attempt: number }>;
 }>;
@@ -119,8 +119,8 @@ export function planNext(outcome: StepOutcome): NextPlan {
   if (outcome.postponed !== undefined) {
     return unlessCancelled(runId, postponedBranch(runId, 'step', outcome.stepNo, outcome.postponed));
   }
-  if (outcome.detour !== undefined) {
-    return unlessCancelled(runId, { pendingKind: outcome.detour, pendingNo: outcome.stepNo, events: [] });
+  if (outcome.retryAfter !== undefined) {
+    return unlessCancelled(runId, { pendingKind: outcome.retryAfter, pendingNo: outcome.stepNo, events: [] });
   }
   if (outcome.asks !== undefined) return planWait(runId, outcome, outcome.asks);
   return planAnswered(runId, outcome);
@@ -141,11 +141,14 @@ function planAfterFinalAnswer(runId: string, outcome: StepOutcome, reason: Limit
   return unlessCancelled(runId, again ?? stoppedBranch(runId, reason));
 }
 
-function sameStep(runId: string, { stepNo, error, retry, exhausted, postponed, detour }: StepOutcome): Branch | null {
+function sameStep(
+  runId: string,
+  { stepNo, error, retry, exhausted, postponed, retryAfter }: StepOutcome,
+): Branch | null {
   if (error !== undefined) return retry === undefined ? null : retryBranch(runId, stepNo, error, retry);
   if (exhausted !== undefined) return null;
   if (postponed !== undefined) return postponedBranch(runId, 'step', stepNo, postponed);
-  return detour === undefined ? null : { pendingKind: detour, pendingNo: stepNo, events: [] };
+  return retryAfter === undefined ? null : { pendingKind: retryAfter, pendingNo: stepNo, events: [] };
 }
 
 /** The model was asked and has answered, or was stopped while it did. */
@@ -177,14 +180,17 @@ function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
  */
 function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitMs }: NonNullable<StepOutcome['asks']>) {
   const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
-  const closed = (branch: UnaskedBranch): UnaskedBranch => ({
+  const closed = (branch: DecidedBranch): DecidedBranch => ({
     ...branch,
-    calls: closings.map(({ call: { index }, outcome: fate }) => ({ messageId, index, ...fate })),
-    events: [...closings.map(({ call, outcome: fate }) => callResultEvent(messageId, call, fate)), ...branch.events],
+    calls: closings.map(({ call: { index }, outcome: resolution }) => ({ messageId, index, ...resolution })),
+    events: [
+      ...closings.map(({ call, outcome: resolution }) => callResultEvent(messageId, call, resolution)),
+      ...branch.events,
+    ],
   });
   const waiting: Branch = {
     waitMs,
-    calls: calls.map(({ index, kind }) => ({ messageId, index, state: WAITING_STATES[kind], asked: kind })),
+    calls: calls.map(({ index, kind }) => ({ messageId, index, state: WAITING_STATES[kind], requiredAction: kind })),
     events: [
       {
         type: 'run:requires-action',
@@ -225,7 +231,7 @@ function branchAfterError(runId: string, outcome: StepOutcome, error: ErrorRecor
 }
 
 /** The run may do no more, but for its final answer: one step without tools, where its agent gives one. */
-function atLimit(runId: string, { stepNo, givesFinalAnswer }: StepOutcome, reason: LimitReason): UnaskedBranch {
+function atLimit(runId: string, { stepNo, givesFinalAnswer }: StepOutcome, reason: LimitReason): DecidedBranch {
   if (givesFinalAnswer !== true) return stoppedBranch(runId, reason);
   const finalAnswer = { for: reason, withinMs: FINAL_ANSWER_WITHIN_MS };
   return { pendingKind: 'step', pendingNo: stepNo + 1, finalAnswer, events: [] };

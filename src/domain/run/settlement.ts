@@ -1,8 +1,8 @@
 import type { FinishReason, Part } from '../transcript/message.ts';
 import {
   type ActionKind,
-  type AskedCall,
   type CallAnswer,
+  type CallRequiringAction,
   isOutput,
   type OutputAnswer,
   type PlacedCall,
@@ -11,7 +11,7 @@ import { isSettledCall } from '../transcript/tool-call.ts';
 import type { Usage } from '../usage.ts';
 
 /** What a worker finds of a step that another one began, or that somebody was asked about. */
-export type Leftover = Readonly<{
+export type InterruptedStep = Readonly<{
   messageId: string;
   /** Null while the response was not whole: nothing of it may be shown to the model. */
   finishReason: FinishReason | null;
@@ -50,14 +50,14 @@ export type SettlementPlan =
       /** Calls that never started and must not: the response that asks for them was cut off. */
       refuse: readonly PlacedCall[];
       /** Calls that somebody has to say something about first. */
-      ask: readonly AskedCall[];
+      ask: readonly CallRequiringAction[];
     }>;
 
 /** How a response ends whose calls are run; the SDK runs no others, so recovery must not either. */
 const CALLING_FINISH_REASONS: readonly FinishReason[] = ['stop', 'tool-calls'];
 
 type Treatment = 'run' | 'give' | 'report' | 'refuse' | ActionKind;
-type Judged = Pick<Leftover, 'finishReason' | 'parts' | 'answers'>;
+type Judged = Pick<InterruptedStep, 'finishReason' | 'parts' | 'answers'>;
 
 /**
  * Decides what becomes of a step whose worker is gone, or whose calls were answered. No call with an outcome is
@@ -65,7 +65,7 @@ type Judged = Pick<Leftover, 'finishReason' | 'parts' | 'answers'>;
  * @param toApprove the calls that need somebody's approval, by their index
  */
 export function planSettlement(
-  leftover: Leftover,
+  leftover: InterruptedStep,
   traits: ToolTraits,
   toApprove: ReadonlySet<number> = new Set(),
 ): SettlementPlan {
@@ -83,17 +83,17 @@ export function planSettlement(
     }),
     report: treated('report'),
     refuse: treated('refuse'),
-    ask: asked(open),
+    ask: requiring(open),
   };
 }
 
 /** The calls of a whole response that are not run: somebody has to say something about each of them first. */
 export function planAsks(
-  response: Pick<Leftover, 'finishReason' | 'parts'>,
+  response: Pick<InterruptedStep, 'finishReason' | 'parts'>,
   traits: ToolTraits,
   toApprove: ReadonlySet<number>,
-): AskedCall[] {
-  return asked(openCalls({ ...response, answers: new Map() }, traits, toApprove));
+): CallRequiringAction[] {
+  return requiring(openCalls({ ...response, answers: new Map() }, traits, toApprove));
 }
 
 /**
@@ -102,7 +102,7 @@ export function planAsks(
  * @param lanes how many calls run at once; calls take them in their order
  */
 export function planStarts(
-  response: Pick<Leftover, 'finishReason' | 'parts'>,
+  response: Pick<InterruptedStep, 'finishReason' | 'parts'>,
   traits: ToolTraits,
   toApprove: ReadonlySet<number>,
   lanes: number,
@@ -122,8 +122,8 @@ function openCalls(judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<nu
   );
 }
 
-function asked(open: Open): AskedCall[] {
-  return open.flatMap(([call, treatment]): AskedCall[] =>
+function requiring(open: Open): CallRequiringAction[] {
+  return open.flatMap(([call, treatment]): CallRequiringAction[] =>
     treatment === 'approval' || treatment === 'output' || treatment === 'unknown_outcome'
       ? [{ ...call, kind: treatment }]
       : [],

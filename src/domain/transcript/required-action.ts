@@ -14,7 +14,7 @@ export type ActionKind = (typeof ACTION_KINDS)[number];
 export type PlacedCall = Readonly<{ index: number; part: ToolPart }>;
 
 /** A call that somebody has to say something about before the run goes on. */
-export type AskedCall = PlacedCall & Readonly<{ kind: ActionKind }>;
+export type CallRequiringAction = PlacedCall & Readonly<{ kind: ActionKind }>;
 
 /** A call that a run waits for, as callers see it. */
 export const requiredActionSchema = z.strictObject({
@@ -28,7 +28,7 @@ export const requiredActionSchema = z.strictObject({
 export type RequiredAction = z.infer<typeof requiredActionSchema>;
 
 /** A call that waits for somebody, as clients are told it. `messageId`: the UUID of its message. */
-export function toRequiredAction(messageId: string, { index, part, kind }: AskedCall): RequiredAction {
+export function toRequiredAction(messageId: string, { index, part, kind }: CallRequiringAction): RequiredAction {
   const { toolName, input: args } = part;
   return { id: formatCallId(messageId, index), kind, messageId: formatId('message', messageId), toolName, args };
 }
@@ -64,7 +64,7 @@ export const answerWord = (answer: CallAnswer): 'approve' | 'deny' | 'output' | 
   isOutput(answer) ? 'output' : answer.decision;
 
 /** What becomes of a call. `output` where that is its outcome. */
-export type CallFate = Readonly<{ state: ToolCallState; output?: ToolOutput }>;
+export type CallResolution = Readonly<{ state: ToolCallState; output?: ToolOutput }>;
 /** An outcome that the model is shown. */
 export type CallOutcome = Readonly<{ state: 'completed' | 'error' | 'denied'; output: ToolOutput }>;
 
@@ -86,7 +86,7 @@ export const UNKNOWN_OUTCOME =
  * What an answer makes of the call, or null where it does not fit what was asked. A call that is to run, and an output
  * that is to be fitted into the view, are left to the next worker.
  */
-export function planAnswer(kind: ActionKind, answer: CallAnswer): CallFate | null {
+export function planAnswer(kind: ActionKind, answer: CallAnswer): CallResolution | null {
   if (isOutput(answer)) return kind === 'approval' ? null : { state: kind === 'output' ? 'pending' : 'unknown' };
   if (answer.decision === 'approve') {
     if (kind === 'output') return null;

@@ -3,10 +3,10 @@ import { tellsOfCompaction } from '../../agents/agent.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import type { TurnPlace } from '../../domain/run/turn.ts';
 import { CLIENT_RETURNS_WITHIN_MS } from '../../domain/tunables.ts';
+import { afterCancelled } from '../../http/after-commit.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { auditCancel } from '../../http/middleware/audit-trail.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
-import { tellCancelled } from '../../http/tell-cancelled.ts';
 import { requestCancel } from '../../store/cancels.ts';
 import { leaveTurn, placeAnswer, readTurn } from '../../store/conversations.ts';
 import { inTransaction } from '../../store/database.ts';
@@ -96,7 +96,7 @@ async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: 
     if (cancelled.isNews) await auditCancel(tx, caller, runId);
     return cancelled;
   });
-  if (outcome !== null) await tellCancelled(deps, outcome);
+  if (outcome !== null) await afterCancelled(deps, outcome);
 }
 
 async function* piecesOf(

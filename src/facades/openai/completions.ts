@@ -12,7 +12,7 @@ import { idempotencyHeader } from '../../http/middleware/idempotency.ts';
 import { isGone, untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
 import { toSafeError } from '../../platform/log.ts';
-import { whyStoreAway } from '../../store/store-away.ts';
+import { whyStoreUnavailable } from '../../store/store-unavailable.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailure } from './completion-bodies.ts';
 import { type CompletionPieces, completionPieces } from './completion-pieces.ts';
 import { completionRequestSchema } from './completion-request.ts';
@@ -214,6 +214,6 @@ async function* withBegin(pieces: AsyncIterable<CompletionPiece>): AsyncGenerato
 function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
   const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
   log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
-  const why = whyStoreAway(error);
+  const why = whyStoreUnavailable(error);
   return why === null ? toErrorRecord(error) : { code: 'store_unavailable', message: `${why}; what was begun goes on` };
 }

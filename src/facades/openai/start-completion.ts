@@ -2,10 +2,9 @@ import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { leavesCallsOpen, type SplitConversation, splitConversation } from '../../domain/transcript/conversation.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
+import { afterAccepted, afterChanged } from '../../http/after-commit.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { tellAccepted } from '../../http/tell-accepted.ts';
-import { tellChanged } from '../../http/tell-changed.ts';
 import { tellAnswered } from '../answer-calls.ts';
 import { type AskedCompletion, type NotYetTaken, refuse, type TakenCompletion } from './asked-completion.ts';
 import { conversationOf, ownerOf } from './completion-request.ts';
@@ -75,7 +74,7 @@ async function take(asked: AskedCompletion, canWait: boolean): Promise<TakenComp
 async function tellTaken(deps: HttpDeps, taken: TakenCompletion): Promise<void> {
   const { sessionId, answered, accepted, joined, resumed } = taken;
   if (answered !== undefined) await tellAnswered(deps, answered);
-  if (accepted !== null) await tellAccepted(deps, sessionId, accepted);
-  if (joined !== undefined) await tellAccepted(deps, sessionId, joined);
-  if (resumed !== undefined) await tellChanged(deps, sessionId, resumed);
+  if (accepted !== null) await afterAccepted(deps, sessionId, accepted);
+  if (joined !== undefined) await afterAccepted(deps, sessionId, joined);
+  if (resumed !== undefined) await afterChanged(deps, sessionId, resumed);
 }

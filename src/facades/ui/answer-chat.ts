@@ -3,13 +3,12 @@ import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
+import { afterAccepted, afterChanged } from '../../http/after-commit.ts';
 import { contentField, toParts } from '../../http/bodies/content-field.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
-import { tellAccepted } from '../../http/tell-accepted.ts';
-import { tellChanged } from '../../http/tell-changed.ts';
 import { inTransaction, type Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
@@ -57,8 +56,8 @@ export async function answerChat(
   });
   const { sessionId, answered, accepted, resumed } = done;
   await tellAnswered(deps, answered);
-  await tellAccepted(deps, sessionId, accepted);
-  if (resumed !== null) await tellChanged(deps, sessionId, resumed);
+  await afterAccepted(deps, sessionId, accepted);
+  if (resumed !== null) await afterChanged(deps, sessionId, resumed);
   const ref = { tenantId: caller.tenantId, sessionId };
   if (resumed !== null) return runFrames(deps, { ...ref, runId: resumed.runId }, signal);
   return framesOf(deps, ref, accepted, signal);
@@ -192,7 +191,7 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   });
   await tellAnswered(deps, answered);
   if (resumed !== null) {
-    await tellChanged(deps, sessionId, resumed);
+    await afterChanged(deps, sessionId, resumed);
   } else if (!joinsRun) return null;
   return runId === null ? null : runFrames(deps, { ...ref, runId }, signal);
 }

@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
+import { afterCancelled } from '../../http/after-commit.ts';
 import { noQuery } from '../../http/bodies/fields.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../../http/bodies/responses.ts';
@@ -10,7 +11,6 @@ import { type BatonApp, type HttpEnv, tenantOf } from '../../http/http-env.ts';
 import { auditStop } from '../../http/middleware/audit-trail.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
-import { tellCancelled } from '../../http/tell-cancelled.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
 import { type Db, inTransaction } from '../../store/database.ts';
 import { listNewestMessages } from '../../store/messages.ts';
@@ -198,7 +198,7 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     });
     deps.bus.announce(session.id, eventSeq);
     if (outcome === null) return c.json(IDLE, 200);
-    await tellCancelled(deps, outcome);
+    await afterCancelled(deps, outcome);
     return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
   });
 }

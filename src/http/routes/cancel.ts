@@ -4,6 +4,7 @@ import { isTerminalRun, RUN_STATUSES } from '../../domain/run/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
 import { inTransaction } from '../../store/database.ts';
+import { afterCancelled } from '../after-commit.ts';
 import { idParams, MAX_WAIT_MS, numberField } from '../bodies/fields.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import { readRunBody, runBody } from '../bodies/run-body.ts';
@@ -11,7 +12,6 @@ import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditRequest, requestEntry } from '../middleware/audit-trail.ts';
 import { untilGone } from '../request-signal.ts';
-import { tellCancelled } from '../tell-cancelled.ts';
 
 const tags = ['cancel'];
 
@@ -93,7 +93,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     });
     deps.bus.announce(id, eventSeq);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
-    await tellCancelled(deps, outcome);
+    await afterCancelled(deps, outcome);
     const { runId } = outcome;
     const { status } = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json({ sessionId, runId: formatId('run', runId), status }, isTerminalRun(status) ? 200 : 202);
@@ -103,7 +103,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const runId = c.req.valid('param').id;
     const { wait = 0 } = c.req.valid('query');
     const outcome = await requestCancel(db, tenantOf(c), runId, requestEntry(c, 'run:cancel'));
-    await tellCancelled(deps, outcome);
+    await afterCancelled(deps, outcome);
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json(await readRunBody(db, run), isTerminalRun(run.status) ? 200 : 202);
   });

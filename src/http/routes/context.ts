@@ -7,12 +7,12 @@ import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
 import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
 import { refuseOverQuota } from '../../store/quota.ts';
+import { afterChanged } from '../after-commit.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
 import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';
 import { errorBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { tellChanged } from '../tell-changed.ts';
 
 const tags = ['context'];
 const tokens = z.number().int();
@@ -148,7 +148,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     // A prune asks no model.
     if (kind === 'compaction') await refuseOverQuota(db, tenantId, deps.quota);
     const asked = await requestMaintenance(db, { tenantId, sessionId: id, kind, runId: deps.newId() });
-    await tellChanged(deps, id, asked);
+    await afterChanged(deps, id, asked);
     return { sessionId: formatId('session', id), runId: formatId('run', asked.runId), queued: asked.queued };
   };
   app.openapi(compact, async (c) => c.json(await ask(tenantOf(c), c.req.valid('param').id, 'compaction'), 202));

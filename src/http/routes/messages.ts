@@ -5,6 +5,7 @@ import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { hasMessagesAfter, listMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
+import { afterAccepted } from '../after-commit.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { afterField, idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
 import { limitsBody } from '../bodies/limits-body.ts';
@@ -14,7 +15,6 @@ import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditInterrupt } from '../middleware/audit-trail.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
-import { tellAccepted } from '../tell-accepted.ts';
 
 const tags = ['messages'];
 export const acceptedBody = z
@@ -113,7 +113,7 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
       await auditInterrupt(tx, c.get('caller'), accepted);
       return toAcceptedBody(accepted);
     });
-    if (accepted !== undefined) await tellAccepted(deps, sessionId, accepted);
+    if (accepted !== undefined) await afterAccepted(deps, sessionId, accepted);
     return c.json(body, 202, headers);
   });
 

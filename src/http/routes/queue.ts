@@ -13,6 +13,7 @@ import {
   removeWaiting,
   type WaitingMessage,
 } from '../../store/waiting.ts';
+import { afterCancelled, afterChanged } from '../after-commit.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { cursorField, toCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
@@ -20,8 +21,6 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, tim
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
-import { tellCancelled } from '../tell-cancelled.ts';
-import { tellChanged } from '../tell-changed.ts';
 
 const tags = ['queue'];
 
@@ -129,8 +128,8 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
       await auditRequest(tx, c, messageId === null ? 'queue:clear' : 'message:remove');
       return removed;
     });
-    if (removal.cancelled !== null) await tellCancelled(deps, removal.cancelled);
-    await tellChanged(deps, sessionId, removal);
+    if (removal.cancelled !== null) await afterCancelled(deps, removal.cancelled);
+    await afterChanged(deps, sessionId, removal);
     return removal;
   };
 

@@ -2,13 +2,13 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
+import { afterChanged } from '../after-commit.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
 import { limitsBody } from '../bodies/limits-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
-import { tellChanged } from '../tell-changed.ts';
 
 export const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');
 
@@ -50,7 +50,7 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
       resumed = await resumeSession(tx, { ...ids, limits, quota: deps.quota });
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
     });
-    if (resumed !== undefined) await tellChanged(deps, sessionId, resumed);
+    if (resumed !== undefined) await afterChanged(deps, sessionId, resumed);
     return c.json(body, 202, headers);
   });
 }

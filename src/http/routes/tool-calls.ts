@@ -3,6 +3,7 @@ import { formatCallId, formatId } from '../../domain/ids.ts';
 import { ACTION_KINDS, type CallAnswer } from '../../domain/transcript/required-action.ts';
 import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
+import { afterChanged } from '../after-commit.ts';
 import { callIdField, idField, noQuery, textField } from '../bodies/fields.ts';
 import { outputField } from '../bodies/output-field.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
@@ -10,7 +11,6 @@ import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
-import { tellChanged } from '../tell-changed.ts';
 
 const OUTPUT =
   'What the call came to: a string or any JSON value, as a tool would return it; with files `{"type": "content", "value": […]}`, ' +
@@ -88,7 +88,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
         open,
       };
     });
-    if (answered !== undefined) await tellChanged(deps, answered.sessionId, answered);
+    if (answered !== undefined) await afterChanged(deps, answered.sessionId, answered);
     return c.json(body, 200, headers);
   });
 }

@@ -5,7 +5,7 @@ import { isDoomLoop } from '../../domain/run/doom-loop.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts';
 import type { Part, ViewMessage } from '../../domain/transcript/message.ts';
-import type { AskedCall } from '../../domain/transcript/required-action.ts';
+import type { CallRequiringAction } from '../../domain/transcript/required-action.ts';
 import { rememberPrior } from '../../store/model-limits.ts';
 import type { CallMove } from '../../store/step-writes.ts';
 import { type Answering, asksOf, refusalOf, responseEvents, toWrite } from '../answering.ts';
@@ -22,12 +22,12 @@ export async function endWholeAnswer(
   answering: Answering,
   response: ModelResponse,
   rawFinishReason: string | null,
-  written: Readonly<{ asked: readonly AskedCall[] }> | null,
+  written: Readonly<{ requiring: readonly CallRequiringAction[] }> | null,
 ): Promise<void> {
   const { deps, scope, context, runner } = answering;
   // Nobody is asked any more once the step was told to stop for good.
-  const asked = scope.held.stopped() === 'cancelled' ? [] : (written?.asked ?? []);
-  if (written !== null) await settleOpenCalls(answering, response, asked);
+  const requiring = scope.held.stopped() === 'cancelled' ? [] : (written?.requiring ?? []);
+  if (written !== null) await settleOpenCalls(answering, response, requiring);
   const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const answered = messageOf(answering, response);
   const after = assess(answering, answered, response, rawFinishReason, toolCalls);
@@ -50,7 +50,7 @@ export async function endWholeAnswer(
       outcome: {
         finishReason: response.finishReason,
         toolCalls,
-        ...asksOf(scope, answering.messageId, asked),
+        ...asksOf(scope, answering.messageId, requiring),
         ...(after.before !== undefined && { before: after.before }),
         ...(after.isUnfinished === true && { isUnfinished: true }),
         ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
@@ -107,12 +107,12 @@ function settled({ runner }: Answering, part: Part, index: number): Part {
 async function settleOpenCalls(
   { scope, runner }: Answering,
   response: ModelResponse,
-  asked: readonly AskedCall[],
+  requiring: readonly CallRequiringAction[],
 ): Promise<void> {
-  const isAsked = (index: number): boolean => asked.some((call) => call.index === index);
+  const requiresAction = (index: number): boolean => requiring.some((call) => call.index === index);
   const reason = scope.held.stopped() === 'cancelled' ? CANCELLED_BEFORE_START : NOT_RUN;
   for (const [index, part] of response.parts.entries()) {
-    if (isOpenCall(part) && !runner.hasSettled(index) && !isAsked(index))
+    if (isOpenCall(part) && !runner.hasSettled(index) && !requiresAction(index))
       await runner.settle({ index, part }, 'pending', reason);
   }
 }
@@ -137,7 +137,7 @@ async function dropAnswer(answering: Answering, response: ModelResponse, after: 
     outcome: {
       finishReason: 'other',
       toolCalls: 0,
-      ...(after.exhausted === undefined ? { detour: 'compaction' } : { exhausted: after.exhausted }),
+      ...(after.exhausted === undefined ? { retryAfter: 'compaction' } : { exhausted: after.exhausted }),
     },
   });
 }

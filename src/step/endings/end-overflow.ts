@@ -16,7 +16,7 @@ import { keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts'
 
 /**
  * The provider refused the request for its size: remembers what it told of its limits, and takes the step again after a
- * detour, or ends the run. False: this remedy cannot help, the error is like any other.
+ * compaction or a prune, or ends the run. False: this remedy cannot help, the error is like any other.
  */
 export async function endOverflow(
   answering: Answering,
@@ -42,7 +42,7 @@ export async function endOverflow(
   deps.log('warn', { event: 'step_failed', ...logFields(scope), ...failureFields(failure.error) });
   const outcome = { finishReason: 'error', toolCalls: 0 } as const;
   const events: NewEvent[] = [
-    { type: 'llm:error', data: { error, recoverable: plan.kind === 'detour' } },
+    { type: 'llm:error', data: { error, recoverable: plan.kind === 'retry' } },
     resetEvent(scope, messageId),
   ];
   const dropped = {
@@ -54,8 +54,14 @@ export async function endOverflow(
   await endStep(
     deps,
     scope,
-    plan.kind === 'detour'
-      ? { ...dropped, steps: 0, events, contextState: plan.contextState, outcome: { ...outcome, detour: plan.detour } }
+    plan.kind === 'retry'
+      ? {
+          ...dropped,
+          steps: 0,
+          events,
+          contextState: plan.contextState,
+          outcome: { ...outcome, retryAfter: plan.after },
+        }
       : { ...dropped, steps: 0, events, outcome: { ...outcome, exhausted: withProvider(plan.error, error) } },
   );
   return true;
@@ -92,7 +98,7 @@ export async function endStoppedAnswer(answering: Answering, streamed: readonly 
     const response = { messageId, parts: [], error, superseded: true };
     const kept = keptIfCancelled(answering, streamed);
     const dropped = { messageId, response, ...kept, usage: NO_USAGE, steps: 0 } as const;
-    await endStep(deps, scope, { ...dropped, contextState, events, outcome: { ...outcome, detour: 'compaction' } });
+    await endStep(deps, scope, { ...dropped, contextState, events, outcome: { ...outcome, retryAfter: 'compaction' } });
     return;
   }
   await endStep(deps, scope, {

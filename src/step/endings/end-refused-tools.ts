@@ -32,7 +32,7 @@ export async function endRefusedTools(
     usage: NO_USAGE,
     steps: 0,
     events,
-    outcome: { finishReason: 'error', toolCalls: 0, detour: 'step' },
+    outcome: { finishReason: 'error', toolCalls: 0, retryAfter: 'step' },
   });
   return true;
 }

@@ -70,6 +70,6 @@ export async function endUnasked(
     decision.kind === 'prune'
       ? withPending(scope.contextState, 'threshold', false)
       : withPending(scope.contextState, decision.reason, decision.force);
-  const detour = decision.kind === 'prune' ? 'prune' : 'compaction';
-  await endStep(deps, scope, { ...unasked, contextState, outcome: { ...outcome, detour } });
+  const retryAfter = decision.kind === 'prune' ? 'prune' : 'compaction';
+  await endStep(deps, scope, { ...unasked, contextState, outcome: { ...outcome, retryAfter } });
 }

@@ -1,5 +1,5 @@
 import { type JobScope, logFields } from '../../claims/job-scope.ts';
-import { whileAway } from '../../claims/while-away.ts';
+import { retryWhileStoreUnavailable } from '../../claims/retry-while-store-unavailable.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
@@ -19,7 +19,7 @@ import { toErrorOutput, toToolOutput } from '../../model/response-parts.ts';
 import { abortAfter } from '../../platform/abort-after.ts';
 import { keepOutputFiles } from '../../store/media.ts';
 import { type CallMove, type MoveAnswer, moveCalls } from '../../store/step-writes.ts';
-import { isStoreAway } from '../../store/store-away.ts';
+import { isStoreUnavailable } from '../../store/store-unavailable.ts';
 import { sanitizeOutput } from '../../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
@@ -90,7 +90,7 @@ export function createToolRunner(
   let last: CallMove | null = null;
 
   const moveOf = createWriteGroup((moves: readonly CallMove[], failure) =>
-    writeMoves(deps, scope, moves, isStoreAway(failure)),
+    writeMoves(deps, scope, moves, isStoreUnavailable(failure)),
   );
   const commit = async (move: CallMove): Promise<'moved' | 'cancelled'> => {
     const answer = await moveOf(move);
@@ -105,7 +105,7 @@ export function createToolRunner(
   /** Bytes become blobs. A client's output was kept so when it was given, and may name blobs; a tool's may not. */
   const keepFiles = async (made: CallOutcome): Promise<CallOutcome> => ({
     ...made,
-    output: await whileAway(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output)),
+    output: await retryWhileStoreUnavailable(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output)),
   });
   const finish = async (
     call: PlacedCall,
@@ -244,7 +244,7 @@ async function writeMoves(
 ): Promise<readonly MoveAnswer[]> {
   const { held, fence, sessionId } = scope;
   let isAgain = wasAway;
-  const moved = await whileAway(held, (isRepeated) => {
+  const moved = await retryWhileStoreUnavailable(held, (isRepeated) => {
     isAgain ||= isRepeated;
     return moveCalls(deps.db, fence, moves);
   });

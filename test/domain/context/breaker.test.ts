@@ -101,16 +101,16 @@ describe('an overflow that the provider reports', () => {
       isLasting: true,
     } as const;
     const first = overflow('shrink_output', NEW_CONTEXT_STATE, { numbers });
-    expect(first).toMatchObject({ detour: 'step', contextState: { outputCap: { ...place, tokens: 3_000 } } });
-    const again = first.kind === 'detour' ? first.contextState : NEW_CONTEXT_STATE;
-    expect(overflow('shrink_output', again)).toMatchObject({ detour: 'compaction' });
+    expect(first).toMatchObject({ after: 'step', contextState: { outputCap: { ...place, tokens: 3_000 } } });
+    const again = first.kind === 'retry' ? first.contextState : NEW_CONTEXT_STATE;
+    expect(overflow('shrink_output', again)).toMatchObject({ after: 'compaction' });
   });
 
   it('ends the run the third time in one step, and is forgotten in the next (opencode#21960)', () => {
     const twice = stateWith({ overflow: { ...place, count: 2 } });
     for (const remedy of ['compact', 'shrink_output', 'strip_media'] as const) {
       expect(overflow(remedy, twice).kind).toBe('exhausted');
-      expect(overflow(remedy, twice, { place: { ...place, stepNo: 5 } }).kind).toBe('detour');
+      expect(overflow(remedy, twice, { place: { ...place, stepNo: 5 } }).kind).toBe('retry');
     }
   });
 
@@ -118,7 +118,7 @@ describe('an overflow that the provider reports', () => {
     const never = rulerWith({ compaction: { strategy: 'manual' } });
     expect(overflow('compact', NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('exhausted');
     for (const remedy of ['shrink_output', 'strip_media'] as const) {
-      expect(overflow(remedy, NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('detour');
+      expect(overflow(remedy, NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('retry');
     }
     expect(decide(11_999, NEW_CONTEXT_STATE, { compaction: { strategy: 'manual' } }).kind).toBe('proceed');
     expect(decide(12_001, NEW_CONTEXT_STATE, { compaction: { strategy: 'manual' } }).kind).toBe('exhausted');

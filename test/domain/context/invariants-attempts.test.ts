@@ -86,12 +86,12 @@ function overflow(ruler: Ruler, attempt: Attempt, event: Event, maxOutputTokens:
   const { remedy, hasMedia } = event;
   const { state } = attempt;
   const plan = planOverflow({ ruler, state, place, remedy, numbers: null, maxOutputTokens, hasMedia, message: 'no' });
-  if (plan.kind !== 'detour') {
+  if (plan.kind !== 'retry') {
     attempt.end = plan.kind;
     return;
   }
   attempt.state = plan.contextState;
-  if (plan.detour === 'compaction') compact(ruler, attempt, event, 'overflow');
+  if (plan.after === 'compaction') compact(ruler, attempt, event, 'overflow');
 }
 
 describe('the attempts at a step', () => {

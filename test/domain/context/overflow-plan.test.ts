@@ -30,14 +30,14 @@ const overflowed = (count: number) => ({ ...place, count });
 describe('an overflow that a shorter history helps', () => {
   it('is answered by a compaction and the same step again, whatever the thresholds say', () => {
     expect(plan()).toMatchObject({
-      kind: 'detour',
-      detour: 'compaction',
+      kind: 'retry',
+      after: 'compaction',
       contextState: { overflow: overflowed(1), pending: { reason: 'overflow', force: true, stripMedia: false } },
     });
   });
 
   it('is survived twice by a step; the third one ends the run', () => {
-    expect(plan({ state: stateOf({ overflow: overflowed(1) }) })).toMatchObject({ kind: 'detour' });
+    expect(plan({ state: stateOf({ overflow: overflowed(1) }) })).toMatchObject({ kind: 'retry' });
     const third = plan({ state: stateOf({ overflow: overflowed(2) }), numbers });
     expect(third).toEqual({
       kind: 'exhausted',
@@ -54,12 +54,12 @@ describe('an overflow that a shorter history helps', () => {
       { runId: 'run-0', stepNo: 4 },
     ]) {
       const planned = plan({ state: stateOf({ overflow: { ...other, count: 2 } }) });
-      expect(planned).toMatchObject({ kind: 'detour', contextState: { overflow: overflowed(1) } });
+      expect(planned).toMatchObject({ kind: 'retry', contextState: { overflow: overflowed(1) } });
     }
   });
 
   it('ends the run after three compactions in a row that did not help, by whatever route they came', () => {
-    expect(plan({ state: stateOf({ compactionsSinceStep: 2 }) })).toMatchObject({ kind: 'detour' });
+    expect(plan({ state: stateOf({ compactionsSinceStep: 2 }) })).toMatchObject({ kind: 'retry' });
     const planned = plan({ state: stateOf({ compactionsSinceStep: 3 }) });
     if (planned.kind !== 'exhausted') throw new Error(planned.kind);
     expect(planned.error.message).toContain('3 compactions in a row did not help');
@@ -78,8 +78,8 @@ describe('an overflow that a shorter answer helps', () => {
   it('is taken again with what the provider has room for, and nothing is compacted', () => {
     const planned = plan({ remedy: 'shrink_output', numbers: { ...numbers, outputRoomTokens: 1_500 } });
     expect(planned).toMatchObject({
-      kind: 'detour',
-      detour: 'step',
+      kind: 'retry',
+      after: 'step',
       contextState: { outputCap: { ...place, tokens: 1_500 }, pending: null },
     });
   });
@@ -92,16 +92,16 @@ describe('an overflow that a shorter answer helps', () => {
 
   it('is compacted where a shorter answer was tried in this step already', () => {
     const state = stateOf({ outputCap: { ...place, tokens: 2_000 }, overflow: overflowed(1) });
-    expect(plan({ remedy: 'shrink_output', state })).toMatchObject({ detour: 'compaction' });
+    expect(plan({ remedy: 'shrink_output', state })).toMatchObject({ after: 'compaction' });
     const elsewhere = stateOf({ outputCap: { runId: 'run-0', stepNo: 4, tokens: 2_000 } });
-    expect(plan({ remedy: 'shrink_output', state: elsewhere })).toMatchObject({ detour: 'step' });
+    expect(plan({ remedy: 'shrink_output', state: elsewhere })).toMatchObject({ after: 'step' });
   });
 
   it('is compacted where the room left is no room', () => {
     const left = { ...numbers, outputRoomTokens: 255 };
-    expect(plan({ remedy: 'shrink_output', numbers: left })).toMatchObject({ detour: 'compaction' });
+    expect(plan({ remedy: 'shrink_output', numbers: left })).toMatchObject({ after: 'compaction' });
     expect(plan({ remedy: 'shrink_output', numbers: { ...left, outputRoomTokens: 256 } })).toMatchObject({
-      detour: 'step',
+      after: 'step',
     });
   });
 });
@@ -110,8 +110,8 @@ describe('an overflow of bytes', () => {
   it('takes images and files out of the view, and forgets what was billed for it', () => {
     const anchor = { usage: { ...usage, inputTokens: 9_000 }, messageSeq: 3 };
     expect(plan({ remedy: 'strip_media', hasMedia: true, state: stateOf({ anchor }) })).toMatchObject({
-      kind: 'detour',
-      detour: 'prune',
+      kind: 'retry',
+      after: 'prune',
       contextState: { anchor: null, pending: { reason: 'overflow', force: true, stripMedia: true } },
     });
   });

@@ -192,8 +192,8 @@ export class SessionLoop {
 
   /** Prunes and compacts until the request can be sent; null where it never can. */
   #makeRoom(): Extract<ContextDecision, { kind: 'proceed' }> | null {
-    for (let detours = 0; this.history.exhausted === null; detours++) {
-      if (detours > 10) throw new Error('the context layer goes round in circles');
+    for (let attempts = 0; this.history.exhausted === null; attempts++) {
+      if (attempts > 10) throw new Error('the context layer goes round in circles');
       const { ruler, state, view } = this;
       const decision = decideContext(ruler, ruler.measure(view, state), state, () => this.#isPrunable(view, state));
       if (decision.kind === 'proceed') return decision;

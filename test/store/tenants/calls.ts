@@ -3,7 +3,6 @@ import { formatId } from '../../../src/domain/ids.ts';
 import { planAfterMaintenance } from '../../../src/domain/run/after-maintenance.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
 import { newId } from '../../../src/platform/new-id.ts';
-import * as admission from '../../../src/store/admission.ts';
 import * as apiKeys from '../../../src/store/api-keys.ts';
 import * as audit from '../../../src/store/audit.ts';
 import * as blobs from '../../../src/store/blobs.ts';
@@ -31,6 +30,7 @@ import * as runs from '../../../src/store/runs.ts';
 import * as sessions from '../../../src/store/sessions.ts';
 import * as stepWrites from '../../../src/store/step-writes.ts';
 import { switchAgent } from '../../../src/store/switch-agent.ts';
+import * as admission from '../../../src/store/throttling.ts';
 import * as waiting from '../../../src/store/waiting.ts';
 import { agentOf, SHARED, type Tenant } from './tenant.ts';
 
@@ -109,7 +109,7 @@ export const WRITES: Readonly<Record<string, Call>> = {
   },
   appendAudit: (db, me) =>
     done(audit.appendAudit(db, { tenantId: me.id, keyId: null, action: 'run:cancel', target: me.secret })),
-  admitHeldBack: (db, me) => admission.admitHeldBack(db, me.id, 10),
+  releaseThrottled: (db, me) => admission.releaseThrottled(db, me.id, 10),
   putBlob: (db, me) => blobs.putBlob(db, me.id, blobs.bytesBlob(newId(), 'text/plain', Buffer.from(SHARED.bytes))),
   answerOnce: (db, { id: tenantId, requestSha256, secret }) =>
     answerOnce(db, { tenantId, route: SHARED.route, key: SHARED.key, requestSha256 }, async () => ({

@@ -3,7 +3,7 @@ import type { Db } from '../../../src/store/database.ts';
 
 /** Tables whose rows are of no tenant, and those whose rows are of the tenant of another row. */
 const SHARED_TABLES = [
-  'buried_workers',
+  'dead_workers',
   'kysely_migration',
   'kysely_migration_lock',
   'model_limits',

@@ -56,7 +56,7 @@ export async function fillTenant(db: Db, id: string, secret: string): Promise<Te
   await playCompacted(base);
   await playFailure(base);
   const turns = await playTurns(base);
-  await playHeldBack(base);
+  await playThrottled(base);
   await keepRecords(base);
   // Half of a quota that both together would use up.
   await sql`update runs set input_tokens = 600 where id = ${worked.runId}`.execute(db);
@@ -218,9 +218,9 @@ async function playTurns(base: Base): Promise<Tenant['turns']> {
 }
 
 /** A run that waits for the tenant's other runs. */
-async function playHeldBack(base: Base): Promise<void> {
+async function playThrottled(base: Base): Promise<void> {
   const { runId } = await send(base, await openSession(base), { text: 'held back' });
-  await sql`update runs set held_back_at = clock_timestamp() where id = ${runId}`.execute(base.db);
+  await sql`update runs set throttled_at = clock_timestamp() where id = ${runId}`.execute(base.db);
 }
 
 async function keepRecords({ db, id, secret }: Base): Promise<void> {

@@ -14,7 +14,7 @@ import { durationMs, type JobScope, logFields } from './job-scope.ts';
  * not be committed (null), another worker has the run, and nothing is passed on. False: fenced.
  * @param usage of the job's model calls
  */
-export async function passOn(
+export async function enqueueNext(
   deps: JobDeps,
   scope: JobScope,
   finished: FinishedWork | null,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { HAND_BACK_WITHIN_MS, STORE_RETRY_CAP_MS, STORE_RETRY_FIRST_MS } from '../domain/tunables.ts';
-import { isStoreAway } from '../store/store-away.ts';
+import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
 /**
@@ -10,7 +10,10 @@ import type { HeldClaim } from './claim-keeper.ts';
  * `isRepeated` says that an earlier try has failed.
  * @throws what `write` throws for other reasons, and at once when the claim is lost or the process ends
  */
-export function whileAway<T>(held: Pick<HeldClaim, 'stopped'>, write: (isRepeated: boolean) => Promise<T>): Promise<T> {
+export function retryWhileStoreUnavailable<T>(
+  held: Pick<HeldClaim, 'stopped'>,
+  write: (isRepeated: boolean) => Promise<T>,
+): Promise<T> {
   return tryAgain(write, () => held.stopped() === 'lost' || held.stopped() === 'shutdown', { ref: false });
 }
 
@@ -34,7 +37,7 @@ async function tryAgain<T>(
     try {
       return await write(failures > 0);
     } catch (error) {
-      if (!isStoreAway(error) || isOver()) throw error;
+      if (!isStoreUnavailable(error) || isOver()) throw error;
       await delay(Math.min(STORE_RETRY_FIRST_MS * 2 ** failures, STORE_RETRY_CAP_MS), undefined, pause);
     }
   }

@@ -3,13 +3,13 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { admitHeldBack, findHeldBackTenants } from '../../src/store/admission.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { claimRun, handBackRun } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { findUnclaimed } from '../../src/store/lost-work.ts';
 import { insertSession } from '../../src/store/sessions.ts';
+import { findThrottledTenants, releaseThrottled } from '../../src/store/throttling.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 /** A session with a run that waits for a worker. */
@@ -68,8 +68,8 @@ describe('the limit of a tenant', () => {
     expect(outcomes.filter((outcome) => outcome === 'claimed').length).toBe(await claimedOf(db, 'a'));
     expect(outcomes.filter((outcome) => outcome !== 'claimed').every((outcome) => outcome === 'busy')).toBe(true);
     expect((await claim(db, other, 3)).outcome).toBe('claimed');
-    expect(await findHeldBackTenants(db)).toEqual(['a']);
-    const admitted = await admitHeldBack(db, 'a', 3);
+    expect(await findThrottledTenants(db)).toEqual(['a']);
+    const admitted = await releaseThrottled(db, 'a', 3);
     expect(admitted.length + (await claimedOf(db, 'a'))).toBe(3);
   });
 
@@ -81,11 +81,11 @@ describe('the limit of a tenant', () => {
     const { fence } = await claim(db, first, 1);
     // In the wrong order: what counts is since when the runs are there.
     for (const job of [fourth, second, third]) expect((await claim(db, job, 1)).outcome).toBe('busy');
-    expect(await admitHeldBack(db, 'a', 1)).toEqual([]);
+    expect(await releaseThrottled(db, 'a', 1)).toEqual([]);
     await endRun(db, fence);
-    const admitted = await admitHeldBack(db, 'a', 1);
+    const admitted = await releaseThrottled(db, 'a', 1);
     expect(admitted).toEqual([{ ...second, dispatch: second.dispatch + 1 }]);
-    expect(await admitHeldBack(db, 'a', 1)).toEqual([]);
+    expect(await releaseThrottled(db, 'a', 1)).toEqual([]);
     expect((await claim(db, second, 1)).outcome).toBe('stale');
     const late = await startRunOf(db, 'a');
     expect((await claim(db, late, 1)).outcome).toBe('busy');
@@ -101,7 +101,7 @@ describe('the limit of a tenant', () => {
     expect((await claim(db, second, 1)).outcome).toBe('busy');
     const next = fence === null ? null : await handBackRun(db, fence);
     if (next === null) throw new Error('not handed back');
-    expect(await admitHeldBack(db, 'a', 1)).toEqual([]);
+    expect(await releaseThrottled(db, 'a', 1)).toEqual([]);
     expect((await claim(db, next, 1)).outcome).toBe('claimed');
   });
 
@@ -125,7 +125,7 @@ describe('the limit of a tenant', () => {
     if (again === null) throw new Error('not handed back');
     expect((await claim(db, again, 1)).outcome).toBe('busy');
     expect((await claim(db, third, 1)).outcome).toBe('busy');
-    const admitted = await admitHeldBack(db, 'a', 0);
+    const admitted = await releaseThrottled(db, 'a', 0);
     expect(admitted.map(({ runId }) => runId)).toEqual([first.runId, third.runId]);
     for (const job of admitted) expect((await claim(db, job, 0)).outcome).toBe('claimed');
   });
@@ -140,7 +140,7 @@ describe('the limit of a tenant', () => {
     const unclaimed = async () => (await findUnclaimed(db, -60_000, 10)).map(({ runId }) => runId);
     expect(await unclaimed()).toEqual([]);
     await endRun(db, fence);
-    await admitHeldBack(db, 'a', 1);
+    await releaseThrottled(db, 'a', 1);
     // Whoever admitted it may have died before the job was added.
     expect(await unclaimed()).toEqual([second.runId]);
   });
@@ -169,6 +169,6 @@ describe('the limit of a tenant', () => {
     expect((await findUnclaimed(db, -60_000, 10)).map(({ runId }) => runId)).toEqual([third.runId]);
     expect((await claim(db, third, 1)).outcome).toBe('stale');
     expect((await claim(db, job, 1)).outcome).toBe('claimed');
-    expect(await findHeldBackTenants(db)).toEqual([]);
+    expect(await findThrottledTenants(db)).toEqual([]);
   });
 });

@@ -38,7 +38,7 @@ const CONNECTION_MESSAGES =
  * Says in a sentence why the database does not take a statement for the moment, in Postgres's own words where it has
  * said anything. Null where the error is another one: the same statement would fail again.
  */
-export function whyStoreAway(error: unknown): string | null {
+export function whyStoreUnavailable(error: unknown): string | null {
   if (error instanceof BatonError) return error.code === 'store_unavailable' ? error.message : null;
   if (!(error instanceof Error)) return null;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
@@ -49,4 +49,4 @@ export function whyStoreAway(error: unknown): string | null {
 }
 
 /** Whether an error says that the database is away for the moment, and that the same may be tried again. */
-export const isStoreAway = (error: unknown): boolean => whyStoreAway(error) !== null;
+export const isStoreUnavailable = (error: unknown): boolean => whyStoreUnavailable(error) !== null;

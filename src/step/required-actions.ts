@@ -1,13 +1,13 @@
 import type { HeldClaim } from '../claims/claim-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
-import { type Leftover, planAsks, planStarts, type ToolTraits } from '../domain/run/settlement.ts';
-import type { AskedCall } from '../domain/transcript/required-action.ts';
+import { type InterruptedStep, planAsks, planStarts, type ToolTraits } from '../domain/run/settlement.ts';
+import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
 import { APPROVAL_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
 import { isServerTool, type Tool } from '../tools/tool.ts';
 import { isOpenCall } from './endings/partial-answer.ts';
 
 export type ToolsByName = ReadonlyMap<string, Tool>;
-type Response = Pick<Leftover, 'finishReason' | 'parts'>;
+type Response = Pick<InterruptedStep, 'finishReason' | 'parts'>;
 
 /** The calls of a whole response that need an approval, by their index; null where a function decides, in its own time. */
 export function knownApprovals(tools: ToolsByName, { parts }: Pick<Response, 'parts'>): ReadonlySet<number> | null {
@@ -17,7 +17,11 @@ export function knownApprovals(tools: ToolsByName, { parts }: Pick<Response, 'pa
 }
 
 /** The calls of a whole response that somebody has to say something about before they run, or instead. */
-export function findAskedCalls(tools: ToolsByName, response: Response, toApprove: ReadonlySet<number>): AskedCall[] {
+export function findRequiredActions(
+  tools: ToolsByName,
+  response: Response,
+  toApprove: ReadonlySet<number>,
+): CallRequiringAction[] {
   return planAsks(response, traitsOf(tools), toApprove);
 }
 

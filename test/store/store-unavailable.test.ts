@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
-import { isStoreAway, whyStoreAway } from '../../src/store/store-away.ts';
+import { isStoreUnavailable, whyStoreUnavailable } from '../../src/store/store-unavailable.ts';
 
 const errorOf = (message: string, code?: string) => Object.assign(new Error(message), code !== undefined && { code });
 
@@ -22,12 +22,12 @@ const AWAY = [
 
 describe('why the database does not take a statement', () => {
   it.each(AWAY)('is said of %s, %s', (code, message, why) => {
-    expect(whyStoreAway(errorOf(message, code))).toBe(why);
-    expect(isStoreAway(errorOf(message, code))).toBe(true);
+    expect(whyStoreUnavailable(errorOf(message, code))).toBe(why);
+    expect(isStoreUnavailable(errorOf(message, code))).toBe(true);
   });
 
   it('is what our own bounds have said', () => {
-    expect(whyStoreAway(new BatonError('store_unavailable', 'Postgres did not answer within 5000 ms'))).toBe(
+    expect(whyStoreUnavailable(new BatonError('store_unavailable', 'Postgres did not answer within 5000 ms'))).toBe(
       'Postgres did not answer within 5000 ms',
     );
   });
@@ -39,6 +39,6 @@ describe('why the database does not take a statement', () => {
     new BatonError('conflict', 'taken'),
     'text',
   ])('is not said of %s: it would fail again', (error) => {
-    expect(whyStoreAway(error)).toBeNull();
+    expect(whyStoreUnavailable(error)).toBeNull();
   });
 });

@@ -1,6 +1,6 @@
 import { knownModel, rulerOf, withReaderAtLeast } from '../claims/context-meter.ts';
 import { type JobScope, logFields } from '../claims/job-scope.ts';
-import { whileAway } from '../claims/while-away.ts';
+import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import { countRealTokens } from '../domain/context/compaction/plan-input.ts';
 import { costOf } from '../domain/context/limits/cost.ts';
 import type { Ruler } from '../domain/context/meter/ruler.ts';
@@ -8,17 +8,17 @@ import { formatCallId } from '../domain/ids.ts';
 import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/run/doom-loop.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/run/settlement.ts';
 import type { FinishReason } from '../domain/transcript/message.ts';
-import { type AskedCall, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
+import { type CallRequiringAction, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { readStreamedParts } from '../store/chunks.ts';
 import type { BrokenAnswer } from '../store/claims.ts';
-import { readLeftover } from '../store/messages.ts';
+import { readInterruptedStep } from '../store/messages.ts';
 import { readNewestOfView } from '../store/views.ts';
 import { asksOf, refusalOf } from './answering.ts';
-import { callsToApprove, traitsOf } from './asked-calls.ts';
 import type { StepDeps } from './deps.ts';
 import { endCancelledAnswer, type OpenStep, resetEvent } from './endings/partial-answer.ts';
 import { endStep } from './finish.ts';
+import { callsToApprove, traitsOf } from './required-actions.ts';
 import type { OutputLimits } from './tool-runner/output-limiter.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
 
@@ -28,18 +28,18 @@ import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts'
  * is done as it was answered, calls of unknown outcome are repeated only where their tool allows it. What is to be
  * asked comes last, and the run waits. A broken response is for the caller to begin the step anew in place of it.
  */
-export async function settleLeftover(
+export async function recoverStep(
   deps: StepDeps,
   scope: JobScope,
   messageId: string,
 ): Promise<'step-ended' | BrokenAnswer> {
-  const leftover = await readLeftover(deps.db, messageId);
+  const leftover = await readInterruptedStep(deps.db, messageId);
   const tools = new Map((await deps.toolsOf(withReaderAtLeast(scope.agent))).map((tool) => [tool.name, tool]));
   const toApprove = await callsToApprove(tools, leftover, scope.held);
   const plan = planSettlement(leftover, traitsOf(tools), toApprove);
   if (plan.kind === 'supersede') {
     if (scope.held.stopped() !== 'cancelled') return { messageId, events: [resetEvent(scope, messageId)] };
-    await endBrokenLeftover({ deps, scope, messageId });
+    await endBrokenStep({ deps, scope, messageId });
     return 'step-ended';
   }
   const known = await knownModel(deps, deps.models(scope.agent.model));
@@ -85,18 +85,18 @@ export async function settleLeftover(
 
 /** What a step got is known when nobody is asked about it any more: only then it can be the same as those before it. */
 async function hasLooped({ db }: StepDeps, { sessionId, held }: JobScope): Promise<boolean> {
-  return isDoomLoop(await whileAway(held, () => readNewestOfView(db, sessionId, DOOM_LOOP_STEPS)));
+  return isDoomLoop(await retryWhileStoreUnavailable(held, () => readNewestOfView(db, sessionId, DOOM_LOOP_STEPS)));
 }
 
 /** Nothing is begun in place of an answer that broke off: what was streamed of it is kept. */
-export async function endBrokenLeftover(broken: OpenStep): Promise<void> {
+export async function endBrokenStep(broken: OpenStep): Promise<void> {
   const streamed = await readStreamedParts(broken.deps.db, broken.messageId);
   await endCancelledAnswer(broken, [{ type: 'step-start' }, ...streamed]);
 }
 
 /** Nobody is asked any more. */
-async function cancelAsks(asked: readonly AskedCall[], runner: ToolRunner): Promise<void> {
-  for (const call of asked) {
+async function cancelAsks(calls: readonly CallRequiringAction[], runner: ToolRunner): Promise<void> {
+  for (const call of calls) {
     const { state } = call.part;
     const hasRun = call.kind === 'unknown_outcome';
     await runner.settle(call, hasRun ? 'unknown' : state, hasRun ? UNKNOWN_OUTCOME : CANCELLED_BEFORE_START);
