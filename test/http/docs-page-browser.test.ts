@@ -19,7 +19,7 @@ describe.runIf(chromium !== null)('the page of the API in a browser', () => {
     page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
     await page.goto(`${api.url}/docs#/sessions/createSession`);
     await page.getByText('"title": "Shipping"').first().waitFor();
-    /** What a reader would have to move the page sideways for; the body hides that it is wider. */
+    /** What ends beyond the right edge, also where what is around it hides that. */
     const tooWide = () =>
       page.evaluate(`[...document.querySelectorAll('body *')]
         .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
