@@ -1,8 +1,9 @@
 import { formatId } from '../domain/ids.ts';
 import type { ChunkEvent } from '../domain/run/events.ts';
+import { shareReads } from '../platform/share-reads.ts';
 import { readChunks } from '../store/chunks.ts';
+import type { Db } from '../store/database.ts';
 import { type LiveSnapshot, readLiveSnapshot, readWrittenText } from '../store/live-snapshot.ts';
-import { shareReads } from './share-reads.ts';
 import { joinChunks, type SessionSnapshot, toSessionSnapshot } from './stream-item.ts';
 
 type JoinedSession = Readonly<{
@@ -15,7 +16,7 @@ type SessionRef = Readonly<{ tenantId: string; sessionId: string }>;
 
 /** The session for readers that join it. @throws BatonError `not_found` */
 export const readJoinedSession = shareReads(
-  async (db, { tenantId, sessionId }: SessionRef): Promise<JoinedSession> => {
+  async (db: Db, { tenantId, sessionId }: SessionRef): Promise<JoinedSession> => {
     const state = await readLiveSnapshot(db, tenantId, sessionId);
     const made = new Map<boolean, SessionSnapshot>();
     const told = (reset: boolean): SessionSnapshot => {
@@ -32,7 +33,7 @@ type TextPlace = Readonly<{ messageId: string; fromOffset: number; epoch: number
 
 /** The persisted text of an open message from a place on, without a hole. */
 export const readOpenText = shareReads(
-  async (db, { messageId, fromOffset, epoch }: TextPlace): Promise<readonly ChunkEvent[]> => {
+  async (db: Db, { messageId, fromOffset, epoch }: TextPlace): Promise<readonly ChunkEvent[]> => {
     const chunks = joinChunks(await readChunks(db, messageId, fromOffset), fromOffset);
     return chunks.map((chunk) => toChunkEvent({ messageId: formatId('message', messageId), epoch, ...chunk }));
   },
@@ -43,7 +44,7 @@ type WholeText = Readonly<{ epoch: number; superseded: boolean; chunks: readonly
 
 /** The whole text of a message whose parts are final; null: there is no such message. */
 export const readWholeText = shareReads(
-  async (db, messageId: string): Promise<WholeText | null> => {
+  async (db: Db, messageId: string): Promise<WholeText | null> => {
     const written = await readWrittenText(db, messageId);
     if (written === null) return null;
     const { epoch, superseded, pieces } = written;

@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { createApp } from '../../src/app/app.ts';
 import { startHttpServer } from '../../src/http/server.ts';
+import { countStatements } from '../support/count-statements.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { startTestApi, type TestApi, testDeps } from './test-api.ts';
@@ -77,4 +78,29 @@ test('connections beyond the bound are closed, and none that is open', async () 
   expect([first.socket.closed, second.socket.closed]).toEqual([false, false]);
   first.socket.destroy();
   second.socket.destroy();
+});
+
+test('streams of one key that are opened at once share looks for the key and for the session', async () => {
+  await using noted = await testDeps();
+  const { db, seen } = countStatements(noted.db);
+  const { headers } = await createTestKey(noted.db);
+  const app = createApp({ ...noted.deps, db });
+  const { signal } = new AbortController();
+  const served = { shutdown: signal, closed: signal, allowedHosts: [], onLoopback: true, openWithoutKeys: true };
+  const env = { ...served, remoteAddress: '127.0.0.1' };
+  const ask = (path: string, init: RequestInit) =>
+    app.request(
+      `http://localhost${path}`,
+      { ...init, headers: { ...headers, host: 'localhost', 'content-type': 'application/json' } },
+      env,
+    );
+  const made = await ask('/v1/sessions', { method: 'POST', body: '{"agent":"coder"}' });
+  const { id } = (await made.json()) as { id: string };
+  const before = seen.statements;
+  // HEAD opens no stream: each query comes from the look for key and session.
+  const opened = await Promise.all(
+    Array.from({ length: 300 }, () => ask(`/v1/sessions/${id}/events`, { method: 'HEAD' })),
+  );
+  expect(new Set(opened.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(seen.statements - before).toBeLessThan(20);
 });

@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { ANYBODY, type Caller, isForBrowser, isOpenPath, readCredentials, requiredScope } from '../../domain/access.ts';
 import { toSafeError } from '../../platform/log.ts';
+import { shareReads } from '../../platform/share-reads.ts';
 import { findCaller, hasApiKeys } from '../../store/api-keys.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -32,7 +33,7 @@ export function createAuthentication({
     const authorization = c.req.header('authorization');
     const credentials = readCredentials({ method, path, authorization, apiKey: c.req.header('x-api-key') });
     if (credentials === null) throw unauthenticated(c, 'This needs an API key: Authorization: Bearer baton_…');
-    const caller = await findCaller(db, credentials.secret);
+    const caller = await findSharedCaller(db, credentials.secret);
     if (caller === null) {
       await slowDown(c, wrongKeys);
       throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
@@ -62,6 +63,12 @@ export function createAuthentication({
     if (closed === undefined || closed.aborted) hold[Symbol.dispose]();
   };
 }
+
+/**
+ * Requests of one key that come at once share a look for it, which begins after they have come: a key that was revoked
+ * before is refused. However many they are, one connection of the pool is busy with them.
+ */
+const findSharedCaller = shareReads(findCaller, (secret) => secret);
 
 /** @throws ProblemError `rate_limited` */
 async function slowDown({ env }: Context<HttpEnv>, wrongKeys: WrongKeys): Promise<void> {

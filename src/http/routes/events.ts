@@ -1,9 +1,10 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { shareReads } from '../../events/share-reads.ts';
 import { toPublicEvent } from '../../events/stream-item.ts';
 import { openEventStream } from '../../events/subscribe.ts';
 import { toSafeError } from '../../platform/log.ts';
+import { shareReads } from '../../platform/share-reads.ts';
+import type { Db } from '../../store/database.ts';
 import { readEvents } from '../../store/events.ts';
 import { findSession } from '../../store/sessions.ts';
 import { eventBody, streamBody } from '../bodies/event-bodies.ts';
@@ -49,7 +50,7 @@ const follow = createRoute({
 });
 
 const findFollowed = shareReads(
-  (db, { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>) =>
+  (db: Db, { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>) =>
     findSession(db, tenantId, sessionId),
   ({ tenantId, sessionId }) => `${tenantId} ${sessionId}`,
 );

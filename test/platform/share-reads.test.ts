@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { shareReads } from '../../src/events/share-reads.ts';
+import { shareReads } from '../../src/platform/share-reads.ts';
 import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 

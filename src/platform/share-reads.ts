@@ -1,5 +1,3 @@
-import type { Db } from '../store/database.ts';
-
 type Line<Answer> = { readonly underWay: Promise<Answer>; next: Promise<Answer> | null };
 
 /**
@@ -9,7 +7,7 @@ type Line<Answer> = { readonly underWay: Promise<Answer>; next: Promise<Answer> 
  * sessions wait behind them for a connection.
  * @param keyOf tells apart what must not be shared
  */
-export function shareReads<Asked, Answer>(
+export function shareReads<Db extends object, Asked, Answer>(
   read: (db: Db, asked: Asked) => Promise<Answer>,
   keyOf: (asked: Asked) => string,
 ): (db: Db, asked: Asked) => Promise<Answer> {
