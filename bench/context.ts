@@ -3,11 +3,10 @@ import { decideContext } from '../src/domain/context/decide.ts';
 import { createRuler, type Ruler } from '../src/domain/context/meter/ruler.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../src/domain/context/meter/state.ts';
 import { estimateText } from '../src/domain/context/meter/tokens.ts';
-import { planPrune, pruneInputOf } from '../src/domain/context/prune/prune-plan.ts';
+import { planPrune, pruneInputOf, worthOf } from '../src/domain/context/prune/prune-plan.ts';
 import type { ViewMessage } from '../src/domain/transcript/message.ts';
 import { NO_USAGE } from '../src/domain/usage.ts';
 import { newId } from '../src/platform/new-id.ts';
-import { isPrunable } from '../src/step/step-context.ts';
 import type { Db } from '../src/store/database.ts';
 import { viewSchema } from '../src/store/views.ts';
 import { type BeginStep, createBeginStep } from './begin-step.ts';
@@ -128,7 +127,7 @@ async function time<T>(
 
 function decide(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {
   const measurement = ruler.measure(view, state);
-  return decideContext(ruler, measurement, state, () => isPrunable(ruler, view, state, measurement.total));
+  return decideContext(ruler, measurement, state, worthOf(ruler, state, view, measurement.total));
 }
 
 function plan(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {

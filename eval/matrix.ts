@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type Recording, readRecording } from '../simulator/recording.ts';
-import { missedBars, wasCrowdedOut } from './metrics/bars.ts';
+import { costOfRaw, formatCost, missedBars, wasCrowdedOut } from './metrics/bars.ts';
 import type { ContextMetrics } from './metrics/context-metrics.ts';
 import { ReplayError } from './replay-error.ts';
 import { type ReplayOptions, replayRecording } from './replay-recording.ts';
@@ -68,13 +68,12 @@ async function replayCell(recording: Recording, options: ReplayOptions): Promise
 export function formatCell({ name, provider, window, metrics, durationMs, missed }: MatrixCell): string {
   const at = `${name} ${provider} ${window / 1000}k:`;
   if (metrics === null) return `${at} ${missed.join('; ')}`;
-  const { calls, compactions, prunes, rejectedByWindow, prefixHit, costUnits } = metrics;
-  const cost = costUnits.raw === 0 ? 0 : Math.round((100 * costUnits.cached) / costUnits.raw);
+  const { calls, compactions, prunes, rejectedByWindow, prefixHit } = metrics;
   const wellEnded = metrics.exhausted > 0 ? 'ok, ended as exhausted by a single message' : 'ok';
   const verdict = missed.length === 0 ? wellEnded : missed.join('; ');
   return [
     `${at} ${calls} calls, ${compactions} compactions, ${prunes} prunes,`,
-    `${rejectedByWindow} rejected, ${cost} % of the raw cost, prefix hit ${prefixHit}, ${Math.round(durationMs / 1000)} s: ${verdict}`,
+    `${rejectedByWindow} rejected, ${formatCost(costOfRaw(metrics))}, prefix hit ${prefixHit}, ${Math.round(durationMs / 1000)} s: ${verdict}`,
   ].join(' ');
 }
 

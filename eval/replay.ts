@@ -4,6 +4,7 @@ import { RecordingError, readRecording } from '../simulator/recording.ts';
 import { STRATEGIES } from '../src/domain/context/limits/policy.ts';
 import { createLog } from '../src/platform/log.ts';
 import { formatCell, replayMatrix, summarizeMatrix } from './matrix.ts';
+import { costOfRaw, formatCost } from './metrics/bars.ts';
 import { formatMismatch } from './mismatch.ts';
 import { type ReplayOptions, type ReplayResult, replayRecording } from './replay-recording.ts';
 import { REPLAY_PROVIDERS } from './replayed-agent.ts';
@@ -126,7 +127,7 @@ function tell(result: ReplayResult): string {
   const verdict = mismatches === 0 ? 'equal to the recording' : `${mismatches} mismatches`;
   const speed = `${(durationMs / 1000).toFixed(1)} s (${stepsPerSecond} steps/s)`;
   const { context } = result;
-  const kept = context === null ? '' : `\n${JSON.stringify(context, null, 2)}`;
+  const kept = context === null ? '' : `\n${formatCost(costOfRaw(context))}\n${JSON.stringify(context, null, 2)}`;
   return `${steps} steps, ${toolCalls} tool calls, ${userMessages} user messages in ${speed}: ${verdict}.${kept}`;
 }
 

@@ -1,5 +1,5 @@
 import type { ContextMetrics } from './context-metrics.ts';
-import { COMPACTION_SHARE, pruneMinimum } from './prunable.ts';
+import { pruneMinimum } from './prunable.ts';
 import { rounded } from './statistics.ts';
 
 /** Below this a compaction came too early: it is paid for with what it forgets. */
@@ -12,6 +12,28 @@ const CROWDING_SHARE = 0.8;
 
 /** Where nothing has to be taken out, the context layer may cost hardly more than to leave all as it is. */
 const MAX_COST_OF_RAW = 1.02;
+/** Of `usable`. A compaction is due from 98 % on whatever it costs, and a request is measured to within 3 %. */
+const FITTING_SHARE = 0.95;
+
+/** What a replay cost as a share of the same conversation that nothing was taken out of, and the most it may be. */
+export type CostOfRaw = Readonly<{
+  share: number;
+  /** Null where the conversation is too large for its window. */
+  goal: number | null;
+}>;
+
+export function costOfRaw({ costUnits, rawPrompt, usable }: CostMetrics): CostOfRaw {
+  const share = costUnits.raw === 0 ? 0 : rounded(costUnits.cached / costUnits.raw, 3);
+  return { share, goal: rawPrompt < FITTING_SHARE * usable ? MAX_COST_OF_RAW : null };
+}
+
+type CostMetrics = Pick<ContextMetrics, 'costUnits' | 'rawPrompt' | 'usable'>;
+
+/** For a person. */
+export function formatCost({ share, goal }: CostOfRaw): string {
+  const against = goal === null ? 'more than its window holds' : `fits its window: at most ${goal}`;
+  return `cost ${share} of raw (${against})`;
+}
 
 /**
  * Whether the replay ended early and was right to: one of its messages leaves no room for what must stand beside it.
@@ -42,15 +64,14 @@ type Bar = readonly [isMet: boolean, text: string];
 function wholeBars(metrics: ContextMetrics): Bar[] {
   const { compactions, prunes, prunable, breaks, content, usable, utilizationBeforeCompaction: utilization } = metrics;
   const mostCompactions = Math.ceil(content / (MIN_ROOM_PER_COMPACTION * usable));
-  const isRoomy = metrics.rawPrompt < COMPACTION_SHARE * usable;
-  const cost = rounded(metrics.costUnits.cached / metrics.costUnits.raw, 3);
+  const cost = costOfRaw(metrics);
   const lost = Object.entries(metrics.needles).filter(([, kept]) => kept < 1);
   return [
     [metrics.editedFileRecall === 1, `edited files: only ${metrics.editedFileRecall} recalled`],
     [lost.length === 0, `needles lost: ${lost.map(([kind, kept]) => `${kind} ${kept}`).join(', ')}`],
     [compactions <= mostCompactions, `${compactions} compactions, where ${mostCompactions} are enough`],
     [prunes > 0 || prunable < pruneMinimum(usable), `no prune, where ${prunable} tokens could be cleared`],
-    [!isRoomy || cost <= MAX_COST_OF_RAW, `cost ${cost} of the raw conversation, which fits the window`],
+    [cost.goal === null || cost.share <= cost.goal, formatCost(cost)],
     [utilization === null || utilization >= MIN_UTILIZATION, `compacted at ${utilization} of what is usable`],
     [
       breaks <= prunes + compactions + 1,

@@ -3,7 +3,7 @@ import type { RawConversation } from './costs.ts';
 import type { StepCall } from './traced-call.ts';
 
 /** From this share of `usable` on a compaction is due where nothing is cleared. Before, clearing has to pay. */
-export const COMPACTION_SHARE = 0.8;
+const COMPACTION_SHARE = 0.98;
 /** The newest outputs that must stay: the lesser of both. */
 const PROTECTED = { share: 0.25, tokens: 40_000 } as const;
 
@@ -11,7 +11,7 @@ const PROTECTED = { share: 0.25, tokens: 40_000 } as const;
 export const pruneMinimum = (usableTokens: number): number => Math.min(20_000, 0.1 * usableTokens);
 
 /**
- * The most tokens of old tool outputs that a prompt of at least four fifths of `usable` showed beyond the newest ones, which
+ * The most tokens of old tool outputs that a prompt of that share of `usable` or more showed beyond the newest ones, which
  * stay: reckoned from what was sent alone, by the provider's own count. 0 where no prompt was that large.
  */
 export function prunableTokens(

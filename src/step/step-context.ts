@@ -5,9 +5,8 @@ import { type ContextDecision, decideContext } from '../domain/context/decide.ts
 import type { Lesson } from '../domain/context/meter/learned-limits.ts';
 import type { Measurement } from '../domain/context/meter/measure.ts';
 import type { Ruler } from '../domain/context/meter/ruler.ts';
-import type { ContextState } from '../domain/context/meter/state.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
-import { isPruneWorthwhile, pruneInputOf } from '../domain/context/prune/prune-plan.ts';
+import { worthOf } from '../domain/context/prune/prune-plan.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { type ModelKey, type ModelMemory, recallModel, rememberLimits } from '../store/model-limits.ts';
@@ -69,7 +68,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     ruler,
     measurement,
     state,
-    () => isPrunable(ruler, view, state, measurement.total),
+    worthOf(ruler, state, view, measurement.total),
     mostOutputTokens(scope),
     scope.finalAnswerFor !== null,
   );
@@ -98,16 +97,6 @@ export function costLimitsOf(
   { budget }: Pick<JobScope, 'budget'>,
 ): CostLimits {
   return { maxCostUsd: budget.maxCostUsd, hasCostQuota: modelCheck.hasCostQuota };
-}
-
-/** Whether a prune of this view, which measures so many tokens, is worth its while. */
-export function isPrunable(
-  ruler: Ruler,
-  view: readonly ViewMessage[],
-  state: ContextState,
-  usedTokens: number,
-): boolean {
-  return isPruneWorthwhile(pruneInputOf(ruler, state, view, usedTokens));
 }
 
 function mostOutputTokens(scope: AssessScope): number {

@@ -2,7 +2,7 @@ import type { ErrorRecord } from '../errors.ts';
 import type { OverflowNumbers } from '../model/overflow-limit.ts';
 import type { FinishReason, ViewMessage } from '../transcript/message.ts';
 import type { Usage } from '../usage.ts';
-import { decideContext } from './decide.ts';
+import { decideContext, type Worth } from './decide.ts';
 import { isStartedBy } from './limits/policy.ts';
 import { afterCall } from './meter/after-call.ts';
 import { type Lesson, lessonOfNumbers, lessonOfSuccess } from './meter/learned-limits.ts';
@@ -29,7 +29,7 @@ export type WholeAnswer = Readonly<{
   rawFinishReason: string | null;
   /** Calls that the model asked for: with them the answer has taken effect and cannot be dropped. */
   toolCalls: number;
-  prunable: (view: readonly ViewMessage[], state: ContextState, usedTokens: number) => boolean;
+  worth: (view: readonly ViewMessage[], state: ContextState, usedTokens: number) => Worth;
 }>;
 
 /** What an answer means for the context. */
@@ -79,14 +79,14 @@ const wentWell = ({ usage, finishReason }: WholeAnswer): boolean =>
   usage.outputTokens > 0 && finishReason !== 'length' && finishReason !== 'other';
 
 function nextDecision(
-  { ruler, view, message, prunable }: WholeAnswer,
+  { ruler, view, message, worth }: WholeAnswer,
   known: ContextState,
 ): Pick<AfterAnswer, 'contextState' | 'before' | 'isPrunable'> {
   const next = [...view, message];
   const measurement = ruler.measure(next, known);
   const meter = { usedTokens: measurement.total, usableTokens: ruler.thresholds.usableTokens };
   const state: ContextState = { ...known, meter };
-  const decision = decideContext(ruler, measurement, state, () => prunable(next, state, measurement.total));
+  const decision = decideContext(ruler, measurement, state, worth(next, state, measurement.total));
   if (decision.kind === 'prune') {
     return { contextState: withPending(state, 'threshold', false), before: 'prune', isPrunable: true };
   }

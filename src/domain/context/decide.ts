@@ -19,15 +19,18 @@ export type ContextDecision = Readonly<
   | { kind: 'exhausted'; error: ErrorRecord }
 >;
 
+/** What is worth its while, for the view that is decided about. Either answer may take the whole view. */
+export type Worth = Readonly<{ prune: () => boolean; compaction: () => boolean }>;
+
 /** Compactions in a row, without a model step that succeeded in between, on whatever route. */
 export const MAX_COMPACTIONS_WITHOUT_STEP = 3;
 
 /**
  * Decides what the context needs before the next request. The order is: what can never fit ends the run; a prune is
- * cheaper than a compaction and goes first; a compaction is due from its threshold on, and again after a failure only
+ * cheaper than a compaction and goes first; a compaction is due where it pays or the window is full, and again after a failure only
  * once the view has grown; above `usable` it is due whatever happened before, until the breaker opens.
  *
- * @param prunable whether a prune is worth its while; asked only where one is due
+ * @param worth asked only where something may be due
  * @param mostOutputTokens what the agent or the provider allows for the answer
  * @param isLast nothing comes after this request: as long as it fits, nothing is taken out for later ones
  */
@@ -35,7 +38,7 @@ export function decideContext(
   ruler: Ruler,
   measurement: Measurement,
   state: ContextState,
-  prunable: () => boolean,
+  worth: Worth,
   mostOutputTokens: number = Number.POSITIVE_INFINITY,
   isLast = false,
 ): ContextDecision {
@@ -52,8 +55,8 @@ export function decideContext(
   // What is usable leaves half of the reserve at least for the answer, whatever the margin.
   const isOver = used > thresholds.usableTokens;
   const isPruneDue = policy.prune.enabled && used >= thresholds.pruneAtTokens && (isOver || !isLast);
-  if (isPruneDue && prunable()) return { kind: 'prune' };
-  if (!isOver && (isLast || !isCompactionDue(ruler, used, state))) {
+  if (isPruneDue && worth.prune()) return { kind: 'prune' };
+  if (!isOver && (isLast || !isCompactionDue(ruler, measurement, state, worth))) {
     const roomTokens = Math.min(mostOutputTokens, maxOutputFor(ruler.limits, 0, 0, policy));
     return { kind: 'proceed', maxOutputTokens: outputTokens, isWindowBound: outputTokens < roomTokens };
   }
@@ -73,12 +76,14 @@ export function decideContext(
 /** What no compaction can take out. */
 const fixedTokens = ({ byKind }: Measurement): number => byKind.instructions + byKind.tools;
 
-function isCompactionDue(ruler: Ruler, used: number, state: ContextState): boolean {
+function isCompactionDue(ruler: Ruler, measurement: Measurement, state: ContextState, worth: Worth): boolean {
   const { thresholds, policy } = ruler;
+  const used = measurement.total;
   if (!isStartedBy(policy, 'threshold')) return false;
   // What a compaction has left is not compacted again before a step has used it.
   if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
-  return !isWaitingForGrowth(ruler, used, state);
+  if (isWaitingForGrowth(ruler, used, state)) return false;
+  return used >= thresholds.compactByTokens || worth.compaction();
 }
 
 /** Whether a compaction failed, and the view has not grown enough since for another try. */

@@ -1,5 +1,6 @@
 import { beforeDeadline, logFields } from '../../claims/job-scope.ts';
 import { withPending } from '../../domain/context/overflow-plan.ts';
+import { worthOf } from '../../domain/context/prune/prune-plan.ts';
 import { toErrorRecord } from '../../domain/errors.ts';
 import { planRetry, REMEDIES } from '../../domain/model/retry-policy.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
@@ -12,7 +13,6 @@ import { pauseModel } from '../../store/provider-pauses.ts';
 import type { Answering } from '../answering.ts';
 import type { ModelCallResult } from '../call-model.ts';
 import { endStep } from '../finish.ts';
-import { isPrunable } from '../step-context.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
 import { endRefusedTools } from './end-refused-tools.ts';
 import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
@@ -54,7 +54,7 @@ async function endFailedAnswer(answering: Answering, streamed: readonly Part[], 
   const parts = streamed.filter((part) => part.type !== 'tool');
   events.push(...(plan.retry ? [resetEvent(scope, messageId)] : partEvents(messageId, parts)));
   const { ruler, view, measurement } = context;
-  const isPruneDue = !plan.retry && isPrunable(ruler, view, scope.contextState, measurement.total);
+  const isPruneDue = !plan.retry && worthOf(ruler, scope.contextState, view, measurement.total).prune();
   await endStep(deps, scope, {
     ...partialEnding(answering, parts, 'error', error, plan.retry),
     ...(plan.retry && keptIfCancelled(answering, streamed)),

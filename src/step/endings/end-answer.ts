@@ -1,6 +1,7 @@
 import { type AfterAnswer, afterAnswer } from '../../domain/context/after-answer.ts';
 import { costOf } from '../../domain/context/limits/cost.ts';
 import { priorFrom } from '../../domain/context/meter/calibration.ts';
+import { worthOf } from '../../domain/context/prune/prune-plan.ts';
 import { isDoomLoop } from '../../domain/run/doom-loop.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts';
@@ -11,7 +12,7 @@ import type { CallMove } from '../../store/step-writes.ts';
 import { type Answering, asksOf, refusalOf, responseEvents, toWrite } from '../answering.ts';
 import type { ModelResponse } from '../call-model.ts';
 import { endStep } from '../finish.ts';
-import { isPrunable, learnLimits } from '../step-context.ts';
+import { learnLimits } from '../step-context.ts';
 import { isOpenCall, keptIfCancelled, resetEvent } from './partial-answer.ts';
 
 /**
@@ -94,7 +95,7 @@ function assess(
     finishReason: response.finishReason,
     rawFinishReason,
     toolCalls,
-    prunable: (next, state, usedTokens) => isPrunable(ruler, next, state, usedTokens),
+    worth: (next, state, usedTokens) => worthOf(ruler, state, next, usedTokens),
   });
 }
 

@@ -3,7 +3,7 @@ import { afterAnswer, type WholeAnswer } from '../../../src/domain/context/after
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import type { Part } from '../../../src/domain/transcript/message.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { measured, smallRuler, stateOf } from './small-ruler.ts';
+import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
 
 const place = { runId: 'run-1', stepNo: 4 };
 const view = [userOf(1, textOf('Go on.'))];
@@ -23,7 +23,7 @@ const answer = (rest: Partial<WholeAnswer> = {}) =>
     finishReason: 'stop',
     rawFinishReason: null,
     toolCalls: 0,
-    prunable: () => false,
+    worth: () => worthOf(),
     ...rest,
   });
 /** An answer whose calls brought results of so many tokens. */
@@ -51,7 +51,7 @@ describe('an answer that fits', () => {
 
 describe('results that the next request has to hold', () => {
   it('lead to a prune where that is worth its while', () => {
-    const after = answer({ ...withResults(4_000), prunable: () => true });
+    const after = answer({ ...withResults(4_000), worth: () => worthOf({ prune: true }) });
     expect(after).toMatchObject({ before: 'prune', isPrunable: true, contextState: { pending: { force: false } } });
   });
 
@@ -75,7 +75,7 @@ describe('results that the next request has to hold', () => {
     const after = answer({
       ...withResults(20_000),
       ruler: smallRuler({ compaction: { strategy: 'manual' } }),
-      prunable: () => false,
+      worth: () => worthOf(),
     });
     expect(after).not.toHaveProperty('before');
     expect(after).not.toHaveProperty('exhausted');

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { CompactPlan } from '../../../src/domain/context/compaction/compaction-plan.ts';
+import { outlookOf } from '../../../src/domain/context/expected-cost.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
 import type { Thresholds } from '../../../src/domain/context/limits/thresholds.ts';
 import { withMarks } from '../../../src/domain/context/prune/prune-job.ts';
@@ -85,8 +86,9 @@ export type Pruned = Readonly<{
 /** Clears all that may be cleared, asked for or not due. */
 export function prune(view: readonly ViewMessage[], thresholds: Thresholds, protectedTools: string[] = []): Pruned {
   const { prune: policy } = contextPolicySchema.parse({ prune: { protectedTools } });
-  const input = { view, count: countText, ratio: 1, thresholds, policy, usedTokens: sizeOf(view), overheadTokens: 0 };
-  const planned = planPrune({ ...input, cachePrices: { read: 0.1, write: 1.25 }, force: true });
+  const prices = { read: 0.1, write: 1.25, output: 5 };
+  const outlook = outlookOf(view, { usedTokens: sizeOf(view), overheadTokens: 0, prices, thresholds });
+  const planned = planPrune({ view, count: countText, ratio: 1, thresholds, policy, outlook, force: true });
   const marks = planned.kind === 'prune' ? planned.marks : [];
   return { view, marks, next: withMarks(view, marks) };
 }

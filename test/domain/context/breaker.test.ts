@@ -10,6 +10,7 @@ import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/contex
 import { type OverflowRemedy, planOverflow } from '../../../src/domain/context/overflow-plan.ts';
 import { countText } from './compaction-view.ts';
 import { MODEL, usageOf } from './measure-view.ts';
+import { worthOf } from './small-ruler.ts';
 
 /** 12k of 16k can be used: a compaction is due from 9,600 on. */
 const rulerWith = (policy: unknown = {}) =>
@@ -42,7 +43,7 @@ const measured = (total: number): Measurement => ({
 });
 const stateWith = (rest: Partial<ContextState>): ContextState => ({ ...NEW_CONTEXT_STATE, ...rest });
 const decide = (total: number, state: ContextState, policy?: unknown) =>
-  decideContext(rulerWith(policy), measured(total), state, () => false);
+  decideContext(rulerWith(policy), measured(total), state, worthOf());
 
 const place = { runId: 'r', stepNo: 4 };
 const overflow = (remedy: OverflowRemedy, state: ContextState, rest: object = {}) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cachePricesOf, costOf } from '../../../src/domain/context/limits/cost.ts';
+import { costOf, inputPricesOf } from '../../../src/domain/context/limits/cost.ts';
 import { addCosts } from '../../../src/domain/usage.ts';
 import { usageOf } from './measure-view.ts';
 
@@ -48,22 +48,26 @@ describe('the cost of a call', () => {
   });
 });
 
-describe('the prices of a cache, as shares of plain input,', () => {
+describe('the prices of tokens, as shares of plain input,', () => {
   const share = (changed: Partial<typeof prices> | Record<string, unknown>) =>
-    cachePricesOf({ prices: { ...prices, ...changed } }, 300_000);
+    inputPricesOf({ prices: { ...prices, ...changed } }, 300_000);
 
   it('are those of the model, at the tier that the input reaches', () => {
-    expect(share({})).toEqual({ read: 0.1, write: 1.25 });
-    expect(share({ cacheWrite: null })).toEqual({ read: 0.1, write: 1 });
+    expect(share({})).toEqual({ read: 0.1, write: 1.25, output: 5 });
+    expect(share({ cacheWrite: null })).toEqual({ read: 0.1, write: 1, output: 5 });
     expect(share({ cachedInput: { base: 1, tiers: [{ aboveInputTokens: 200_000, price: 5 }] } }).read).toBe(0.5);
   });
 
-  it('are both that of plain input where cached tokens have no price of their own', () => {
-    expect(share({ cachedInput: null })).toEqual({ read: 1, write: 1 });
+  it('of a cache are both that of plain input where cached tokens have no price of their own', () => {
+    expect(share({ cachedInput: null })).toEqual({ read: 1, write: 1, output: 5 });
   });
 
   it('are the usual ones where no price is known, or nothing costs anything', () => {
-    expect(cachePricesOf({ prices: null }, 0)).toEqual({ read: 0.1, write: 1.25 });
-    expect(share({ input: 0, cachedInput: 0, cacheWrite: 0 })).toEqual({ read: 0.1, write: 1.25 });
+    expect(inputPricesOf({ prices: null }, 0)).toEqual({ read: 0.1, write: 1.25, output: 5 });
+    expect(share({ input: 0, cachedInput: 0, cacheWrite: 0, output: 0 })).toEqual({
+      read: 0.1,
+      write: 1.25,
+      output: 5,
+    });
   });
 });

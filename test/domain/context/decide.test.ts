@@ -6,9 +6,15 @@ import { contextPolicySchema, STRATEGIES } from '../../../src/domain/context/lim
 import type { Measurement } from '../../../src/domain/context/meter/measure.ts';
 import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
 import type { ContextState } from '../../../src/domain/context/meter/state.ts';
-import { measured, smallRuler, stateOf } from './small-ruler.ts';
+import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
 
-type Case = Readonly<{ policy?: unknown; state?: Partial<ContextState>; prunable?: boolean; mostOutput?: number }>;
+type Case = Readonly<{
+  policy?: unknown;
+  state?: Partial<ContextState>;
+  prunable?: boolean;
+  pays?: boolean;
+  mostOutput?: number;
+}>;
 
 const LARGE = {
   model: 'test/large',
@@ -20,9 +26,12 @@ const LARGE = {
   count: (text: string) => text.length / 4,
 };
 
-function decide(tokens: number | Measurement, { policy, state, prunable = false, mostOutput }: Case = {}) {
+function decide(
+  tokens: number | Measurement,
+  { policy, state, prunable: prune = false, pays: compaction = true, mostOutput }: Case = {},
+) {
   const measurement = typeof tokens === 'number' ? measured(tokens) : tokens;
-  return decideContext(smallRuler(policy), measurement, stateOf(state), () => prunable, mostOutput);
+  return decideContext(smallRuler(policy), measurement, stateOf(state), worthOf({ prune, compaction }), mostOutput);
 }
 const kindOf = (...args: Parameters<typeof decide>): string => decide(...args).kind;
 
@@ -67,7 +76,7 @@ describe('an answer of a few tokens', () => {
     const { usableTokens } = ruler.thresholds;
     const state = stateOf({ failedAtTokens: usableTokens - 1_000, compactionsSinceStep: 1 });
     const unanchored = { ...measured(usableTokens - 1_000), isAnchored: false };
-    expect(decideContext(ruler, unanchored, state, () => false)).toMatchObject({ kind: 'proceed' });
+    expect(decideContext(ruler, unanchored, state, worthOf())).toMatchObject({ kind: 'proceed' });
   });
 });
 
@@ -89,7 +98,7 @@ describe('a prune', () => {
       asked.push('asked');
       return false;
     };
-    decideContext(smallRuler(), measured(7_999), stateOf(), ask);
+    decideContext(smallRuler(), measured(7_999), stateOf(), { prune: ask, compaction: ask });
     expect(asked).toEqual([]);
   });
 
@@ -102,9 +111,18 @@ describe('a prune', () => {
 });
 
 describe('a compaction', () => {
-  it('is due from 80 % of what can be used, and not forced there', () => {
+  it('is due from 80 % of what can be used where it pays, and not forced there', () => {
     expect(kindOf(12_799)).toBe('proceed');
     expect(decide(12_800)).toEqual({ kind: 'compact', reason: 'threshold', force: false });
+    expect(kindOf(12_800, { pays: false })).toBe('proceed');
+  });
+
+  it('is due from 98 % on whatever it costs, and from where an agent says', () => {
+    expect(kindOf(15_679, { pays: false })).toBe('proceed');
+    expect(decide(15_680, { pays: false })).toEqual({ kind: 'compact', reason: 'threshold', force: false });
+    const policy = { compaction: { options: { thresholdPercent: 70 } } };
+    expect(kindOf(11_199, { policy })).toBe('proceed');
+    expect(kindOf(11_200, { policy, pays: false })).toBe('compact');
   });
 
   it('is forced above what can be used', () => {

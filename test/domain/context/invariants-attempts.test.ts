@@ -11,7 +11,7 @@ import type { Ruler } from '../../../src/domain/context/meter/ruler.ts';
 import type { CompactionReason, ContextState } from '../../../src/domain/context/meter/state.ts';
 import { planOverflow } from '../../../src/domain/context/overflow-plan.ts';
 import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { measured, smallRuler, stateOf } from './small-ruler.ts';
+import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
 
 /** What happens next in a step: how large its view is, what the provider says, and what becomes of a compaction. */
 const event = fc.record({
@@ -53,7 +53,7 @@ function compact(ruler: Ruler, attempt: Attempt, { compaction, usedShare }: Even
 
 function take(ruler: Ruler, attempt: Attempt, event: Event): void {
   const measurement = measured(Math.floor(event.usedShare * ruler.thresholds.usableTokens));
-  const decision = decideContext(ruler, measurement, attempt.state, () => false);
+  const decision = decideContext(ruler, measurement, attempt.state, worthOf());
   if (decision.kind === 'exhausted') attempt.end = 'exhausted';
   if (decision.kind === 'compact') compact(ruler, attempt, event, decision.reason);
   if (decision.kind !== 'proceed') return;
@@ -74,7 +74,7 @@ function take(ruler: Ruler, attempt: Attempt, event: Event): void {
       finishReason: 'length',
       rawFinishReason: null,
       toolCalls: 0,
-      prunable: () => false,
+      worth: () => worthOf(),
     });
     attempt.state = after.contextState;
     if (after.exhausted !== undefined) attempt.end = 'exhausted';
@@ -127,7 +127,7 @@ describe('the attempts at a step', () => {
       finishReason: 'stop',
       rawFinishReason: 'stop',
       toolCalls: 0,
-      prunable: () => false,
+      worth: () => worthOf(),
     });
     expect(after.contextState).toMatchObject({ compactionsSinceStep: 0, overflow: null });
   });

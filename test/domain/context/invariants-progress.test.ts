@@ -17,6 +17,7 @@ import { anyWindow, forAnyCompaction, forAnyPrune, prune } from './any-compactio
 import { compacted, countText, OVERHEAD_TOKENS, plan, sizeOf, thresholdsFor, tokensOf } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import { MODEL } from './measure-view.ts';
+import { worthOf } from './small-ruler.ts';
 
 const tokens = fc.nat(300_000);
 
@@ -107,7 +108,7 @@ describe('what can never fit', () => {
         };
         const measurement = { total: instructions + tools, byKind, isAnchored: false };
         const state = { ...NEW_CONTEXT_STATE, compactionsSinceStep: compactions };
-        const decision = decideContext(ruler, measurement, state, () => true);
+        const decision = decideContext(ruler, measurement, state, worthOf({ prune: true }));
         if (instructions + tools > usableTokens) expect(decision.kind).toBe('exhausted');
         if (decision.kind === 'exhausted') {
           expect(decision.error.code).toBe('context_exhausted');

@@ -5,7 +5,7 @@ import type { LearnedLimits } from '../../../src/domain/context/limits/limits.ts
 import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { lessonOfRefusal, lessonOfSuccess } from '../../../src/domain/context/meter/learned-limits.ts';
 import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { measured, smallRuler, stateOf } from './small-ruler.ts';
+import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
 
 const GUESSED = UNKNOWN_MODEL;
 const TOLD: ModelEntry = { ...UNKNOWN_MODEL, contextWindow: 200_000, isGuessed: false };
@@ -49,7 +49,7 @@ describe('a call that went well', () => {
         finishReason,
         rawFinishReason: null,
         toolCalls: 0,
-        prunable: () => false,
+        worth: () => worthOf(),
       });
     const lowered = rulerOf(GUESSED, { contextWindow: 9_000 });
     expect(answer(lowered)).toMatchObject({ lesson: { by: 'shown' }, contextState: { anchor: { messageSeq: 2 } } });

@@ -17,6 +17,7 @@ describe('the thresholds', () => {
       pruneProtectTurns: 2,
       pruneMinimumTokens: 600,
       compactAtTokens: 4_800,
+      compactByTokens: 5_880,
       tailTokens: 1_500,
       compactToTokens: 3_000,
       compactionReductionShare: 0.1,
@@ -36,6 +37,7 @@ describe('the thresholds', () => {
       pruneProtectTurns: 2,
       pruneMinimumTokens: 16_800,
       compactAtTokens: 134_400,
+      compactByTokens: 164_640,
       tailTokens: 20_000,
       compactToTokens: 84_000,
       compactionReductionShare: 0.1,
@@ -51,6 +53,18 @@ describe('the thresholds', () => {
       pruneMinimumTokens: 20_000,
       tailTokens: 20_000,
       summaryTokens: 2_000,
+    });
+  });
+
+  test('compact a window that holds a short answer alone before 85 % of it are full', () => {
+    expect(ofWindow(1_000_000, 128_000).compactByTokens).toBe(850_000);
+    expect(ofWindow(100_000, 1_000).compactByTokens).toBe(85_000);
+  });
+
+  test('compact from where an agent says, whatever it costs', () => {
+    expect(thresholdsOf(100_000, 128_000, { compactAt: 0.7 })).toMatchObject({
+      compactAtTokens: 70_000,
+      compactByTokens: 70_000,
     });
   });
 

@@ -15,7 +15,7 @@ const ruler = createRuler({
   entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000, isGuessed: false },
   learned: null,
   prior: 1 / 1.1,
-  policy: contextPolicySchema.parse({}),
+  policy: contextPolicySchema.parse({ compaction: { options: { thresholdPercent: 80 } } }),
   instructions: '',
   tools: [],
   count: (text) => Math.ceil(text.length / 4),

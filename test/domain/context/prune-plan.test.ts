@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { outlookOf } from '../../../src/domain/context/expected-cost.ts';
+import type { InputPrices } from '../../../src/domain/context/limits/cost.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
-import { thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
+import { type Thresholds, thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
 import { estimateMessages } from '../../../src/domain/context/meter/measure.ts';
 import { totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
 import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
@@ -41,12 +43,18 @@ function viewOf(...turns: ReturnType<typeof turn>[]): ViewMessage[] {
 }
 
 /** Where nothing is cached, every prune pays. */
-const uncached = { overheadTokens: 0, cachePrices: { read: 1, write: 1 } };
-const plan = (view: readonly ViewMessage[], rest: Partial<PruneInput> = {}) =>
-  planPrune({ view, count, ratio: 1, thresholds, policy, usedTokens: thresholds.pruneAtTokens, ...uncached, ...rest });
+const uncached: InputPrices = { read: 1, write: 1, output: 5 };
+type Case = Partial<Omit<PruneInput, 'outlook' | 'thresholds'>> &
+  Readonly<{ usedTokens?: number; prices?: InputPrices; thresholds?: Thresholds }>;
+function inputOf(view: readonly ViewMessage[], { usedTokens, prices = uncached, ...rest }: Case = {}): PruneInput {
+  const input = { view, count, ratio: 1, thresholds, policy, ...rest };
+  const known = { usedTokens: usedTokens ?? input.thresholds.pruneAtTokens, overheadTokens: 0, prices };
+  return { ...input, outlook: outlookOf(view, { ...known, thresholds: input.thresholds }) };
+}
+const plan = (view: readonly ViewMessage[], rest: Case = {}) => planPrune(inputOf(view, rest));
 
 /** `seq.index` of what is cleared. */
-const cleared = (view: readonly ViewMessage[], rest: Partial<PruneInput> = {}): string[] => {
+const cleared = (view: readonly ViewMessage[], rest: Case = {}): string[] => {
   const planned = plan(view, rest);
   return planned.kind === 'nothing' ? [] : planned.marks.map((mark) => placeOf(view, mark));
 };
@@ -202,11 +210,11 @@ describe('a prune', () => {
 });
 
 describe('by the prices of a cache', () => {
-  const cached = { cachePrices: { read: 0.1, write: 1.25 } };
+  const cached = { prices: { read: 0.1, write: 1.25, output: 5 } };
   /** So many short steps, then 10 of large outputs, of which the newest are protected. */
   const sessionOf = (steps: number): ViewMessage[] =>
     viewOf(turn(...Array.from({ length: steps }, () => [output(10)]), ...fiveSteps, ...fiveSteps, [output(10)]));
-  const reasonAt = (steps: number, rest: Partial<PruneInput> = {}): string => {
+  const reasonAt = (steps: number, rest: Case = {}): string => {
     const planned = plan(sessionOf(steps), { ...cached, ...rest });
     return planned.kind === 'prune' ? 'prune' : planned.reason;
   };
@@ -218,13 +226,15 @@ describe('by the prices of a cache', () => {
   });
 
   it('the dearer what is cached, the sooner it pays', () => {
-    expect(reasonAt(3, { cachePrices: { read: 0.5, write: 1 } })).toBe('prune');
-    expect(reasonAt(0, { cachePrices: { read: 1, write: 1 } })).toBe('prune');
+    expect(reasonAt(3, { prices: { read: 0.5, write: 1, output: 5 } })).toBe('prune');
+    expect(reasonAt(0, { prices: uncached })).toBe('prune');
   });
 
   it('whatever it costs, a prune goes before a compaction that would be due without it', () => {
-    expect(reasonAt(0, { usedTokens: thresholds.compactAtTokens - 1 })).toBe('does_not_pay');
-    expect(reasonAt(0, { usedTokens: thresholds.compactAtTokens })).toBe('prune');
+    const flat = thresholdsOf(168_000, 200_000, { compactAt: 0.55 });
+    expect(reasonAt(0, { thresholds: flat, usedTokens: flat.compactAtTokens })).toBe('prune');
+    expect(reasonAt(0, { usedTokens: flat.compactAtTokens })).toBe('does_not_pay');
+    expect(reasonAt(0, { usedTokens: thresholds.compactByTokens })).toBe('prune');
   });
 
   it('steps count that a summary stands for', () => {
@@ -240,9 +250,7 @@ it('to tell whether a prune is worthwhile, no more of a long view is read than t
     readTokens += count(text);
     return count(text);
   };
-  const usedTokens = thresholds.pruneAtTokens;
-  const input = { view, count: counting, ratio: 1, thresholds, policy, usedTokens, ...uncached };
-  expect(isPruneWorthwhile(input)).toBe(true);
+  expect(isPruneWorthwhile(inputOf(view, { count: counting }))).toBe(true);
   expect(readTokens).toBeLessThan(1.2 * (thresholds.pruneProtectTokens + thresholds.pruneMinimumTokens));
 });
 
@@ -255,7 +263,7 @@ const size = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: 600, max: 4_000 }) },
 );
 const anyUsed = fc.integer({ min: narrow.pruneAtTokens, max: 30_000 });
-const planNarrow = (view: readonly ViewMessage[], rest: Partial<PruneInput> = {}) =>
+const planNarrow = (view: readonly ViewMessage[], rest: Case = {}) =>
   plan(view, { thresholds: narrow, usedTokens: narrow.pruneAtTokens, ...rest });
 const anyCall: fc.Arbitrary<Part> = fc
   .record({
@@ -273,7 +281,9 @@ const anySession = fc
   .array(anySteps, { minLength: 1, maxLength: 4 })
   .map((turns) => viewOf(...turns.map((steps) => turn(...steps, [textOf('Done.')]))));
 const anyRatio = fc.double({ min: 0.5, max: 4, noNaN: true });
-const anyPrices = fc.constantFrom({ read: 1, write: 1 }, { read: 0.5, write: 1 }, { read: 0.1, write: 1.25 });
+const anyPrices = fc
+  .constantFrom({ read: 1, write: 1 }, { read: 0.5, write: 1 }, { read: 0.1, write: 1.25 })
+  .map((cache): InputPrices => ({ ...cache, output: 5 }));
 const protectSkill = { policy: { ...policy, protectedTools: ['skill'] } };
 
 const toolOf = (part: Part): string | null => (part.type === 'tool' ? part.toolName : null);
@@ -308,10 +318,10 @@ describe('of any session', () => {
   it('is worth a prune exactly where there is one to plan', () => {
     fc.assert(
       fc.property(anySession, anyUsed, fc.boolean(), anyRatio, anyPrices, (...drawn) => {
-        const [view, drawnUsed, force, ratio, cachePrices] = drawn;
+        const [view, drawnUsed, force, ratio, prices] = drawn;
         // Where no compaction is near, errors do not count.
         for (const usedTokens of [narrow.pruneAtTokens - 1, narrow.pruneAtTokens, drawnUsed]) {
-          const input = { view, count, ratio, thresholds: narrow, policy, usedTokens, force, ...uncached, cachePrices };
+          const input = inputOf(view, { ratio, thresholds: narrow, usedTokens, force, prices });
           expect(isPruneWorthwhile(input)).toBe(planPrune(input).kind === 'prune');
         }
       }),

@@ -24,7 +24,7 @@ import {
 } from '../../../src/domain/context/meter/state.ts';
 import { estimateText } from '../../../src/domain/context/meter/tokens.ts';
 import { planPruneJob, withMarks } from '../../../src/domain/context/prune/prune-job.ts';
-import { isPruneWorthwhile, pruneInputOf } from '../../../src/domain/context/prune/prune-plan.ts';
+import { worthOf } from '../../../src/domain/context/prune/prune-plan.ts';
 import { toModelMessages } from '../../../src/domain/model/model-messages.ts';
 import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { MODEL, usageOf } from './measure-view.ts';
@@ -159,7 +159,7 @@ export class SessionLoop {
       finishReason: 'stop',
       rawFinishReason: null,
       toolCalls: parts.filter(({ type }) => type === 'tool').length,
-      prunable: (view, state) => this.#isPrunable(view, state),
+      worth: (view, state, usedTokens) => worthOf(this.ruler, state, view, usedTokens),
     });
     this.state = after.contextState;
     if (after.before === 'prune') this.#prune();
@@ -195,7 +195,8 @@ export class SessionLoop {
     for (let attempts = 0; this.history.exhausted === null; attempts++) {
       if (attempts > 10) throw new Error('the context layer goes round in circles');
       const { ruler, state, view } = this;
-      const decision = decideContext(ruler, ruler.measure(view, state), state, () => this.#isPrunable(view, state));
+      const measurement = ruler.measure(view, state);
+      const decision = decideContext(ruler, measurement, state, worthOf(ruler, state, view, measurement.total));
       if (decision.kind === 'proceed') return decision;
       if (decision.kind === 'prune') this.#prune();
       else if (decision.kind === 'exhausted') this.history.exhausted = decision.error.message;
@@ -205,10 +206,6 @@ export class SessionLoop {
       }
     }
     return null;
-  }
-
-  #isPrunable(view: readonly ViewMessage[], state: ContextState): boolean {
-    return isPruneWorthwhile(pruneInputOf(this.ruler, state, view, this.ruler.measure(view, state).total));
   }
 
   #prune(): void {

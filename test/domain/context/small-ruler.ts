@@ -1,3 +1,4 @@
+import type { Worth } from '../../../src/domain/context/decide.ts';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
 import { type Measurement, TOKEN_KINDS } from '../../../src/domain/context/meter/measure.ts';
@@ -29,6 +30,12 @@ export function measured(total: number, kinds: Partial<Measurement['byKind']> = 
   const byKind = Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, 0])) as Measurement['byKind'];
   return { total, byKind: { ...byKind, user: total - given, ...kinds }, isAnchored: true };
 }
+
+/** What is worth its while of a view: a compaction from its threshold on, unless said otherwise. */
+export const worthOf = ({ prune = false, compaction = true } = {}): Worth => ({
+  prune: () => prune,
+  compaction: () => compaction,
+});
 
 /** The state of a session that the model was asked in before. */
 export const stateOf = (state: Partial<ContextState> = {}): ContextState => ({

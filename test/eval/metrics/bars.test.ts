@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { missedBars } from '../../../eval/metrics/bars.ts';
+import { costOfRaw, formatCost, missedBars } from '../../../eval/metrics/bars.ts';
 import type { ContextMetrics } from '../../../eval/metrics/context-metrics.ts';
 
 const GOOD: ContextMetrics = {
@@ -15,7 +15,7 @@ const GOOD: ContextMetrics = {
   breaks: 4,
   promptTokens: 1000,
   costUnits: { cached: 3, uncached: 9, raw: 2 },
-  rawPrompt: 900,
+  rawPrompt: 950,
   estimator: { p50: null, p95: null, max: null, coldStartWorst: null },
   firstAndLastUserVerbatim: true,
   editedFileRecall: 1,
@@ -34,6 +34,11 @@ test('a replay that kept its context well misses nothing', () => {
   expect(
     missedBars({ ...GOOD, compactions: 0, breaks: 2, prunable: 99, utilizationBeforeCompaction: null, needles: {} }),
   ).toEqual([]);
+});
+
+test('the cost of a replay is told beside its goal', () => {
+  expect(formatCost(costOfRaw({ ...GOOD, rawPrompt: 949 }))).toBe('cost 1.5 of raw (fits its window: at most 1.02)');
+  expect(formatCost(costOfRaw(GOOD))).toBe('cost 1.5 of raw (more than its window holds)');
 });
 
 test('where a single message leaves no room, the context is exhausted once and nothing else is asked for', () => {
@@ -62,7 +67,7 @@ test.each<[Partial<ContextMetrics>, string]>([
   [{ compactions: 3 }, '3 compactions, where 2 are enough'],
   [{ utilizationBeforeCompaction: 0.69 }, 'compacted at 0.69'],
   [{ breaks: 5 }, '5 breaks'],
-  [{ rawPrompt: 799 }, 'cost 1.5 of the raw conversation, which fits the window'],
+  [{ rawPrompt: 949 }, 'cost 1.5 of raw (fits its window: at most 1.02)'],
 ])('%j is told', (change, text) => {
   expect(missedBars({ ...GOOD, ...change })).toEqual([expect.stringContaining(text)]);
 });

@@ -15,11 +15,11 @@ function callWith(outputs: number, promptTokens: number): StepCall {
 
 test('what could be cleared is what is shown beyond the newest outputs, where a compaction is due otherwise', () => {
   const prunable = (calls: StepCall[], factor = 1): number => prunableTokens(calls, 1_000, () => factor);
-  expect(prunable([callWith(4, 799)])).toBe(0);
-  expect(prunable([callWith(4, 800)])).toBe(tokensOf(4) - 250);
-  expect(prunable([callWith(4, 800)], 2)).toBe(2 * tokensOf(4) - 250);
-  expect(prunable([callWith(4, 900), callWith(1, 900)])).toBe(tokensOf(4) - 250);
-  expect(prunable([callWith(0, 900)])).toBe(0);
+  expect(prunable([callWith(4, 979)])).toBe(0);
+  expect(prunable([callWith(4, 980)])).toBe(tokensOf(4) - 250);
+  expect(prunable([callWith(4, 980)], 2)).toBe(2 * tokensOf(4) - 250);
+  expect(prunable([callWith(4, 990), callWith(1, 990)])).toBe(tokensOf(4) - 250);
+  expect(prunable([callWith(0, 990)])).toBe(0);
 });
 
 test('a prune must free a tenth of what is usable, at most 20k', () => {

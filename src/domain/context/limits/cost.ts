@@ -30,18 +30,22 @@ function priceAt(price: TokenPrice, inputTokens: number): number {
   return highest?.price ?? price.base;
 }
 
-/** What a token of input costs that the provider has cached, and one that it has to cache, as shares of plain input. */
-export type CachePrices = Readonly<{ read: number; write: number }>;
+/**
+ * What a token costs that the provider has cached, one that it has to cache, and one that the model writes, as shares of
+ * plain input.
+ */
+export type InputPrices = Readonly<{ read: number; write: number; output: number }>;
 
 /** How the large providers price it: what is taken for a model whose prices are not known, or that costs nothing. */
-const TYPICAL_CACHE_PRICES: CachePrices = { read: 0.1, write: 1.25 };
+const TYPICAL_PRICES: InputPrices = { read: 0.1, write: 1.25, output: 5 };
 
-/** The prices of a model's cache in a call with so much input; both 1 where the provider has none for what is cached. */
-export function cachePricesOf({ prices }: Pick<ModelEntry, 'prices'>, inputTokens: number): CachePrices {
-  if (prices === null) return TYPICAL_CACHE_PRICES;
+/** The prices of a model in a call with so much input; where the provider has none for what is cached, those are 1. */
+export function inputPricesOf({ prices }: Pick<ModelEntry, 'prices'>, inputTokens: number): InputPrices {
+  if (prices === null) return TYPICAL_PRICES;
   const input = priceAt(prices.input, inputTokens);
-  if (input === 0) return TYPICAL_CACHE_PRICES;
-  if (prices.cachedInput === null) return { read: 1, write: 1 };
+  if (input === 0) return TYPICAL_PRICES;
+  const output = priceAt(prices.output, inputTokens) / input;
+  if (prices.cachedInput === null) return { read: 1, write: 1, output };
   const write = priceAt(prices.cacheWrite ?? prices.input, inputTokens);
-  return { read: priceAt(prices.cachedInput, inputTokens) / input, write: write / input };
+  return { read: priceAt(prices.cachedInput, inputTokens) / input, write: write / input, output };
 }

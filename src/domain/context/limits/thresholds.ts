@@ -2,7 +2,7 @@
 export type ThresholdShares = Readonly<{
   /** From here on a prune may be due. */
   pruneAt?: number;
-  /** From here on a compaction is due. */
+  /** From here on a compaction is due, whatever it costs. */
   compactAt?: number;
   /** Newest steps that a compaction keeps verbatim. */
   tail?: number;
@@ -18,7 +18,12 @@ const SHARES = {
   pruneProtect: 0.25,
   /** A prune that frees less is not worth the broken cache. */
   pruneMinimum: 0.1,
+  /** From here on a compaction is due where it pays. */
   compactAt: 0.8,
+  /** From here on a compaction is due whatever it costs. */
+  compactBy: 0.98,
+  /** As a share of the window: so is it here. */
+  compactByOfWindow: 0.85,
   tail: 0.25,
   /** Largest result of a compaction. */
   compactTo: 0.5,
@@ -55,6 +60,8 @@ export type Thresholds = Readonly<{
   pruneProtectTurns: number;
   pruneMinimumTokens: number;
   compactAtTokens: number;
+  /** Where a compaction is due although it does not pay: at the latest, where no more can be used. */
+  compactByTokens: number;
   tailTokens: number;
   compactToTokens: number;
   /** A share of what the compaction started from. */
@@ -67,7 +74,7 @@ export type Thresholds = Readonly<{
 /**
  * Where the context layer acts, all of it in proportion to what can be used, so that it works from 8k to 1M windows.
  * @param usable tokens of a request, from `usableOf`
- * @param contextWindow of the model; the stop while streaming is a share of it
+ * @param contextWindow of the model; the latest compaction and the stop while streaming are shares of it
  */
 export function thresholdsOf(usable: number, contextWindow: number, overrides: ThresholdShares = {}): Thresholds {
   const compactAt = overrides.compactAt ?? SHARES.compactAt;
@@ -86,6 +93,13 @@ export function thresholdsOf(usable: number, contextWindow: number, overrides: T
     pruneProtectTurns: PRUNE_PROTECT_TURNS,
     pruneMinimumTokens: Math.min(part(SHARES.pruneMinimum), MAX_PRUNE_MINIMUM_TOKENS),
     compactAtTokens: part(compactAt),
+    compactByTokens:
+      overrides.compactAt === undefined
+        ? Math.max(
+            part(compactAt),
+            Math.min(part(SHARES.compactBy), Math.floor(contextWindow * SHARES.compactByOfWindow)),
+          )
+        : part(compactAt),
     // A tail as large as the target would leave no room for the summary.
     tailTokens: Math.min(tailTokens, part(compactTo)),
     compactToTokens: part(compactTo),

@@ -3,7 +3,14 @@ import type { ViewMessage, ViewPart } from '../../transcript/message.ts';
 import { decideContext } from '../decide.ts';
 import type { Ruler } from '../meter/ruler.ts';
 import type { ContextState } from '../meter/state.ts';
-import { type MediaStripPlan, type PlannedMark, planMediaStrip, planPrune, pruneInputOf } from './prune-plan.ts';
+import {
+  type MediaStripPlan,
+  type PlannedMark,
+  planMediaStrip,
+  planPrune,
+  pruneInputOf,
+  worthOf,
+} from './prune-plan.ts';
 
 /** What a prune job writes, and what its run goes on with. */
 export type PruneJobPlan = Readonly<{
@@ -67,7 +74,9 @@ function afterwards(
   state: ContextState,
   view: readonly ViewMessage[],
 ): Pick<PruneJobPlan, 'goesOnWith' | 'contextState'> {
-  const decision = decideContext(ruler, ruler.measure(view, state), state, () => false);
+  const measurement = ruler.measure(view, state);
+  const worth = { ...worthOf(ruler, state, view, measurement.total), prune: () => false };
+  const decision = decideContext(ruler, measurement, state, worth);
   if (decision.kind !== 'compact') return { goesOnWith: 'step', contextState: state };
   const { reason, force } = decision;
   return { goesOnWith: 'compaction', contextState: { ...state, pending: { reason, force, stripMedia: false } } };

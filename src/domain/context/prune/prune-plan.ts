@@ -4,7 +4,8 @@ import { prunedCall, shownPart } from '../../model/shown-parts.ts';
 import type { PartMarks, ToolPart, ViewMessage, ViewPart } from '../../transcript/message.ts';
 import { outputRef } from '../../transcript/refs.ts';
 import { isSettledCall } from '../../transcript/tool-call.ts';
-import { type CachePrices, cachePricesOf } from '../limits/cost.ts';
+import type { Worth } from '../decide.ts';
+import { compactionDueAt, type Outlook, outlookFor, savedByPrune } from '../expected-cost.ts';
 import type { ContextPolicy } from '../limits/policy.ts';
 import type { Thresholds } from '../limits/thresholds.ts';
 import { estimateMessage, estimateToolCall, estimateToolResult, totalOf } from '../meter/message-tokens.ts';
@@ -17,7 +18,7 @@ export type PlannedMark = PartMarks & Readonly<{ messageId: string; index: numbe
 
 type PruneThresholds = Pick<
   Thresholds,
-  'pruneAtTokens' | 'pruneProtectTokens' | 'pruneProtectTurns' | 'pruneMinimumTokens' | 'compactAtTokens'
+  'pruneAtTokens' | 'pruneProtectTokens' | 'pruneProtectTurns' | 'pruneMinimumTokens'
 >;
 
 export type PruneInput = Readonly<{
@@ -27,11 +28,8 @@ export type PruneInput = Readonly<{
   ratio: number;
   thresholds: PruneThresholds;
   policy: ContextPolicy['prune'];
-  /** The measured tokens of the next request with this view. */
-  usedTokens: number;
-  /** Estimated tokens of instructions and tools. */
-  overheadTokens: number;
-  cachePrices: CachePrices;
+  /** With the measured tokens of the next request. */
+  outlook: Outlook;
   /** Somebody asked for it: then it need not be due, nor worth its while. What is protected stays protected. */
   force?: boolean;
 }>;
@@ -51,29 +49,16 @@ export type PrunePlan = Readonly<
 /** Estimated tokens. To clear a call that frees less takes more from the model than it gives to the window. */
 const MIN_SAVED_TOKENS = 20;
 
-/**
- * Of the steps so far, those that are expected to follow. With a third of them recorded talks that fit their window
- * cost up to 4 % more than unpruned ones, with a quarter nothing; long sessions cost the same with either.
- */
-const FURTHER_STEPS_SHARE = 0.25;
-
 /** What a prune is decided from, for a view that measures so many tokens. */
 export function pruneInputOf(
-  { thresholds, policy, count, ratioOf, overheadTokens, entry }: Ruler,
+  ruler: Ruler,
   state: ContextState,
   view: readonly ViewMessage[],
   usedTokens: number,
 ): PruneInput {
-  return {
-    view,
-    count,
-    ratio: ratioOf(state),
-    thresholds,
-    policy: policy.prune,
-    usedTokens,
-    overheadTokens: overheadTokens.instructions + overheadTokens.tools,
-    cachePrices: cachePricesOf(entry, usedTokens),
-  };
+  const { thresholds, policy, count, ratioOf } = ruler;
+  const outlook = outlookFor(ruler, state, view, usedTokens);
+  return { view, count, ratio: ratioOf(state), thresholds, policy: policy.prune, outlook };
 }
 
 /**
@@ -139,15 +124,26 @@ export function isPruneWorthwhile(input: PruneInput): boolean {
   return chosen.length > 0 && isEnough(input, savedBy(chosen));
 }
 
-function reasonAgainst({ thresholds, policy, usedTokens, force = false }: PruneInput): 'disabled' | 'not_due' | null {
+/** What is worth its while for a view that measures so many tokens. */
+export const worthOf = (
+  ruler: Ruler,
+  state: ContextState,
+  view: readonly ViewMessage[],
+  usedTokens: number,
+): Worth => ({
+  prune: () => isPruneWorthwhile(pruneInputOf(ruler, state, view, usedTokens)),
+  compaction: () => usedTokens >= compactionDueAt(outlookFor(ruler, state, view, usedTokens)),
+});
+
+function reasonAgainst({ thresholds, policy, outlook, force = false }: PruneInput): 'disabled' | 'not_due' | null {
   if (force) return null;
   if (!policy.enabled) return 'disabled';
-  return usedTokens < thresholds.pruneAtTokens ? 'not_due' : null;
+  return outlook.usedTokens < thresholds.pruneAtTokens ? 'not_due' : null;
 }
 
 /** Whatever it costs: without it a compaction is due, or somebody asks for it. */
-const isNeeded = ({ thresholds, usedTokens, force = false }: PruneInput): boolean =>
-  force || usedTokens >= thresholds.compactAtTokens;
+const isNeeded = ({ outlook, force = false }: PruneInput): boolean =>
+  force || outlook.usedTokens >= compactionDueAt(outlook);
 
 function isEnough({ ratio, thresholds, force = false }: PruneInput, savedEstimate: number): boolean {
   return force || Math.floor(ratio * savedEstimate) >= thresholds.pruneMinimumTokens;
@@ -156,8 +152,8 @@ function isEnough({ ratio, thresholds, force = false }: PruneInput, savedEstimat
 /** The errors only where the view would have to be compacted without them. */
 function choose(input: PruneInput, prunable: readonly Candidate[]): readonly Candidate[] {
   const others = [...withoutErrors(prunable)];
-  const leftTokens = input.usedTokens - Math.floor(input.ratio * savedBy(others));
-  return leftTokens >= input.thresholds.compactAtTokens ? prunable : others;
+  const leftTokens = input.outlook.usedTokens - Math.floor(input.ratio * savedBy(others));
+  return leftTokens >= compactionDueAt(input.outlook) ? prunable : others;
 }
 
 function* withoutErrors(candidates: Iterable<Candidate>): Generator<Candidate> {
@@ -165,53 +161,20 @@ function* withoutErrors(candidates: Iterable<Candidate>): Generator<Candidate> {
 }
 
 /**
- * Whether a prune that frees the minimum is expected to cost less than it saves: read from the cache by every step that
- * is still to come, against one rewrite of what stands behind the place where it begins. Reads no more of the candidates
- * than the answer takes.
+ * Whether a prune that frees the minimum is expected to cost less than it saves: what is cleared is not read again by
+ * the steps that are still to come, and a compaction comes later or never, against one rewrite of all messages. Reads no
+ * more of the candidates than the answer takes.
  */
-function pays(input: PruneInput, newestFirst: Iterable<Candidate>): boolean {
-  const { ratio, cachePrices } = input;
-  const furtherSteps = FURTHER_STEPS_SHARE * stepsOf(input.view);
-  const tokensBehind = tokensBehindOf(input);
+function pays(input: PruneInput, candidates: Iterable<Candidate>): boolean {
   let savedEstimate = 0;
-  for (const candidate of newestFirst) {
+  for (const candidate of candidates) {
     savedEstimate += candidate.savedEstimate;
-    if (!isEnough(input, savedEstimate)) continue;
-    const savedTokens = ratio * savedEstimate;
-    const rewrittenTokens = Math.max(0, tokensBehind(candidate.position) - savedTokens);
-    const rewrite = (cachePrices.write - cachePrices.read) * rewrittenTokens;
-    if (cachePrices.read * savedTokens * furtherSteps > rewrite) return true;
+    if (isEnough(input, savedEstimate) && savedByPrune(input.outlook, input.ratio * savedEstimate) > 0) return true;
   }
   return false;
 }
 
-/** Steps that the session has taken: of those that a summary stands for, as many as the rest of the view has. */
-function stepsOf(view: readonly ViewMessage[]): number {
-  const answers = view.filter(({ role }) => role === 'assistant').length;
-  return ((view.at(-1)?.seq ?? 0) * answers) / Math.max(1, view.length);
-}
-
-/** Tokens of the view from a message on: its share of what was measured, by length alone. */
-function tokensBehindOf({ view, usedTokens, overheadTokens }: PruneInput): (position: number) => number {
-  const behind: number[] = [];
-  let sum = 0;
-  for (const message of view.toReversed()) {
-    sum += totalOf(estimateMessage(message, countByLength));
-    behind.push(sum);
-  }
-  return (position) => (usedTokens * (behind[view.length - 1 - position] ?? 0)) / Math.max(1, overheadTokens + sum);
-}
-
-/** Exact tokens would take the whole view, and only shares are wanted. */
-const countByLength: TokenCounter = (text) => text.length / 4;
-
-type Candidate = Call &
-  Readonly<{
-    messageId: string;
-    isError: boolean;
-    /** Of its message in the view. */
-    position: number;
-  }>;
+type Candidate = Call & Readonly<{ messageId: string; isError: boolean }>;
 
 /** Estimated tokens, before the ratio. */
 const savedBy = (candidates: readonly Candidate[]): number =>
@@ -236,7 +199,7 @@ function* findPrunable(input: PruneInput): Generator<Candidate> {
       if (isProtecting || isUnread) protectedTokens += weight;
       else if (call.savedEstimate >= MIN_SAVED_TOKENS) {
         const isError = call.shown.state !== 'completed';
-        yield { ...call, messageId: message.id, isError, position };
+        yield { ...call, messageId: message.id, isError };
       }
     }
   }
