@@ -54,7 +54,7 @@ export async function startTestService(options: TestServiceOptions): Promise<Tes
   const agent = agentSchema.parse({ name: 'tester', model: 'simulated/test' });
   const deps = stack.use(
     await openDependencies(loadConfig(environment), {
-      migrate: true,
+      migrate: false,
       log: (_level, event) => void logged.push(event),
       agents: createCatalogue([agent]),
       toolSets: { test: options.tools ?? [] },
