@@ -47,9 +47,9 @@ export default defineConfig({
     },
     globalSetup: ['test/support/global-setup.ts'],
     setupFiles: ['test/support/property-runs.ts'],
-    testTimeout: 60_000 * LONGER,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 45_000 } },
+    testTimeout: 120_000 * LONGER,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 90_000 } },
     pool: 'forks',
     reporters: ['default', './test/support/closing-line-reporter.ts'],
     // Much of the time is spent in waiting, for processes that start and for leases that end.

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { describe, expect, inject, it } from 'vitest';
+import { describe, expect, inject, it, vi } from 'vitest';
 import { z } from 'zod';
 import { startSimulator } from '../../simulator/server.ts';
 import { workspaceScript } from '../../simulator/workspace-script.ts';
@@ -11,6 +11,9 @@ import { eventually } from '../support/eventually.ts';
 import { createTestKey } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type DemoPlace, demoPlace, lastLineOf } from './support/demo-process.ts';
+
+// A demo creates a database and starts two processes, in some tests more than once.
+vi.setConfig({ testTimeout: 240_000 });
 
 const positive = z.number().int().positive();
 const resultSchema = z.strictObject({

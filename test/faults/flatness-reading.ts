@@ -13,7 +13,7 @@ clearTimeout(timer);
 /**
  * Classes whose living objects are counted: also timers that keep no process alive, and signals that nobody can reach.
  */
-const CLASSES = { timers: timer.constructor, emitters: EventEmitter, abortSignals: AbortSignal } as const;
+const CLASSES = { timers: timer.constructor, abortSignals: AbortSignal } as const;
 
 /** Reads what the service holds at this moment: here, in Postgres and in Redis. */
 export async function readCounts(service: FlatnessService): Promise<Counts> {
@@ -36,12 +36,20 @@ export async function readCounts(service: FlatnessService): Promise<Counts> {
  * one collection finalizes only the next one frees: signals come last.
  */
 export async function countObjects(): Promise<Counts> {
-  const counts: Record<string, number> = {};
+  const counts: Record<string, number> = countEmitters();
+  await turnOfTheLoop();
   for (const [name, kind] of Object.entries(CLASSES)) {
     counts[name] = queryObjects(kind as never, { format: 'count' });
     await turnOfTheLoop();
   }
   return counts;
+}
+
+/** Each class by itself: one connection more is several emitters, but one of each class. */
+function countEmitters(): Record<string, number> {
+  const summaries = queryObjects(EventEmitter as never, { format: 'summary' });
+  const named = Map.groupBy(summaries, (summary) => /^(?:<ref \*\d+> )?(\w+)/.exec(summary)?.[1] ?? 'unnamed');
+  return Object.fromEntries([...named].map(([name, all]) => [`emitters.${name}`, all.length]));
 }
 
 /** Where V8 keeps compiled code, bytecode and what belongs to them. */

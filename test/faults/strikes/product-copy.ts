@@ -10,7 +10,16 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 export const WORKER_FILE = 'test/faults/worker.ts';
 export const WORKER = join(ROOT, WORKER_FILE);
 
-const COPIED = ['src', 'workers', 'migrations', 'test/faults', 'test/support', 'package.json', 'tsconfig.json'];
+const COPIED = [
+  'src',
+  'simulator',
+  'workers',
+  'migrations',
+  'test/faults',
+  'test/support',
+  'package.json',
+  'tsconfig.json',
+];
 
 /**
  * Copies the product into a folder, with changes: another version of it.
