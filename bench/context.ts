@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { decideContext } from '../src/domain/context/decide.ts';
-import { createRuler, type Ruler } from '../src/domain/context/meter/ruler.ts';
+import { type ContextMeter, createContextMeter } from '../src/domain/context/meter/context-meter.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../src/domain/context/meter/state.ts';
 import { estimateText } from '../src/domain/context/meter/tokens.ts';
 import { planPrune, pruneInputOf, worthOf } from '../src/domain/context/prune/prune-plan.ts';
@@ -46,8 +46,8 @@ export async function benchContext({ services }: Bench): Promise<Row[]> {
 }
 
 async function benchView(db: Db, name: string, size: number, messages: readonly ViewMessage[]): Promise<Row[]> {
-  const ruler = rulerOfAgent();
-  const state = billed(ruler, messages);
+  const meter = meterOfAgent();
+  const state = billed(meter, messages);
   const unbilled = { ...state, anchor: null };
   const sessionId = await storeSession(db, { messages, contextState: state });
   const beginStep = createBeginStep(db);
@@ -66,16 +66,16 @@ async function benchView(db: Db, name: string, size: number, messages: readonly 
     row(
       'view+measure+decide',
       'rows as the driver gives them: checked, measured, decided, is a prune worth it',
-      await time(read, (rows) => decide(ruler, viewSchema.parse(rows), state)),
+      await time(read, (rows) => decide(meter, viewSchema.parse(rows), state)),
       GOAL_MS,
     ),
-    row('measure+decide', 'the same without the view', await time(load, (view) => decide(ruler, view, state))),
+    row('measure+decide', 'the same without the view', await time(load, (view) => decide(meter, view, state))),
     row(
       'unanchored',
       'the same with everything estimated: once after a prune or compaction',
-      await time(load, (view) => decide(ruler, view, unbilled)),
+      await time(load, (view) => decide(meter, view, unbilled)),
     ),
-    row('prune plan', 'the plan of a prune job', await time(load, (view) => plan(ruler, view, state))),
+    row('prune plan', 'the plan of a prune job', await time(load, (view) => plan(meter, view, state))),
     row(
       'query',
       "the view's query in Postgres, its JSON sent and parsed",
@@ -125,17 +125,17 @@ async function time<T>(
   return times;
 }
 
-function decide(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {
-  const measurement = ruler.measure(view, state);
-  return decideContext(ruler, measurement, state, worthOf(ruler, state, view, measurement.total));
+function decide(meter: ContextMeter, view: readonly ViewMessage[], state: ContextState) {
+  const measurement = meter.measure(view, state);
+  return decideContext(meter, measurement, state, worthOf(meter, state, view, measurement.total));
 }
 
-function plan(ruler: Ruler, view: readonly ViewMessage[], state: ContextState) {
-  return planPrune(pruneInputOf(ruler, state, view, ruler.measure(view, state).total));
+function plan(meter: ContextMeter, view: readonly ViewMessage[], state: ContextState) {
+  return planPrune(pruneInputOf(meter, state, view, meter.measure(view, state).total));
 }
 
-function rulerOfAgent(): Ruler {
-  return createRuler({
+function meterOfAgent(): ContextMeter {
+  return createContextMeter({
     model: MODEL,
     entry: MODEL_ENTRY,
     learned: null,
@@ -148,7 +148,7 @@ function rulerOfAgent(): Ruler {
 }
 
 /** What is known after the last assistant message was billed. */
-function billed({ thresholds }: Ruler, messages: readonly ViewMessage[]): ContextState {
+function billed({ thresholds }: ContextMeter, messages: readonly ViewMessage[]): ContextState {
   const last = messages.findLast((message) => message.role === 'assistant');
   const usage = { ...NO_USAGE, inputTokens: Math.floor(BILLED_SHARE * thresholds.usableTokens), outputTokens: 300 };
   return { ...NEW_CONTEXT_STATE, model: MODEL, anchor: { usage, messageSeq: last?.seq ?? 1 } };

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Agent } from '../agents/agent.ts';
 import type { ModelEntry } from '../domain/context/limits/model-entry.ts';
+import { type ContextMeter, createContextMeter } from '../domain/context/meter/context-meter.ts';
 import type { ToolDescription } from '../domain/context/meter/measure.ts';
-import { createRuler, type Ruler } from '../domain/context/meter/ruler.ts';
 import { estimateText, guardCounter, type TokenCounter } from '../domain/context/meter/tokens.ts';
 import { workingSet } from '../domain/context/prune/working-set.ts';
 import { NO_TOOLS_NOTICE } from '../domain/model/model-frames.ts';
@@ -16,7 +16,7 @@ import { type ModelKey, type RememberedModel, readModel } from '../store/model-l
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { Tool } from '../tools/tool.ts';
 
-export type RulerDeps = Readonly<{
+export type ContextMeterDeps = Readonly<{
   db: Db;
   describeModel: DescribeModel;
 }>;
@@ -31,7 +31,7 @@ export type KnownModel = Readonly<{
 
 /** @param remembered read, where it is not given */
 export async function knownModel(
-  deps: RulerDeps,
+  deps: ContextMeterDeps,
   resolved: ResolvedModel,
   remembered?: RememberedModel,
 ): Promise<KnownModel> {
@@ -42,13 +42,13 @@ export async function knownModel(
   return { resolved, entry: taught.refusesTools ? { ...entry, tools: false } : entry, remembered: taught };
 }
 
-/** The ruler of an agent's requests to a model. */
-export async function rulerOf(
+/** The meter of an agent's requests to a model. */
+export async function contextMeterOf(
   agent: Agent,
   { resolved, entry, remembered }: KnownModel,
   tools: readonly Tool[],
-): Promise<Ruler> {
-  return createRuler({
+): Promise<ContextMeter> {
+  return createContextMeter({
     model: agent.model,
     entry,
     learned: remembered.learned,

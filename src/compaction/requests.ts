@@ -1,10 +1,10 @@
 import type { Agent } from '../agents/agent.ts';
-import { knownModel, rulerOf } from '../claims/context-meter.ts';
+import { contextMeterOf, knownModel } from '../claims/context-meter.ts';
 import type { CompactPlan } from '../domain/context/compaction/compaction-plan.ts';
 import { SUMMARIZER_INSTRUCTIONS } from '../domain/context/compaction/summary-request.ts';
 import { reserveOf } from '../domain/context/limits/limits.ts';
 import { SAME_MODEL, summarizingAgent } from '../domain/context/limits/policy.ts';
-import type { Ruler } from '../domain/context/meter/ruler.ts';
+import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import { thinksByBudget } from '../domain/model/model-settings.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
@@ -32,27 +32,27 @@ export async function prefixRequest(
   order: string,
   answerTokens: number,
 ): Promise<ModelRequest | null> {
-  const { deps, resolved, ruler, scope, tools, view } = work;
-  if (ruler.policy.compaction.model !== SAME_MODEL) return null;
+  const { deps, resolved, meter, scope, tools, view } = work;
+  if (meter.policy.compaction.model !== SAME_MODEL) return null;
   const before = plan.previousSummary === null ? [] : view.slice(0, 1);
-  const { view: sent } = ruler.show([...before, ...plan.head, userMessage(order, plan.uptoSeq + 1)]);
-  const maxOutputTokens = maxOutputOf(work, ruler, answerTokens);
-  const { total } = ruler.measure(sent, { ...scope.contextState, anchor: null });
-  if (total > inputRoom(ruler, maxOutputTokens)) return null;
+  const { view: sent } = meter.show([...before, ...plan.head, userMessage(order, plan.uptoSeq + 1)]);
+  const maxOutputTokens = maxOutputOf(work, meter, answerTokens);
+  const { total } = meter.measure(sent, { ...scope.contextState, anchor: null });
+  if (total > inputRoom(meter, maxOutputTokens)) return null;
   const media = await readMedia(deps.db, scope.sessionId, sent);
-  const prompt = promptFor({ ...resolved, calls: ruler.entry.tools }, ruler.model, ruler.instructions, sent, media);
+  const prompt = promptFor({ ...resolved, calls: meter.entry.tools }, meter.model, meter.instructions, sent, media);
   const { reasoning } = scope.agent.settings;
   // A budget would be another one than a step's, which is as good as none to the cache.
   const keepsThinking = resolved.cacheBreakpoints === true && !thinksByBudget(resolved.modelId);
-  const asked = { resolved, entry: ruler.entry, prompt, tools, maxOutputTokens };
+  const asked = { resolved, entry: meter.entry, prompt, tools, maxOutputTokens };
   return reasoning !== undefined && keepsThinking ? { ...asked, reasoning } : asked;
 }
 
 /** What is known before a round has begun. */
-type SummarizerWork = Pick<CompactionWork, 'deps' | 'scope' | 'resolved' | 'ruler'>;
+type SummarizerWork = Pick<CompactionWork, 'deps' | 'scope' | 'resolved' | 'meter'>;
 
 /** The model that summarizes, with what is known of it and what it is told to be. */
-export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler; instructions: string }>;
+export type Summarizer = Readonly<{ resolved: ResolvedModel; meter: ContextMeter; instructions: string }>;
 
 /**
  * @throws BatonError `model_unavailable` for one whose provider is not configured,
@@ -60,18 +60,18 @@ export type Summarizer = Readonly<{ resolved: ResolvedModel; ruler: Ruler; instr
  *   there no more
  */
 export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
-  const { deps, resolved, ruler } = work;
+  const { deps, resolved, meter } = work;
   const agent = await summarizingAgentOf(work);
   const { model, instructions } = agent;
-  if (model === ruler.model) return { resolved, ruler, instructions };
+  if (model === meter.model) return { resolved, meter, instructions };
   const other = deps.models(model);
-  return { resolved: other, ruler: await rulerOf(agent, await knownModel(deps, other), []), instructions };
+  return { resolved: other, meter: await contextMeterOf(agent, await knownModel(deps, other), []), instructions };
 }
 
 /** The agent that the policy names, or the session's own with the model that it names. */
-async function summarizingAgentOf({ deps, scope, ruler }: SummarizerWork): Promise<Agent> {
-  const { model } = ruler.policy.compaction;
-  const name = summarizingAgent(ruler.policy);
+async function summarizingAgentOf({ deps, scope, meter }: SummarizerWork): Promise<Agent> {
+  const { model } = meter.policy.compaction;
+  const name = summarizingAgent(meter.policy);
   const agent = name === null ? { ...scope.agent, instructions: '' } : (await deps.agents.current()).get(name);
   return {
     ...agent,
@@ -83,12 +83,12 @@ async function summarizingAgentOf({ deps, scope, ruler }: SummarizerWork): Promi
 /** A request of its own, in which the conversation is data. */
 export function dataRequest(
   work: CompactionWork,
-  { resolved, ruler, instructions }: Summarizer,
+  { resolved, meter, instructions }: Summarizer,
   text: string,
   answerTokens: number,
 ): ModelRequest {
-  const prompt = promptFor(resolved, ruler.model, instructions, [userMessage(text, 1)]);
-  return { resolved, entry: ruler.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, ruler, answerTokens) };
+  const prompt = promptFor(resolved, meter.model, instructions, [userMessage(text, 1)]);
+  return { resolved, entry: meter.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, meter, answerTokens) };
 }
 
 /**
@@ -97,12 +97,12 @@ export function dataRequest(
  */
 export function transcriptRoom(
   work: CompactionWork,
-  { ruler, instructions }: Summarizer,
+  { meter, instructions }: Summarizer,
   beside: string,
   answerTokens: number,
 ): number {
-  const count = countReal(work, ruler);
-  return inputRoom(ruler, maxOutputOf(work, ruler, answerTokens)) - count(instructions) - count(beside);
+  const count = countReal(work, meter);
+  return inputRoom(meter, maxOutputOf(work, meter, answerTokens)) - count(instructions) - count(beside);
 }
 
 /** Real tokens of what a summary stands for: the head, and the summary before. */
@@ -112,7 +112,7 @@ export function replacedTokens(work: CompactionWork, plan: CompactPlan): number 
 }
 
 /** The whole window, not only `usable`: a summary needs less room for its answer than a step. */
-function inputRoom({ limits, policy }: Ruler, maxOutputTokens: number): number {
+function inputRoom({ limits, policy }: ContextMeter, maxOutputTokens: number): number {
   const { contextWindow, inputLimit = contextWindow } = limits;
   const room = Math.min(contextWindow - maxOutputTokens, inputLimit, policy.maxContextTokens ?? contextWindow);
   return Math.floor(room * INPUT_SHARE);
@@ -122,17 +122,20 @@ function inputRoom({ limits, policy }: Ruler, maxOutputTokens: number): number {
  * Tokens that a summary may have: no more than its model can answer with, and so few that beside the summary so far and
  * the answer there is room for what is new.
  */
-export function summaryTokensOf({ limits }: Pick<Ruler, 'limits'>, plan: Pick<CompactPlan, 'bodyTokens'>): number {
+export function summaryTokensOf(
+  { limits }: Pick<ContextMeter, 'limits'>,
+  plan: Pick<CompactPlan, 'bodyTokens'>,
+): number {
   return Math.min(plan.bodyTokens, limits.maxOutput, Math.floor(limits.contextWindow * ANSWER_SHARE));
 }
 
-function maxOutputOf({ ruler: own, view }: CompactionWork, ruler: Ruler, answerTokens: number): number {
+function maxOutputOf({ meter: own, view }: CompactionWork, meter: ContextMeter, answerTokens: number): number {
   // Of another model nobody has seen yet whether it reasons.
   const mayReason =
-    ruler.model !== own.model ||
-    view.some(({ model, parts }) => model === ruler.model && parts.some(({ type }) => type === 'reasoning'));
-  const reasoningTokens = mayReason ? Math.min(REASONING_TOKENS, reserveOf(ruler.limits, ruler.policy)) : 0;
-  return Math.min(answerTokens + reasoningTokens, ruler.limits.maxOutput);
+    meter.model !== own.model ||
+    view.some(({ model, parts }) => model === meter.model && parts.some(({ type }) => type === 'reasoning'));
+  const reasoningTokens = mayReason ? Math.min(REASONING_TOKENS, reserveOf(meter.limits, meter.policy)) : 0;
+  return Math.min(answerTokens + reasoningTokens, meter.limits.maxOutput);
 }
 
 const userMessage = (text: string, seq: number): ViewMessage => ({

@@ -19,7 +19,7 @@ export type Result = Readonly<
   | ({ kind: 'failed' } & Unanswered)
 >;
 
-/** Has the strategy write, puts the new view together, and judges it by the ruler that asked for the compaction. */
+/** Has the strategy write, puts the new view together, and judges it by the meter that asked for the compaction. */
 export async function resultOf(work: CompactionWork, strategy: Strategy, planned: CompactPlan): Promise<Result> {
   const draft = await strategy.execute(work, planned);
   if (!draft.ok) {
@@ -27,14 +27,14 @@ export async function resultOf(work: CompactionWork, strategy: Strategy, planned
     return { kind: 'failed', ...unanswered };
   }
   const plan = draft.plan ?? planned;
-  const { ruler, scope, round } = work;
-  const { parts, view } = compactedView(plan, { round, body: draft.body, thresholds: ruler.thresholds });
-  const tokensAfter = ruler.measure(view, { ...scope.contextState, anchor: null }).total;
+  const { meter, scope, round } = work;
+  const { parts, view } = compactedView(plan, { round, body: draft.body, thresholds: meter.thresholds });
+  const tokensAfter = meter.measure(view, { ...scope.contextState, anchor: null }).total;
   const refusal = judgeSizes({
     tokensBefore: plan.tokensBefore,
     tokensAfter,
     targetTokens: plan.targetTokens,
-    reductionShare: ruler.thresholds.compactionReductionShare,
+    reductionShare: meter.thresholds.compactionReductionShare,
   });
   if (refusal !== null) return { kind: 'rejected', error: rejection(refusal, plan, tokensAfter), tokensAfter };
   return { kind: 'accepted', plan, parts, model: draft.model, tokensAfter };
@@ -61,7 +61,7 @@ export async function writeResult(
   const { plan } = result;
   const messageId = deps.newId();
   await endCompaction(deps, scope, {
-    contextState: afterCompaction(work.ruler, scope.contextState, reason, result.tokensAfter),
+    contextState: afterCompaction(work.meter, scope.contextState, reason, result.tokensAfter),
     events: completedEvents(work, written, messageId),
     marks: plan.marks.map((mark): NewMark => mark),
     sizes: {

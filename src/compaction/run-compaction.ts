@@ -1,5 +1,5 @@
 import { runClaimed } from '../claims/claimed-job.ts';
-import { knownModel, offeredTools, rulerOf } from '../claims/context-meter.ts';
+import { contextMeterOf, knownModel, offeredTools } from '../claims/context-meter.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import {
   type AfterFailure,
@@ -66,10 +66,10 @@ async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly V
   const resolved = deps.models(scope.agent.model);
   const known = await knownModel(deps, resolved);
   const tools = await offeredTools(deps, scope.agent, known, view);
-  const ruler = await rulerOf(scope.agent, known, tools);
+  const meter = await contextMeterOf(scope.agent, known, tools);
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
-  const measurement = ruler.measure(view, scope.contextState);
-  const base = planInputOf(ruler, scope.contextState, view, pending);
+  const measurement = meter.measure(view, scope.contextState);
+  const base = planInputOf(meter, scope.contextState, view, pending);
   const work = {
     deps,
     scope,
@@ -77,7 +77,7 @@ async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly V
     base,
     resolved,
     tools,
-    ruler,
+    meter,
     failures: pending.failures ?? 0,
     spent: nothingSpent(),
   };
@@ -90,7 +90,7 @@ async function compact(setting: Setting): Promise<void> {
   if (pending.reason !== 'manual' && compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
     return endExhausted(setting, `${compactionsSinceStep} compactions in a row did not help: it is larger`);
   }
-  const strategy = strategyOf(work.ruler.policy.compaction.strategy, setting.deps.loadCompactor);
+  const strategy = strategyOf(work.meter.policy.compaction.strategy, setting.deps.loadCompactor);
   const plan = strategy.plan(work.base);
   if (plan.kind === 'compact') return carryOut(setting, strategy, plan);
   if (plan.kind === 'too_large') return endExhausted(setting, describe(plan));
@@ -102,7 +102,7 @@ async function compact(setting: Setting): Promise<void> {
 }
 
 function failureOf({ pending, work, measurement }: Setting) {
-  return { reason: pending.reason, tokens: measurement.total, usableTokens: work.ruler.thresholds.usableTokens };
+  return { reason: pending.reason, tokens: measurement.total, usableTokens: work.meter.thresholds.usableTokens };
 }
 
 async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan): Promise<void> {
@@ -113,7 +113,7 @@ async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan)
   const id = deps.newId();
   const { fromSeq, uptoSeq, tokensBefore } = plan;
   const { reason } = pending;
-  const modelLimit = work.ruler.limits.contextWindow;
+  const modelLimit = work.meter.limits.contextWindow;
   const round = { id, strategy: strategy.name, reason, fromSeq, uptoSeq, tokensBefore, modelLimit };
   const begun = await beginCompaction(deps.db, scope.fence, round);
   if (begun === null) throw new BatonError('fenced', 'another worker has the run');
@@ -233,8 +233,8 @@ function endExhausted(setting: Setting, what: string): Promise<void> {
 }
 
 function exhaustedRecord({ work, measurement, pending }: Setting, what: string): ErrorRecord {
-  const isRefused = pending.reason === 'overflow' && measurement.total <= work.ruler.thresholds.usableTokens;
-  return exhausted(work.ruler, measurement, what, isRefused ? 'what the provider takes' : 'what can be used');
+  const isRefused = pending.reason === 'overflow' && measurement.total <= work.meter.thresholds.usableTokens;
+  return exhausted(work.meter, measurement, what, isRefused ? 'what the provider takes' : 'what can be used');
 }
 
 function failedState({ scope, pending, measurement }: Setting): ContextState {

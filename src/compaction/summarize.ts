@@ -6,7 +6,7 @@ import {
   summaryRequestText,
 } from '../domain/context/compaction/summary-request.ts';
 import type { SummaryFault } from '../domain/context/compaction/summary-validation.ts';
-import type { Ruler } from '../domain/context/meter/ruler.ts';
+import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
 import { type Asked, askUntilValid } from './ask-until-valid.ts';
 import {
@@ -35,14 +35,19 @@ export async function summarizeHead(
   validate: Strategy['validate'],
 ): Promise<Draft> {
   const asked = await askWithPrefix(work, plan, validate);
-  if (asked?.kind === 'valid') return { ok: true, body: asked.text, model: work.ruler.model };
+  if (asked?.kind === 'valid') return { ok: true, body: asked.text, model: work.meter.model };
   if (asked?.kind === 'over') return noDraft(asked);
   return summarizeAsData(work, plan, validate);
 }
 
-function orderOf(work: CompactionWork, plan: CompactPlan, ruler: Ruler, reminder: SummaryFault | null): SummaryOrder {
-  const { instructions } = work.ruler.policy.compaction.options;
-  return { round: work.round, targetTokens: summaryTokensOf(ruler, plan), instructions, reminder };
+function orderOf(
+  work: CompactionWork,
+  plan: CompactPlan,
+  meter: ContextMeter,
+  reminder: SummaryFault | null,
+): SummaryOrder {
+  const { instructions } = work.meter.policy.compaction.options;
+  return { round: work.round, targetTokens: summaryTokensOf(meter, plan), instructions, reminder };
 }
 
 async function askWithPrefix(
@@ -51,7 +56,7 @@ async function askWithPrefix(
   validate: Strategy['validate'],
 ): Promise<Asked | null> {
   const requestOf = (reminder: SummaryFault | null) =>
-    prefixRequest(work, plan, summaryOrderText(orderOf(work, plan, work.ruler, reminder)), plan.bodyTokens);
+    prefixRequest(work, plan, summaryOrderText(orderOf(work, plan, work.meter, reminder)), plan.bodyTokens);
   const replaced = replacedTokens(work, plan);
   return askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced));
 }
@@ -71,7 +76,7 @@ export async function summarizeAsData(
   } catch (error) {
     return { ok: false, error: toErrorRecord(error) };
   }
-  const plan = { ...planned, bodyTokens: summaryTokensOf(summarizer.ruler, planned) };
+  const plan = { ...planned, bodyTokens: summaryTokensOf(summarizer.meter, planned) };
   const pieces = piecesOf(work, plan, summarizer);
   const first = await inPieces(work, plan, summarizer, validate, pieces);
   // The window is smaller than anybody knew.
@@ -79,7 +84,7 @@ export async function summarizeAsData(
     first.kind === 'too_large'
       ? await inPieces(work, plan, summarizer, validate, smallerPiecesOf(work, plan, summarizer, pieces))
       : first;
-  if (asked.kind === 'valid') return { ok: true, body: asked.text, model: summarizer.ruler.model };
+  if (asked.kind === 'valid') return { ok: true, body: asked.text, model: summarizer.meter.model };
   return noDraft(asked);
 }
 
@@ -99,7 +104,7 @@ async function inPieces(
       dataRequest(
         work,
         summarizer,
-        summaryRequestText(orderOf(work, plan, summarizer.ruler, reminder), merged, piece),
+        summaryRequestText(orderOf(work, plan, summarizer.meter, reminder), merged, piece),
         plan.bodyTokens,
       );
     asked = (await askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced))) ?? asked;
@@ -116,8 +121,8 @@ const NO_ROOM: ErrorRecord = {
 
 /** The head as pieces for the summarizer's window. */
 function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer): string[] {
-  const beside = summaryRequestText(orderOf(work, plan, summarizer.ruler, 'sections_missing'), '', '');
-  const previousTokens = countReal(work, summarizer.ruler)(plan.previousSummary?.body ?? '');
+  const beside = summaryRequestText(orderOf(work, plan, summarizer.meter, 'sections_missing'), '', '');
+  const previousTokens = countReal(work, summarizer.meter)(plan.previousSummary?.body ?? '');
   // From the second piece on the summary so far is one of these pieces' own, as long as it may be.
   const mergedTokens = Math.max(previousTokens, plan.bodyTokens);
   const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - mergedTokens;
@@ -131,11 +136,11 @@ function smallerPiecesOf(
   summarizer: Summarizer,
   refused: readonly string[],
 ): string[] {
-  const count = countReal(work, summarizer.ruler);
+  const count = countReal(work, summarizer.meter);
   return cutHead(work, plan, summarizer, Math.floor(Math.max(...refused.map(count)) / 2));
 }
 
-function cutHead(work: CompactionWork, plan: CompactPlan, { ruler }: Summarizer, pieceTokens: number): string[] {
+function cutHead(work: CompactionWork, plan: CompactPlan, { meter }: Summarizer, pieceTokens: number): string[] {
   if (pieceTokens < MIN_PIECE_TOKENS) return [];
-  return serializeWithin(plan.head, { pieceTokens, pieces: MAX_PIECES }, countReal(work, ruler));
+  return serializeWithin(plan.head, { pieceTokens, pieces: MAX_PIECES }, countReal(work, meter));
 }

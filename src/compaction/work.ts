@@ -2,7 +2,7 @@ import type { AgentCatalogue } from '../agents/agent.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import type { PlanBase } from '../domain/context/compaction/compaction-plan.ts';
 import { countRealTokens } from '../domain/context/compaction/plan-input.ts';
-import type { Ruler } from '../domain/context/meter/ruler.ts';
+import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { addCosts, addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
@@ -40,7 +40,7 @@ export type CompactionWork = Readonly<{
   /** The session's own model. */
   resolved: ResolvedModel;
   tools: readonly Tool[];
-  ruler: Ruler;
+  meter: ContextMeter;
   /** What the plan was made of. */
   base: PlanBase;
   round: number;
@@ -52,6 +52,6 @@ export type CompactionWork = Readonly<{
 }>;
 
 /** Real tokens of a text for a model, the session's own by default. */
-export function countReal({ ruler: own, scope }: CompactionWork, ruler = own): (text: string) => number {
-  return countRealTokens(ruler, scope.contextState);
+export function countReal({ meter: own, scope }: CompactionWork, meter = own): (text: string) => number {
+  return countRealTokens(meter, scope.contextState);
 }

@@ -43,15 +43,15 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
   if (limit !== null) return endAtLimit(deps, scope, begun.messageId, limit);
   const context = await retryWhileStoreUnavailable(scope.held, () => assessStep(deps, scope, begun));
-  const { decision, ruler, tools } = context;
+  const { decision, meter, tools } = context;
   const { messageId } = begun;
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
   if (context.pausedMs > 0) return endPostponed(deps, scope, messageId, context.pausedMs);
-  const ratio = ruler.ratioOf(scope.contextState);
+  const ratio = meter.ratioOf(scope.contextState);
   const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
   const runner = createToolRunner(deps, scope, messageId, toolsByName, {
-    thresholds: ruler.thresholds,
-    count: countRealTokens(ruler, scope.contextState),
+    thresholds: meter.thresholds,
+    count: countRealTokens(meter, scope.contextState),
   });
   const { maxOutputTokens, isWindowBound } = decision;
   const answering: Answering = { deps, scope, messageId, context, runner, maxOutputTokens, isWindowBound };
@@ -65,7 +65,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
 
 async function askModel(answering: Answering, toolsByName: ToolsByName, guard: WindowGuard): Promise<void> {
   const { deps, scope, messageId, context, runner, maxOutputTokens } = answering;
-  const { ruler, tools, resolved } = context;
+  const { meter, tools, resolved } = context;
   await using text = createTextStream(async (chunks) => {
     if (!(await deps.appendText({ fence: scope.fence, messageId, chunks }))) scope.held.stop('lost');
   });
@@ -82,9 +82,9 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const { finalAnswerFor } = scope;
   const notice = finalAnswerFor === null ? undefined : finalAnswerNotice(finalAnswerFor);
   const prompt = promptFor(
-    { ...resolved, calls: ruler.entry.tools, notice },
+    { ...resolved, calls: meter.entry.tools, notice },
     model,
-    ruler.instructions,
+    meter.instructions,
     context.view,
     media,
   );
@@ -121,7 +121,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const called = {
     purpose: 'step',
     model: scope.agent.model,
-    entry: ruler.entry,
+    entry: meter.entry,
     usage,
     firstChunkMs,
     durationMs,
@@ -141,7 +141,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
 }
 
 function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): TracedRequest {
-  const { resolved, ruler, view } = context;
+  const { resolved, meter, view } = context;
   const { model, settings } = scope.agent;
   return {
     resolved,
@@ -149,7 +149,7 @@ function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): Tr
     maxOutputTokens,
     temperature: settings.temperature,
     withContent: deps.traceContent === true,
-    prompt: () => promptFor(resolved, model, ruler.instructions, view),
+    prompt: () => promptFor(resolved, model, meter.instructions, view),
   };
 }
 
@@ -164,15 +164,15 @@ function timeoutsOf({ modelTimeouts }: StepDeps, { agent }: JobScope): ModelTime
 
 /** The answer is stopped near the end of the window, once per step; never where nothing may or can be compacted. */
 function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
-  const { ruler, measurement } = context;
+  const { meter, measurement } = context;
   const { contextState, runId, stepNo } = scope;
   // Where a compaction has just failed, the next one has to wait for the view to grow: the
   // answer is not stopped for it.
-  const isTriedInVain = isWaitingForGrowth(ruler, measurement.total, contextState);
+  const isTriedInVain = isWaitingForGrowth(meter, measurement.total, contextState);
   const mayStop =
-    isStartedBy(ruler.policy, 'overflow') && !isTriedInVain && !isAt(contextState.streamStop, { runId, stepNo });
-  const stopAtTokens = mayStop ? ruler.thresholds.streamStopAtTokens : Number.POSITIVE_INFINITY;
-  return createWindowGuard(measurement.total, stopAtTokens, ratio, ruler.count);
+    isStartedBy(meter.policy, 'overflow') && !isTriedInVain && !isAt(contextState.streamStop, { runId, stepNo });
+  const stopAtTokens = mayStop ? meter.thresholds.streamStopAtTokens : Number.POSITIVE_INFINITY;
+  return createWindowGuard(measurement.total, stopAtTokens, ratio, meter.count);
 }
 
 /** The SDK is given something: the step ends before the model could read it. */

@@ -70,9 +70,9 @@ export function responseEvents({ messageId: id, context }: Answering, response: 
 }
 
 /** What the model was not shown of the view: said once per step, with its answer. */
-function unsupportedEvents({ unsupported, ruler }: StepContext): NewEvent[] {
+function unsupportedEvents({ unsupported, meter }: StepContext): NewEvent[] {
   if (unsupported.length === 0) return [];
-  return [{ type: 'llm:unsupported-input', data: { model: ruler.model, mediaTypes: [...unsupported] } }];
+  return [{ type: 'llm:unsupported-input', data: { model: meter.model, mediaTypes: [...unsupported] } }];
 }
 
 /** A call, and its outcome where it came with the response: invalid, or run by the provider. */

@@ -1,9 +1,9 @@
-import { knownModel, rulerOf, withReaderAtLeast } from '../claims/context-meter.ts';
+import { contextMeterOf, knownModel, withReaderAtLeast } from '../claims/context-meter.ts';
 import { type JobScope, logFields } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import { countRealTokens } from '../domain/context/compaction/plan-input.ts';
 import { costOf } from '../domain/context/limits/cost.ts';
-import type { Ruler } from '../domain/context/meter/ruler.ts';
+import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import { formatCallId } from '../domain/ids.ts';
 import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/run/doom-loop.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/run/settlement.ts';
@@ -43,8 +43,8 @@ export async function recoverStep(
     return 'step-ended';
   }
   const known = await knownModel(deps, deps.models(scope.agent.model));
-  const ruler = await rulerOf(scope.agent, known, [...tools.values()]);
-  const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(ruler, scope));
+  const meter = await contextMeterOf(scope.agent, known, [...tools.values()]);
+  const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(meter, scope));
   runner.expect(leftover.parts);
   for (const call of plan.markUnknown) await runner.markUnknown(call);
   for (const call of plan.ask) {
@@ -66,7 +66,7 @@ export async function recoverStep(
   await endStep(deps, scope, {
     messageId,
     usage,
-    costUsd: leftover.usage === null ? 0 : costOf(usage, ruler.entry),
+    costUsd: leftover.usage === null ? 0 : costOf(usage, meter.entry),
     steps: 1,
     ...(leftover.isPaid && { isPaid: true as const }),
     events: [],
@@ -103,8 +103,8 @@ async function cancelAsks(calls: readonly CallRequiringAction[], runner: ToolRun
   }
 }
 
-function outputLimits(ruler: Ruler, scope: JobScope): OutputLimits {
-  return { thresholds: ruler.thresholds, count: countRealTokens(ruler, scope.contextState) };
+function outputLimits(meter: ContextMeter, scope: JobScope): OutputLimits {
+  return { thresholds: meter.thresholds, count: countRealTokens(meter, scope.contextState) };
 }
 
 async function runAgain(

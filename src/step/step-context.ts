@@ -1,10 +1,10 @@
 import { type CostLimits, refuseUnpriced } from '../agents/cost-limit.ts';
-import { knownModel, modelKey, offeredTools, rulerOf } from '../claims/context-meter.ts';
+import { contextMeterOf, knownModel, modelKey, offeredTools } from '../claims/context-meter.ts';
 import { type JobScope, type LoggedScope, logFields } from '../claims/job-scope.ts';
 import { type ContextDecision, decideContext } from '../domain/context/decide.ts';
+import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import type { Lesson } from '../domain/context/meter/learned-limits.ts';
 import type { Measurement } from '../domain/context/meter/measure.ts';
-import type { Ruler } from '../domain/context/meter/ruler.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { worthOf } from '../domain/context/prune/prune-plan.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
@@ -30,7 +30,7 @@ export type StepContext = BegunStep &
     unsupported: readonly string[];
     resolved: ResolvedModel;
     tools: readonly Tool[];
-    ruler: Ruler;
+    meter: ContextMeter;
     /** Real tokens per estimated token, from earlier sessions with this model. */
     prior: number | null;
     measurement: Measurement;
@@ -58,17 +58,17 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     recalled?.pausedMs ?? pauseLeftMs(deps.db, resolved, scope.tenantId),
   ]);
   const tools = await offeredTools(deps, scope.agent, known, begun.view);
-  const ruler = await rulerOf(scope.agent, known, tools);
+  const meter = await contextMeterOf(scope.agent, known, tools);
   // The limit may be that of a message, and the prices may be gone since the session was created.
-  refuseUnpriced(ruler.model, ruler.entry.prices, costLimitsOf(deps, scope));
+  refuseUnpriced(meter.model, meter.entry.prices, costLimitsOf(deps, scope));
   const state = scope.contextState;
-  const { view, unsupported } = ruler.show(begun.view);
-  const measurement = ruler.measure(view, state);
+  const { view, unsupported } = meter.show(begun.view);
+  const measurement = meter.measure(view, state);
   const decision = decideContext(
-    ruler,
+    meter,
     measurement,
     state,
-    worthOf(ruler, state, view, measurement.total),
+    worthOf(meter, state, view, measurement.total),
     mostOutputTokens(scope),
     scope.finalAnswerFor !== null,
   );
@@ -82,7 +82,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     unsupported,
     resolved,
     tools,
-    ruler,
+    meter,
     prior: known.remembered.prior,
     measurement,
     decision,

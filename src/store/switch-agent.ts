@@ -40,7 +40,7 @@ export async function switchAgent(
   if (session.agent_name === name && session.agent_version === version) {
     return { session: await findSession(tx, tenantId, sessionId), eventSeq: null };
   }
-  // A step that is under way writes its own state over this: the ruler compares the model and the size of what every
+  // A step that is under way writes its own state over this: the meter compares the model and the size of what every
   // request carries with the anchor's, so that it counts no further than for the agent that it belongs to.
   const contextState = toJson({ ...session.context_state, anchor: null });
   await tx

@@ -68,7 +68,7 @@ describe('a compaction of a view that is above the window', () => {
 });
 
 describe('a compaction and the meter', () => {
-  it('measure by one ruler: what it is accepted for is what the next step is judged by (eve#2216)', async () => {
+  it('measure by one meter: what it is accepted for is what the next step is judged by (eve#2216)', async () => {
     await using scenario = await start();
     scenario.service.simulator.script('test', readingReplies(5, 1_500));
     await scenario.ask(TASK);

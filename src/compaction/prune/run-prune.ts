@@ -1,5 +1,5 @@
 import { runClaimed } from '../../claims/claimed-job.ts';
-import { knownModel, offeredTools, type RulerDeps, rulerOf } from '../../claims/context-meter.ts';
+import { type ContextMeterDeps, contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { enqueueNext } from '../../claims/enqueue-next.ts';
 import type { JobDeps } from '../../claims/job-deps.ts';
 import { durationMs, type JobScope, logFields } from '../../claims/job-scope.ts';
@@ -15,7 +15,7 @@ import type { StepDeps } from '../../step/deps.ts';
 import { finishMaintenance, type MaintenanceFinish } from '../../store/maintenance.ts';
 
 /** What a prune needs of the world: no model is called, but its limits and its tools decide what is due. */
-export type PruneDeps = JobDeps & RulerDeps & Pick<StepDeps, 'models' | 'toolsOf'>;
+export type PruneDeps = JobDeps & ContextMeterDeps & Pick<StepDeps, 'models' | 'toolsOf'>;
 
 /**
  * Carries out one prune job: claim, read the view, mark what it shows cleared from now on, pass the baton. The marks,
@@ -37,8 +37,8 @@ export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSigna
 async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {
   const { agent, contextState, runKind } = scope;
   const known = await knownModel(deps, deps.models(agent.model));
-  const ruler = await rulerOf(agent, known, await offeredTools(deps, agent, known, view));
-  return planPruneJob(ruler, contextState, ruler.show(view).view, runKind === 'task');
+  const meter = await contextMeterOf(agent, known, await offeredTools(deps, agent, known, view));
+  return planPruneJob(meter, contextState, meter.show(view).view, runKind === 'task');
 }
 
 /** A cancelled prune leaves the view as it was. */

@@ -63,7 +63,7 @@ export const pruningAgent: Strategy = {
     // Nobody has answered: that may pass, and what an answer would have kept is not given up for it.
     if (asked.kind === 'over' || (asked.kind === 'faulty' && asked.failedCall !== undefined)) return noDraft(asked);
     const pruned = asked.kind === 'valid' ? parsePrunedConversation(asked.text) : null;
-    if (pruned !== null) return { ok: true, body: prunedBody(pruned), model: summarizer.ruler.model };
+    if (pruned !== null) return { ok: true, body: prunedBody(pruned), model: summarizer.meter.model };
     return fallback(work);
   },
   validate: (answer, plan, tokens) => {
@@ -81,10 +81,10 @@ async function requestOf(
   summarizer: Summarizer,
   reminder: SummaryFault | null,
 ): Promise<ModelRequest | null> {
-  const { instructions } = work.ruler.policy.compaction.options;
+  const { instructions } = work.meter.policy.compaction.options;
   const order = pruningOrderText({
     round: work.round,
-    targetTokens: summaryTokensOf(summarizer.ruler, plan),
+    targetTokens: summaryTokensOf(summarizer.meter, plan),
     instructions,
     reminder,
   });
@@ -99,7 +99,7 @@ async function requestOf(
       order,
     ].join('\n\n');
   const room = transcriptRoom(work, summarizer, textOf(''), plan.bodyTokens);
-  const [whole, ...more] = serializeMessages(plan.head, Math.max(1, room), countReal(work, summarizer.ruler));
+  const [whole, ...more] = serializeMessages(plan.head, Math.max(1, room), countReal(work, summarizer.meter));
   if (whole === undefined || more.length > 0) return null;
   return dataRequest(work, summarizer, textOf(whole), plan.bodyTokens);
 }

@@ -5,16 +5,16 @@ import type { Usage } from '../usage.ts';
 import { decideContext, type Worth } from './decide.ts';
 import { isStartedBy } from './limits/policy.ts';
 import { afterCall } from './meter/after-call.ts';
+import type { ContextMeter } from './meter/context-meter.ts';
 import { type Lesson, lessonOfNumbers, lessonOfSuccess } from './meter/learned-limits.ts';
 import type { Measurement } from './meter/measure.ts';
-import type { Ruler } from './meter/ruler.ts';
 import { certainOf, type SilentOverflow, silentOverflow } from './meter/silent-overflow.ts';
 import type { ContextState } from './meter/state.ts';
 import { planOverflow, type StepPlace, withPending } from './overflow-plan.ts';
 
 /** A whole answer with everything that was known when it was asked for. */
 export type WholeAnswer = Readonly<{
-  ruler: Ruler;
+  meter: ContextMeter;
   state: ContextState;
   place: StepPlace;
   /** What the model was sent, and how it was measured. */
@@ -53,21 +53,21 @@ export type AfterAnswer = Readonly<{
  * The fresh results are always kept; what is in their way is older.
  */
 export function afterAnswer(answer: WholeAnswer): AfterAnswer {
-  const { ruler, view, usage, message } = answer;
-  const lesson = wentWell(answer) ? lessonOfSuccess(ruler, usage) : null;
+  const { meter, view, usage, message } = answer;
+  const lesson = wentWell(answer) ? lessonOfSuccess(meter, usage) : null;
   const silent = silentOverflow({
     usage,
     finishReason: answer.finishReason,
     rawFinishReason: answer.rawFinishReason,
     // What the call itself has shown to be larger is no limit of it.
-    contextWindow: ruler.isGuess || lesson !== null ? null : ruler.limits.contextWindow,
+    contextWindow: meter.isGuess || lesson !== null ? null : meter.limits.contextWindow,
     expectedInputTokens: answer.measurement.total,
-    certain: certainOf(view, ruler.anchorOf(answer.state), ruler.model),
+    certain: certainOf(view, meter.anchorOf(answer.state), meter.model),
   });
   if (silent !== null) return afterSilentOverflow(answer, silent);
-  const { state } = afterCall(ruler, answer.state, { view, usage, messageSeq: message.seq });
+  const { state } = afterCall(meter, answer.state, { view, usage, messageSeq: message.seq });
   const isUnfinished = answer.finishReason === 'length' && answer.isWindowBound && answer.toolCalls === 0;
-  if (isUnfinished && isStartedBy(ruler.policy, 'overflow')) {
+  if (isUnfinished && isStartedBy(meter.policy, 'overflow')) {
     const contextState = withPending(state, 'stream');
     return { contextState, before: 'compaction', isUnfinished, lesson, isPrunable: false };
   }
@@ -79,14 +79,14 @@ const wentWell = ({ usage, finishReason }: WholeAnswer): boolean =>
   usage.outputTokens > 0 && finishReason !== 'length' && finishReason !== 'other';
 
 function nextDecision(
-  { ruler, view, message, worth }: WholeAnswer,
+  { meter, view, message, worth }: WholeAnswer,
   known: ContextState,
 ): Pick<AfterAnswer, 'contextState' | 'before' | 'isPrunable'> {
   const next = [...view, message];
-  const measurement = ruler.measure(next, known);
-  const meter = { usedTokens: measurement.total, usableTokens: ruler.thresholds.usableTokens };
-  const state: ContextState = { ...known, meter };
-  const decision = decideContext(ruler, measurement, state, worth(next, state, measurement.total));
+  const measurement = meter.measure(next, known);
+  const { usableTokens } = meter.thresholds;
+  const state: ContextState = { ...known, meter: { usedTokens: measurement.total, usableTokens } };
+  const decision = decideContext(meter, measurement, state, worth(next, state, measurement.total));
   if (decision.kind === 'prune') {
     return { contextState: withPending(state, 'threshold', false), before: 'prune', isPrunable: true };
   }
@@ -96,13 +96,13 @@ function nextDecision(
 }
 
 function afterSilentOverflow(answer: WholeAnswer, silent: SilentOverflow): AfterAnswer {
-  const { ruler, state, toolCalls } = answer;
+  const { meter, state, toolCalls } = answer;
   const lesson = lessonOfNumbers(silent.overflow);
   // What was billed is not what was sent: it says nothing about the next request.
   const unanchored: ContextState = { ...state, anchor: null };
   const isWorthless = silent.sign === 'no_answer' || silent.sign === 'cut_request';
   if (isWorthless && toolCalls === 0) return again(answer, unanchored, silent.overflow, lesson);
-  if (!isStartedBy(ruler.policy, 'overflow')) return { contextState: unanchored, lesson, isPrunable: false };
+  if (!isStartedBy(meter.policy, 'overflow')) return { contextState: unanchored, lesson, isPrunable: false };
   const isUnfinished = silent.sign === 'window_full' && toolCalls === 0;
   return {
     contextState: withPending(unanchored, silent.sign === 'window_full' ? 'stream' : 'overflow'),
@@ -114,14 +114,14 @@ function afterSilentOverflow(answer: WholeAnswer, silent: SilentOverflow): After
 }
 
 function again(
-  { ruler, place, maxOutputTokens }: WholeAnswer,
+  { meter, place, maxOutputTokens }: WholeAnswer,
   state: ContextState,
   numbers: OverflowNumbers | null,
   lesson: Lesson | null,
 ): AfterAnswer {
   const message = 'The provider did not take the whole request';
   const plan = planOverflow({
-    ruler,
+    meter,
     state,
     place,
     remedy: 'compact',

@@ -1,8 +1,8 @@
 import type { ErrorRecord } from '../errors.ts';
 import { maxOutputFor } from './limits/limits.ts';
 import { isStartedBy } from './limits/policy.ts';
+import type { ContextMeter } from './meter/context-meter.ts';
 import type { Measurement } from './meter/measure.ts';
-import type { Ruler } from './meter/ruler.ts';
 import type { CompactionReason, ContextState } from './meter/state.ts';
 
 /** What must happen before the next request can be sent. */
@@ -35,39 +35,39 @@ export const MAX_COMPACTIONS_WITHOUT_STEP = 3;
  * @param isLast nothing comes after this request: as long as it fits, nothing is taken out for later ones
  */
 export function decideContext(
-  ruler: Ruler,
+  meter: ContextMeter,
   measurement: Measurement,
   state: ContextState,
   worth: Worth,
   mostOutputTokens: number = Number.POSITIVE_INFINITY,
   isLast = false,
 ): ContextDecision {
-  const { thresholds, policy } = ruler;
+  const { thresholds, policy } = meter;
   const used = measurement.total;
   // What the messages share of it is asked only where it matters: it takes the whole view.
   if (used > thresholds.usableTokens && fixedTokens(measurement) > thresholds.usableTokens) {
-    return { kind: 'exhausted', error: exhausted(ruler, measurement, 'The instructions and tools alone are larger') };
+    return { kind: 'exhausted', error: exhausted(meter, measurement, 'The instructions and tools alone are larger') };
   }
   const outputTokens = Math.min(
     mostOutputTokens,
-    maxOutputFor(ruler.limits, used, ruler.marginOf(measurement, state), policy),
+    maxOutputFor(meter.limits, used, meter.marginOf(measurement, state), policy),
   );
   // What is usable leaves half of the reserve at least for the answer, whatever the margin.
   const isOver = used > thresholds.usableTokens;
   const isPruneDue = policy.prune.enabled && used >= thresholds.pruneAtTokens && (isOver || !isLast);
   if (isPruneDue && worth.prune()) return { kind: 'prune' };
-  if (!isOver && (isLast || !isCompactionDue(ruler, measurement, state, worth))) {
-    const roomTokens = Math.min(mostOutputTokens, maxOutputFor(ruler.limits, 0, 0, policy));
+  if (!isOver && (isLast || !isCompactionDue(meter, measurement, state, worth))) {
+    const roomTokens = Math.min(mostOutputTokens, maxOutputFor(meter.limits, 0, 0, policy));
     return { kind: 'proceed', maxOutputTokens: outputTokens, isWindowBound: outputTokens < roomTokens };
   }
   if (!isStartedBy(policy, 'overflow')) {
     return {
       kind: 'exhausted',
-      error: exhausted(ruler, measurement, 'Nothing is compacted unasked (strategy: manual), and it is larger'),
+      error: exhausted(meter, measurement, 'Nothing is compacted unasked (strategy: manual), and it is larger'),
     };
   }
   if (state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
-    const error = exhausted(ruler, measurement, `${state.compactionsSinceStep} compactions did not help: it is larger`);
+    const error = exhausted(meter, measurement, `${state.compactionsSinceStep} compactions did not help: it is larger`);
     return { kind: 'exhausted', error };
   }
   return { kind: 'compact', reason: 'threshold', force: isOver };
@@ -76,19 +76,19 @@ export function decideContext(
 /** What no compaction can take out. */
 const fixedTokens = ({ byKind }: Measurement): number => byKind.instructions + byKind.tools;
 
-function isCompactionDue(ruler: Ruler, measurement: Measurement, state: ContextState, worth: Worth): boolean {
-  const { thresholds, policy } = ruler;
+function isCompactionDue(meter: ContextMeter, measurement: Measurement, state: ContextState, worth: Worth): boolean {
+  const { thresholds, policy } = meter;
   const used = measurement.total;
   if (!isStartedBy(policy, 'threshold')) return false;
   // What a compaction has left is not compacted again before a step has used it.
   if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
-  if (isWaitingForGrowth(ruler, used, state)) return false;
+  if (isWaitingForGrowth(meter, used, state)) return false;
   return used >= thresholds.compactByTokens || worth.compaction();
 }
 
 /** Whether a compaction failed, and the view has not grown enough since for another try. */
 export function isWaitingForGrowth(
-  { thresholds }: Pick<Ruler, 'thresholds'>,
+  { thresholds }: Pick<ContextMeter, 'thresholds'>,
   usedTokens: number,
   { failedAtTokens }: ContextState,
 ): boolean {
@@ -100,15 +100,15 @@ export function isWaitingForGrowth(
  * @param limit what it is too large for; by our own numbers a request that the provider refused may well fit
  */
 export function exhausted(
-  ruler: Ruler,
+  meter: ContextMeter,
   { total, byKind }: Measurement,
   what: string,
   limit: 'what can be used' | 'what the provider takes' = 'what can be used',
 ): ErrorRecord {
   const parts = Object.entries(byKind).flatMap(([kind, tokens]) => (tokens > 0 ? [`${kind} ${tokens}`] : []));
-  const { usableTokens } = ruler.thresholds;
+  const { usableTokens } = meter.thresholds;
   return {
     code: 'context_exhausted',
-    message: `${what} than ${limit}: ${total} of ${usableTokens} tokens (window ${ruler.limits.contextWindow}; ${parts.join(', ')}).`,
+    message: `${what} than ${limit}: ${total} of ${usableTokens} tokens (window ${meter.limits.contextWindow}; ${parts.join(', ')}).`,
   };
 }

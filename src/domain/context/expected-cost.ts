@@ -1,7 +1,7 @@
 import type { ViewMessage } from '../transcript/message.ts';
 import { type InputPrices, inputPricesOf } from './limits/cost.ts';
 import type { Thresholds } from './limits/thresholds.ts';
-import type { Ruler } from './meter/ruler.ts';
+import type { ContextMeter } from './meter/context-meter.ts';
 import type { ContextState } from './meter/state.ts';
 
 /**
@@ -31,15 +31,15 @@ export type Outlook = Readonly<{
 
 /** What is expected of a session with a view that measures so many tokens. */
 export function outlookFor(
-  ruler: Ruler,
+  meter: ContextMeter,
   state: ContextState,
   view: readonly ViewMessage[],
   usedTokens: number,
 ): Outlook {
-  const { instructions, tools } = ruler.overheadTokens;
-  const overheadTokens = Math.ceil(ruler.ratioOf(state) * (instructions + tools));
-  const prices = inputPricesOf(ruler.entry, usedTokens);
-  return outlookOf(view, { usedTokens, overheadTokens, prices, thresholds: ruler.thresholds });
+  const { instructions, tools } = meter.overheadTokens;
+  const overheadTokens = Math.ceil(meter.ratioOf(state) * (instructions + tools));
+  const prices = inputPricesOf(meter.entry, usedTokens);
+  return outlookOf(view, { usedTokens, overheadTokens, prices, thresholds: meter.thresholds });
 }
 
 /** @param view that measures `usedTokens` */

@@ -3,7 +3,7 @@ import type { OverflowNumbers } from '../model/overflow-limit.ts';
 import type { PendingKind } from '../run/run.ts';
 import { MAX_COMPACTIONS_WITHOUT_STEP } from './decide.ts';
 import { isStartedBy } from './limits/policy.ts';
-import type { Ruler } from './meter/ruler.ts';
+import type { ContextMeter } from './meter/context-meter.ts';
 import type { CompactionReason, ContextState } from './meter/state.ts';
 
 /** Overflows that one step survives; the next one ends the run. */
@@ -23,7 +23,7 @@ export type OverflowPlan = Readonly<
 >;
 
 export type OverflowInput = Readonly<{
-  ruler: Ruler;
+  meter: ContextMeter;
   state: ContextState;
   place: StepPlace;
   remedy: OverflowRemedy;
@@ -42,7 +42,7 @@ const MIN_OUTPUT_TOKENS = 256;
 /** Decides what follows an overflow. Bounded: on whatever route, a step overflows at most twice before the run ends. */
 export function planOverflow(input: OverflowInput): OverflowPlan {
   const { state, place, remedy } = input;
-  const { policy } = input.ruler;
+  const { policy } = input.meter;
   const count = (isAt(state.overflow, place) ? state.overflow.count : 0) + 1;
   const counted: ContextState = { ...state, overflow: { ...place, count }, pending: null };
   if (remedy === 'strip_media' && !input.hasMedia) return { kind: 'helpless' };
@@ -72,10 +72,10 @@ export function isAt<T extends StepPlace>(noted: T | null, place: StepPlace): no
   return noted !== null && noted.runId === place.runId && noted.stepNo === place.stepNo;
 }
 
-function refusal({ ruler, numbers, message }: OverflowInput, why: string): OverflowPlan {
+function refusal({ meter, numbers, message }: OverflowInput, why: string): OverflowPlan {
   const told =
     numbers === null
-      ? `window ${ruler.limits.contextWindow} tokens`
+      ? `window ${meter.limits.contextWindow} tokens`
       : `requested ${numbers.requestedTokens ?? 'unknown'}, limit ${numbers.limitTokens ?? 'unknown'} tokens`;
   const error: ErrorRecord = { code: 'context_exhausted', message: `${message} (${told}); ${why}.` };
   return { kind: 'exhausted', error };

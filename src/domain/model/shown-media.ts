@@ -58,7 +58,7 @@ export type ShownMedia = Readonly<{
 /**
  * The view with a text in place of each file that the model cannot be shown, and of the oldest where they are too many
  * bytes. Indexes stay as they are, and so does the view where it has no such file. The one place that decides this: the
- * request and the ruler both read the result. Pure, and idempotent.
+ * request and the meter both read the result. Pure, and idempotent.
  */
 export function showMedia(view: readonly ViewMessage[], support: MediaSupport): ShownMedia {
   if (!view.some(hasFiles)) return { view, unsupported: [] };

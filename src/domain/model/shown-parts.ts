@@ -10,7 +10,7 @@ const MAX_KEPT_INPUT_CHARS = 500;
 
 /**
  * The parts of a message as the view shows them: what the context layer has marked is replaced by what stands
- * for it. The one place that reads the marks: the request and the ruler both take the parts from here.
+ * for it. The one place that reads the marks: the request and the meter both take the parts from here.
  * Indexes stay as they are.
  */
 export function shownParts(message: ViewMessage): readonly Part[] {

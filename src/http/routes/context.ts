@@ -1,8 +1,8 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
-import { knownModel, offeredTools, rulerOf } from '../../claims/context-meter.ts';
+import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { type Anchor, TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
-import { toMeter } from '../../domain/context/meter/meter.ts';
+import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
 import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
@@ -109,7 +109,7 @@ function toAnchorBody(anchor: Anchor | null): z.infer<typeof contextBody>['ancho
   return { messageSeq: anchor.messageSeq, inputTokens, outputTokens };
 }
 
-/** Compactions that the meter lists. */
+/** Most compactions in one answer. */
 const LISTED_COMPACTIONS = 20;
 
 /** Looking at a session's context, and asking for less of it. */
@@ -121,15 +121,15 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     const context = await readContext(db, tenantOf(c), id);
     const agent = readAgent(context.agentSnapshot);
     const known = await knownModel(deps, deps.models(agent.model));
-    const ruler = await rulerOf(agent, known, await offeredTools(deps, agent, known, context.view));
-    const measurement = ruler.measure(context.view, context.contextState);
+    const meter = await contextMeterOf(agent, known, await offeredTools(deps, agent, known, context.view));
+    const measurement = meter.measure(context.view, context.contextState);
     const compactions = await listCompactions(db, tenantOf(c), id, LISTED_COMPACTIONS);
     return c.json(
       {
         model: agent.model,
-        guessed: ruler.isGuess,
-        ...toMeter(measurement, ruler.limits, ruler.thresholds),
-        anchor: measurement.isAnchored ? toAnchorBody(ruler.anchorOf(context.contextState)) : null,
+        guessed: meter.isGuess,
+        ...readMeter(measurement, meter.limits, meter.thresholds),
+        anchor: measurement.isAnchored ? toAnchorBody(meter.anchorOf(context.contextState)) : null,
         strategy: agent.context.compaction.strategy,
         compactingSince: context.compactingSince?.toISOString() ?? null,
         compactions: compactions.map(({ startedAt, finishedAt, summaryMessageId, ...compaction }) => ({

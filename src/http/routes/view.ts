@@ -1,6 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
-import { knownModel, offeredTools, rulerOf } from '../../claims/context-meter.ts';
+import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
 import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
 import { isInlineText } from '../../domain/model/model-files.ts';
@@ -65,19 +65,19 @@ export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
     const agent = readAgent(context.agentSnapshot);
     const known = await knownModel(deps, deps.models(agent.model));
     const offered = await offeredTools(deps, agent, known, context.view);
-    const ruler = await rulerOf(agent, known, offered);
-    const { total, byKind } = ruler.measure(context.view, context.contextState);
-    const { view } = ruler.show(context.view);
+    const meter = await contextMeterOf(agent, known, offered);
+    const { total, byKind } = meter.measure(context.view, context.contextState);
+    const { view } = meter.show(context.view);
     const { protocol, providerTools } = known.resolved;
-    const shown = showRequest(view, ruler.count, {
+    const shown = showRequest(view, meter.count, {
       model: agent.model,
       ...(providerTools !== undefined && { providerTools }),
-      calls: ruler.entry.tools,
+      calls: meter.entry.tools,
       filesAfterResults: sendsFilesAfterResults(protocol),
       media: await nameMedia(deps.db, id, view, isInlineText),
     });
-    const ratio = ruler.ratioOf(context.contextState);
-    const messages = [...instructionsOf(ruler), ...shown.map((message) => toMessage(message))].map((message, at) => {
+    const ratio = meter.ratioOf(context.contextState);
+    const messages = [...instructionsOf(meter), ...shown.map((message) => toMessage(message))].map((message, at) => {
       return { ...message, no: at + 1, tokens: Math.ceil(ratio * message.tokens) };
     });
     const page = pageOf(messages.slice(after), limit);
@@ -93,8 +93,8 @@ export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
 
 type Shown = Omit<ViewBody['messages'][number], 'no'>;
 
-function instructionsOf(ruler: Awaited<ReturnType<typeof rulerOf>>): Shown[] {
-  const { instructions, overheadTokens } = ruler;
+function instructionsOf(meter: Awaited<ReturnType<typeof contextMeterOf>>): Shown[] {
+  const { instructions, overheadTokens } = meter;
   if (instructions === '') return [];
   const content = [{ type: 'text', text: instructions }];
   return [{ role: 'system', seqs: [], tokens: overheadTokens.instructions, bytes: bytesOf(content), content }];

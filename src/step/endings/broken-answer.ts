@@ -53,8 +53,8 @@ async function endFailedAnswer(answering: Answering, streamed: readonly Part[], 
   const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: plan.retry } }];
   const parts = streamed.filter((part) => part.type !== 'tool');
   events.push(...(plan.retry ? [resetEvent(scope, messageId)] : partEvents(messageId, parts)));
-  const { ruler, view, measurement } = context;
-  const isPruneDue = !plan.retry && worthOf(ruler, scope.contextState, view, measurement.total).prune();
+  const { meter, view, measurement } = context;
+  const isPruneDue = !plan.retry && worthOf(meter, scope.contextState, view, measurement.total).prune();
   await endStep(deps, scope, {
     ...partialEnding(answering, parts, 'error', error, plan.retry),
     ...(plan.retry && keptIfCancelled(answering, streamed)),

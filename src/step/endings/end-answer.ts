@@ -43,7 +43,7 @@ export async function endWholeAnswer(
       ...(written === null && { response: toWrite(answering, response) }),
       moves,
       usage: response.usage,
-      costUsd: costOf(response.usage, context.ruler.entry),
+      costUsd: costOf(response.usage, context.meter.entry),
       steps: 1,
       contextState: after.contextState,
       events: written === null ? responseEvents(answering, response) : [],
@@ -81,9 +81,9 @@ function assess(
   toolCalls: number,
 ): AfterAnswer {
   const { scope, context, maxOutputTokens, isWindowBound } = answering;
-  const { ruler, view, measurement } = context;
+  const { meter, view, measurement } = context;
   return afterAnswer({
-    ruler,
+    meter,
     state: scope.contextState,
     place: { runId: scope.runId, stepNo: scope.stepNo },
     view,
@@ -95,7 +95,7 @@ function assess(
     finishReason: response.finishReason,
     rawFinishReason,
     toolCalls,
-    worth: (next, state, usedTokens) => worthOf(ruler, state, next, usedTokens),
+    worth: (next, state, usedTokens) => worthOf(meter, state, next, usedTokens),
   });
 }
 
@@ -131,7 +131,7 @@ async function dropAnswer(answering: Answering, response: ModelResponse, after: 
     response: { ...toWrite(answering, response), superseded: true, parts: [] },
     ...keptIfCancelled(answering, response.parts, response.usage),
     usage: response.usage,
-    costUsd: costOf(response.usage, context.ruler.entry),
+    costUsd: costOf(response.usage, context.meter.entry),
     steps: 0,
     contextState: after.contextState,
     events,

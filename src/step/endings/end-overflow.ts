@@ -25,10 +25,10 @@ export async function endOverflow(
   remedy: OverflowRemedy,
 ): Promise<boolean> {
   const { deps, scope, messageId, context, maxOutputTokens } = answering;
-  const { ruler, view } = context;
+  const { meter, view } = context;
   const error = toErrorRecord(failure.error);
   const plan = planOverflow({
-    ruler,
+    meter,
     state: scope.contextState,
     place: { runId: scope.runId, stepNo: scope.stepNo },
     remedy,
@@ -70,8 +70,8 @@ export async function endOverflow(
 /** What is too large without a number is the request only where a shorter history is the remedy. */
 function lessonOf({ scope, context }: Answering, { overflow }: ModelFailure, remedy: OverflowRemedy): Lesson | null {
   if (overflow !== null || remedy !== 'compact') return lessonOfNumbers(overflow);
-  const { ruler, measurement } = context;
-  return lessonOfRefusal(ruler, measurement, ruler.anchorOf(scope.contextState)?.usage ?? null);
+  const { meter, measurement } = context;
+  return lessonOfRefusal(meter, measurement, meter.anchorOf(scope.contextState)?.usage ?? null);
 }
 
 /**

@@ -3,7 +3,7 @@ import { afterAnswer, type WholeAnswer } from '../../../src/domain/context/after
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import type { Part } from '../../../src/domain/transcript/message.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
+import { measured, smallMeter, stateOf, worthOf } from './small-meter.ts';
 
 const place = { runId: 'run-1', stepNo: 4 };
 const view = [userOf(1, textOf('Go on.'))];
@@ -11,7 +11,7 @@ const tokens = (amount: number): string => 'x'.repeat(amount * 4);
 
 const answer = (rest: Partial<WholeAnswer> = {}) =>
   afterAnswer({
-    ruler: smallRuler(),
+    meter: smallMeter(),
     state: stateOf(),
     place,
     view,
@@ -74,7 +74,7 @@ describe('results that the next request has to hold', () => {
   it('lead to nothing with the strategy manual: the next step says that it is over', () => {
     const after = answer({
       ...withResults(20_000),
-      ruler: smallRuler({ compaction: { strategy: 'manual' } }),
+      meter: smallMeter({ compaction: { strategy: 'manual' } }),
       worth: () => worthOf(),
     });
     expect(after).not.toHaveProperty('before');
@@ -102,7 +102,7 @@ describe('an answer that the window cut off', () => {
   });
 
   it('stays as it is with the strategy manual', () => {
-    expect(answer({ ...cut, ruler: smallRuler({ compaction: { strategy: 'manual' } }) })).not.toHaveProperty(
+    expect(answer({ ...cut, meter: smallMeter({ compaction: { strategy: 'manual' } }) })).not.toHaveProperty(
       'isUnfinished',
     );
   });
@@ -160,8 +160,8 @@ describe('a request that the provider did not take whole', () => {
   });
 
   it('proves nothing of a window that is a guess', () => {
-    const ruler = smallRuler({}, { entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000 } });
-    expect(answer({ ...noAnswer, ruler })).not.toHaveProperty('dropAnswer');
+    const meter = smallMeter({}, { entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000 } });
+    expect(answer({ ...noAnswer, meter })).not.toHaveProperty('dropAnswer');
   });
 
   it('that was larger than the window, and was answered all the same, counts: compact before the next step', () => {
@@ -171,9 +171,9 @@ describe('a request that the provider did not take whole', () => {
   });
 
   it('ends the run with the strategy manual only where there is no answer to keep', () => {
-    const ruler = smallRuler({ compaction: { strategy: 'manual' } });
-    expect(answer({ ...noAnswer, ruler }).exhausted?.code).toBe('context_exhausted');
-    const kept = answer({ ruler, usage: usageOf({ inputTokens: 20_001, outputTokens: 9 }) });
+    const meter = smallMeter({ compaction: { strategy: 'manual' } });
+    expect(answer({ ...noAnswer, meter }).exhausted?.code).toBe('context_exhausted');
+    const kept = answer({ meter, usage: usageOf({ inputTokens: 20_001, outputTokens: 9 }) });
     expect(kept).not.toHaveProperty('exhausted');
     expect(kept).not.toHaveProperty('before');
   });

@@ -4,15 +4,15 @@ import { startCalibration } from '../../../src/domain/context/meter/calibration.
 import type { ContextState } from '../../../src/domain/context/meter/state.ts';
 import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { assistantOf, callOf, MODEL, textOf, usageOf, userOf } from './measure-view.ts';
-import { smallRuler, stateOf } from './small-ruler.ts';
+import { smallMeter, stateOf } from './small-meter.ts';
 
-const ruler = smallRuler();
+const meter = smallMeter();
 const tokens = (amount: number): string => 'x'.repeat(amount * 4);
 const view = [userOf(1, textOf('Go on.')), assistantOf(2, callOf({ path: 'a.ts' }, tokens(3_000)))];
 const anchor = { usage: usageOf({ inputTokens: 1_000, outputTokens: 50 }), messageSeq: 2 };
 
 function call(inputTokens: number, state: Partial<ContextState> = { anchor }, sent: readonly ViewMessage[] = view) {
-  return afterCall(ruler, stateOf(state), {
+  return afterCall(meter, stateOf(state), {
     view: sent,
     usage: usageOf({ inputTokens, outputTokens: 30 }),
     messageSeq: 3,
@@ -30,7 +30,7 @@ describe('a call that succeeded', () => {
 
   it('notes with what instructions and tools it was sent, and teaches nothing where they changed', () => {
     const { state } = call(4_500);
-    expect(state.overheadTokens).toBe(ruler.overheadTokens.instructions + ruler.overheadTokens.tools);
+    expect(state.overheadTokens).toBe(meter.overheadTokens.instructions + meter.overheadTokens.tools);
     expect(call(4_500, { anchor, overheadTokens: 77 }).refused).toBe('tools_changed');
   });
 
@@ -55,11 +55,11 @@ describe('what it teaches', () => {
     const { state, refused } = call(1_050 + 2 * 3_009);
     expect(refused).toBe(null);
     expect(state.calibration).toMatchObject({ realTokens: 2 * 3_009, estimatedTokens: 3_009 });
-    expect(ruler.ratioOf(state)).toBe(2);
+    expect(meter.ratioOf(state)).toBe(2);
   });
 
   it('of the first call of a session is the whole of it, instructions and tools included', () => {
-    const fresh = smallRuler({}, { instructions: tokens(5_000) });
+    const fresh = smallMeter({}, { instructions: tokens(5_000) });
     const { state, refused } = afterCall(
       fresh,
       { ...stateOf(), model: null },

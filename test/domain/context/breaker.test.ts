@@ -4,17 +4,17 @@ import { summaryOrderText, summaryRequestText } from '../../../src/domain/contex
 import { decideContext, MAX_COMPACTIONS_WITHOUT_STEP } from '../../../src/domain/context/decide.ts';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import { createContextMeter } from '../../../src/domain/context/meter/context-meter.ts';
 import type { Measurement } from '../../../src/domain/context/meter/measure.ts';
-import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { type OverflowRemedy, planOverflow } from '../../../src/domain/context/overflow-plan.ts';
 import { countText } from './compaction-view.ts';
 import { MODEL, usageOf } from './measure-view.ts';
-import { worthOf } from './small-ruler.ts';
+import { worthOf } from './small-meter.ts';
 
 /** 12k of 16k can be used: a compaction is due from 9,600 on. */
-const rulerWith = (policy: unknown = {}) =>
-  createRuler({
+const meterWith = (policy: unknown = {}) =>
+  createContextMeter({
     model: MODEL,
     entry: { ...UNKNOWN_MODEL, contextWindow: 16_000, maxOutput: 4_000, isGuessed: false },
     learned: null,
@@ -24,7 +24,7 @@ const rulerWith = (policy: unknown = {}) =>
     tools: [],
     count: countText,
   });
-const ruler = rulerWith();
+const meter = meterWith();
 
 const measured = (total: number): Measurement => ({
   total,
@@ -43,12 +43,12 @@ const measured = (total: number): Measurement => ({
 });
 const stateWith = (rest: Partial<ContextState>): ContextState => ({ ...NEW_CONTEXT_STATE, ...rest });
 const decide = (total: number, state: ContextState, policy?: unknown) =>
-  decideContext(rulerWith(policy), measured(total), state, worthOf());
+  decideContext(meterWith(policy), measured(total), state, worthOf());
 
 const place = { runId: 'r', stepNo: 4 };
 const overflow = (remedy: OverflowRemedy, state: ContextState, rest: object = {}) =>
   planOverflow({
-    ruler,
+    meter,
     state,
     place,
     remedy,
@@ -83,7 +83,7 @@ describe('the breaker of compactions', () => {
 
   it('counts failed and successful compactions alike, but not those that somebody asked for', () => {
     const counts = (['threshold', 'overflow', 'stream', 'tool_results', 'manual'] as const).map((reason) => [
-      afterCompaction(ruler, NEW_CONTEXT_STATE, reason, 5_000).compactionsSinceStep,
+      afterCompaction(meter, NEW_CONTEXT_STATE, reason, 5_000).compactionsSinceStep,
       afterFailedCompaction(NEW_CONTEXT_STATE, reason, 11_000).compactionsSinceStep,
     ]);
     expect(counts).toEqual([...Array(4).fill([1, 1]), [0, 0]]);
@@ -116,10 +116,10 @@ describe('an overflow that the provider reports', () => {
   });
 
   it('ends the run whatever would help where nothing may be compacted (opencode#30664, opencode#16882)', () => {
-    const never = rulerWith({ compaction: { strategy: 'manual' } });
-    expect(overflow('compact', NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('exhausted');
+    const never = meterWith({ compaction: { strategy: 'manual' } });
+    expect(overflow('compact', NEW_CONTEXT_STATE, { meter: never }).kind).toBe('exhausted');
     for (const remedy of ['shrink_output', 'strip_media'] as const) {
-      expect(overflow(remedy, NEW_CONTEXT_STATE, { ruler: never }).kind).toBe('retry');
+      expect(overflow(remedy, NEW_CONTEXT_STATE, { meter: never }).kind).toBe('retry');
     }
     expect(decide(11_999, NEW_CONTEXT_STATE, { compaction: { strategy: 'manual' } }).kind).toBe('proceed');
     expect(decide(12_001, NEW_CONTEXT_STATE, { compaction: { strategy: 'manual' } }).kind).toBe('exhausted');
@@ -135,11 +135,11 @@ describe('what a compaction leaves of what is known', () => {
   const calibration = { prior: 1.2, margin: 1.1, realTokens: 14_000, estimatedTokens: 10_000 };
 
   it('is no usage of before it, which would ask for the next one at once (pi: usage older than the compaction)', () => {
-    expect(afterCompaction(ruler, stateWith({ model: MODEL, anchor }), 'threshold', 5_000).anchor).toBe(null);
+    expect(afterCompaction(meter, stateWith({ model: MODEL, anchor }), 'threshold', 5_000).anchor).toBe(null);
   });
 
   it('is what was learned about the tokens of the model (eve#3094)', () => {
-    expect(afterCompaction(ruler, stateWith({ calibration }), 'threshold', 5_000).calibration).toBe(calibration);
+    expect(afterCompaction(meter, stateWith({ calibration }), 'threshold', 5_000).calibration).toBe(calibration);
   });
 });
 

@@ -5,32 +5,32 @@ import { readSummary } from '../../../src/domain/context/compaction/summary-docu
 import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { plan, thresholdsFor } from './compaction-view.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { smallRuler, stateOf } from './small-ruler.ts';
+import { smallMeter, stateOf } from './small-meter.ts';
 
-const ruler = smallRuler();
+const meter = smallMeter();
 const anchor = { usage: usageOf({ inputTokens: 13_000 }), messageSeq: 2 };
 const pending = { reason: 'threshold', force: false, stripMedia: false } as const;
 
 describe('the state after a compaction', () => {
   it('has no anchor: what was billed before says nothing of the new view', () => {
-    const after = afterCompaction(ruler, stateOf({ anchor, pending }), 'threshold', 5_000);
+    const after = afterCompaction(meter, stateOf({ anchor, pending }), 'threshold', 5_000);
     expect(after).toMatchObject({ anchor: null, pending: null, compactionsSinceStep: 1 });
   });
 
   it('counts for the breaker by whatever route it came, unless somebody asked for it', () => {
     const countOf = (reason: Parameters<typeof afterCompaction>[2]) =>
-      afterCompaction(ruler, stateOf({ compactionsSinceStep: 1 }), reason, 5_000).compactionsSinceStep;
+      afterCompaction(meter, stateOf({ compactionsSinceStep: 1 }), reason, 5_000).compactionsSinceStep;
     expect((['threshold', 'tool_results', 'stream', 'overflow'] as const).map(countOf)).toEqual([2, 2, 2, 2]);
     expect(countOf('manual')).toBe(1);
   });
 
   it('forgets that one failed before', () => {
-    expect(afterCompaction(ruler, stateOf({ failedAtTokens: 13_000 }), 'threshold', 5_000).failedAtTokens).toBe(null);
+    expect(afterCompaction(meter, stateOf({ failedAtTokens: 13_000 }), 'threshold', 5_000).failedAtTokens).toBe(null);
   });
 
   it('waits for the view to grow where even the smallest one is above the trigger', () => {
-    expect(afterCompaction(ruler, stateOf(), 'threshold', 12_799).failedAtTokens).toBe(null);
-    expect(afterCompaction(ruler, stateOf(), 'threshold', 12_800).failedAtTokens).toBe(12_800);
+    expect(afterCompaction(meter, stateOf(), 'threshold', 12_799).failedAtTokens).toBe(null);
+    expect(afterCompaction(meter, stateOf(), 'threshold', 12_800).failedAtTokens).toBe(12_800);
   });
 });
 

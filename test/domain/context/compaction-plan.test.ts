@@ -4,7 +4,7 @@ import { planInputOf } from '../../../src/domain/context/compaction/plan-input.t
 import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { compacted, plan, sizeOf, thresholdsFor } from './compaction-view.ts';
 import { assistantOf, callOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { smallRuler, stateOf } from './small-ruler.ts';
+import { smallMeter, stateOf } from './small-meter.ts';
 
 /** 16k window, 12k usable: target 6k, tail 3k, summary 1.2k tokens. */
 const thresholds = thresholdsFor(16_000);
@@ -163,11 +163,11 @@ describe('what can not be made to fit', () => {
 
 describe('what a plan is made from', () => {
   it('counts without an anchor and with the ratio of the session', () => {
-    const ruler = smallRuler({}, { instructions: 'x'.repeat(4_000) });
+    const meter = smallMeter({}, { instructions: 'x'.repeat(4_000) });
     const calibration = { prior: 1, margin: 1, realTokens: 6_000, estimatedTokens: 3_000 };
     const anchor = { usage: usageOf({ inputTokens: 9_000 }), messageSeq: 2 };
     const view = session(2);
-    const input = planInputOf(ruler, stateOf({ calibration, anchor }), view, {
+    const input = planInputOf(meter, stateOf({ calibration, anchor }), view, {
       reason: 'threshold',
       stripMedia: false,
     });
@@ -178,13 +178,13 @@ describe('what a plan is made from', () => {
 
   it('lets only an overflow compact what was compacted just now', () => {
     const of = (reason: 'overflow' | 'threshold') =>
-      planInputOf(smallRuler(), stateOf(), [], { reason, stripMedia: false }).mayRepeat;
+      planInputOf(smallMeter(), stateOf(), [], { reason, stripMedia: false }).mayRepeat;
     expect([of('overflow'), of('threshold')]).toEqual([true, false]);
   });
 
   it('takes along what the agent wants to keep', () => {
-    const ruler = smallRuler({ compaction: { options: { keepRecentMessages: 7, preserveLastNTurns: 2 } } });
-    const input = planInputOf(ruler, stateOf(), [], { reason: 'overflow', stripMedia: true });
+    const meter = smallMeter({ compaction: { options: { keepRecentMessages: 7, preserveLastNTurns: 2 } } });
+    const input = planInputOf(meter, stateOf(), [], { reason: 'overflow', stripMedia: true });
     expect(input).toMatchObject({ keepRecentMessages: 7, preserveLastNTurns: 2, stripMedia: true });
   });
 });

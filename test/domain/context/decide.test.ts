@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { decideContext } from '../../../src/domain/context/decide.ts';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { contextPolicySchema, STRATEGIES } from '../../../src/domain/context/limits/policy.ts';
+import { createContextMeter } from '../../../src/domain/context/meter/context-meter.ts';
 import type { Measurement } from '../../../src/domain/context/meter/measure.ts';
-import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
 import type { ContextState } from '../../../src/domain/context/meter/state.ts';
-import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
+import { measured, smallMeter, stateOf, worthOf } from './small-meter.ts';
 
 type Case = Readonly<{
   policy?: unknown;
@@ -31,7 +31,7 @@ function decide(
   { policy, state, prunable: prune = false, pays: compaction = true, mostOutput }: Case = {},
 ) {
   const measurement = typeof tokens === 'number' ? measured(tokens) : tokens;
-  return decideContext(smallRuler(policy), measurement, stateOf(state), worthOf({ prune, compaction }), mostOutput);
+  return decideContext(smallMeter(policy), measurement, stateOf(state), worthOf({ prune, compaction }), mostOutput);
 }
 const kindOf = (...args: Parameters<typeof decide>): string => decide(...args).kind;
 
@@ -72,11 +72,11 @@ describe('an answer of a few tokens', () => {
 
   it('is not why a request that fits would be compacted: what is usable leaves room, however large the window', () => {
     const entry = { ...UNKNOWN_MODEL, contextWindow: 1_000_000, maxOutput: 128_000, isGuessed: false };
-    const ruler = createRuler({ ...LARGE, entry });
-    const { usableTokens } = ruler.thresholds;
+    const meter = createContextMeter({ ...LARGE, entry });
+    const { usableTokens } = meter.thresholds;
     const state = stateOf({ failedAtTokens: usableTokens - 1_000, compactionsSinceStep: 1 });
     const unanchored = { ...measured(usableTokens - 1_000), isAnchored: false };
-    expect(decideContext(ruler, unanchored, state, worthOf())).toMatchObject({ kind: 'proceed' });
+    expect(decideContext(meter, unanchored, state, worthOf())).toMatchObject({ kind: 'proceed' });
   });
 });
 
@@ -98,7 +98,7 @@ describe('a prune', () => {
       asked.push('asked');
       return false;
     };
-    decideContext(smallRuler(), measured(7_999), stateOf(), { prune: ask, compaction: ask });
+    decideContext(smallMeter(), measured(7_999), stateOf(), { prune: ask, compaction: ask });
     expect(asked).toEqual([]);
   });
 

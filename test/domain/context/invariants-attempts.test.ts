@@ -7,11 +7,11 @@ import {
   planAfterFailure,
 } from '../../../src/domain/context/compaction/compaction-outcome.ts';
 import { decideContext, MAX_COMPACTIONS_WITHOUT_STEP } from '../../../src/domain/context/decide.ts';
-import type { Ruler } from '../../../src/domain/context/meter/ruler.ts';
+import type { ContextMeter } from '../../../src/domain/context/meter/context-meter.ts';
 import type { CompactionReason, ContextState } from '../../../src/domain/context/meter/state.ts';
 import { planOverflow } from '../../../src/domain/context/overflow-plan.ts';
 import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
+import { measured, smallMeter, stateOf, worthOf } from './small-meter.ts';
 
 /** What happens next in a step: how large its view is, what the provider says, and what becomes of a compaction. */
 const event = fc.record({
@@ -29,8 +29,13 @@ const view = [userOf(1, textOf('Go on.'))];
 type Attempt = { requests: number; compactions: number; end: string | null; state: ContextState };
 
 /** A compaction job, whatever route asked for it. */
-function compact(ruler: Ruler, attempt: Attempt, { compaction, usedShare }: Event, reason: CompactionReason): void {
-  const { usableTokens } = ruler.thresholds;
+function compact(
+  meter: ContextMeter,
+  attempt: Attempt,
+  { compaction, usedShare }: Event,
+  reason: CompactionReason,
+): void {
+  const { usableTokens } = meter.thresholds;
   const tokens = Math.floor(usedShare * usableTokens);
   if (attempt.state.compactionsSinceStep >= MAX_COMPACTIONS_WITHOUT_STEP) {
     attempt.end = 'exhausted';
@@ -39,30 +44,30 @@ function compact(ruler: Ruler, attempt: Attempt, { compaction, usedShare }: Even
   attempt.compactions++;
   if (compaction === 'helps' || compaction === 'hardly_helps') {
     const left = Math.floor(tokens * (compaction === 'helps' ? 0.4 : 0.9));
-    attempt.state = afterCompaction(ruler, attempt.state, reason, left);
+    attempt.state = afterCompaction(meter, attempt.state, reason, left);
     return;
   }
   const isLastRung = compaction === 'last_rung_fails';
   const after = planAfterFailure({ reason, tokens, usableTokens, isLastRung });
   attempt.state =
     after === 'remove_middle'
-      ? afterCompaction(ruler, attempt.state, reason, Math.floor(tokens / 2))
+      ? afterCompaction(meter, attempt.state, reason, Math.floor(tokens / 2))
       : afterFailedCompaction(attempt.state, reason, tokens);
   if (after === 'exhausted') attempt.end = 'exhausted';
 }
 
-function take(ruler: Ruler, attempt: Attempt, event: Event): void {
-  const measurement = measured(Math.floor(event.usedShare * ruler.thresholds.usableTokens));
-  const decision = decideContext(ruler, measurement, attempt.state, worthOf());
+function take(meter: ContextMeter, attempt: Attempt, event: Event): void {
+  const measurement = measured(Math.floor(event.usedShare * meter.thresholds.usableTokens));
+  const decision = decideContext(meter, measurement, attempt.state, worthOf());
   if (decision.kind === 'exhausted') attempt.end = 'exhausted';
-  if (decision.kind === 'compact') compact(ruler, attempt, event, decision.reason);
+  if (decision.kind === 'compact') compact(meter, attempt, event, decision.reason);
   if (decision.kind !== 'proceed') return;
   attempt.requests++;
   const { maxOutputTokens } = decision;
   if (event.provider === 'answers') attempt.end = 'answered';
   else if (event.provider === 'no_answer') {
     const after = afterAnswer({
-      ruler,
+      meter,
       state: attempt.state,
       place,
       view,
@@ -70,7 +75,7 @@ function take(ruler: Ruler, attempt: Attempt, event: Event): void {
       maxOutputTokens,
       isWindowBound: false,
       message: assistantOf(2),
-      usage: usageOf({ inputTokens: ruler.limits.contextWindow }),
+      usage: usageOf({ inputTokens: meter.limits.contextWindow }),
       finishReason: 'length',
       rawFinishReason: null,
       toolCalls: 0,
@@ -78,20 +83,20 @@ function take(ruler: Ruler, attempt: Attempt, event: Event): void {
     });
     attempt.state = after.contextState;
     if (after.exhausted !== undefined) attempt.end = 'exhausted';
-    else compact(ruler, attempt, event, 'overflow');
-  } else overflow(ruler, attempt, event, maxOutputTokens);
+    else compact(meter, attempt, event, 'overflow');
+  } else overflow(meter, attempt, event, maxOutputTokens);
 }
 
-function overflow(ruler: Ruler, attempt: Attempt, event: Event, maxOutputTokens: number): void {
+function overflow(meter: ContextMeter, attempt: Attempt, event: Event, maxOutputTokens: number): void {
   const { remedy, hasMedia } = event;
   const { state } = attempt;
-  const plan = planOverflow({ ruler, state, place, remedy, numbers: null, maxOutputTokens, hasMedia, message: 'no' });
+  const plan = planOverflow({ meter, state, place, remedy, numbers: null, maxOutputTokens, hasMedia, message: 'no' });
   if (plan.kind !== 'retry') {
     attempt.end = plan.kind;
     return;
   }
   attempt.state = plan.contextState;
-  if (plan.after === 'compaction') compact(ruler, attempt, event, 'overflow');
+  if (plan.after === 'compaction') compact(meter, attempt, event, 'overflow');
 }
 
 describe('the attempts at a step', () => {
@@ -99,9 +104,9 @@ describe('the attempts at a step', () => {
     const ends = new Set<string | null>();
     fc.assert(
       fc.property(fc.array(event, { minLength: 12, maxLength: 12 }), fc.boolean(), (events, compacts) => {
-        const ruler = smallRuler({ compaction: { strategy: compacts ? 'auto' : 'manual' } });
+        const meter = smallMeter({ compaction: { strategy: compacts ? 'auto' : 'manual' } });
         const attempt: Attempt = { requests: 0, compactions: 0, end: null, state: stateOf() };
-        for (const next of events) if (attempt.end === null) take(ruler, attempt, next);
+        for (const next of events) if (attempt.end === null) take(meter, attempt, next);
         ends.add(attempt.end);
         expect(attempt.end).not.toBe(null);
         expect(attempt.requests).toBeLessThanOrEqual(3);
@@ -112,10 +117,10 @@ describe('the attempts at a step', () => {
   });
 
   it('invariant 10: begin anew only once a step has succeeded', () => {
-    const ruler = smallRuler();
+    const meter = smallMeter();
     const state = stateOf({ compactionsSinceStep: 3, overflow: { ...place, count: 2 }, failedAtTokens: 9_000 });
     const after = afterAnswer({
-      ruler,
+      meter,
       state,
       place,
       view,

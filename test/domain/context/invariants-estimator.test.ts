@@ -32,12 +32,12 @@ describe('the estimator', () => {
           let before = 0;
           const added = continued(session.view, messages.slice(0, 6), (session.view.at(-1)?.seq ?? 0) + 1);
           for (let length = session.view.length; length <= added.length; length++) {
-            const { total } = session.ruler.measure(added.slice(0, length), state);
+            const { total } = session.meter.measure(added.slice(0, length), state);
             expect(total).toBeGreaterThanOrEqual(before);
             before = total;
           }
         }
-        expect(session.ruler.measure([], session.state).total).toBeGreaterThanOrEqual(0);
+        expect(session.meter.measure([], session.state).total).toBeGreaterThanOrEqual(0);
       }),
       { numRuns: propertyRuns(0.3) },
     );

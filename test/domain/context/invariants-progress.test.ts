@@ -8,8 +8,8 @@ import { validateSummary } from '../../../src/domain/context/compaction/summary-
 import { decideContext } from '../../../src/domain/context/decide.ts';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import { createContextMeter } from '../../../src/domain/context/meter/context-meter.ts';
 import { TOKEN_KINDS } from '../../../src/domain/context/meter/measure.ts';
-import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
 import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import type { ViewMessage } from '../../../src/domain/transcript/message.ts';
 import { propertyRuns } from '../../support/property-runs.ts';
@@ -17,7 +17,7 @@ import { anyWindow, forAnyCompaction, forAnyPrune, prune } from './any-compactio
 import { compacted, countText, OVERHEAD_TOKENS, plan, sizeOf, thresholdsFor, tokensOf } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import { MODEL } from './measure-view.ts';
-import { worthOf } from './small-ruler.ts';
+import { worthOf } from './small-meter.ts';
 
 const tokens = fc.nat(300_000);
 
@@ -88,7 +88,7 @@ describe('what can never fit', () => {
   });
 
   it('invariant 9: instructions and tools above what can be used end the run, whatever the state, with the numbers', () => {
-    const ruler = createRuler({
+    const meter = createContextMeter({
       model: MODEL,
       entry: { ...UNKNOWN_MODEL, contextWindow: 16_000, maxOutput: 4_000, isGuessed: false },
       learned: null,
@@ -98,7 +98,7 @@ describe('what can never fit', () => {
       tools: [],
       count: countText,
     });
-    const { usableTokens } = ruler.thresholds;
+    const { usableTokens } = meter.thresholds;
     fc.assert(
       fc.property(fc.nat(usableTokens * 2), fc.nat(usableTokens * 2), fc.nat(3), (instructions, tools, compactions) => {
         const byKind = {
@@ -108,7 +108,7 @@ describe('what can never fit', () => {
         };
         const measurement = { total: instructions + tools, byKind, isAnchored: false };
         const state = { ...NEW_CONTEXT_STATE, compactionsSinceStep: compactions };
-        const decision = decideContext(ruler, measurement, state, worthOf({ prune: true }));
+        const decision = decideContext(meter, measurement, state, worthOf({ prune: true }));
         if (instructions + tools > usableTokens) expect(decision.kind).toBe('exhausted');
         if (decision.kind === 'exhausted') {
           expect(decision.error.code).toBe('context_exhausted');

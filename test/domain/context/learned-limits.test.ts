@@ -5,39 +5,41 @@ import type { LearnedLimits } from '../../../src/domain/context/limits/limits.ts
 import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { lessonOfRefusal, lessonOfSuccess } from '../../../src/domain/context/meter/learned-limits.ts';
 import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
-import { measured, smallRuler, stateOf, worthOf } from './small-ruler.ts';
+import { measured, smallMeter, stateOf, worthOf } from './small-meter.ts';
 
 const GUESSED = UNKNOWN_MODEL;
 const TOLD: ModelEntry = { ...UNKNOWN_MODEL, contextWindow: 200_000, isGuessed: false };
-const rulerOf = (entry: ModelEntry, learned: LearnedLimits | null = null) => smallRuler({}, { entry, learned });
+const contextMeterOf = (entry: ModelEntry, learned: LearnedLimits | null = null) => smallMeter({}, { entry, learned });
 const usage = (inputTokens: number, outputTokens = 100) => usageOf({ inputTokens, outputTokens });
 
 describe('a call that went well', () => {
   it('raises a guessed window that it was larger than', () => {
-    expect(lessonOfSuccess(rulerOf(GUESSED), usage(140_000))).toEqual({
+    expect(lessonOfSuccess(contextMeterOf(GUESSED), usage(140_000))).toEqual({
       by: 'shown',
       limits: { contextWindow: 140_100 },
     });
-    expect(lessonOfSuccess(rulerOf(GUESSED), usage(127_000))).toBeNull();
+    expect(lessonOfSuccess(contextMeterOf(GUESSED), usage(127_000))).toBeNull();
   });
 
   it('raises what an overflow or a cut had lowered too far', () => {
-    expect(lessonOfSuccess(rulerOf(GUESSED, { contextWindow: 9_000 }), usage(9_500))?.limits).toEqual({
+    expect(lessonOfSuccess(contextMeterOf(GUESSED, { contextWindow: 9_000 }), usage(9_500))?.limits).toEqual({
       contextWindow: 9_600,
     });
-    expect(lessonOfSuccess(rulerOf(TOLD, { inputLimit: 2_050 }), usage(3_000))?.limits).toEqual({ inputLimit: 3_000 });
+    expect(lessonOfSuccess(contextMeterOf(TOLD, { inputLimit: 2_050 }), usage(3_000))?.limits).toEqual({
+      inputLimit: 3_000,
+    });
   });
 
   it('raises no window that somebody told', () => {
-    expect(lessonOfSuccess(rulerOf(TOLD), usage(250_000))).toBeNull();
-    const ruler = rulerOf(TOLD, { contextWindow: 250_000 });
-    expect(ruler.limits.contextWindow).toBe(200_000);
+    expect(lessonOfSuccess(contextMeterOf(TOLD), usage(250_000))).toBeNull();
+    const meter = contextMeterOf(TOLD, { contextWindow: 250_000 });
+    expect(meter.limits.contextWindow).toBe(200_000);
   });
 
   it('is no overflow then, and its answer counts', () => {
-    const answer = (of: ReturnType<typeof rulerOf>, finishReason: 'stop' | 'length' = 'stop') =>
+    const answer = (of: ReturnType<typeof contextMeterOf>, finishReason: 'stop' | 'length' = 'stop') =>
       afterAnswer({
-        ruler: of,
+        meter: of,
         state: stateOf(),
         place: { runId: 'r', stepNo: 1 },
         view: [userOf(1, textOf('Go on.'))],
@@ -51,7 +53,7 @@ describe('a call that went well', () => {
         toolCalls: 0,
         worth: () => worthOf(),
       });
-    const lowered = rulerOf(GUESSED, { contextWindow: 9_000 });
+    const lowered = contextMeterOf(GUESSED, { contextWindow: 9_000 });
     expect(answer(lowered)).toMatchObject({ lesson: { by: 'shown' }, contextState: { anchor: { messageSeq: 2 } } });
     expect(answer(lowered, 'length')).toMatchObject({ lesson: null, before: 'compaction' });
   });
@@ -59,15 +61,17 @@ describe('a call that went well', () => {
 
 describe('a refusal without numbers', () => {
   it('lowers a guessed window below the request, and leaves one that somebody told', () => {
-    expect(lessonOfRefusal(rulerOf(GUESSED), measured(60_000), null)).toEqual({
+    expect(lessonOfRefusal(contextMeterOf(GUESSED), measured(60_000), null)).toEqual({
       by: 'told',
       limits: { contextWindow: 42_000 },
     });
-    expect(lessonOfRefusal(rulerOf(TOLD), measured(60_000), null)).toBeNull();
+    expect(lessonOfRefusal(contextMeterOf(TOLD), measured(60_000), null)).toBeNull();
   });
 
   it('does not lower it below what went through before', () => {
-    expect(lessonOfRefusal(rulerOf(GUESSED), measured(10_000), usage(9_000))?.limits).toEqual({ contextWindow: 9_100 });
+    expect(lessonOfRefusal(contextMeterOf(GUESSED), measured(10_000), usage(9_000))?.limits).toEqual({
+      contextWindow: 9_100,
+    });
   });
 
   it('finds the real window within a few refusals, and never ends far below it', () => {
@@ -76,14 +80,15 @@ describe('a refusal without numbers', () => {
         let learned: LearnedLimits | null = null;
         let refusals = 0;
         for (;;) {
-          const { limits } = rulerOf(GUESSED, learned);
+          const { limits } = contextMeterOf(GUESSED, learned);
           if (limits.contextWindow <= real) break;
           // The request that fills what is taken for the window.
-          learned = lessonOfRefusal(rulerOf(GUESSED, learned), measured(limits.contextWindow), null)?.limits ?? null;
+          learned =
+            lessonOfRefusal(contextMeterOf(GUESSED, learned), measured(limits.contextWindow), null)?.limits ?? null;
           refusals++;
         }
         expect(refusals).toBeLessThanOrEqual(10);
-        expect(rulerOf(GUESSED, learned).limits.contextWindow).toBeGreaterThan(real * 0.69);
+        expect(contextMeterOf(GUESSED, learned).limits.contextWindow).toBeGreaterThan(real * 0.69);
       }),
     );
   });

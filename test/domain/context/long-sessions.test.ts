@@ -30,11 +30,11 @@ function sessionWith(options: LoopOptions): SessionLoop {
  * the task is still there.
  */
 function expectSound(session: SessionLoop): void {
-  const { history, view, ruler } = session;
+  const { history, view, meter } = session;
   expect(history.exhausted).toBe(null);
   expect(history.refused).toBe(0);
   expect(history.failedRounds).toBe(0);
-  expect(anthropicProblems(encodeForAnthropic(toModelMessages(view, { model: ruler.model })))).toEqual([]);
+  expect(anthropicProblems(encodeForAnthropic(toModelMessages(view, { model: meter.model })))).toEqual([]);
   for (let at = 0; at < history.sent.length; at += 25) expect(session.prompt(at).join()).toContain(inWire(TASK));
 }
 
@@ -76,7 +76,7 @@ describe('six rounds in a row', () => {
     const [first, ...later] = session.history.rounds;
     for (const round of later) {
       expect(round.summaryTokens).toBeLessThanOrEqual((first?.summaryTokens ?? 0) * 1.05);
-      expect(round.tokensAfter).toBeLessThanOrEqual(session.ruler.thresholds.compactToTokens);
+      expect(round.tokensAfter).toBeLessThanOrEqual(session.meter.thresholds.compactToTokens);
     }
     const paths = readSummary(session.view)?.resources.map(({ path }) => path);
     expect(new Set(paths)).toEqual(new Set(Array.from({ length: 9 }, (_, at) => `src/f${at}.ts`)));
@@ -122,7 +122,7 @@ describe('a single turn of 500 steps', () => {
     expect(sent).toHaveLength(500);
     expect(rounds.length + prunes).toBeGreaterThan(0);
     // Each of them is a broken cache: none for its own sake.
-    expect(rounds.length + prunes).toBeLessThan((500 * 700) / (0.1 * session.ruler.thresholds.usableTokens) + 4);
+    expect(rounds.length + prunes).toBeLessThan((500 * 700) / (0.1 * session.meter.thresholds.usableTokens) + 4);
   });
 });
 
@@ -166,7 +166,7 @@ describe('a model that reasons much', () => {
     }
     expectSound(session);
     expect(session.history.rounds.length).toBeGreaterThan(2);
-    expect(session.ruler.measure(session.view, session.state).byKind.reasoning).toBeGreaterThan(5_000);
+    expect(session.meter.measure(session.view, session.state).byKind.reasoning).toBeGreaterThan(5_000);
   });
 
   it('is not measured with thinking that no request carries: it does not compact for nothing', () => {
@@ -185,8 +185,8 @@ describe('a change of the model', () => {
     for (let step = 0; step < count; step++) {
       const thinking: Part = {
         type: 'reasoning',
-        text: `thought for ${session.ruler.model}. ${prose(200)}`,
-        providerMetadata: { anthropic: { signature: `signed-for-${session.ruler.model}` } },
+        text: `thought for ${session.meter.model}. ${prose(200)}`,
+        providerMetadata: { anthropic: { signature: `signed-for-${session.meter.model}` } },
       };
       expect(session.step(thinking, textOf('So.'), callOf({ path: 'a.ts' }, prose(100)))).toBe(true);
     }
@@ -196,9 +196,9 @@ describe('a change of the model', () => {
     const session = sessionWith({ contextWindow: 64_000 });
     const other = 'anthropic/claude-sonnet-5';
     steps(session, 20);
-    const anchoredTokens = session.ruler.measure(session.view, session.state).total;
+    const anchoredTokens = session.meter.measure(session.view, session.state).total;
     session.switchTo(other);
-    const switched = session.ruler.measure(session.view, session.state);
+    const switched = session.meter.measure(session.view, session.state);
     expect(switched.isAnchored).toBe(false);
     expect(switched.byKind.reasoning).toBe(0);
     expect(switched.total).toBeLessThan(anchoredTokens);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { usableOf } from '../../../src/domain/context/limits/limits.ts';
 import { thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
 import type { Measurement } from '../../../src/domain/context/meter/measure.ts';
-import { toMeter } from '../../../src/domain/context/meter/meter.ts';
+import { readMeter } from '../../../src/domain/context/meter/meter-reading.ts';
 
 const limits = { contextWindow: 200_000, maxOutput: 64_000 };
 const thresholds = thresholdsOf(usableOf(limits), limits.contextWindow);
@@ -25,7 +25,7 @@ const measurementOf = (total: number): Measurement => ({
 
 test('the meter shows the measured total against what is usable', () => {
   const measurement = measurementOf(56_000);
-  expect(toMeter(measurement, limits, thresholds)).toEqual({
+  expect(readMeter(measurement, limits, thresholds)).toEqual({
     window: 200_000,
     usable: 168_000,
     used: 56_000,
@@ -36,5 +36,5 @@ test('the meter shows the measured total against what is usable', () => {
 });
 
 test('the meter goes above 1 for a view that does not fit', () => {
-  expect(toMeter(measurementOf(210_000), limits, thresholds).share).toBe(1.25);
+  expect(readMeter(measurementOf(210_000), limits, thresholds).share).toBe(1.25);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isAt, type OverflowInput, planOverflow, withPending } from '../../../src/domain/context/overflow-plan.ts';
 import type { OverflowNumbers } from '../../../src/domain/model/overflow-limit.ts';
-import { smallRuler, stateOf } from './small-ruler.ts';
+import { smallMeter, stateOf } from './small-meter.ts';
 
 const place = { runId: 'run-1', stepNo: 4 };
 const numbers: OverflowNumbers = {
@@ -15,7 +15,7 @@ const numbers: OverflowNumbers = {
 };
 const plan = (input: Partial<OverflowInput> = {}) =>
   planOverflow({
-    ruler: smallRuler(),
+    meter: smallMeter(),
     state: stateOf(),
     place,
     remedy: 'compact',
@@ -66,7 +66,7 @@ describe('an overflow that a shorter history helps', () => {
   });
 
   it('ends the run at once with the strategy manual, and says the window where the provider named no numbers', () => {
-    const planned = plan({ ruler: smallRuler({ compaction: { strategy: 'manual' } }) });
+    const planned = plan({ meter: smallMeter({ compaction: { strategy: 'manual' } }) });
     expect(planned).toMatchObject({
       kind: 'exhausted',
       error: { message: 'prompt is too long (window 20000 tokens); nothing is compacted unasked (strategy: manual).' },

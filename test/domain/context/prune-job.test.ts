@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
-import { createRuler } from '../../../src/domain/context/meter/ruler.ts';
+import { createContextMeter } from '../../../src/domain/context/meter/context-meter.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { planPruneJob, withMarks } from '../../../src/domain/context/prune/prune-job.ts';
 import type { Part, ViewMessage } from '../../../src/domain/transcript/message.ts';
@@ -10,7 +10,7 @@ import { assistantOf, callOf, MODEL, textOf, usageOf, userOf } from './measure-v
 /**
  * 20k window, 16k usable: prune from 8k, protects 4k, needs 1.6k; compaction from 12.8k. A token is four characters.
  */
-const ruler = createRuler({
+const meter = createContextMeter({
   model: MODEL,
   entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000, isGuessed: false },
   learned: null,
@@ -32,7 +32,7 @@ const stateOf = (state: Partial<ContextState> = {}): ContextState => ({ ...NEW_C
 const asked = { reason: 'manual', force: true, stripMedia: false } as const;
 const refusedForBytes = { reason: 'overflow', force: true, stripMedia: true } as const;
 const plan = (view: readonly ViewMessage[], state: Partial<ContextState> = {}, goesOn = true) =>
-  planPruneJob(ruler, stateOf(state), view, goesOn);
+  planPruneJob(meter, stateOf(state), view, goesOn);
 const indexesOf = (planned: ReturnType<typeof plan>) => planned.marks.map((mark) => `${mark.messageId}.${mark.index}`);
 
 const outputs = (...tokens: number[]): ViewMessage[] => [
@@ -84,11 +84,11 @@ describe('a prune job', () => {
 
   it('does not go on with the compaction that its prune has put off', () => {
     const view = [userOf(1, textOf('x'.repeat(4 * 6_000))), ...outputs(4_000, 3_900, 50).slice(1)];
-    expect(ruler.measure(view, stateOf()).total).toBeGreaterThan(ruler.thresholds.compactAtTokens);
+    expect(meter.measure(view, stateOf()).total).toBeGreaterThan(meter.thresholds.compactAtTokens);
     const planned = plan(view);
     expect(planned.goesOnWith).toBe('step');
-    expect(ruler.measure(withMarks(view, planned.marks), planned.contextState).total).toBeLessThan(
-      ruler.thresholds.compactAtTokens,
+    expect(meter.measure(withMarks(view, planned.marks), planned.contextState).total).toBeLessThan(
+      meter.thresholds.compactAtTokens,
     );
   });
 

@@ -14,9 +14,9 @@ import { type ContextDecision, decideContext } from '../../../src/domain/context
 import { type ModelEntry, UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
 import { isCalibrated } from '../../../src/domain/context/meter/calibration.ts';
+import { type ContextMeter, createContextMeter } from '../../../src/domain/context/meter/context-meter.ts';
 import { estimateMessages } from '../../../src/domain/context/meter/measure.ts';
 import { totalOf } from '../../../src/domain/context/meter/message-tokens.ts';
-import { createRuler, type Ruler } from '../../../src/domain/context/meter/ruler.ts';
 import {
   type CompactionReason,
   type ContextState,
@@ -65,7 +65,7 @@ type History = {
 export class SessionLoop {
   view: readonly ViewMessage[] = [];
   state: ContextState = NEW_CONTEXT_STATE;
-  ruler: Ruler;
+  meter: ContextMeter;
   readonly history: History = {
     sent: [],
     billed: [],
@@ -84,13 +84,13 @@ export class SessionLoop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
-    this.ruler = this.#rulerOf(MODEL, options.contextWindow);
+    this.meter = this.#contextMeterOf(MODEL, options.contextWindow);
   }
 
-  #rulerOf(model: string, contextWindow: number): Ruler {
+  #contextMeterOf(model: string, contextWindow: number): ContextMeter {
     const { maxOutput = 8_000, policy = {}, instructions = 'Be helpful.' } = this.#options;
     const entry: ModelEntry = { ...UNKNOWN_MODEL, contextWindow, maxOutput, family: 'claude', isGuessed: false };
-    return createRuler({
+    return createContextMeter({
       model,
       entry,
       learned: null,
@@ -104,7 +104,7 @@ export class SessionLoop {
 
   /** From now on another model is asked. */
   switchTo(model: string, contextWindow = this.#options.contextWindow): void {
-    this.ruler = this.#rulerOf(model, contextWindow);
+    this.meter = this.#contextMeterOf(model, contextWindow);
   }
 
   /** A prompt as it was sent, one text a message; the last one without a number. */
@@ -135,19 +135,19 @@ export class SessionLoop {
     const proceed = this.#makeRoom();
     if (proceed === null) return false;
     const sent = this.view;
-    const { ruler, history } = this;
-    const measurement = ruler.measure(sent, this.state);
+    const { meter, history } = this;
+    const measurement = meter.measure(sent, this.state);
     const inputTokens = this.#bill(sent);
     const { prunes, rounds } = history;
-    history.sent.push({ view: sent, model: ruler.model, rewrites: prunes + rounds.length });
+    history.sent.push({ view: sent, model: meter.model, rewrites: prunes + rounds.length });
     history.billed.push(inputTokens);
     history.measured.push(measurement.total);
-    history.isSure.push(measurement.isAnchored && isCalibrated(ruler.calibrationOf(this.state)));
-    if (inputTokens > ruler.limits.contextWindow) history.refused++;
-    const message = this.#append('assistant', ruler.model, parts);
-    const outputTokens = Math.ceil(this.#factor() * writtenTokens(message, ruler.model));
+    history.isSure.push(measurement.isAnchored && isCalibrated(meter.calibrationOf(this.state)));
+    if (inputTokens > meter.limits.contextWindow) history.refused++;
+    const message = this.#append('assistant', meter.model, parts);
+    const outputTokens = Math.ceil(this.#factor() * writtenTokens(message, meter.model));
     const after = afterAnswer({
-      ruler,
+      meter,
       state: this.state,
       place: this.#place(),
       view: sent,
@@ -159,7 +159,7 @@ export class SessionLoop {
       finishReason: 'stop',
       rawFinishReason: null,
       toolCalls: parts.filter(({ type }) => type === 'tool').length,
-      worth: (view, state, usedTokens) => worthOf(this.ruler, state, view, usedTokens),
+      worth: (view, state, usedTokens) => worthOf(this.meter, state, view, usedTokens),
     });
     this.state = after.contextState;
     if (after.before === 'prune') this.#prune();
@@ -176,7 +176,7 @@ export class SessionLoop {
   }
 
   #bill(view: readonly ViewMessage[]): number {
-    const { overheadTokens, model } = this.ruler;
+    const { overheadTokens, model } = this.meter;
     const estimated = view.reduce((sum, message) => sum + this.#estimateOnce(message, model), 0);
     return Math.ceil(this.#factor() * (overheadTokens.instructions + overheadTokens.tools + estimated));
   }
@@ -194,9 +194,9 @@ export class SessionLoop {
   #makeRoom(): Extract<ContextDecision, { kind: 'proceed' }> | null {
     for (let attempts = 0; this.history.exhausted === null; attempts++) {
       if (attempts > 10) throw new Error('the context layer goes round in circles');
-      const { ruler, state, view } = this;
-      const measurement = ruler.measure(view, state);
-      const decision = decideContext(ruler, measurement, state, worthOf(ruler, state, view, measurement.total));
+      const { meter, state, view } = this;
+      const measurement = meter.measure(view, state);
+      const decision = decideContext(meter, measurement, state, worthOf(meter, state, view, measurement.total));
       if (decision.kind === 'proceed') return decision;
       if (decision.kind === 'prune') this.#prune();
       else if (decision.kind === 'exhausted') this.history.exhausted = decision.error.message;
@@ -209,7 +209,7 @@ export class SessionLoop {
   }
 
   #prune(): void {
-    const plan = planPruneJob(this.ruler, this.state, this.view, true);
+    const plan = planPruneJob(this.meter, this.state, this.view, true);
     this.view = withMarks(this.view, plan.marks);
     this.state = plan.contextState;
     if (plan.marks.length > 0) this.history.prunes++;
@@ -217,10 +217,10 @@ export class SessionLoop {
   }
 
   #compact(): void {
-    const { ruler, state, view, history } = this;
+    const { meter, state, view, history } = this;
     const pending = state.pending ?? { reason: 'threshold', stripMedia: false };
-    const base = planInputOf(ruler, state, view, pending);
-    const planned = planCompaction({ ...base, bodyTokens: () => ruler.thresholds.summaryTokens });
+    const base = planInputOf(meter, state, view, pending);
+    const planned = planCompaction({ ...base, bodyTokens: () => meter.thresholds.summaryTokens });
     const round = history.rounds.length + 1;
     if (planned.kind === 'too_large') {
       history.exhausted = `${planned.what} ${planned.messageSeq ?? ''}`.trim();
@@ -231,13 +231,13 @@ export class SessionLoop {
     if (planned.kind === 'compact' && body !== null && this.#accept(planned, body, round, pending.reason)) return;
     history.failedRounds++;
     const kept = base.countText(readSummary(view)?.body ?? '');
-    const room = Math.max(ruler.thresholds.summaryTokens, kept + MIN_REMOVAL_TOKENS);
+    const room = Math.max(meter.thresholds.summaryTokens, kept + MIN_REMOVAL_TOKENS);
     const removal = planCompaction({ ...base, bodyTokens: () => room });
-    const { total: tokens } = ruler.measure(view, state);
+    const { total: tokens } = meter.measure(view, state);
     const after = planAfterFailure({
       reason: pending.reason,
       tokens,
-      usableTokens: ruler.thresholds.usableTokens,
+      usableTokens: meter.thresholds.usableTokens,
       isLastRung: removal.kind !== 'compact',
     });
     if (after === 'remove_middle' && removal.kind === 'compact') {
@@ -249,16 +249,16 @@ export class SessionLoop {
   }
 
   #accept(plan: CompactPlan, body: string, round: number, reason: CompactionReason): boolean {
-    const { ruler, state } = this;
-    const { view } = compactedView(plan, { round, body, thresholds: ruler.thresholds });
-    const tokensAfter = ruler.measure(view, { ...state, anchor: null }).total;
+    const { meter, state } = this;
+    const { view } = compactedView(plan, { round, body, thresholds: meter.thresholds });
+    const tokensAfter = meter.measure(view, { ...state, anchor: null }).total;
     const { tokensBefore, targetTokens } = plan;
-    const reductionShare = ruler.thresholds.compactionReductionShare;
+    const reductionShare = meter.thresholds.compactionReductionShare;
     if (judgeSizes({ tokensBefore, tokensAfter, targetTokens, reductionShare }) !== null) return false;
     this.#seq++;
     this.view = view.with(0, { ...(view[0] as ViewMessage), id: `m${this.#seq}`, seq: this.#seq });
-    this.state = afterCompaction(ruler, state, reason, tokensAfter);
-    this.history.rounds.push({ plan, tokensAfter, summaryTokens: ruler.count(body) });
+    this.state = afterCompaction(meter, state, reason, tokensAfter);
+    this.history.rounds.push({ plan, tokensAfter, summaryTokens: meter.count(body) });
     return true;
   }
 }

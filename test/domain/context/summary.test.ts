@@ -29,7 +29,7 @@ import type { Part } from '../../../src/domain/transcript/message.ts';
 import { countText } from './compaction-view.ts';
 import { conversation } from './conversation-arbitrary.ts';
 import { assistantOf, callOf, textOf, userOf } from './measure-view.ts';
-import { stateOf } from './small-ruler.ts';
+import { stateOf } from './small-meter.ts';
 
 const BOUNDS = { entries: 40, chars: 6_000 };
 

@@ -1,9 +1,9 @@
 import type { ProviderErrorClass } from '../../model/provider-error-rules.ts';
 import { afterPauseMs, planRetry, type RetryPlan } from '../../model/retry-policy.ts';
-import type { Ruler } from '../meter/ruler.ts';
+import type { ContextMeter } from '../meter/context-meter.ts';
 import type { CompactionReason, ContextState } from '../meter/state.ts';
 
-/** Sizes of a view before and after a compaction, by the same ruler and both without an anchor. */
+/** Sizes of a view before and after a compaction, by the same meter and both without an anchor. */
 export type CompactionSizes = Readonly<{
   tokensBefore: number;
   tokensAfter: number;
@@ -95,7 +95,7 @@ export function afterPassingFailure(state: ContextState, pending: NonNullable<Co
 
 /** The state once a compaction is written. What the provider billed before says nothing of the new view. */
 export function afterCompaction(
-  { thresholds }: Pick<Ruler, 'thresholds'>,
+  { thresholds }: Pick<ContextMeter, 'thresholds'>,
   state: ContextState,
   reason: CompactionReason,
   tokensAfter: number,

@@ -1,12 +1,12 @@
 import type { ViewMessage } from '../../transcript/message.ts';
-import type { Ruler } from '../meter/ruler.ts';
+import type { ContextMeter } from '../meter/context-meter.ts';
 import type { ContextState } from '../meter/state.ts';
 import type { PlanInput } from './compaction-plan.ts';
 
-/** Real tokens of a text for the ruler's model. */
-export function countRealTokens(ruler: Ruler, state: ContextState): (text: string) => number {
-  const ratio = ruler.ratioOf(state);
-  return (text) => Math.ceil(ratio * ruler.count(text));
+/** Real tokens of a text for the meter's model. */
+export function countRealTokens(meter: ContextMeter, state: ContextState): (text: string) => number {
+  const ratio = meter.ratioOf(state);
+  return (text) => Math.ceil(ratio * meter.count(text));
 }
 
 /**
@@ -14,19 +14,19 @@ export function countRealTokens(ruler: Ruler, state: ContextState): (text: strin
  * was billed for the view as it was says nothing of the one that it becomes.
  */
 export function planInputOf(
-  ruler: Ruler,
+  meter: ContextMeter,
   state: ContextState,
   view: readonly ViewMessage[],
   pending: Pick<NonNullable<ContextState['pending']>, 'reason' | 'stripMedia'>,
 ): Omit<PlanInput, 'bodyTokens'> {
-  const { thresholds, overheadTokens, policy } = ruler;
+  const { thresholds, overheadTokens, policy } = meter;
   const { keepRecentMessages, preserveLastNTurns } = policy.compaction.options;
-  const overhead = Math.ceil(ruler.ratioOf(state) * (overheadTokens.instructions + overheadTokens.tools));
+  const overhead = Math.ceil(meter.ratioOf(state) * (overheadTokens.instructions + overheadTokens.tools));
   const unanchored = { ...state, anchor: null };
   return {
     view,
-    tokensOf: (message) => ruler.measure([message], unanchored).total - overhead,
-    countText: countRealTokens(ruler, state),
+    tokensOf: (message) => meter.measure([message], unanchored).total - overhead,
+    countText: countRealTokens(meter, state),
     overheadTokens: overhead,
     thresholds,
     keepRecentMessages,

@@ -1,8 +1,8 @@
 import type { ViewMessage } from '../../transcript/message.ts';
 import type { Usage } from '../../usage.ts';
 import { learn, type SampleRefusal } from './calibration.ts';
+import type { ContextMeter } from './context-meter.ts';
 import { coveredTokens, estimateAfter, estimateMessages } from './measure.ts';
-import type { Ruler } from './ruler.ts';
 import { hasMediaAfter } from './silent-overflow.ts';
 import type { ContextState } from './state.ts';
 
@@ -20,18 +20,18 @@ export type AnsweredCall = Readonly<{
  * breaker is closed again.
  */
 export function afterCall(
-  ruler: Ruler,
+  meter: ContextMeter,
   state: ContextState,
   call: AnsweredCall,
 ): Readonly<{ state: ContextState; refused: SampleRefusal | null }> {
-  const { state: calibration, refused } = learn(ruler.calibrationOf(state), sampleOf(ruler, state, call));
+  const { state: calibration, refused } = learn(meter.calibrationOf(state), sampleOf(meter, state, call));
   return {
     state: {
       ...state,
-      model: ruler.model,
+      model: meter.model,
       anchor: call.usage.inputTokens > 0 ? { usage: call.usage, messageSeq: call.messageSeq } : null,
       calibration,
-      overheadTokens: ruler.overheadTokens.instructions + ruler.overheadTokens.tools,
+      overheadTokens: meter.overheadTokens.instructions + meter.overheadTokens.tools,
       compactionsSinceStep: 0,
       overflow: null,
       outputCap: null,
@@ -40,24 +40,28 @@ export function afterCall(
   };
 }
 
-function sampleOf(ruler: Ruler, state: ContextState, { view, usage }: AnsweredCall): Parameters<typeof learn>[1] {
-  const anchor = ruler.anchorOf(state);
-  const covered = coveredTokens(view, anchor, ruler.model);
+function sampleOf(
+  meter: ContextMeter,
+  state: ContextState,
+  { view, usage }: AnsweredCall,
+): Parameters<typeof learn>[1] {
+  const anchor = meter.anchorOf(state);
+  const covered = coveredTokens(view, anchor, meter.model);
   const isFirst = state.model === null;
   const estimatedTokens =
     covered !== null && anchor !== null
-      ? estimateAfter(view, anchor, ruler.count, ruler.model)
-      : wholeEstimate(ruler, view);
+      ? estimateAfter(view, anchor, meter.count, meter.model)
+      : wholeEstimate(meter, view);
   return {
     outcome: 'completed',
     inputTokens: usage.inputTokens,
     previousInputTokens: anchor?.usage.inputTokens ?? 0,
     coveredTokens: covered ?? 0,
     estimatedTokens,
-    limitTokens: ruler.limits.contextWindow,
+    limitTokens: meter.limits.contextWindow,
     changed: {
-      model: !isFirst && state.model !== ruler.model,
-      tools: ruler.hasOtherOverhead(state),
+      model: !isFirst && state.model !== meter.model,
+      tools: meter.hasOtherOverhead(state),
       // Without an anchor the call before was sent something else, unless there was none.
       view: covered === null && !isFirst,
       media: hasMediaAfter(view, covered === null ? 0 : (anchor?.messageSeq ?? 0)),
@@ -65,8 +69,8 @@ function sampleOf(ruler: Ruler, state: ContextState, { view, usage }: AnsweredCa
   };
 }
 
-function wholeEstimate(ruler: Ruler, view: readonly ViewMessage[]): number {
-  const messages = Object.values(estimateMessages(view, ruler.count, ruler.model));
-  const { instructions, tools } = ruler.overheadTokens;
+function wholeEstimate(meter: ContextMeter, view: readonly ViewMessage[]): number {
+  const messages = Object.values(estimateMessages(view, meter.count, meter.model));
+  const { instructions, tools } = meter.overheadTokens;
   return messages.reduce((sum, tokens) => sum + tokens, instructions + tools);
 }

@@ -9,7 +9,7 @@ export const MAX_RATIO = 4;
 export const CALIBRATED_FROM_TOKENS = 2_000;
 
 /**
- * The one safety margin of the ruler. Only without a tokenizer of the family, and only until the session is calibrated.
+ * The one safety margin of the meter. Only without a tokenizer of the family, and only until the session is calibrated.
  */
 export const COLD_START_MARGIN = 1.1;
 

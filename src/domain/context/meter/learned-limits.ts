@@ -1,8 +1,8 @@
 import type { OverflowNumbers } from '../../model/overflow-limit.ts';
 import type { Usage } from '../../usage.ts';
 import type { LearnedLimits } from '../limits/limits.ts';
+import type { ContextMeter } from './context-meter.ts';
 import type { Measurement } from './measure.ts';
-import type { Ruler } from './ruler.ts';
 
 /**
  * What an endpoint has taught about the limits of a model. `told`: by its own words, or by what it let through of a
@@ -28,7 +28,7 @@ export function lessonOfNumbers(
  * below what went through before; a window that somebody told is left as it is.
  */
 export function lessonOfRefusal(
-  { entry }: Pick<Ruler, 'entry'>,
+  { entry }: Pick<ContextMeter, 'entry'>,
   { total }: Pick<Measurement, 'total'>,
   accepted: Usage | null,
 ): Lesson | null {
@@ -43,7 +43,7 @@ export function lessonOfRefusal(
  * than that. Limits that somebody told are not raised beyond.
  */
 export function lessonOfSuccess(
-  { entry, learned, limits }: Pick<Ruler, 'entry' | 'learned' | 'limits'>,
+  { entry, learned, limits }: Pick<ContextMeter, 'entry' | 'learned' | 'limits'>,
   { inputTokens, outputTokens }: Usage,
 ): Lesson | null {
   const mayRaiseWindow = entry.isGuessed || learned?.contextWindow !== undefined;

@@ -77,7 +77,7 @@ export type Measurement = Readonly<{
 }>;
 
 /**
- * The tokens of the next request. The one ruler: triggers, acceptance of a compaction, the meter and the events all
+ * The tokens of the next request, measured in one place: triggers, acceptance of a compaction, the meter and the events all
  * read it. With an anchor, what the provider billed (input, cache included, plus output, minus reasoning that is not
  * sent again) plus `ratio` times the estimate of what came after; without, `ratio` times the estimate of everything.
  * Never negative; appending to the view never lowers it.

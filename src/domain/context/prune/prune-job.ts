@@ -1,7 +1,7 @@
 import type { NewEvent } from '../../run/events.ts';
 import type { ViewMessage, ViewPart } from '../../transcript/message.ts';
 import { decideContext } from '../decide.ts';
-import type { Ruler } from '../meter/ruler.ts';
+import type { ContextMeter } from '../meter/context-meter.ts';
 import type { ContextState } from '../meter/state.ts';
 import {
   type MediaStripPlan,
@@ -32,19 +32,19 @@ const NOTHING_STRIPPED: MediaStripPlan = { marks: [], strippedCount: 0, savedTok
  * comes before the next step
  */
 export function planPruneJob(
-  ruler: Ruler,
+  meter: ContextMeter,
   state: ContextState,
   view: readonly ViewMessage[],
   goesOn: boolean,
 ): PruneJobPlan {
-  const { thresholds, count } = ruler;
+  const { thresholds, count } = meter;
   const { pending } = state;
-  const ratio = ruler.ratioOf(state);
+  const ratio = meter.ratioOf(state);
   const media = pending?.stripMedia === true ? planMediaStrip({ view, count, ratio }) : NOTHING_STRIPPED;
   // What was meant for a compaction that never came must not force a prune.
   const isAsked = pending?.force === true && (pending.reason === 'manual' || pending.stripMedia);
   const prune = planPrune({
-    ...pruneInputOf(ruler, state, view, ruler.measure(view, state).total - media.savedTokens),
+    ...pruneInputOf(meter, state, view, meter.measure(view, state).total - media.savedTokens),
     force: isAsked && media.strippedCount === 0,
   });
   const cleared = prune.kind === 'prune' ? prune : { marks: [], prunedCount: 0, savedTokens: 0, prunedTools: [] };
@@ -52,9 +52,9 @@ export function planPruneJob(
   const savedTokens = media.savedTokens + cleared.savedTokens;
   const prunedCount = marks.length;
   const rewritten = prunedCount > 0 ? { anchor: null, failedAtTokens: null } : {};
-  const usedTokens = Math.max(0, ruler.measure(view, state).total - savedTokens);
-  const meter = { usedTokens, usableTokens: thresholds.usableTokens };
-  const pruned: ContextState = { ...state, ...rewritten, pending: null, meter };
+  const usedTokens = Math.max(0, meter.measure(view, state).total - savedTokens);
+  const reading = { usedTokens, usableTokens: thresholds.usableTokens };
+  const pruned: ContextState = { ...state, ...rewritten, pending: null, meter: reading };
   const pruneEvents: NewEvent[] =
     prunedCount > 0 ? [{ type: 'context:pruned', data: { prunedCount, savedTokens } }] : [];
   return {
@@ -64,19 +64,19 @@ export function planPruneJob(
       { type: 'prune:complete', data: { prunedCount, savedTokens, prunedTools: [...cleared.prunedTools] } },
     ],
     savedTokens,
-    ...(goesOn ? afterwards(ruler, pruned, withMarks(view, marks)) : { goesOnWith: 'step', contextState: pruned }),
+    ...(goesOn ? afterwards(meter, pruned, withMarks(view, marks)) : { goesOnWith: 'step', contextState: pruned }),
   };
 }
 
 /** What a run that goes on needs first. What can never fit is for the step to say. */
 function afterwards(
-  ruler: Ruler,
+  meter: ContextMeter,
   state: ContextState,
   view: readonly ViewMessage[],
 ): Pick<PruneJobPlan, 'goesOnWith' | 'contextState'> {
-  const measurement = ruler.measure(view, state);
-  const worth = { ...worthOf(ruler, state, view, measurement.total), prune: () => false };
-  const decision = decideContext(ruler, measurement, state, worth);
+  const measurement = meter.measure(view, state);
+  const worth = { ...worthOf(meter, state, view, measurement.total), prune: () => false };
+  const decision = decideContext(meter, measurement, state, worth);
   if (decision.kind !== 'compact') return { goesOnWith: 'step', contextState: state };
   const { reason, force } = decision;
   return { goesOnWith: 'compaction', contextState: { ...state, pending: { reason, force, stripMedia: false } } };

@@ -8,8 +8,8 @@ import type { Worth } from '../decide.ts';
 import { compactionDueAt, type Outlook, outlookFor, savedByPrune } from '../expected-cost.ts';
 import type { ContextPolicy } from '../limits/policy.ts';
 import type { Thresholds } from '../limits/thresholds.ts';
+import type { ContextMeter } from '../meter/context-meter.ts';
 import { estimateMessage, estimateToolCall, estimateToolResult, totalOf } from '../meter/message-tokens.ts';
-import type { Ruler } from '../meter/ruler.ts';
 import type { ContextState } from '../meter/state.ts';
 import type { TokenCounter } from '../meter/tokens.ts';
 
@@ -51,13 +51,13 @@ const MIN_SAVED_TOKENS = 20;
 
 /** What a prune is decided from, for a view that measures so many tokens. */
 export function pruneInputOf(
-  ruler: Ruler,
+  meter: ContextMeter,
   state: ContextState,
   view: readonly ViewMessage[],
   usedTokens: number,
 ): PruneInput {
-  const { thresholds, policy, count, ratioOf } = ruler;
-  const outlook = outlookFor(ruler, state, view, usedTokens);
+  const { thresholds, policy, count, ratioOf } = meter;
+  const outlook = outlookFor(meter, state, view, usedTokens);
   return { view, count, ratio: ratioOf(state), thresholds, policy: policy.prune, outlook };
 }
 
@@ -126,13 +126,13 @@ export function isPruneWorthwhile(input: PruneInput): boolean {
 
 /** What is worth its while for a view that measures so many tokens. */
 export const worthOf = (
-  ruler: Ruler,
+  meter: ContextMeter,
   state: ContextState,
   view: readonly ViewMessage[],
   usedTokens: number,
 ): Worth => ({
-  prune: () => isPruneWorthwhile(pruneInputOf(ruler, state, view, usedTokens)),
-  compaction: () => usedTokens >= compactionDueAt(outlookFor(ruler, state, view, usedTokens)),
+  prune: () => isPruneWorthwhile(pruneInputOf(meter, state, view, usedTokens)),
+  compaction: () => usedTokens >= compactionDueAt(outlookFor(meter, state, view, usedTokens)),
 });
 
 function reasonAgainst({ thresholds, policy, outlook, force = false }: PruneInput): 'disabled' | 'not_due' | null {

@@ -3,7 +3,7 @@ import type { Thresholds } from '../limits/thresholds.ts';
 import type { Measurement } from './measure.ts';
 
 /** How full the context is, as the API and the events show it. Tokens, but for `share`. */
-export type Meter = Readonly<{
+export type MeterReading = Readonly<{
   window: number;
   /** What a request may hold. */
   usable: number;
@@ -17,7 +17,7 @@ export type Meter = Readonly<{
 const SHARE_PRECISION = 10_000;
 
 /** The meter of a measured view. `used` is the total of the very measurement that the triggers read. */
-export function toMeter(measurement: Measurement, limits: ModelLimits, thresholds: Thresholds): Meter {
+export function readMeter(measurement: Measurement, limits: ModelLimits, thresholds: Thresholds): MeterReading {
   const usable = thresholds.usableTokens;
   const share = Math.round((measurement.total / usable) * SHARE_PRECISION) / SHARE_PRECISION;
   return {

@@ -14,8 +14,8 @@ const STRATEGY_SHARES: Readonly<Partial<Record<StrategyName, ThresholdShares>>> 
   'proactive-threshold': { compactAt: 0.5, tail: 0.3 },
 };
 
-/** What a ruler is made for: one model, one agent, one set of tools. */
-export type RulerInput = Readonly<{
+/** What a meter is made for: one model, one agent, one set of tools. */
+export type ContextMeterInput = Readonly<{
   /** `provider/model` of the next request. */
   model: string;
   entry: ModelEntry;
@@ -32,7 +32,7 @@ export type RulerInput = Readonly<{
 }>;
 
 /** Measures views of one session for one model, and knows where the context layer acts on them. */
-export type Ruler = Readonly<{
+export type ContextMeter = Readonly<{
   model: string;
   entry: ModelEntry;
   policy: ContextPolicy;
@@ -69,8 +69,8 @@ const ESTIMATED_MARGIN_SHARE = 0.05;
 /** Of the reserve: what is usable always leaves room for an answer, and nothing is kept free twice. */
 const MAX_MARGIN_SHARE = 0.5;
 
-/** The ruler of one model with one agent's instructions and tools. All that it measures is in tokens. Pure. */
-export function createRuler(input: RulerInput): Ruler {
+/** The meter of one model with one agent's instructions and tools. All that it measures is in tokens. Pure. */
+export function createContextMeter(input: ContextMeterInput): ContextMeter {
   const { model, entry, policy, count } = input;
   const limits = applyLearned(limitsOf(entry), input.learned, entry.isGuessed);
   const thresholds = thresholdsOf(usableOf(limits, policy), limits.contextWindow, sharesOf(policy));

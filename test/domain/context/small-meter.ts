@@ -1,8 +1,12 @@
 import type { Worth } from '../../../src/domain/context/decide.ts';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
 import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import {
+  type ContextMeter,
+  type ContextMeterInput,
+  createContextMeter,
+} from '../../../src/domain/context/meter/context-meter.ts';
 import { type Measurement, TOKEN_KINDS } from '../../../src/domain/context/meter/measure.ts';
-import { createRuler, type Ruler, type RulerInput } from '../../../src/domain/context/meter/ruler.ts';
 import { type ContextState, NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { MODEL } from './measure-view.ts';
 
@@ -10,8 +14,8 @@ import { MODEL } from './measure-view.ts';
  * 20k window, 16k usable, 4k reserve: prune from 8k, compaction from 12.8k. A token is four characters, and without a
  * sample one estimated token is one real token.
  */
-export function smallRuler(policy: unknown = {}, rest: Partial<RulerInput> = {}): Ruler {
-  return createRuler({
+export function smallMeter(policy: unknown = {}, rest: Partial<ContextMeterInput> = {}): ContextMeter {
+  return createContextMeter({
     model: MODEL,
     entry: { ...UNKNOWN_MODEL, contextWindow: 20_000, maxOutput: 4_000, isGuessed: false },
     learned: null,
