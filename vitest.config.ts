@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
+import LongestFirst from './test/support/longest-first.ts';
 
 const EVERY_TEST = 'test/**/*.test.ts';
 
@@ -16,9 +17,12 @@ const SYSTEM = [
   'test/embedded/**',
   'test/examples/**',
   'test/faults/**',
+  'test/flow/commands-die.test.ts',
   'test/flow/liveness.test.ts',
   'test/flow/postgres-outage.test.ts',
+  'test/flow/processes.test.ts',
   'test/flow/readme.test.ts',
+  'test/flow/waiting-deaths.test.ts',
   'test/flow/waiting-memory.test.ts',
   'test/fuzz/**',
   'test/http/docs-page-browser.test.ts',
@@ -32,7 +36,7 @@ const SYSTEM = [
 
 /** The files with cases for Redis, which all name what gives them their backends. */
 const WITH_REDIS = globSync(EVERY_TEST, { cwd: import.meta.dirname }).filter((file) =>
-  /\b(?:availableBackends|busBackends|redisUrl)\b/.test(readFileSync(new URL(file, import.meta.url), 'utf8')),
+  /\b(?:availableBackends|busBackends|inject\('redisUrl'\))/.test(readFileSync(new URL(file, import.meta.url), 'utf8')),
 );
 
 /** With more runs of each property (test/support/property-runs.ts) the dear ones take more than their time. */
@@ -51,6 +55,7 @@ export default defineConfig({
     hookTimeout: 120_000,
     expect: { poll: { timeout: 90_000 } },
     pool: 'forks',
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', './test/support/closing-line-reporter.ts'],
     // Much of the time is spent in waiting, for processes that start and for leases that end.
     maxWorkers: 3,

@@ -12,7 +12,7 @@ const WARM_UP_RUNS = 36;
 const RUNS = 72;
 
 describe.each(availableBackends())('a service on %s', (backend) => {
-  it('holds no more after more runs, half of them cancelled', { timeout: 180_000 }, async () => {
+  it('holds no more after more runs, half of them cancelled', { timeout: 400_000 }, async () => {
     using warnings = collectWarnings();
     const driver = createDriver();
     const services = { backend, postgresUrl: inject('postgres').adminUrl, redisUrl: inject('redisUrl') };
