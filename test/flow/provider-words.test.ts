@@ -83,15 +83,16 @@ describe('what a provider says when it refuses a call', () => {
       ['llm:error', error],
       ['run:failed', error],
     ]);
-    const logged = service.logged.filter((line) => 'runId' in line && line.runId === runId);
-    expect(logged).toContainEqual(
-      expect.objectContaining({ event: 'step_failed', code: 'invalid_request', provider: PROVIDER() }),
-    );
     const jobs = await eventually(async () => {
       const failed = await service.deps.jobs.bullQueues()[0]?.getFailed();
       return failed?.some(({ data }) => data.runId === formatId('run', runId)) ? failed : null;
     }, 'the job has failed');
     expect(jobs.map(({ failedReason }) => failedReason)).toEqual([`invalid_request: ${MESSAGE()}`]);
+    // The run has failed before its worker logs that; the job fails after.
+    const logged = service.logged.filter((line) => 'runId' in line && line.runId === runId);
+    expect(logged).toContainEqual(
+      expect.objectContaining({ event: 'step_failed', code: 'invalid_request', provider: PROVIDER() }),
+    );
     const shown = await runNode(['bin/baton.js', 'show', formatId('run', runId)], {
       cwd: ROOT,
       environment: { BATON_URL: url },
