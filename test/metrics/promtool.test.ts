@@ -89,7 +89,7 @@ const HEALTHY: Series = {
 
 /** What it takes for each alert. */
 const FIRING: Readonly<Record<string, Series>> = {
-  BatonNobodyWorks: { 'baton_workers_alive{kind="step"}': '2x40 0x20' },
+  BatonNoWorkers: { 'baton_workers_alive{kind="step"}': '2x40 0x20' },
   BatonWorkWaits: { 'baton_oldest_due_job_age_seconds{kind="step"}': '0x40 61x20' },
   BatonPickupSlow: {
     'baton_pickup_latency_seconds_bucket{kind="step",le="0.1"}': '0x60',
@@ -145,7 +145,7 @@ describe('the alerts', () => {
   it('are silent while a service works, and each fires for what it is about', async ({ skip }) => {
     skip(isMissing, WHY);
     const tests = Object.entries(FIRING).map(([name, series]) => alertTest({ ...HEALTHY, ...series }, [name]));
-    const verdict = await testRules([alertTest(HEALTHY, []), alertTest({}, ['BatonNobodyWorks']), ...tests]);
+    const verdict = await testRules([alertTest(HEALTHY, []), alertTest({}, ['BatonNoWorkers']), ...tests]);
     expect(verdict, verdict?.said).toMatchObject({ exitCode: 0 });
   });
 });
