@@ -134,21 +134,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (tenant_id, share)
     ) with (fillfactor = 50)`.execute(db);
   await sql`
-    create function baton_count_stored(p_tenant_id text, p_bytes bigint) returns void language plpgsql as $$
-    declare
-      v_share integer;
-    begin
-      if p_bytes = 0 then return; end if;
-      select share into v_share from stored_bytes where tenant_id = p_tenant_id
-        order by share limit 1 for no key update skip locked;
-      if found then
-        update stored_bytes set bytes = bytes + p_bytes where tenant_id = p_tenant_id and share = v_share;
-      else
-        insert into stored_bytes (tenant_id, share, bytes)
-        values (p_tenant_id, floor(random() * 2147483647)::integer, p_bytes);
-      end if;
-    end $$`.execute(db);
-  await sql`
     create function baton_count_changed() returns trigger language plpgsql as $$
     begin
       perform baton_count_stored(new.tenant_id, new.content_bytes - old.content_bytes);
@@ -212,23 +197,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // Written to by nothing but the probe of whether there is room, which takes back what it writes.
   await sql`create table write_probe (filler text not null)`.execute(db);
   await sql`alter table write_probe alter column filler set storage plain`.execute(db);
-  // Makes the table grow, since a disk that is full still takes what fits into pages that are there. A vacuum cuts off
-  // what earlier probes have left; where it has not, they are filled first: a few dozen pages.
-  await sql`
-    create function baton_probe_write() returns void language plpgsql as $$
-    declare
-      v_bytes bigint := pg_relation_size('write_probe');
-    begin
-      begin
-        for v_page in 1..200 loop
-          insert into write_probe (filler) values (repeat('x', 8000));
-          exit when pg_relation_size('write_probe') > v_bytes;
-        end loop;
-        raise exception using errcode = 'BT000', message = 'take it back';
-      exception when sqlstate 'BT000' then
-        null;
-      end;
-    end $$`.execute(db);
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
@@ -238,7 +206,6 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     }
   }
   await sql`drop function baton_count_changed cascade`.execute(db);
-  await sql`drop function baton_count_stored`.execute(db);
   for (const table of [
     'stored_bytes',
     'provider_pauses',
@@ -254,7 +221,6 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   ]) {
     await sql`drop table ${sql.table(table)}`.execute(db);
   }
-  await sql`drop function baton_probe_write`.execute(db);
   await sql`drop table write_probe`.execute(db);
   await sql`drop sequence audit_log_seq`.execute(db);
   await sql`drop sequence worker_lock_keys`.execute(db);

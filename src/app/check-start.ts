@@ -6,7 +6,7 @@ import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
 import { type Config, loadConfig, VARIABLES } from '../platform/config.ts';
 import type { LogEvent } from '../platform/log.ts';
 import { openDatabase } from '../store/database.ts';
-import { pendingMigrations } from '../store/migrate.ts';
+import { pendingChanges } from '../store/migrate.ts';
 import { checkPostgres, checkRedis } from './check-stores.ts';
 import { openAgentParts } from './open-agents.ts';
 import { checkWorkspaceIsApart } from './own-places.ts';
@@ -80,9 +80,11 @@ async function checkDatabase({ databaseUrl, dataDir }: Config): Promise<Finding[
     answerWithinMs: STORE_ANSWER_WITHIN_MS,
   });
   try {
-    const pending = await pendingMigrations(db);
+    const pending = await pendingChanges(db);
     if (pending.length === 0) return [ok('postgres', 'can be used, and is up to date')];
-    return [warning('postgres', `can be used, and lacks ${pending.length} migrations: run "baton migrate"`)];
+    return [
+      warning('postgres', `can be used, and lacks ${pending.length} migrations and functions: run "baton migrate"`),
+    ];
   } finally {
     await db.destroy();
   }

@@ -16,7 +16,7 @@ import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
 import { type Db, openDatabase } from '../store/database.ts';
-import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
+import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
 import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { probeWrite } from '../store/write-probe.ts';
 import { checkConnections } from './check-connections.ts';
@@ -140,9 +140,12 @@ async function prepareSchema(databaseUrl: string, config: Config, log: Log, migr
   const db = openDatabase({ connectionString: databaseUrl, maxConnections: 2 });
   stack.defer(() => db.destroy());
   if (!migrate) {
-    const pending = await pendingMigrations(db);
+    const pending = await pendingChanges(db);
     if (pending.length === 0) return;
-    throw new BatonError('config_invalid', `the database lacks ${pending.length} migrations: run "npm run migrate"`);
+    throw new BatonError(
+      'config_invalid',
+      `the database lacks ${pending.length} migrations and functions: run "npm run migrate"`,
+    );
   }
   const names = await migrateToLatest(db);
   if (names.length > 0) log('info', { event: 'migrations_applied', names });

@@ -6,11 +6,11 @@ import { connectionToRunning } from '../embedded/running.ts';
 import type { Config } from '../platform/config.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { type Db, openDatabase } from '../store/database.ts';
-import { migrateToLatest, pendingMigrations } from '../store/migrate.ts';
+import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
 
 /**
  * The configured database for one command. The embedded one is started for it, or is that of the service that runs.
- * @throws BatonError `config_invalid`, `store_unavailable` when it lacks migrations or cannot be used
+ * @throws BatonError `config_invalid`, `store_unavailable` when it lacks migrations or functions, or cannot be used
  */
 export async function openCommandDatabase(
   config: Config,
@@ -22,8 +22,8 @@ export async function openCommandDatabase(
   const db = openDatabase({ connectionString, maxConnections: 2 });
   stack.defer(() => db.destroy());
   if (databaseUrl !== undefined) {
-    if ((await pendingMigrations(db)).length > 0) {
-      throw new BatonError('config_invalid', 'the database lacks migrations: run "npm run migrate"');
+    if ((await pendingChanges(db)).length > 0) {
+      throw new BatonError('config_invalid', 'the database lacks migrations or functions: run "npm run migrate"');
     }
   } else {
     await migrateToLatest(db);

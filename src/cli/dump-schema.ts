@@ -10,7 +10,8 @@ import { migrateToLatest } from '../store/migrate.ts';
 
 const SCHEMA_FILE = fileURLToPath(new URL('../../migrations/schema.sql', import.meta.url));
 
-const HEADER = `-- The schema after all migrations. Written by "npm run schema:dump"; change it by a migration, never here.
+const HEADER = `-- The schema after all migrations, with the functions of src/store/sql. Written by "npm run schema:dump"; never
+-- change it here.
 `;
 
 /** The migrator's own tables are no part of the schema. */

@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dumpSchema } from '../../src/cli/dump-schema.ts';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
@@ -14,15 +16,18 @@ const stack = new AsyncDisposableStack();
 /** A copy of the package with nothing in it but what the build made, the manifest, the agents and the dependencies. */
 let folder: string;
 
+/** What the build reads and the package does not have. */
+const SOURCES = ['src', 'simulator', 'workers', 'migrations', 'tsconfig.json', 'tsconfig.build.json'];
+
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'baton-build-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
-  const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
-  await using build = runNode([tsc, '-p', 'tsconfig.build.json', '--outDir', path.join(folder, 'dist')], { cwd: ROOT });
-  expect(await build.ended).toEqual({ code: 0, output: '' });
-  await cp(path.join(ROOT, 'package.json'), path.join(folder, 'package.json'));
-  await cp(path.join(ROOT, 'agents'), path.join(folder, 'agents'), { recursive: true });
+  for (const name of [...SOURCES, 'package.json', 'agents']) {
+    await cp(path.join(ROOT, name), path.join(folder, name), { recursive: true });
+  }
   await symlink(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules'));
+  await promisify(execFile)('npm', ['run', 'build'], { cwd: folder });
+  for (const name of SOURCES) await rm(path.join(folder, name), { recursive: true });
   await mkdir(path.join(folder, 'workspace'));
   await writeFile(path.join(folder, 'workspace', WORKSPACE_FILE.name), WORKSPACE_FILE.content);
 }, 120_000);

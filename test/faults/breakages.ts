@@ -24,9 +24,8 @@ type Breakage = Readonly<{
   foundBy: readonly Telling[];
 }>;
 
-const CLAIM_FUNCTIONS = 'migrations/2026-11-21T0500_claim_functions.ts';
-const LOCKING = 'migrations/2026-11-21T0400_locking_functions.ts';
-const STEP_FUNCTIONS = 'migrations/2026-11-21T0600_step_functions.ts';
+const CLAIM_RUN = 'src/store/sql/baton_claim_run.sql';
+const TAKE_BRANCH = 'src/store/sql/baton_take_branch.sql';
 
 /**
  * What the suite must find out. Each is a small change that looks harmless in a review, and is, as long as nothing goes
@@ -36,7 +35,13 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     name: 'no-fence',
     about: 'a worker that has lost its claim may still write',
-    changes: [{ file: LOCKING, find: 'and epoch = p_epoch and claim_id = p_claim', replace: '' }],
+    changes: [
+      {
+        file: 'src/store/sql/baton_lock_claimed_run.sql',
+        find: 'and epoch = p_epoch and claim_id = p_claim',
+        replace: '',
+      },
+    ],
     faults: ['late-writes'],
     foundBy: ['outOfOrder', 'invalidTranscripts', 'repeatedTools', 'lostResults'],
   },
@@ -64,34 +69,29 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'the end of a step looks for waiting messages a round trip before it has the lock',
     changes: [
       {
-        file: STEP_FUNCTIONS,
-        find: `      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
-    begin
-      if v_run.id is null then return null; end if;
-      -- What was streamed is dropped`,
-        replace: `      v_early text := set_config('baton.waiting', (exists (select 1 from inbox
-        where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null
-          and run_id is not distinct from p_run))::text, true);
-      v_early_any text := set_config('baton.any', (exists (select 1 from inbox
-        where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null))::text, true);
-      -- As long as a look in a round trip of its own would be ahead of the end.
-      v_ahead text := pg_sleep(0.01)::text;
-      v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
-    begin
-      if v_run.id is null then return null; end if;
-      -- What was streamed is dropped`,
+        file: 'src/store/sql/baton_finish_step.sql',
+        find: '  v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);\n',
+        replace: `  v_early text := set_config('baton.waiting', (exists (select 1 from inbox
+    where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null
+      and run_id is not distinct from p_run))::text, true);
+  v_early_any text := set_config('baton.any', (exists (select 1 from inbox
+    where session_id = (select session_id from runs where id = p_run) and consumed_message_seq is null))::text, true);
+  -- As long as a look in a round trip of its own would be ahead of the end.
+  v_ahead text := pg_sleep(0.01)::text;
+  v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
+`,
       },
       {
-        file: STEP_FUNCTIONS,
-        find: '        into v_requested, v_waiting from sessions where id = v_session;',
-        replace: `        into v_requested, v_waiting from sessions where id = v_session;
-      v_waiting := coalesce(current_setting('baton.waiting', true), 'false') = 'true';`,
+        file: TAKE_BRANCH,
+        find: '    into v_requested, v_waiting from sessions where id = v_session;',
+        replace: `    into v_requested, v_waiting from sessions where id = v_session;
+  v_waiting := coalesce(current_setting('baton.waiting', true), 'false') = 'true';`,
       },
       {
-        file: STEP_FUNCTIONS,
+        file: TAKE_BRANCH,
         find: 'and (run_id is null or run_id = p_run.id) and seq > v_after',
         replace: `and (run_id is null or run_id = p_run.id) and seq > v_after
-          and coalesce(current_setting('baton.any', true), 'false') = 'true'`,
+      and coalesce(current_setting('baton.any', true), 'false') = 'true'`,
       },
     ],
     faults: ['steers-at-the-end'],
@@ -115,16 +115,16 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'a step whose worker knows a part of its view reads the rest before it takes up what waits',
     changes: [
       {
-        file: CLAIM_FUNCTIONS,
-        find: '        v_begun := baton_begin_step(v_run, p_message, v_after);\n        v_view := v_begun.view;',
-        replace: `        v_known := case when v_after > 0 then (baton_view(v_session.id, v_after)).view end;
-        v_begun := baton_begin_step(v_run, p_message, v_after);
-        v_view := coalesce(v_known, v_begun.view);`,
+        file: CLAIM_RUN,
+        find: '    v_begun := baton_begin_step(v_run, p_message, v_after);\n    v_view := v_begun.view;',
+        replace: `    v_known := case when v_after > 0 then (baton_view(v_session.id, v_after)).view end;
+    v_begun := baton_begin_step(v_run, p_message, v_after);
+    v_view := coalesce(v_known, v_begun.view);`,
       },
       {
-        file: CLAIM_FUNCTIONS,
-        find: '      v_after bigint := 0;\n      v_needs_slot',
-        replace: '      v_after bigint := 0;\n      v_known json;\n      v_needs_slot',
+        file: CLAIM_RUN,
+        find: '  v_after bigint := 0;\n  v_needs_slot',
+        replace: '  v_after bigint := 0;\n  v_known json;\n  v_needs_slot',
       },
     ],
     faults: ['cancels-and-steers'],
@@ -148,9 +148,9 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'a round of compaction whose worker died is left open by the one that begins the next',
     changes: [
       {
-        file: 'migrations/2026-11-21T0700_context_functions.ts',
-        find: "where session_id = v_session and state = 'running';\n      if found",
-        replace: "where session_id = v_session and state = 'failed';\n      if false",
+        file: 'src/store/sql/baton_begin_compaction.sql',
+        find: "where session_id = v_session and state = 'running';\n  if found",
+        replace: "where session_id = v_session and state = 'failed';\n  if false",
       },
     ],
     faults: ['kill-compaction'],
@@ -177,7 +177,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     name: 'any-version',
     about: 'a worker takes runs that ask for a newer version',
-    changes: [{ file: CLAIM_FUNCTIONS, find: 'if v_run.required_engine > p_engine then', replace: 'if false then' }],
+    changes: [{ file: CLAIM_RUN, find: 'if v_run.required_engine > p_engine then', replace: 'if false then' }],
     faults: ['mixed-versions'],
     foundBy: ['olderVersions'],
   },

@@ -10,10 +10,11 @@ import { migrateToLatest } from '../../src/store/migrate.ts';
 import { createEmptyDatabase } from './empty-database.ts';
 
 const FOLDER = path.join(import.meta.dirname, '../../migrations');
+const FUNCTIONS_FOLDER = path.join(import.meta.dirname, '../../src/store/sql');
 const readSchemaFile = (): Promise<string> => readFile(path.join(FOLDER, 'schema.sql'), 'utf8');
 
 describe('schema.sql', () => {
-  it('is what the migrations make of an empty database (else: npm run schema:dump)', async () => {
+  it('is what migrations and functions make of an empty database (else: npm run schema:dump)', async () => {
     await using empty = await createEmptyDatabase();
     await migrateToLatest(empty.db);
     expect(await dumpSchema(empty.connectionString)).toBe(await readSchemaFile());
@@ -49,10 +50,12 @@ describe('schema.sql', () => {
   });
 });
 
-describe('every file of migrations/', () => {
+describe('every file of migrations/ and src/store/sql/', () => {
   it('is applied, in the order of the names, and nothing else', async () => {
     await using empty = await createEmptyDatabase();
-    const files = (await readdir(FOLDER)).filter((file) => file !== 'schema.sql').sort();
-    expect(await migrateToLatest(empty.db)).toEqual(files.map((file) => path.parse(file).name));
+    const migrations = (await readdir(FOLDER)).filter((file) => file !== 'schema.sql').sort();
+    const functions = (await readdir(FUNCTIONS_FOLDER)).sort();
+    const names = [...migrations, ...functions].map((file) => path.parse(file).name);
+    expect(await migrateToLatest(empty.db)).toEqual(names);
   });
 });

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -96,6 +96,8 @@ describe('the package that npm packs', () => {
     for (const file of ['dist/src/client/client.js', 'dist/src/client/client.d.ts', 'bin/baton.js', 'README.md']) {
       expect(files).toContain(file);
     }
+    const functions = readdirSync(path.join(ROOT, 'src/store/sql')).map((file) => `dist/src/store/sql/${file}`);
+    expect(files.filter((file) => file.endsWith('.sql'))).toEqual(functions.toSorted());
     expect(files.filter((file) => /^(src|test|bench|examples)\//.test(file))).toEqual([]);
   });
 

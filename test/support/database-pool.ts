@@ -90,7 +90,7 @@ async function withClient<T>(connectionString: string, use: (client: pg.Client) 
 /** Definitions: whatever changes one writes a new row of a catalog. */
 const CATALOGS = ['pg_attribute', 'pg_constraint', 'pg_index', 'pg_proc', 'pg_trigger', 'pg_db_role_setting'];
 /** What the migrations have written. */
-const SEEDED = ['kysely_migration', 'kysely_migration_lock', 'bullmq.migration'];
+const SEEDED = ['kysely_migration', 'kysely_migration_lock', 'sql_functions', 'bullmq.migration'];
 
 /** Twice a new one: deleted rows take room until a vacuum, and plans are made for what is there. */
 const MAX_BYTES = 20_000_000;

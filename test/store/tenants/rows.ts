@@ -8,6 +8,7 @@ const SHARED_TABLES = [
   'kysely_migration_lock',
   'model_limits',
   'provider_pauses',
+  'sql_functions',
   'workers',
   'write_probe',
 ];

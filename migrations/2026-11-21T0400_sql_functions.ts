@@ -1,0 +1,24 @@
+import { type Kysely, sql } from 'kysely';
+
+/** Every text of a function in src/store/sql that was ever installed here. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table sql_functions (
+      name text not null,
+      checksum text not null,
+      -- Arguments and result, as the file declares them.
+      signature text not null,
+      installed_at timestamptz not null default clock_timestamp(),
+      -- Null: the database has this text now.
+      replaced_at timestamptz,
+      primary key (name, checksum)
+    )`.execute(db);
+  await sql`create unique index sql_functions_one_text on sql_functions (name) where replaced_at is null`.execute(db);
+}
+
+/** The functions go as well: types of their arguments are those of tables that earlier migrations drop. */
+export async function down(db: Kysely<unknown>): Promise<void> {
+  const { rows } = await sql<{ name: string }>`select name from sql_functions where replaced_at is null`.execute(db);
+  for (const { name } of rows) await sql`drop function ${sql.ref(name)}`.execute(db);
+  await sql`drop table sql_functions`.execute(db);
+}

@@ -1,0 +1,39 @@
+-- Replaces the streamed parts of an assistant message by its final parts. With p_may_start = false the tool calls
+-- that would run are stored as pending.
+--
+-- Called by keepIfCancelled (src/store/run-failure.ts), baton_write_response, baton_finish_step and
+-- baton_restart_step.
+--
+-- Lock: the caller holds the session and the run.
+create or replace function baton_apply_response(p_session uuid, p_response jsonb, p_may_start boolean default true) returns void
+language plpgsql as $$
+declare
+  v_message uuid := (p_response ->> 'messageId')::uuid;
+  v_tenant text;
+begin
+  if (p_response ->> 'superseded')::boolean
+    and exists (select 1 from messages where id = v_message and finish_reason is not null) then
+    raise exception 'message % is finished and cannot be superseded', v_message;
+  end if;
+  update messages set
+    finish_reason = p_response ->> 'finishReason',
+    model = p_response ->> 'model',
+    usage = p_response -> 'usage',
+    error = p_response -> 'error',
+    superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
+    finished_at = clock_timestamp()
+    where id = v_message and session_id = p_session returning tenant_id into v_tenant;
+  if not found then raise exception 'message % is not of the session', v_message; end if;
+  with streamed as (delete from part_chunks where message_id = v_message)
+    delete from parts where message_id = v_message;
+  insert into parts
+    (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name, state, started_at, finished_at)
+    select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
+      e.part ->> 'toolCallId',
+      e.part ->> 'toolName', made.state,
+      case when made.state = 'running' then clock_timestamp() end,
+      case when made.state in ('completed', 'error', 'denied') then clock_timestamp() end
+    from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord), lateral (select
+      case when e.part ->> 'state' = 'running' and not p_may_start then 'pending' else e.part ->> 'state' end
+    ) as made (state);
+end $$;

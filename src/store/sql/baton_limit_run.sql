@@ -1,0 +1,30 @@
+-- Sets the limits of a new run. The first of four places that names a limit decides: p_limits, the newest waiting
+-- message with limits, the run that this one resumes unless that completed, the agent. All but those of the agent
+-- are kept in runs.limits for a run that resumes this one: the agent may be another one by then.
+--
+-- Called by baton_start_run.
+--
+-- Lock: the caller holds the session.
+create or replace function baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_resumes boolean) returns void
+language plpgsql as $$
+declare
+  v_given jsonb;
+  v_limits jsonb;
+begin
+  v_given := coalesce((
+      select case when status = 'completed' then '{}' else limits end from runs
+      where p_resumes and session_id = p_session and kind = 'task' and limits is not null
+      order by created_at desc, id desc limit 1), '{}')
+    || coalesce((
+      select limits from inbox where session_id = p_session and consumed_message_seq is null and limits <> '{}'
+      order by seq desc limit 1), '{}')
+    || p_limits;
+  select coalesce(agent_snapshot -> 'limits', '{}') || v_given into v_limits from sessions where id = p_session;
+  update runs set
+    limits = v_given,
+    max_steps = (v_limits ->> 'maxSteps')::integer,
+    budget_tokens = (v_limits ->> 'maxTokens')::bigint,
+    budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
+    deadline_at = clock_timestamp() + make_interval(secs => (v_limits ->> 'deadlineMs')::bigint / 1000.0)
+    where id = p_run;
+end $$;

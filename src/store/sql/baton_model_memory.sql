@@ -1,0 +1,17 @@
+-- Returns the known limits of the endpoints that serve a model, and the pauses that last. A worker gets it with its
+-- claim.
+--
+-- Called by baton_claim_run.
+create or replace function baton_model_memory(p_model text, p_tenant text) returns json language plpgsql stable as $$
+declare
+  v_provider text := split_part(p_model, '/', 1);
+  v_model text := substr(p_model, length(v_provider) + 2);
+begin
+  return json_build_object('model', p_model,
+    'limits', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'contextWindow', context_tokens,
+        'inputLimit', input_tokens, 'prior', estimator_prior,
+        'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
+      where provider = v_provider and model = v_model), '[]'),
+    'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'credential', credential,
+        'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from baton_pauses(v_model, p_tenant)), '[]'));
+end $$;
