@@ -114,7 +114,9 @@ describe('strategies', () => {
   // Field bug: Roo-Code#11785, no cheap model for it.
   it('summarizes with another model in pieces that fit its window, and merges them', async () => {
     await using service = await serviceWithSmallModel(6_000);
-    const session = await service.createSession(agentWith(policyOf({ model: 'simulated-chat/small' })));
+    const session = await service.createSession(
+      agentWith(policyOf({ model: 'simulated-chat/small', options: { thresholdPercent: 80 } })),
+    );
     await readFiles(service, session, 45, 350);
     const { summaries } = requestsOf(service);
     expect(new Set(summaries.map(({ model }) => model))).toEqual(new Set(['small']));
@@ -128,7 +130,9 @@ describe('strategies', () => {
 
   it('tells a model with a very small window what the user demanded, also where the rest is too much for it', async () => {
     await using service = await serviceWithSmallModel(4_000);
-    const session = await service.createSession(agentWith(policyOf({ model: 'simulated-chat/small' })));
+    const session = await service.createSession(
+      agentWith(policyOf({ model: 'simulated-chat/small', options: { thresholdPercent: 80 } })),
+    );
     await readFiles(service, session, 1, 100);
     service.simulator.script('test', [{ text: 'As you wish.' }]);
     await service.ended((await service.send(session, 'Never touch the file plans.txt.')).runId);

@@ -49,7 +49,8 @@ describe('a window', () => {
     async (model) => {
       await using service = await serviceWith(12_000);
       service.simulator.script('test', readingReplies(20, 1_200));
-      const session = await service.createSession(agentWith({ prune: { enabled: false } }, { model }));
+      const context = { prune: { enabled: false }, compaction: { options: { thresholdPercent: 80 } } };
+      const session = await service.createSession(agentWith(context, { model }));
       const run = await service.ended((await service.send(session, TASK)).runId);
       expect(run.status).toBe('completed');
       const rounds = await roundsOf(service, session);

@@ -92,17 +92,23 @@ export type ScenarioOptions = Readonly<{
   isPaused?: boolean;
 }>;
 
+/** Compactions at 80 %, so that their number follows from sizes alone; a test that sets options has its own threshold. */
+function withThreshold(context: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return { ...context, compaction: { options: { thresholdPercent: 80 }, ...Object(context['compaction']) } };
+}
+
 /**
  * The whole service, from the HTTP API to the simulated provider, and one session of one agent,
  * created through the API.
  */
 export async function startScenario(options: ScenarioOptions): Promise<Scenario> {
-  const { window, context = {}, agent: fields = {}, tools = [readTool], environment = {} } = options;
+  const { window, agent: fields = {}, tools = [readTool], environment = {} } = options;
   await using stack = new AsyncDisposableStack();
   const backend = anyBackend();
   const settings = { BATON_PORT: '0', ...environment };
   const service = stack.use(await startTestService({ backend, tools, environment: settings }));
   service.simulator.setWindow('test', window);
+  const context = withThreshold(options.context ?? {});
   const agent = agentSchema.parse({ name: 'tester', model: 'simulated/test', tools: ['test'], context, ...fields });
   const deps = {
     ...service.deps,

@@ -101,7 +101,7 @@ describe('a window', () => {
   });
 
   it('of 8k holds a run of seven times its size, by a summary every few steps (opencrabs#1649)', async () => {
-    const context = { prune: { enabled: false }, compaction: { options: { thresholdPercent: 80 } } };
+    const context = { prune: { enabled: false } };
     await using scenario = await startScenario({ window: 8_000, context, models: modelOf(8_000, 4_000) });
     scenario.service.simulator.script('test', readingReplies(60, 700));
     expect(await scenario.ask(TASK)).toMatchObject({ ...COMPLETED, steps: 61 });
@@ -112,7 +112,7 @@ describe('a window', () => {
   });
 
   it('of 1M is used to 85 %, and one summary frees most of it', async () => {
-    const context = { prune: { enabled: false } };
+    const context = { prune: { enabled: false }, compaction: { options: {} } };
     await using scenario = await startScenario({ window: 1_000_000, context, models: modelOf(1_000_000, 128_000) });
     const batch = (no: number) => ({
       toolCalls: Array.from({ length: 10 }, (_, at) => ({
