@@ -72,6 +72,7 @@ describe('installFunctions', () => {
     await installFunctions(db, folder);
     expect(await installFunctions(db)).toEqual(['baton_public_id']);
     expect(await publicId(db)).toBe('run_00000000000040008000000000000001');
+    expect(await installFunctions(db)).toEqual([]);
   });
 
   it('drops a function whose file is gone', async () => {
