@@ -1,8 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import type { FrameSource } from './frame-source.ts';
+import { createWriteTurns } from './write-turns.ts';
 
 /** A connection says of each write only that all of it is gone: of larger ones a slow reader's progress is not seen. */
 const MAX_PIECE_BYTES = 16_384;
+
+/** Pieces of large frames that all streams write in one turn of the event loop: 256 kB. */
+const takeTurn = createWriteTurns(16);
 
 /**
  * Writes a response of frames to its connection as they come. Through a web stream each frame would cost twice the time
@@ -23,6 +27,8 @@ export function sendFrames({ status, headers }: Response, source: FrameSource, o
   });
 }
 
+const EMPTY = Buffer.alloc(0);
+
 type FrameQueue = Readonly<{
   write: (frame: Buffer) => void;
   /** Writes what waits, as far as the connection takes it. */
@@ -42,19 +48,39 @@ function createFrameQueue(outgoing: ServerResponse, onTaken: () => void): FrameQ
   let pieces: Buffer[] = [];
   let bytes = 0;
   let isOver = false;
+  let awaitsTurn = false;
   const flush = (): void => {
+    if (awaitsTurn) return;
+    let turn: Promise<void> | null = null;
     let taken = 0;
-    while (!outgoing.writableNeedDrain) {
-      const piece = pieces[taken];
-      if (piece === undefined) break;
-      taken += 1;
-      bytes -= piece.length;
-      outgoing.write(piece);
+    while (!outgoing.writableNeedDrain && turn === null) {
+      if (pieces[taken] === undefined) break;
+      turn = takeTurn();
+      if (turn === null) writePiece(taken++);
     }
+    forget(taken);
+    if (turn === null) return;
+    awaitsTurn = true;
+    void turn.then(() => {
+      awaitsTurn = false;
+      // The connection may have been closed meanwhile, with all that waited for it.
+      if (pieces.length > 0 && !outgoing.writableNeedDrain) {
+        writePiece(0);
+        forget(1);
+      }
+      flush();
+    });
+  };
+  function writePiece(index: number): void {
+    const piece = pieces[index] ?? EMPTY;
+    bytes -= piece.length;
+    outgoing.write(piece);
+  }
+  function forget(taken: number): void {
     pieces.splice(0, taken);
     if (taken > 0) onTaken();
     if (isOver && pieces.length === 0) outgoing.end();
-  };
+  }
   return {
     write(frame) {
       const isAtOnce = pieces.length === 0 && !outgoing.writableNeedDrain && frame.length <= MAX_PIECE_BYTES;

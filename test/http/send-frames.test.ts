@@ -37,6 +37,35 @@ test('all frames get through, however many there are, and then the end', async (
   await untilHolds(() => expect(stream.returned).toBe(true));
 });
 
+test('large frames of many streams are written in slices, one in each turn of the event loop', async () => {
+  const frame = 'x'.repeat(MIB);
+  // Each connection has a stream of its own.
+  stream = { taken: 0, returned: false, [Symbol.asyncIterator]: () => streamOf(1, frame)[Symbol.asyncIterator]() };
+  options = {};
+  const sockets: Socket[] = [];
+  const collect = (socket: Socket): void => void sockets.push(socket);
+  server.on('connection', collect);
+  const { port } = server.address() as AddressInfo;
+  const written = (): number => sockets.reduce((sum, socket) => sum + socket.bytesWritten, 0);
+  const readers = Array.from({ length: 8 }, async () => {
+    const response = await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: 'close' } });
+    return (await response.text()).length;
+  });
+  let isOver = false;
+  const lengths = Promise.all(readers).finally(() => {
+    isOver = true;
+  });
+  let largest = 0;
+  for (let before = 0; !isOver; before = written()) {
+    await nextTurn();
+    largest = Math.max(largest, written() - before);
+  }
+  expect(await lengths).toEqual(Array.from({ length: 8 }, () => MIB));
+  server.off('connection', collect);
+  // Two turns of the loop may lie between two looks.
+  expect(largest).toBeLessThan(700_000);
+});
+
 test('a reader that takes nothing is dropped, with no more in memory than it may have', async () => {
   stream = streamOf(100_000, 'x'.repeat(1_000));
   options = { maxBufferedBytes: 20_000, stallLimitMs: 20 };
