@@ -6,8 +6,10 @@ import { renewLeases } from '../store/claims.ts';
 import type { Db } from '../store/database.ts';
 
 /**
- * Why a step was told to stop. `cancelled`: somebody asked. `lost`: another worker has the run, nothing may be written.
- * `shutdown`: this process ends, the run goes back.
+ * Why a step must stop.
+ * `cancelled`: a cancel was requested, or the deadline has passed.
+ * `lost`: another worker has the run, so this one writes nothing.
+ * `shutdown`: this process ends and hands the run back.
  */
 export type StopKind = 'cancelled' | 'lost' | 'shutdown';
 
@@ -22,32 +24,32 @@ export class StepStopped extends Error {
   }
 }
 
-/** A claim in hand. Disposing it lets go of it. */
+/** A claim that this worker holds or has requested. Disposing it ends its heartbeats. */
 export type HeldClaim = Disposable &
   Readonly<{
     claimId: string;
     signal: AbortSignal;
-    /** The claim was granted: from now on heartbeats renew it. */
+    /** Call it once the claim is granted: heartbeats renew it from then on. */
     granted: () => void;
-    /** A write is under way that gives the claim back: a heartbeat that misses it from now on has found nothing. */
+    /** Call it before a write that gives the claim up: a heartbeat that then misses the claim is not an error. */
     lettingGo: () => void;
     /** The first reason wins. */
     stop: (kind: StopKind) => void;
     stopped: () => StopKind | null;
     /**
-     * False once the lease may have run out by this process's own monotonic clock, counted from the sending of the last
-     * heartbeat that was answered: then no tool starts and nothing is published.
+     * False once the lease may have expired since the last answered heartbeat was sent, by the monotonic clock. Then no
+     * tool starts and no preview is sent.
      */
     mayAct: () => boolean;
-    /** Resolves at the next answered heartbeat that has this claim, and when it is stopped. */
+    /** Resolves when a heartbeat has renewed this claim, or when it is stopped. */
     renewed: () => Promise<void>;
   }>;
 
 export type ClaimKeeper = AsyncDisposable &
   Readonly<{
-    /** Registers the abort controller before the claim is made, so that no notice in between is missed. */
+    /** Registers the claim before it is requested, so that no cancel in between is missed. */
     hold: (runId: string, claimId: string) => HeldClaim;
-    /** Stops every step in hand, and at once every one that is still to come. */
+    /** Stops all claims, and each later one at once. */
     stopAll: (kind: StopKind) => void;
     count: () => number;
     leaseDurationMs: number;
@@ -64,9 +66,7 @@ type Entry = {
   renewal: PromiseWithResolvers<void>;
 };
 
-/**
- * Keeps the leases of the runs in hand alive: one heartbeat for all of them, which also brings back cancel requests.
- */
+/** Renews the leases of all claims of this process with one heartbeat, which also returns cancel requests. */
 export async function createClaimKeeper(
   options: Readonly<{ db: Db; bus: LiveBus; log: Log; leaseDurationMs?: number; heartbeatIntervalMs?: number }>,
 ): Promise<ClaimKeeper> {
@@ -151,13 +151,13 @@ async function beat(
   const sent = [...entries].filter((entry) => entry.granted);
   if (sent.length === 0) return;
   try {
-    // One without an answer must not keep the next one from being sent within the lease: its connection may be dead.
+    // Its connection may be dead. The next heartbeat must still be sent within the lease.
     const answers = await within(leaseDurationMs / 2, renewLeases(options.db, sent, leaseDurationMs));
     const byClaim = new Map(answers.map((answer) => [answer.claimId, answer]));
     for (const entry of sent) {
       const answer = byClaim.get(entry.claimId);
       if (answer === undefined) {
-        // Who finishes lets go of the claim; what is missing and still in hand was taken over.
+        // A finished claim was given up on purpose. A missing one that is still held was taken over.
         if (entry.isLettingGo || !entries.has(entry)) continue;
         if (entry.stopped === null) options.log('warn', { event: 'claim_lost', runId: entry.runId });
         stop(entry, 'lost');

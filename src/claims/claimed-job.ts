@@ -20,24 +20,19 @@ import { releaseNext } from './release-throttled.ts';
 import { retryWhileStoreUnavailable, whileEnding } from './retry-while-store-unavailable.ts';
 import type { ViewCache } from './view-cache.ts';
 
-/** A run that needs a newer worker goes back for this long; whoever is free then tries, and may be too old again. */
+/** Delay of a job that requires a newer engine version. The next worker may be too old as well. */
 const ENGINE_RETRY_MS = 1_000;
 
-/**
- * A worker that the others took for dead claims nothing until it is registered again: it is at
- * that as soon as it knows.
- */
+/** Delay of a job whose worker was retired. The worker registers again as soon as it notices. */
 const DEAD_RETRY_MS = 1_000;
 
-/** What a job does with its claim. `messageId` is the id for the message that it may write. */
+/** The work of a job with its claim. `messageId` is the id for its message. */
 export type ClaimedWork = (scope: JobScope, claim: ClaimedRun, messageId: string) => Promise<void>;
 
 /**
- * Claims the run of a job, does the work and lets go of it, whatever comes of the work. A job for which there is
- * nothing to do is acknowledged; what is stopped by a shutdown is handed back. An error of our own or of the
- * configuration ends the run, typed.
- * @throws what the database throws when it is away for longer than the process lives: the run stays
- * claimed and is recovered
+ * Claims the run of a job, works on it and releases the claim; a shutdown hands the run back. A typed error ends the
+ * run as failed.
+ * @throws errors of the database that outlast the process: the run stays claimed until it is recovered
  */
 export async function runClaimed(
   deps: JobDeps,
@@ -47,7 +42,7 @@ export async function runClaimed(
 ): Promise<JobOutcome> {
   const messageId = deps.newId();
   using held = deps.claims.hold(job.runId, deps.newId());
-  // The process is ending, or the queue has given the job to somebody else: not ours to begin.
+  // The process is ending, or the queue has given the job to another worker.
   if (held.stopped() !== null || jobSignal.aborted) return { outcome: 'later', delayMs: 0 };
   const claim = await retryWhileStoreUnavailable(held, () =>
     claimOrGiveUp(deps, {
@@ -63,11 +58,11 @@ export async function runClaimed(
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
   held.granted();
   rememberView(deps.views, claim, messageId);
-  // Awaited here: at the return the claim is let go of, and nobody could stop the work or renew its lease any more.
+  // Awaited here, because returning disposes `held`, and with it heartbeats and cancels.
   return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
 }
 
-/** A claim that takes Postgres too long would do so for ever: each is counted, and the run ends with one too many. */
+/** A claim that Postgres times out would time out forever, so each one counts towards a limit that fails the run. */
 async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
   try {
     return await claimRun(deps.db, input);
@@ -86,7 +81,7 @@ async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
 const endOf = (limit: LimitReason | null, code: ErrorCode) =>
   limit === null ? ({ status: 'failed', reason: code } as const) : ({ status: 'incomplete', reason: limit } as const);
 
-/** What a step has begun with stays as it is: the next one needs only what comes after it. */
+/** These messages stay unchanged. The next claim reads only newer ones. */
 function rememberView(views: ViewCache, claim: ClaimedRun, messageId: string): void {
   const { view, viewVersion: version, messageSeq: seq, run, session } = claim;
   if (view !== null && seq !== null) {
@@ -125,23 +120,23 @@ async function workOn(
   return { outcome: 'done', ...(report !== null && { report }) };
 }
 
-/** At its deadline a run is stopped as if somebody had cancelled it; its end says that it was the deadline. */
+/** Stops the run at its deadline like a cancel. The end of the run names the deadline. */
 function stopAtDeadline({ deadlineAtMs, held }: JobScope): Disposable {
   const leftMs = deadlineAtMs - performance.now();
   if (leftMs <= 0) held.stop('cancelled');
   if (leftMs <= 0 || leftMs > MAX_TIMER_MS) return { [Symbol.dispose]: () => undefined };
-  // Timers cut off fractions: a little early would be too early.
+  // Timers drop fractions, and must not fire before the deadline.
   const timer = setTimeout(() => held.stop('cancelled'), Math.ceil(leftMs) + 1);
   return { [Symbol.dispose]: () => clearTimeout(timer) };
 }
 
-/** Timers take no more; no step lasts that long. */
+/** The limit of timers, far above any step. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Stands in for a snapshot that this version cannot read, so that its run can be ended as failed. */
+/** Stands in for a snapshot that this version cannot read, so that the run can fail properly. */
 const UNREADABLE_AGENT: Agent = agentSchema.parse({ name: 'unreadable', model: 'unreadable/agent' });
 
-/** An error of our own or of the configuration ends the run, typed; one of the database leaves it for the recovery. */
+/** A typed error fails the run. An outage of the database hands it back. */
 async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (error instanceof BatonError && error.code === 'fenced') {
     if (scope.held.stopped() !== 'shutdown') deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
@@ -163,7 +158,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   deps.log('info', { event: 'run_ended', runId, sessionId, ...endOf(limit, record.code) });
 }
 
-/** Postgres went away where the job cannot just go on: it begins again from what is durable, and nothing is counted. */
+/** Hands the run back if Postgres was away during work that cannot be retried in place. No attempt is counted. */
 async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (scope.held.stopped() === 'shutdown') return;
   if (scope.held.stopped() === 'lost') throw error;
@@ -175,7 +170,7 @@ async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
   const job = await handBackRun(deps.db, scope.fence);
   if (job === null) return;
   deps.log('info', { event: 'step_handed_back', ...logFields(scope) });
-  // It was in hand already: it does not wait behind what has not begun.
+  // First in the queue, because its step has already begun.
   await enqueue(deps, [job], { isFirst: true });
 }
 

@@ -21,15 +21,14 @@ export type ContextMeterDeps = Readonly<{
   describeModel: DescribeModel;
 }>;
 
-/** A model with all that is known of it before a request. */
+/** A model with its description and the memory of its endpoint. */
 export type KnownModel = Readonly<{
   resolved: ResolvedModel;
   entry: ModelEntry;
-  /** What its endpoint has taught. */
   remembered: RememberedModel;
 }>;
 
-/** @param remembered read, where it is not given */
+/** @param remembered read from Postgres if absent */
 export async function knownModel(
   deps: ContextMeterDeps,
   resolved: ResolvedModel,
@@ -42,7 +41,6 @@ export async function knownModel(
   return { resolved, entry: taught.refusesTools ? { ...entry, tools: false } : entry, remembered: taught };
 }
 
-/** The meter of an agent's requests to a model. */
 export async function contextMeterOf(
   agent: Agent,
   { resolved, entry, remembered }: KnownModel,
@@ -61,7 +59,7 @@ export async function contextMeterOf(
   });
 }
 
-/** An agent's instructions may speak of tools that its model is offered nowhere. */
+/** Instructions may mention tools, so a model without tools is told that it has none. */
 function instructionsFor({ instructions, tools, mcpServers }: Agent, entry: ModelEntry): string {
   const hasTools = tools.length > 0 || Object.keys(mcpServers).length > 0;
   if (entry.tools || !hasTools) return instructions;
@@ -69,8 +67,7 @@ function instructionsFor({ instructions, tools, mcpServers }: Agent, entry: Mode
 }
 
 /**
- * The tools that the agent's model is offered with this view: none where the model cannot call any, and of those that
- * have to be found the ones that the view refers to.
+ * The tools for a request with this view. Empty if the model cannot call any; of deferred tools only the working set.
  */
 export async function offeredTools(
   { toolsOf }: Readonly<{ toolsOf: ToolCatalogue }>,
@@ -86,7 +83,7 @@ export async function offeredTools(
   return tools.filter((tool) => tool.deferred !== true || found.has(tool.name));
 }
 
-/** An agent without tools has nothing to read again, until its view names something by an id. */
+/** An agent without tools gets the reader only once its view names an id that can be read. */
 function withReader(agent: Agent, view: readonly ViewMessage[]): Agent {
   const namesIds = view.some(({ parts }) =>
     parts.some(({ type, marks }) => type === 'compaction' || marks?.mediaStripped),
@@ -94,18 +91,17 @@ function withReader(agent: Agent, view: readonly ViewMessage[]): Agent {
   return namesIds ? withReaderAtLeast(agent) : agent;
 }
 
-/** The agent, with the reader where it has no tools: it may have been offered that one. */
+/** The agent, with the reader tool if it has no tools. It may have been offered that one. */
 export function withReaderAtLeast(agent: Agent): Agent {
   const hasTools = agent.tools.length > 0 || Object.keys(agent.mcpServers).length > 0;
   return hasTools ? agent : { ...agent, tools: [READER_TOOL] };
 }
 
-/** Under this the endpoint's limits are remembered. */
 export function modelKey({ provider, endpoint, modelId }: ResolvedModel): ModelKey {
   return { provider, endpoint, model: modelId };
 }
 
-/** The tokenizer's tables take a moment and some memory: they are loaded with the first model that needs them. */
+/** Loaded with the first model that needs it, because the tokenizer's tables take time and memory. */
 let exactCounter: Promise<TokenCounter> | undefined;
 
 async function counterOf(entry: ModelEntry): Promise<TokenCounter> {
@@ -118,7 +114,7 @@ async function counterOf(entry: ModelEntry): Promise<TokenCounter> {
 
 const descriptions = new WeakMap<readonly Tool[], readonly Required<ToolDescription>[]>();
 
-/** The same list for the same tools: what is counted of it is counted once. */
+/** Returns the same list for the same tools, so that its tokens are counted once. */
 function describe(tools: readonly Tool[]): readonly Required<ToolDescription>[] {
   const known = descriptions.get(tools);
   if (known !== undefined) return known;

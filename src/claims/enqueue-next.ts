@@ -10,9 +10,10 @@ import type { JobDeps } from './job-deps.ts';
 import { durationMs, type JobScope, logFields } from './job-scope.ts';
 
 /**
- * Passes the baton after the end of a job was committed: tells the readers, and adds the next jobs. Where the end could
- * not be committed (null), another worker has the run, and nothing is passed on. False: fenced.
+ * After the commit that ends a job: tells the readers and adds the next jobs.
+ * @param finished null: the worker was fenced, and nothing follows
  * @param usage of the job's model calls
+ * @returns false: fenced
  */
 export async function enqueueNext(
   deps: JobDeps,
@@ -26,13 +27,13 @@ export async function enqueueNext(
     deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
     return false;
   }
-  // The claim went with the commit: a heartbeat that misses it meanwhile has found nothing.
+  // The commit ended the claim, so a heartbeat must not report it as lost.
   scope.held[Symbol.dispose]();
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
   scope.ended.report = { step: scope.stepNo, tokens, ms: durationMs(scope), next: describeNext(branch) };
   if ('status' in branch) noteEnd(deps, scope, branch);
-  // Nobody knows how long a run waits for an answer, nor who goes on with it then: nothing of it is kept meanwhile.
+  // The run may wait long, and another worker may go on with it.
   if (!('pendingKind' in branch)) deps.views.forget(scope.runId);
   const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
   await enqueue(deps, finished.jobs, delayMs === undefined ? {} : { delayMs });
@@ -46,7 +47,7 @@ function noteEnd(deps: JobDeps, scope: JobScope, branch: Extract<Branch, { statu
   deps.log('info', { event: 'run_ended', runId, sessionId, status, ...(reason !== undefined && { reason }) });
 }
 
-/** Adds jobs; a queue that is away costs a moment, not the work: the reconciler adds what is missing. */
+/** Adds jobs. If the queue is away this is only logged, because the reconciler adds the missing jobs. */
 export async function enqueue(
   deps: Pick<JobDeps, 'jobs' | 'log'>,
   jobs: readonly JobPayload[],

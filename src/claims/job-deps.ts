@@ -5,7 +5,6 @@ import type { Db } from '../store/database.ts';
 import type { ClaimKeeper } from './claim-keeper.ts';
 import type { ViewCache } from './view-cache.ts';
 
-/** What every job needs of the world. */
 export type JobDeps = Readonly<{
   db: Db;
   jobs: JobQueues;
@@ -15,6 +14,6 @@ export type JobDeps = Readonly<{
   views: ViewCache;
   newId: () => string;
   workerId: string;
-  /** Runs of one tenant that may be claimed at the same time, over all workers; 0, the default: any number. */
+  /** The slots of one tenant over all workers: claimed runs at a time. Default 0: no limit. */
   tenantConcurrency?: number;
 }>;

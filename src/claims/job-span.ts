@@ -5,10 +5,7 @@ import { currentTraceparent, inSpan, linkTo } from '../platform/tracing.ts';
 import { type ClaimedRun, noteAttempt } from '../store/claims.ts';
 import type { JobDeps } from './job-deps.ts';
 
-/**
- * Works on a claimed job inside a span under the request that the run answers, whatever has become of the queue since.
- * An attempt after a failure or a lost worker is linked to the one before it.
- */
+/** Works on a job in a span below the request that started the run. A retry or recovery links to the last attempt. */
 export async function inJobSpan<T>(
   { db }: Pick<JobDeps, 'db'>,
   job: JobPayload,
@@ -37,7 +34,7 @@ export async function inJobSpan<T>(
   };
   return inSpan(`process ${destination}`, options, async (span) => {
     const traceparent = span.isRecording() ? currentTraceparent() : null;
-    // The work does not wait for the note, and does not fail with it.
+    // The work neither waits for this write nor fails with it.
     const noted =
       traceparent === null
         ? undefined

@@ -4,11 +4,11 @@ import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
 /**
- * Carries out one write of a claimed job, and again for as long as Postgres is away: what the job did is worth waiting
- * for, and its claim is renewed by heartbeats even after its lease. A write may be committed although its answer was
- * lost, so that it has to be one that does no harm twice: fenced by what it commits, or the same as before.
- * `isRepeated` says that an earlier try has failed.
- * @throws what `write` throws for other reasons, and at once when the claim is lost or the process ends
+ * Repeats a write of a claimed job while Postgres is away: the finished work is worth the wait, and heartbeats renew
+ * the claim even after its lease. The write must be harmless when it happens twice, because its reply may have been
+ * lost.
+ * @param write `isRepeated`: an earlier try has failed
+ * @throws other errors of `write`, and any error once the claim is lost or the process ends
  */
 export function retryWhileStoreUnavailable<T>(
   held: Pick<HeldClaim, 'stopped'>,
@@ -18,16 +18,15 @@ export function retryWhileStoreUnavailable<T>(
 }
 
 /**
- * The same for what a process writes that ends: a run that is not handed back counts as one whose worker has died.
- * @throws what `write` throws for other reasons, and where Postgres is away for longer than the
- * end of a process may take
+ * Repeats a write of an ending process, because a run that is not handed back counts as a lost worker.
+ * @throws other errors of `write`, and any error after `HAND_BACK_WITHIN_MS`
  */
 export function whileEnding<T>(write: () => Promise<T>): Promise<T> {
   const endsAtMs = performance.now() + HAND_BACK_WITHIN_MS;
   return tryAgain(write, () => performance.now() >= endsAtMs, { ref: true });
 }
 
-/** @param pause whether a pause keeps the process alive */
+/** @param pause `ref`: a pause keeps the process alive */
 async function tryAgain<T>(
   write: (isRepeated: boolean) => Promise<T>,
   isOver: () => boolean,

@@ -2,21 +2,20 @@ import type { ViewMessage } from '../domain/transcript/message.ts';
 import { VIEW_CACHE_MAX_CHARS } from '../domain/tunables.ts';
 import type { KnownView } from '../store/claims.ts';
 
-/** The views of the sessions that this process has worked on last: a claim brings only what they do not have. */
+/** The views of the sessions that this process worked on last, so that a claim reads only newer messages. */
 export type ViewCache = Readonly<{
-  /** What is known of the session of this run. */
   of: (runId: string) => KnownView | undefined;
-  /** Remembers the view that a step of the run has begun with. */
+  /** Stores the view with which a step of the run began. */
   keep: (runId: string, sessionId: string, view: KnownView) => void;
-  /** The run has ended or waits for somebody: whoever works on the session next reads the view anew. */
+  /** Call it when the run has ended or requires an action: another worker may go on with the session. */
   forget: (runId: string) => void;
 }>;
 
 type Entry = Readonly<{ runId: string; view: KnownView; chars: number }>;
 
-/** Keeps as many views as `maxChars` characters allow; those that were used last stay. */
+/** Keeps views up to `maxChars` characters in total. The least recently used go first. */
 export function createViewCache(maxChars: number = VIEW_CACHE_MAX_CHARS): ViewCache {
-  // A map keeps the order of insertion: the first one is the one that was used least recently.
+  // Ordered by insertion, so the first entry is the least recently used.
   const entries = new Map<string, Entry>();
   const sessionOf = new Map<string, string>();
   let total = 0;
@@ -52,14 +51,14 @@ export function createViewCache(maxChars: number = VIEW_CACHE_MAX_CHARS): ViewCa
   };
 }
 
-/** About what the objects around the text take, counted as if it was text. */
+/** Estimated size of the objects around the text, in characters. */
 const ENTRY_CHARS = 500;
 const MESSAGE_CHARS = 150;
 const PART_CHARS = 50;
 
 const counted = new WeakMap<ViewMessage, number>();
 
-/** Messages of a view that goes on are the same objects from step to step: each is counted once. */
+/** A view shares its messages with the previous step's view, so each is counted once. */
 function charsOf(message: ViewMessage): number {
   const known = counted.get(message);
   if (known !== undefined) return known;
