@@ -3,18 +3,18 @@ import { createFanOut } from './fan-out.ts';
 import type { SessionListener } from './live-bus.ts';
 
 export type BusListeners = Readonly<{
-  /** @returns whether it is the first of the session */
+  /** @returns whether it is the session's first listener */
   addSession: (sessionId: string, listener: SessionListener) => boolean;
-  /** @returns whether it was the last of the session */
+  /** @returns whether it was the session's last listener */
   removeSession: (sessionId: string, listener: SessionListener) => boolean;
   sessionIds: () => string[];
   addCancel: (listener: (runId: string) => void) => Disposable;
-  /** Hands a received payload to its listeners, to many of them in slices; what is not understood is skipped. */
+  /** Hands a received payload to its listeners, in slices if there are many. Unknown payloads are skipped. */
   deliver: (payload: string) => void;
   reconnected: () => void;
 }>;
 
-/** Who listens to what. A listener that throws harms nobody else. */
+/** The listeners of a bus. An error in one is reported and does not reach the others. */
 export function createBusListeners(onError: (error: unknown) => void): BusListeners {
   const sessions = new Map<string, Set<SessionListener>>();
   const cancels = new Set<(runId: string) => void>();
@@ -47,7 +47,7 @@ export function createBusListeners(onError: (error: unknown) => void): BusListen
     },
     sessionIds: () => [...sessions.keys()],
     addCancel(listener) {
-      // Wrapped, so that the same function added twice is told twice and removed once at a time.
+      // Wrapped, so that a function added twice is called twice and removed once per disposal.
       const entry = (runId: string): void => listener(runId);
       cancels.add(entry);
       return { [Symbol.dispose]: () => void cancels.delete(entry) };

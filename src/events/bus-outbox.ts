@@ -3,22 +3,21 @@ import { DELTA_COALESCE_MS } from '../domain/tunables.ts';
 import { type BusItem, encodeCancel, encodeSession } from './bus-payload.ts';
 import { joinPreviews } from './join-previews.ts';
 
-/** What may wait for a transport that is away, counted in characters plus a share for every item. */
+/** Limit of queued items while the transport is away: characters, plus a share for each item. */
 const MAX_QUEUED_COST = 1_048_576;
 const ITEM_COST = 200;
 
-/** What is left after making room: some at a time, so that an outage costs a publisher no search for every delta. */
+/** Left after making room. Lower than the limit, so that an outage does not cost a search for each delta. */
 const KEPT_COST = MAX_QUEUED_COST * 0.9;
 
-/** The pause after a failed sending. */
 const RETRY_DELAY_MS = 100;
 
 export type Outgoing = Readonly<{ sessionId: string | null; payload: string }>;
 
 export type BusTransport = Readonly<{
-  /** False while the connection is away: what waits is kept, within bounds, until `wake`. */
+  /** False: the connection is away, and items are kept within the limit until `wake`. */
   isUp: () => boolean;
-  /** Hands payloads over, in order. Rejects after a bounded time when the connection does not take them. */
+  /** Sends payloads in order. Rejects after a bounded time if the connection does not accept them. */
   send: (batch: readonly Outgoing[]) => Promise<void>;
   maxPayloadBytes: number;
 }>;
@@ -27,9 +26,8 @@ export type BusOutbox = Readonly<{
   announce: (sessionId: string, seq: number) => void;
   preview: (sessionId: string, event: LiveEvent) => void;
   requestCancel: (runId: string) => void;
-  /** One attempt to send everything; resolves also when the transport is away. */
+  /** Tries once to send everything. Also resolves if the transport is away. */
   flush: () => Promise<void>;
-  /** The transport is up again. */
   wake: () => void;
   close: () => void;
 }>;
@@ -38,9 +36,8 @@ type Queued = { item: BusItem; cost: number };
 type SessionQueue = { items: Queued[]; urgent: boolean };
 
 /**
- * What waits to be sent. Deltas wait for DELTA_COALESCE_MS to be joined; an announcement, a cancel and the
- * first delta of an answer, which somebody is waiting for, take along what their session has, and go out with
- * the next turn of the event loop.
+ * Queues items for a transport. Deltas wait DELTA_COALESCE_MS to be joined; an announcement, a cancel and an answer's
+ * first delta are sent in the next turn of the event loop, with all other items of their session.
  */
 export function createBusOutbox(transport: BusTransport, onError: (error: unknown) => void): BusOutbox {
   const sessions = new Map<string, SessionQueue>();
@@ -116,9 +113,7 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     schedule();
   }
 
-  /**
-   * Drops the oldest previews first; announcements only when nothing else is left: the slow poll finds what they tell.
-   */
+  /** Drops the oldest previews first, and announcements last: the readers' slow poll finds those. */
   function makeRoom(): void {
     if (cost <= MAX_QUEUED_COST) return;
     for (const droppable of [(item: BusItem) => 'event' in item, () => true]) {
@@ -171,7 +166,7 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     return [...requests, ...news];
   }
 
-  /** Previews of a failed batch are gone; what is small and matters is sent again, doubled at worst. */
+  /** Queues cancels and announcements of a failed batch again, which may double them. Its previews are lost. */
   function putBack(batch: Batch): void {
     for (const runId of batch.cancels) cancels.add(runId);
     for (const [sessionId, queued] of batch.taken) {

@@ -1,10 +1,9 @@
 import { z } from 'zod';
 import { LIVE_SCHEMAS, type LiveEvent, withContent } from '../domain/run/events.ts';
 
-/** One piece of news about a session: it is committed up to `seq`, or a preview. */
+/** News about a session: events are committed up to `seq`, or a preview. */
 export type BusItem = Readonly<{ seq: number }> | Readonly<{ event: LiveEvent }>;
 
-/** What travels over the transport. */
 export type BusPayload =
   | Readonly<{ kind: 'session'; sessionId: string; items: readonly BusItem[] }>
   | Readonly<{ kind: 'cancel'; runId: string }>;
@@ -23,9 +22,7 @@ const payloadSchema = z.union([
   z.strictObject({ cancel: z.uuid() }),
 ]);
 
-/**
- * Reads what another process sent; null, or items left out, where a newer or foreign sender says what we do not know.
- */
+/** Parses a payload. Unknown payloads give null and unknown items are dropped: the sender may be newer. */
 export function decodePayload(text: string): BusPayload | null {
   const payload = payloadSchema.safeParse(parseJson(text));
   if (!payload.success) return null;
@@ -38,8 +35,8 @@ export function decodePayload(text: string): BusPayload | null {
 }
 
 /**
- * The session that a payload is about, of which nothing else is read; null where it is about none. Most payloads
- * concern nobody in the process that gets them: over Postgres every process gets those of all sessions.
+ * The session of a payload, found without parsing it; null for other payloads. Over Postgres each process receives the
+ * payloads of all sessions, most of which it has no reader for.
  */
 export function sessionOf(text: string): string | null {
   return /^\{"session":"([^"]+)"/.exec(text)?.[1] ?? null;
@@ -58,7 +55,7 @@ export function encodeCancel(runId: string): string {
 }
 
 /**
- * Packs the news of one session into as few payloads as fit, in order. Text that is too long for one is split.
+ * Packs the items of one session into few payloads, in order. Text that is too long for one is split.
  * @param maxBytes of one payload in UTF-8; at least 1 000, so that every envelope fits
  */
 export function encodeSession(sessionId: string, items: readonly BusItem[], maxBytes: number): string[] {
@@ -83,7 +80,7 @@ export function encodeSession(sessionId: string, items: readonly BusItem[], maxB
   return payloads;
 }
 
-/** One item as JSON of less than `room` bytes each; nothing when it is too large and has no text to split. */
+/** One item as JSON texts of less than `room` bytes. Empty if it is too large and has no text to split. */
 function encodeItem(item: BusItem, room: number): string[] {
   const text = JSON.stringify(item);
   if (Buffer.byteLength(text) < room) return [text];
@@ -97,7 +94,7 @@ function encodeItem(item: BusItem, room: number): string[] {
   return [...encodeItem({ event: first }, room), ...encodeItem({ event: second }, room)];
 }
 
-/** The middle of a text, never inside a surrogate pair; 0 when there is none. */
+/** The middle of a text, not within a surrogate pair. 0: there is none. */
 function splitPoint(text: string): number {
   const middle = text.length >> 1;
   const code = text.charCodeAt(middle);

@@ -3,29 +3,26 @@ import type { BusItem } from './bus-payload.ts';
 import { joinPreviews } from './join-previews.ts';
 import type { SessionListener } from './live-bus.ts';
 
-/** What is told in one turn of the event loop: a few milliseconds of work, and of work that listeners do once woken. */
+/** Limits of one turn of the event loop: the listeners called and the time. Each call also causes later work. */
 const MAX_TOLD_PER_TURN = 256;
 const MAX_MS_PER_TURN = 5;
 
-/**
- * What waits until earlier news has been told, in characters and a share for each item. The oldest previews go first:
- * readers find their text in Postgres.
- */
+/** Limit of waiting items: characters, plus a share for each. The oldest previews go first: their text is stored. */
 const MAX_WAITING_COST = 262_144;
 const ITEM_COST = 200;
 
 export type FanOut = Readonly<{
-  /** Tells every listener of the session, in order: at once, or behind what is being told. */
+  /** Calls each listener of the session, in order: at once, or after earlier items. */
   tell: (sessionId: string, items: readonly BusItem[]) => void;
 }>;
 
-/** Items on their way to the listeners of a session, and those that came meanwhile. */
+/** Items on their way to the listeners of a session, and later ones that wait. */
 type Round = { items: readonly BusItem[]; listeners: Iterator<SessionListener>; waiting: BusItem[] };
 
 /**
- * Tells listeners in slices, so that a session with many of them does not keep the event loop from all else. Previews
- * that come while a session's listeners are still being told are joined: the more listeners, the fewer and larger pieces.
- * @param deliver tells one listener
+ * Calls listeners in slices, so that a session with many of them does not block the event loop. Previews that arrive
+ * meanwhile are joined, so more listeners get fewer and larger pieces.
+ * @param deliver calls one listener
  */
 export function createFanOut(
   listenersOf: (sessionId: string) => ReadonlySet<SessionListener> | undefined,
@@ -45,7 +42,7 @@ export function createFanOut(
     const { value: listener } = round.listeners.next();
     if (listener === undefined) {
       rounds.delete(sessionId);
-      // Behind the other sessions that wait.
+      // After the other sessions that wait.
       if (round.waiting.length > 0) begin(sessionId, round.waiting);
       return;
     }
@@ -83,7 +80,7 @@ export function createFanOut(
   };
 }
 
-/** Adds news to those that wait. Of announcements the highest is enough, where the last one was. */
+/** Adds an item to the waiting ones. Of announcements only the highest is kept. */
 function addItem(waiting: BusItem[], item: BusItem): void {
   if ('seq' in item) {
     const earlier = waiting.findIndex((each) => 'seq' in each);

@@ -1,9 +1,9 @@
 import { type ContentEvent, type LiveEvent, withContent } from '../domain/run/events.ts';
 
-/** A joined preview stays below this, so that dropping one loses little. */
+/** Limit of a joined preview, so that dropping one loses little. */
 const MAX_JOINED_CHARS = 16_384;
 
-/** Two previews as one, where the second continues the first; else null. */
+/** Joins two previews if the second continues the first. Else null. */
 export function joinPreviews(first: LiveEvent, second: LiveEvent): LiveEvent | null {
   if (first.type === 'llm:thinking' || second.type === 'llm:thinking') return null;
   const [earlier, later] = [first.data, second.data];

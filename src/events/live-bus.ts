@@ -1,29 +1,26 @@
 import type { LiveEvent } from '../domain/run/events.ts';
 
-/**
- * Live news between processes. It is a hint and never the source: a message may be lost, doubled or late. Whoever
- * listens reads Postgres.
- */
+/** Live news between processes: only a hint, which may be lost, doubled or late. Listeners read Postgres. */
 export type LiveBus = AsyncDisposable &
   Readonly<{
-    /** Events of the session up to `seq` are committed. Call it after the commit; never waits, never throws. */
+    /** Events up to `seq` are committed. Call it after the commit; it never waits or throws. */
     announce: (sessionId: string, seq: number) => void;
     /**
-     * A preview of what will be durable soon; its message id is the public one. Deltas of one message are joined for a
-     * moment. What is published of a session arrives in that order. Never waits, never throws.
+     * A preview with the public id of its message. Never waits or throws. Deltas of a message may be joined; previews
+     * of a session arrive in order.
      */
     preview: (sessionId: string, event: LiveEvent) => void;
-    /** Somebody asked this run to stop. */
+    /** Tells the worker of this run to stop it. */
     requestCancel: (runId: string) => void;
     onSession: (sessionId: string, listener: SessionListener) => Promise<Disposable>;
     onCancel: (listener: (runId: string) => void) => Promise<Disposable>;
-    /** Hands what waits to the transport; resolves also when that is away. */
+    /** Sends all queued items. Also resolves if the transport is away. */
     flush: () => Promise<void>;
   }>;
 
 export type SessionListener = Readonly<{
   onCommitted: (seq: number) => void;
   onPreview: (event: LiveEvent) => void;
-  /** The connection was away: messages may be missing, read again. */
+  /** The connection was away, so news may be missing. Read again. */
   onReconnected: () => void;
 }>;

@@ -1,47 +1,43 @@
 import { type ChunkEvent, contentLength, type LiveEvent, withContent } from '../domain/run/events.ts';
 
-/** Previews that wait for what comes before them. More are dropped, oldest first: those are persisted first. */
+/** Previews that wait for earlier text. Over the limit the oldest are dropped, because they are stored first. */
 const MAX_HELD_PREVIEWS = 500;
 const MAX_HELD_CHARS = 262_144;
 
-/** How many ended messages are remembered, so that their late deltas are known for what they are. */
+/** Ended messages that are remembered, to recognize their late deltas. */
 const MAX_ENDED_MESSAGES = 32;
 
-/** The message that is being written, as far as one reader has been told. Ids are public. */
+/** The open message and the part of it that one reader has received. Ids are public. */
 type OpenMessage = { messageId: string; runId: string; epoch: number; sent: number };
 
 /**
- * Decides which previews of a session go to one reader, so that it gets every character of a message exactly once and
- * in order: between the message's `step:started` and the event that ends it, whatever the bus loses, doubles or
- * reorders. What each function returns is to be sent, in that order.
+ * Selects the previews for one reader, so that it gets each character of a message once and in order, between
+ * `step:started` and the end event, although the bus loses, doubles and reorders previews. Send the returned events in
+ * their order.
  */
 export type MessageProgress = Readonly<{
-  /** Begins anew from a snapshot, which holds `sent` characters of the message in flight. */
+  /** Starts again from a snapshot, which has `sent` characters of the open message. */
   restart: (inFlight: OpenMessage | null) => void;
   accept: (event: LiveEvent) => LiveEvent[];
-  /**
-   * Whether it goes on where the open message is, and nothing waits: what comes of it can go
-   * before anything is looked up.
-   */
+  /** Whether it continues the open message with no gap. Such a preview needs no lookup before it is sent. */
   goesOn: (event: LiveEvent) => boolean;
-  /** The `step:started` of a message was sent. */
+  /** Call it after the `step:started` of a message was sent. */
   begin: (messageId: string, runId: string) => LiveEvent[];
-  /** Persisted text of the open message, without a hole. */
+  /** Adds stored text of the open message, without gaps. */
   fill: (chunks: readonly ChunkEvent[]) => LiveEvent[];
-  /** What was not yet sent of a message whose whole text is known. */
+  /** Returns the unsent rest of a message from its whole text. */
   complete: (messageId: string, chunks: readonly ChunkEvent[]) => LiveEvent[];
-  /** Nothing more of this message is sent. */
+  /** Call it at the end of a message: no more of it is sent. */
   end: (messageId: string) => void;
   open: () => Readonly<OpenMessage> | null;
-  /** How much of the message was sent; null when it has ended. */
+  /** Characters sent. Null: the message has ended. */
   sentOf: (messageId: string) => number | null;
-  /** Deltas wait for text that did not come. */
+  /** Whether deltas wait for missing text. */
   hasGap: () => boolean;
-  /** A message began that we do not know of: events are waiting to be read. True once for each such message. */
+  /** True once for each unknown message: its `step:started` must be read. */
   takeEventsWanted: () => boolean;
 }>;
 
-/** How far one reader of one session is, before it has been told anything. */
 export function createMessageProgress(): MessageProgress {
   let open: OpenMessage | null = null;
   let snapshotMessage: OpenMessage | null = null;
@@ -51,7 +47,7 @@ export function createMessageProgress(): MessageProgress {
   let wantedFor: string | null = null;
   let eventsWanted = false;
   const ended = new Set<string>();
-  /** How far the inputs of the open message's calls were sent. */
+  /** Sent positions within the inputs of the open message's calls. */
   const inputs = new Map<string, Readonly<{ epoch: number; sent: number }>>();
 
   function hold(event: LiveEvent): LiveEvent[] {
@@ -94,7 +90,7 @@ export function createMessageProgress(): MessageProgress {
     return [...advance(message, event), ...release()];
   }
 
-  /** Each piece at most once and in order; nobody fills in what was lost. */
+  /** Sends each piece at most once and in order. Lost pieces stay lost. */
   function acceptInput(message: OpenMessage, event: Extract<LiveEvent, { type: 'llm:tool-input' }>): LiveEvent[] {
     const { id, epoch, offset, content } = event.data;
     if (epoch < message.epoch) return [];
@@ -111,7 +107,7 @@ export function createMessageProgress(): MessageProgress {
     return rest.data.content === '' ? [] : [rest];
   }
 
-  /** Sends on what was held and can go now. */
+  /** Returns the held previews that can go now. */
   function release(): LiveEvent[] {
     if (held.length === 0) return [];
     const waiting = held.toSorted((a, b) => offsetOf(a) - offsetOf(b));
@@ -135,7 +131,7 @@ export function createMessageProgress(): MessageProgress {
       open?.messageId === data.messageId && held.length === 0 && (type !== 'llm:chunk' || data.offset <= open.sent),
     begin(messageId, runId) {
       if (open?.messageId === messageId) return [];
-      // A replay passes the start of the message whose text the snapshot had: it goes on from there.
+      // A replay passes the `step:started` of the snapshot's open message. Its text continues after the snapshot.
       open =
         snapshotMessage?.messageId === messageId ? snapshotMessage : { messageId, runId, epoch: highestEpoch, sent: 0 };
       held = held.filter(({ data }) => data.messageId === messageId);
@@ -175,18 +171,15 @@ export function createMessageProgress(): MessageProgress {
   };
 }
 
-/** The last rest that was asked for of a chunk. */
+/** The last rest of each chunk. */
 const rests = new WeakMap<ChunkEvent, ChunkEvent>();
 
-/**
- * A chunk from a place on. Most readers of a session are at the same place: they get the same event, which is encoded
- * once for all of them.
- */
+/** The rest of a chunk. Most readers are at the same place and get the same object, which is encoded once. */
 function restOf(chunk: ChunkEvent, from: number): ChunkEvent {
   const known = rests.get(chunk);
   if (known?.data.offset === from) return known;
   const { offset, content } = chunk.data;
-  // U+0000 cannot be stored: the final text has U+FFFD in its place, and so must the preview.
+  // Postgres cannot store U+0000, so the final text has U+FFFD, and so must the preview.
   const rest = content.slice(from - offset).replaceAll('\u0000', '\ufffd');
   const event: ChunkEvent =
     rest === content ? chunk : { type: chunk.type, data: { ...chunk.data, offset: from, content: rest } };

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Db } from '../store/database.ts';
 import { readEventSeqs } from '../store/live-snapshot.ts';
 
-/** Sessions in one query. */
+/** Sessions per query. */
 const MAX_AT_ONCE = 500;
 
 type Round = { sessionIds: Set<string>; answer: Promise<Awaited<ReturnType<typeof readEventSeqs>>> };
@@ -10,8 +10,9 @@ type Round = { sessionIds: Set<string>; answer: Promise<Awaited<ReturnType<typeo
 const open = new WeakMap<Db, Round>();
 
 /**
- * The number of a session's last event; null: the session is gone. Streams that poll in the same turn of the event loop
- * share one query: a thousand of them would otherwise be a thousand queries, before those of everybody else.
+ * The number of a session's last event. Streams that poll in the same turn of the event loop share one query, so that a
+ * thousand of them do not delay all other queries.
+ * @returns null: the session is gone
  */
 export async function pollEventSeq(db: Db, tenantId: string, sessionId: string): Promise<number | null> {
   let round = open.get(db);
@@ -34,8 +35,8 @@ function openRound(db: Db): Round {
   return { sessionIds, answer: ask() };
 }
 
-/** Moments within an interval at which streams poll. */
+/** Distinct times within an interval at which streams poll. */
 const MOMENTS = 20;
 
-/** When the streams of a session poll, as a share of the interval: all at the same moment, those of others at others. */
+/** Time of a session's poll as a share of the interval: the same for its streams, spread over sessions. */
 export const pollPhase = (sessionId: string): number => (Number.parseInt(sessionId.slice(-6), 16) % MOMENTS) / MOMENTS;

@@ -8,22 +8,22 @@ import type { LiveBus, SessionListener } from './live-bus.ts';
 /** Postgres refuses payloads of 8 000 bytes and more (https://www.postgresql.org/docs/current/sql-notify.html). */
 const MAX_PAYLOAD_BYTES = 7_000;
 
-/** Longer identifiers are cut by Postgres, and two of them could become one. */
+/** Postgres cuts longer identifiers, so two of them could become one. */
 const MAX_CHANNEL_BYTES = 63;
 
 export type PostgresBusOptions = Readonly<{
   /** A direct connection: a pooler in transaction mode loses LISTEN. */
   connectionString: string;
-  /** Part of the channel's name, which is shared by the whole database. */
+  /** Part of the channel's name, because a database shares its channels. */
   prefix?: string;
-  /** Told of lost connections and refused messages; the bus goes on. */
+  /** Called for lost connections and refused messages. The bus goes on. */
   onError?: (error: unknown) => void;
 }>;
 
 /**
- * The live bus over LISTEN/NOTIFY. Two connections: one listens, one notifies, outside of any transaction and in
- * batches, because a NOTIFY takes a database-wide lock until its transaction has committed.
- * @throws BatonError `config_invalid` for a prefix that is too long; the error of the first connection when it fails
+ * The live bus over LISTEN/NOTIFY, with one connection for each. It notifies in batches outside of transactions,
+ * because NOTIFY takes a database-wide lock until the commit.
+ * @throws BatonError `config_invalid` for a prefix that is too long; the error of the first connection
  */
 export async function createPostgresBus(options: PostgresBusOptions): Promise<LiveBus> {
   const onError = options.onError ?? (() => undefined);

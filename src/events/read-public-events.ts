@@ -8,9 +8,8 @@ type Page = Readonly<{ tenantId: string; sessionId: string; afterSeq: number; li
 const underWay = new WeakMap<Db, Map<string, Promise<EventPage>>>();
 
 /**
- * Committed events after `afterSeq`, oldest first, with their ids in public form. Readers of one session that were told
- * of the same event and are at the same place share one query: it began after the announcement, so it finds that event
- * for each of them. A reader that looks for another reason may know more than a query under way, and shares the next one.
+ * Committed events after `afterSeq`, oldest first, with public ids. Readers that heard of the same event share a query,
+ * which began after the announcement; a reader with another reason shares only one that has not begun.
  */
 export function readPublicEvents(db: Db, page: Page, announcedSeq: number | null): Promise<EventPage> {
   if (announcedSeq === null) return readPage(db, page);

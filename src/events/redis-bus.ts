@@ -3,12 +3,12 @@ import { createBusListeners } from './bus-listeners.ts';
 import { createBusOutbox, type Outgoing } from './bus-outbox.ts';
 import type { LiveBus, SessionListener } from './live-bus.ts';
 
-/** Keeps one message from holding up the others on a connection. */
+/** Bounded, so that one message does not delay the others of a connection. */
 const MAX_PAYLOAD_BYTES = 65_536;
 
 const COMMAND_TIMEOUT_MS = 5_000;
 
-/** How often an idle connection is asked whether it still lives: a half-open one never says so itself. */
+/** Detects half-open connections, which never report an error. */
 const PING_INTERVAL_MS = 10_000;
 
 const BACKOFF_FIRST_MS = 50;
@@ -16,16 +16,16 @@ const BACKOFF_CAP_MS = 2_000;
 
 export type RedisBusOptions = Readonly<{
   url: string;
-  /** Begins the name of every channel. */
+  /** Prefix of all channel names. */
   prefix: string;
-  /** Told of lost connections and refused messages; the bus goes on. */
+  /** Called for lost connections and refused messages. The bus goes on. */
   onError?: (error: unknown) => void;
 }>;
 
 /**
- * The live bus over Redis pub/sub: one connection publishes, one is subscribed to a channel per session that somebody
- * listens to, and to the one for cancels.
- * @throws the error of the first connection when it fails
+ * The live bus over Redis pub/sub. One connection publishes; the other is subscribed to the cancel channel and a
+ * channel for each session with listeners.
+ * @throws the error of the first connection
  */
 export async function createRedisBus(options: RedisBusOptions): Promise<LiveBus> {
   const onError = options.onError ?? (() => undefined);
@@ -36,7 +36,7 @@ export async function createRedisBus(options: RedisBusOptions): Promise<LiveBus>
   const publisher = stack.use(await connect(options, onError));
   const subscriber = stack.use(await connect(options, onError));
 
-  /** While the connection is away nothing is lost by not waiting: the next one subscribes to everything. */
+  /** Does not wait for a lost connection: the next one subscribes to all channels. */
   async function subscribe(channels: readonly string[]): Promise<void> {
     await subscriber.redis.subscribe(...channels).catch(onError);
   }
@@ -76,7 +76,7 @@ export async function createRedisBus(options: RedisBusOptions): Promise<LiveBus>
         [Symbol.dispose]() {
           if (!listeners.removeSession(sessionId, own)) return;
           subscribed.delete(sessionId);
-          // A connection that is away comes back subscribed to what is still listened to.
+          // A lost connection returns subscribed only to sessions that still have listeners.
           if (subscriber.redis.status !== 'ready') return;
           subscriber.redis.unsubscribe(channelOf(sessionId)).catch(onError);
         },
@@ -89,10 +89,7 @@ export async function createRedisBus(options: RedisBusOptions): Promise<LiveBus>
 
 type Connection = Disposable & Readonly<{ redis: Redis }>;
 
-/**
- * A connection that fails fast and comes back by itself: no command waits in it for a Redis that is away, and none is
- * repeated, because what has to be kept is kept (within bounds) by the outbox.
- */
+/** Fails fast and reconnects. It neither queues nor repeats commands, because the outbox keeps important items. */
 async function connect({ url, prefix }: RedisBusOptions, onError: (error: unknown) => void): Promise<Connection> {
   const redis = new Redis(url, {
     lazyConnect: true,
@@ -106,7 +103,7 @@ async function connect({ url, prefix }: RedisBusOptions, onError: (error: unknow
     retryStrategy: (attempt) => Math.min(BACKOFF_FIRST_MS * 2 ** (attempt - 1), BACKOFF_CAP_MS),
   });
   redis.on('error', onError);
-  // A connection that the server closes in good order is no error to the client.
+  // ioredis reports no error if the server closes a connection in good order.
   redis.on('reconnecting', () => onError(new Error('the connection of the live bus to Redis was lost')));
   try {
     await redis.connect();

@@ -8,13 +8,13 @@ import { joinChunks, type SessionSnapshot, toSessionSnapshot } from './stream-it
 
 type JoinedSession = Readonly<{
   state: LiveSnapshot;
-  /** The same object for all who share the read, so that it is encoded once. */
+  /** The same object for all readers that share the read, so that it is encoded once. */
   told: (reset: boolean) => SessionSnapshot;
 }>;
 
 type SessionRef = Readonly<{ tenantId: string; sessionId: string }>;
 
-/** The session for readers that join it. @throws BatonError `not_found` */
+/** The session for joining readers. @throws BatonError `not_found` */
 export const readJoinedSession = shareReads(
   async (db: Db, { tenantId, sessionId }: SessionRef): Promise<JoinedSession> => {
     const state = await readLiveSnapshot(db, tenantId, sessionId);
@@ -31,7 +31,7 @@ export const readJoinedSession = shareReads(
 
 type TextPlace = Readonly<{ messageId: string; fromOffset: number; epoch: number }>;
 
-/** The persisted text of an open message from a place on, without a hole. */
+/** Stored text of an open message from an offset on, without gaps. */
 export const readOpenText = shareReads(
   async (db: Db, { messageId, fromOffset, epoch }: TextPlace): Promise<readonly ChunkEvent[]> => {
     const chunks = joinChunks(await readChunks(db, messageId, fromOffset), fromOffset);
@@ -42,7 +42,7 @@ export const readOpenText = shareReads(
 
 type WholeText = Readonly<{ epoch: number; superseded: boolean; chunks: readonly ChunkEvent[] }>;
 
-/** The whole text of a message whose parts are final; null: there is no such message. */
+/** The whole text of a message with final parts. Null: there is no such message. */
 export const readWholeText = shareReads(
   async (db: Db, messageId: string): Promise<WholeText | null> => {
     const written = await readWrittenText(db, messageId);

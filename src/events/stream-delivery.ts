@@ -9,18 +9,18 @@ import { readPublicEvents } from './read-public-events.ts';
 import { chunksOf, readJoinedSession, readOpenText, readWholeText } from './session-reads.ts';
 import type { SessionSnapshot, StreamItem } from './stream-item.ts';
 
-/** Events in memory at once for one reader. */
+/** Events in memory for one reader. */
 const EVENT_PAGE_SIZE = 500;
 
 export type StreamRequest = Readonly<{
   tenantId: string;
   sessionId: string;
-  /** Events after this one are replayed; 0: from the beginning; null: none, only what is new. */
+  /** Replays the events after this one. 0: all; null: none, only new ones. */
   afterSeq: number | null;
   signal: AbortSignal;
 }>;
 
-/** One reader's place in a session. `last` is the last durable event that it was given. */
+/** The place of one reader in a session. `last` is the last event that it received. */
 export type Reader = {
   readonly db: Db;
   readonly request: StreamRequest;
@@ -31,7 +31,7 @@ export type Reader = {
 
 type Items = AsyncGenerator<StreamItem, void>;
 
-/** The snapshot, and the reader's place set to where the replay begins. @throws BatonError `not_found` */
+/** Yields the snapshot, and sets the reader's place to the start of the replay. @throws BatonError `not_found` */
 export async function* joinSession(reader: Reader, afterSeq: number | null): Items {
   const { state, told } = await readJoinedSession(reader.db, reader.request);
   const { cursor, reset } = placeCursor(afterSeq, state);
@@ -41,7 +41,7 @@ export async function* joinSession(reader: Reader, afterSeq: number | null): Ite
   yield { kind: 'snapshot', data };
 }
 
-/** A reader that lacks events which are gone, or has some that were never in this log, is given all that is kept. */
+/** If the events after the cursor were trimmed, or the cursor is beyond the log, all kept events are replayed. */
 function placeCursor(afterSeq: number | null, state: LiveSnapshot): { cursor: number; reset: boolean } {
   if (afterSeq === null) return { cursor: state.eventSeq, reset: false };
   const beforeFirst = state.eventsFirstSeq - 1;
@@ -56,8 +56,8 @@ function openMessageOf({ inFlight }: SessionSnapshot): Parameters<MessageProgres
 }
 
 /**
- * Every event after the reader's place that is committed, with what was missing of the text that they end.
- * @param announcedSeq the event that the reader was told of, where that is why it looks
+ * Yields all committed events after the reader's place, each after the missing text of the message that it ends.
+ * @param announcedSeq the announced event that caused this read, if any
  */
 export async function* deliverCommitted(reader: Reader, announcedSeq: number | null): Items {
   const { tenantId, sessionId } = reader.request;
@@ -77,7 +77,7 @@ export async function* deliverCommitted(reader: Reader, announcedSeq: number | n
   }
 }
 
-/** Retention removed what came next while this reader was on its way. */
+/** Retention trimmed the next events while this reader followed. */
 async function* rejoin(reader: Reader): Items {
   const before = reader.last;
   yield* joinSession(reader, before);
@@ -103,13 +103,12 @@ const RUN_ENDS = new Set(['run:completed', 'run:failed', 'run:cancelled', 'run:i
 
 type Ending = Readonly<{ messageId: string; withText: boolean }>;
 
-/** The message whose text ends with this event, if one does. */
 function endingOf(event: SessionEvent, progress: MessageProgress): Ending | null {
   const open = progress.open();
   if (event.type === 'llm:response' || event.type === 'step:reset') {
     return { ...messageSchema.parse(event.data), withText: event.type === 'llm:response' };
   }
-  // A message that was cut off may end without a response of its own.
+  // A message that was cut off may end without an `llm:response`.
   if (open === null) return null;
   const isOver =
     event.type === 'step:completed'
@@ -131,7 +130,7 @@ async function* endMessage(reader: Reader, event: SessionEvent, { messageId, wit
   progress.end(messageId);
 }
 
-/** From the parts, which have the order of the stream; from the event where the parts are gone. */
+/** Uses the parts, which keep the order of the stream; without parts, the text of the event. */
 function completeFrom(
   progress: MessageProgress,
   messageId: string,
@@ -147,7 +146,7 @@ function completeFrom(
   return progress.complete(messageId, chunksOf(messageId, whole?.epoch ?? 0, pieces));
 }
 
-/** What is persisted of the open message beyond what the reader has. */
+/** Yields stored text of the open message that the reader lacks. */
 export async function* fillFromStore(reader: Reader): Items {
   const open = reader.progress.open();
   const messageId = open === null ? null : parseId('message', open.messageId);

@@ -10,17 +10,17 @@ import type { WaitingNotice } from '../store/waiting.ts';
 const chunkSchema = z.strictObject({
   chunkType: z.enum(['text', 'reasoning']),
   content: z.string(),
-  /** Where it begins in the message, in UTF-16 units, text and reasoning counted together. */
+  /** Start within the message in UTF-16 units, counting text and reasoning together. */
   offset: z.number().int().nonnegative(),
 });
 
-/** The first thing a reader gets: the session as of event `seq`. What follows is after it, or a replay up to it. */
+/** The first item of a reader: the session as of event `seq`. Later items are newer, or a replay up to it. */
 export const sessionSnapshotSchema = z.strictObject({
   sessionId: z.string(),
   status: z.enum(SESSION_STATUSES),
   activeRunId: z.string().nullable(),
   seq: z.number().int().nonnegative(),
-  /** How many messages wait, and the first of them: with `contentRef` in place of a large content. */
+  /** Number of queued messages, and the first of them. A large content is replaced by `contentRef`. */
   queueLength: z.number().int().nonnegative(),
   queue: z.array(
     z.strictObject({
@@ -32,7 +32,7 @@ export const sessionSnapshotSchema = z.strictObject({
       enqueuedAt: z.iso.datetime(),
     }),
   ),
-  /** The message that is being written, with its text so far; deltas go on where it ends. */
+  /** The open message with its text so far. Deltas continue after it. */
   inFlight: z
     .strictObject({
       messageId: z.string(),
@@ -42,31 +42,30 @@ export const sessionSnapshotSchema = z.strictObject({
       chunks: z.array(chunkSchema),
     })
     .nullable(),
-  /** True when events after the reader's cursor are gone: what it knows is replaced by this. */
+  /** True: events after the reader's cursor are gone, so this replaces the state that it knows. */
   reset: z.boolean(),
   usage: usageSchema,
-  /** Set while older messages are being summarized; messages are accepted as always. */
+  /** Set while a compaction is running. Messages are still accepted. */
   compactingSince: z.iso.datetime().nullable(),
-  /** Tokens of the next request, and what it may hold; null before the first step. */
+  /** Tokens of the next request, and their limit. Null: before the first step. */
   context: z.strictObject({ used: z.number().int(), usable: z.number().int() }).nullable(),
 });
 
 export type SessionSnapshot = z.infer<typeof sessionSnapshotSchema>;
 export type SnapshotChunk = z.infer<typeof chunkSchema>;
 
-/** What a reader of a session gets, in order. Every id in it is in its public form. */
+/** An item for a reader of a session. All ids in it are public. */
 export type StreamItem =
   | Readonly<{ kind: 'snapshot'; data: SessionSnapshot }>
   | Readonly<{ kind: 'event'; event: SessionEvent }>
   | Readonly<{ kind: 'live'; event: LiveEvent }>
   | Readonly<{ kind: 'heartbeat'; seq: number }>;
 
-/** An event as it is stored, with its run's id as clients know it. */
 export function toPublicEvent(event: SessionEvent): SessionEvent {
   return event.runId === null ? event : { ...event, runId: formatId('run', event.runId) };
 }
 
-/** A session as its readers are told it. `reset`: what the reader has seen is not how its log begins. */
+/** @param reset true: the reader's cursor does not fit the log */
 export function toSessionSnapshot(state: LiveSnapshot, reset: boolean): SessionSnapshot {
   return {
     sessionId: formatId('session', state.sessionId),
@@ -106,10 +105,7 @@ function toInFlight(text: StreamedText): SessionSnapshot['inFlight'] {
   };
 }
 
-/**
- * Persisted chunks from `fromOffset` on, those of one type joined. What comes after a hole is left out: the hole would
- * otherwise never be filled.
- */
+/** Stored chunks from `fromOffset` up to the first gap, which could not be filled later. Joined by type. */
 export function joinChunks(chunks: StreamedText['chunks'], fromOffset: number): SnapshotChunk[] {
   const joined: SnapshotChunk[] = [];
   let end = fromOffset;

@@ -1,19 +1,19 @@
 import { contentLength, type LiveEvent } from '../domain/run/events.ts';
 import type { SessionListener } from './live-bus.ts';
 
-/** Previews that a reader has not taken yet. The oldest go first: they are persisted, and filled in from there. */
+/** Limit of previews that wait for a reader. The oldest go first: their text is stored and read from there. */
 const MAX_WAITING_PREVIEWS = 1_000;
 const MAX_WAITING_CHARS = 262_144;
 
 type News = Readonly<{
-  /** The highest announced event; 0 when none was announced. */
+  /** The highest announced event. 0: none was announced. */
   committedSeq: number;
-  /** Messages may have been missed. */
+  /** News may have been missed. */
   reread: boolean;
   previews: readonly LiveEvent[];
 }>;
 
-/** Where something may go at once that does not have to wait for its turn. */
+/** A way for items that need not wait for their turn. */
 export type Direct<Item> = Readonly<{ hasRoom: () => boolean; send: (item: Item) => void }>;
 
 export type StreamMailbox = Disposable &
@@ -21,15 +21,15 @@ export type StreamMailbox = Disposable &
     listener: SessionListener;
     take: () => News;
     /**
-     * Resolves when there is news, after `timeoutMs`, or when the mailbox is closed.
-     * @param takes asked for each preview while nothing else is new; true: it was taken, and nobody has to be woken
+     * Resolves on news, after `timeoutMs`, or when closed.
+     * @param takes called for a preview if no other news waits; true: it is handled, and the wait goes on
      */
     wait: (timeoutMs: number, takes?: (preview: LiveEvent) => boolean) => Promise<void>;
     isClosed: () => boolean;
     closed: Promise<void>;
   }>;
 
-/** Where hints from the bus wait for one reader, however slow it is. */
+/** Holds the news of the bus for one reader, which may be slow. */
 export function createStreamMailbox(): StreamMailbox {
   let previews: LiveEvent[] = [];
   let chars = 0;
@@ -80,7 +80,7 @@ export function createStreamMailbox(): StreamMailbox {
     async wait(timeoutMs, takes = () => false) {
       if (closed || hasNews() || timeoutMs <= 0) return;
       const { promise, resolve } = Promise.withResolvers<void>();
-      // Whoever waits is on its way from then on: a preview that comes in between must not overtake it.
+      // `wake` is cleared first: a later preview must not overtake the reader that is about to take its news.
       const goOn = (): void => {
         wake = null;
         resolve();

@@ -1,8 +1,8 @@
 export type StreamTiming = Readonly<{
   heartbeatIntervalMs: number;
-  /** How late a reader is told at worst when the bus loses everything. */
+  /** Longest delay of a reader if the bus loses all news. */
   pollIntervalMs: number;
-  /** The first pause before a look for persisted text that a delta was ahead of; it doubles up to the poll's. */
+  /** First pause before stored text is read to fill a gap. It doubles up to `pollIntervalMs`. */
   fillRetryMs: number;
 }>;
 
@@ -11,15 +11,15 @@ export type StreamSchedule = Readonly<{
   takeHeartbeat: () => boolean;
   takePoll: () => boolean;
   takeFill: () => boolean;
-  /** Plans a look at the persisted text while there is a gap, forgets it when there is none. */
+  /** Plans a read of stored text if there is a gap, else cancels it. */
   planFill: (hasGap: boolean) => void;
-  /** Milliseconds until something is due; never negative. */
+  /** Milliseconds until the next action, never negative. */
   nextInMs: () => number;
 }>;
 
 /**
- * When a stream has something to do although nobody called.
- * @param phase when within an interval it polls, as a share of it: streams of the same one poll together
+ * The times at which a stream acts without news.
+ * @param phase time of the poll as a share of the interval
  */
 export function createStreamSchedule(timing: StreamTiming, phase: number): StreamSchedule {
   const now = (): number => performance.now();

@@ -15,31 +15,26 @@ const TIMING: StreamTiming = {
   fillRetryMs: 100,
 };
 
-/** How long Postgres may be away before a stream gives up. */
+/** Longest outage of Postgres that a stream survives. */
 const MAX_READ_OUTAGE_MS = 30_000;
 
 export type StreamDeps = Readonly<{
   db: Db;
   bus: LiveBus;
-  /** Told of failed reads that are tried again. */
+  /** Called for failed reads, which are tried again. */
   onError?: (error: unknown) => void;
-  /**
-   * Takes previews in the moment in which they come, where nothing else of the stream is on its way to the consumer.
-   */
+  /** Takes previews as they arrive, if the stream has no other item on its way. */
   direct?: Direct<StreamItem>;
   timing?: Partial<StreamTiming>;
 }>;
 
 /**
- * Follows a session: a snapshot, then every durable event after the cursor exactly once, in order and without a gap,
- * and in between previews of what becomes durable. The text of a message comes as chunks, each character once: what the
- * snapshot had of it plus the chunks that follow are its whole text by the time its `llm:response` comes.
- *
- * Ends when `signal` aborts, when the consumer stops, or when the session is deleted; subscription and timers are gone
- * at once then. Nothing is subscribed before the first item is asked for. A slow consumer costs nobody anything: events
- * wait in Postgres, previews are dropped and filled in later.
- *
- * Iterating throws BatonError `not_found`, and the error of the database when it does not come back.
+ * Follows a session: a snapshot, then each durable event after the cursor once, in order and without gaps, with
+ * previews between them. The snapshot's text of a message plus its chunks are the whole text when its `llm:response`
+ * comes.
+ * Ends when `signal` aborts, the consumer stops, or the session is deleted. A slow consumer delays no other: its events
+ * wait in Postgres, its previews are dropped and filled in later.
+ * @throws BatonError `not_found`, on iterating; the error of the database after an outage of 30 s
  */
 export function openEventStream(deps: StreamDeps, request: StreamRequest): AsyncIterable<StreamItem> {
   return { [Symbol.asyncIterator]: () => openIterator(deps, request) };
@@ -94,7 +89,7 @@ async function* follow(
 async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamDeps): AsyncGenerator<StreamItem, void> {
   const schedule = createStreamSchedule({ ...TIMING, ...deps.timing }, pollPhase(reader.request.sessionId));
   let failingSinceMs: number | null = null;
-  // What the snapshot does not replay, and what a failed turn took from the mailbox.
+  // True at first, for the replay up to the snapshot; and after a failed turn, whose news is lost.
   let isBehind = true;
   while (!mailbox.isClosed()) {
     try {
@@ -112,14 +107,14 @@ async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamD
   }
 }
 
-/** A delta that just goes on: with many readers, each turn of the loop between its coming and its going counts. */
+/** Sends a delta that continues the text at once: with many readers, each turn of the event loop counts. */
 function sendAtOnce({ progress }: Reader, event: LiveEvent, direct: Direct<StreamItem> | undefined): boolean {
   if (direct === undefined || !progress.goesOn(event) || !direct.hasRoom()) return false;
   for (const accepted of progress.accept(event)) direct.send({ kind: 'live', event: accepted });
   return true;
 }
 
-/** One look at what is new. */
+/** Takes the news once. */
 async function* takeTurn(
   reader: Reader,
   mailbox: StreamMailbox,

@@ -4,13 +4,13 @@ import { findRun, type RunRow } from '../store/runs.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createStreamMailbox, type StreamMailbox } from './stream-mailbox.ts';
 
-/** How late the end of a run is noticed at worst when the bus loses everything. */
+/** Longest delay in noticing the end of a run if the bus loses all news. */
 const POLL_INTERVAL_MS = 1_000;
 
 export type RunWaitDeps = Readonly<{
   db: Db;
   bus: LiveBus;
-  /** Told of failed reads that are tried again. */
+  /** Called for failed reads, which are tried again. */
   onError?: (error: unknown) => void;
   pollIntervalMs?: number;
 }>;
@@ -23,9 +23,9 @@ export type RunWaitRequest = Readonly<{
 }>;
 
 /**
- * Waits until the run has ended or needs somebody. At the timeout, and when `signal` aborts, it resolves with the run
- * as it was last seen: whoever waits looks at its status.
- * @throws BatonError `not_found`; the error of the database when even the first read fails
+ * Waits until the run has ended or requires an action. At the timeout, or when `signal` aborts, it resolves with the
+ * run as last seen.
+ * @throws BatonError `not_found`; the error of the database if the first read fails
  */
 export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Promise<RunRow> {
   const { tenantId, runId, signal } = request;
@@ -58,7 +58,7 @@ async function watch(
 ): Promise<void> {
   const polls = pollTogether(runId, deps.pollIntervalMs ?? POLL_INTERVAL_MS);
   using _subscription = await deps.bus.onSession(sessionId, mailbox.listener);
-  // Whoever has just subscribed may have missed what a look under way does not see.
+  // The first look is not shared: one that began before the subscription may miss its news.
   for (let isAlone = true; !mailbox.isClosed(); isAlone = false) {
     const { committedSeq, reread } = mailbox.take();
     const reason = committedSeq > 0 ? `event ${committedSeq}` : `poll ${polls.no()}`;
@@ -77,8 +77,8 @@ async function watch(
 const underWay = new WeakMap<Db, Map<string, Promise<RunRow>>>();
 
 /**
- * Those who wait for one run and look for the same reason share one query: it began after what they were told of. A
- * thousand of them would otherwise be a thousand queries, before those of everybody else.
+ * Callers that heard the same news of a run share a query, which began afterwards. A thousand of them would otherwise
+ * delay all other queries.
  */
 function share(db: Db, what: string, look: () => Promise<RunRow>): Promise<RunRow> {
   const looks = underWay.get(db) ?? new Map<string, Promise<RunRow>>();
@@ -90,13 +90,13 @@ function share(db: Db, what: string, look: () => Promise<RunRow>): Promise<RunRo
   return looking;
 }
 
-/** All who wait for a run poll at the same moments; those of different runs at different ones. */
+/** Callers that wait for the same run poll together. Other runs poll at other times. */
 function pollTogether(runId: string, intervalMs: number): Readonly<{ no: () => number; nextInMs: () => number }> {
   const offsetMs = Number.parseInt(runId.slice(-6), 16) % intervalMs;
   const sinceMs = (): number => performance.now() + offsetMs;
   return {
     no: () => Math.floor(sinceMs() / intervalMs),
-    // Timers may be early by a fraction: the next poll is not to fall into this interval.
+    // A timer may fire slightly early, and the next poll must not fall into this interval.
     nextInMs: () => Math.ceil(intervalMs - (sinceMs() % intervalMs)) + 1,
   };
 }
