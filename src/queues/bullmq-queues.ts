@@ -38,39 +38,35 @@ export type QueueOptions = Readonly<
 >;
 
 /**
- * A job is delivered once by the queue; every retry is the run's. A job that found nothing to do leaves nothing behind,
- * because BullMQ ignores a new job whose id it still knows: the run may still want this one.
+ * The queue delivers a job once; the run decides about retries. A job with nothing to do is removed, because BullMQ
+ * ignores a new job with a known id and the run may need this one again.
  */
 const JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true } satisfies JobsOptions;
 
-/** The jobs of failed runs, by seconds and by number: for somebody to look at and to try again. */
+/** Jobs of failed runs, for an operator to inspect and retry. Age in seconds. */
 const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
-/** More than a queue ever keeps of them. */
+/** More failed jobs than a queue ever keeps. */
 const MAX_FAILED = 10 * KEPT_FAILED.count;
 
-/**
- * The jobs that have done something: what comes next in their run has another id. They are counted with every so many
- * jobs only, because Postgres looks at all of them to count.
- */
+/** Jobs that did something. The number is enforced only with every 50th job, because Postgres scans all to count. */
 const KEPT_COMPLETED = { age: 3_600, count: 1_000 };
 const COUNTED_EVERY = 50;
 
-/** Stalling counts against the run's own limit, never against BullMQ's: a job must not be failed by the queue. */
+/** The run limits its own recoveries, so BullMQ must never fail a stalled job. */
 const MAX_STALLED_COUNT = 1_000_000;
 
-/** Without an answer for this long a call is given up: the reconciler adds the job later, nobody waits. */
+/** A call without an answer for this long is given up. The reconciler adds the job later. */
 const ANSWER_WITHIN_MS = 5_000;
 
-/** Connections of each queue, and of each worker for its queries, on BullMQ's Postgres backend. */
+/** Postgres connections of each queue, and of each worker for its queries. */
 export const QUEUE_POOL_CONNECTIONS = 4;
 
-/** The key of a probe stays no longer than that in Redis. */
+/** Time to live of the probe's key in Redis. */
 const PROBE_KEPT_MS = 60_000;
 
-/** How soon a worker asks its queue again after a failure: BullMQ's own 15 s would outlast most outages. */
+/** Pause of a worker after a failed request to its queue. BullMQ's default of 15 s outlasts most outages. */
 const RETRY_AFTER_MS = 1_000;
 
-/** BullMQ's queues over Redis, or over Postgres where there is no Redis. */
 export function createJobQueues(options: QueueOptions): JobQueues {
   return options.backend === 'redis' ? redisQueues(options) : postgresQueues(options);
 }
@@ -80,17 +76,16 @@ type Transport<Connection> = Readonly<{
   log: Log;
   factory: BackendFactory<IQueueBackend, Connection> | undefined;
   prefix: { prefix?: string };
-  /** For one queue, or for one worker. */
   queueConnection: () => Opened<Connection>;
   workerConnection: () => Opened<Connection>;
 }>;
 
-/** Disposed when whoever uses it is closed. */
+/** Disposed when its queue or worker is closed. */
 type Opened<Connection> = AsyncDisposable & Readonly<{ connection: Connection }>;
 
 function redisQueues(options: Extract<QueueOptions, { backend: 'redis' }>): JobQueues {
   const { url } = options;
-  // What is opened for such options is closed by BullMQ itself.
+  // BullMQ itself closes connections that it opens from options.
   const opened = (connection: ConnectionOptions) => () => ({
     connection,
     [Symbol.asyncDispose]: async () => undefined,
@@ -123,7 +118,7 @@ function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>)
     factory: createPostgresBackend as BackendFactory<IQueueBackend, PgPool>,
     prefix: {},
     queueConnection: opened(maxConnections),
-    // One of them is kept to listen on.
+    // One more, for LISTEN.
     workerConnection: opened(maxConnections + 1),
   });
 }
@@ -161,7 +156,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     },
     async takenBy(workerId) {
       const active = await Promise.all([...queues.values()].map((queue) => answered(queue.getActive())));
-      // A job that has ended since the list was read has no data any more.
+      // A job that has ended since the list was read has no data.
       return active.flat().flatMap((job) => {
         const payload = queuedJobSchema.safeParse(job?.data);
         return payload.success && job.processedBy === workerId ? [payload.data] : [];
@@ -192,14 +187,14 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     },
     async [Symbol.asyncDispose]() {
       await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
-      // A pool that is ended forgets who waits for a connection of it.
+      // An ended pool never answers calls that still wait for a connection.
       await Promise.allSettled(adding);
       await Promise.all(opened.map((queue) => queue[Symbol.asyncDispose]()));
     },
   };
 }
 
-/** Part of the trace that is active; what the reconciler adds belongs to none. */
+/** The span belongs to the active trace. The reconciler has none. */
 function inSendSpan<T>(kind: PendingKind, send: () => Promise<T>): Promise<T> {
   if (currentTraceparent() === null) return send();
   const destination = QUEUE_NAMES[kind];
@@ -211,10 +206,7 @@ function inSendSpan<T>(kind: PendingKind, send: () => Promise<T>): Promise<T> {
   return inSpan(`send ${destination}`, { kind: SpanKind.PRODUCER, attributes }, send);
 }
 
-/**
- * BullMQ waits for its first connection without an end, and nothing that it offers bounds that.
- * @throws BatonError `store_unavailable`
- */
+/** Bounds a call: BullMQ waits for its first connection without limit. @throws BatonError `store_unavailable` */
 async function answered<T>(call: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
@@ -230,7 +222,7 @@ async function answered<T>(call: Promise<T>): Promise<T> {
   }
 }
 
-/** How ioredis says that its connection is gone: it has given a command up, or been closed under it. */
+/** Whether ioredis has given up a command, or lost its connection. */
 function isRedisAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return error.name === 'MaxRetriesPerRequestError' || error.message === 'Connection is closed.';
@@ -261,7 +253,7 @@ async function startConsumer<Connection>(
 ): Promise<JobConsumer> {
   let active = 0;
   let completed = 0;
-  // BullMQ hands the signal only to processors that declare three parameters.
+  // BullMQ passes the signal only to processors that declare three parameters.
   const process = async (job: Job, token: string | undefined, signal: AbortSignal | undefined) => {
     active++;
     try {
@@ -295,7 +287,7 @@ async function startConsumer<Connection>(
   try {
     await worker.waitUntilReady();
   } catch (error) {
-    // BullMQ remembers that over Postgres: a worker that ran would ask again and again, and be told the same at once.
+    // Over Postgres, BullMQ remembers the failure: a running worker would retry without a pause.
     await worker.close();
     await opened[Symbol.asyncDispose]();
     throw error;
@@ -314,7 +306,7 @@ async function startConsumer<Connection>(
   };
 }
 
-/** What the job has done; undefined where it found nothing to do. */
+/** Returns undefined if the job had nothing to do. */
 async function processJob(
   log: Log,
   kind: PendingKind,
@@ -336,7 +328,7 @@ async function processJob(
     job.opts.removeOnFail = KEPT_FAILED;
     const { code, message } = outcome.error;
     const failure = new UnrecoverableError(`${code}: ${message}`);
-    // Kept with the job, and shown: nobody looks for a fault in the code of the queue.
+    // The stack would be stored and shown with the job, although the queue's code is not at fault.
     failure.stack = '';
     throw failure;
   }
@@ -347,7 +339,7 @@ async function processJob(
   return outcome.report;
 }
 
-/** A Redis that has no memory left still answers reads. */
+/** Over Redis the probe writes, because a Redis without free memory still answers reads. */
 async function probeQueue(queue: Queue, prefix: string | undefined): Promise<void> {
   const backend: IQueueBackend = queue.getBackend();
   if (!(backend instanceof RedisQueueBackend)) return void (await queue.getWaitingCount());

@@ -4,14 +4,14 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 
-/** Where the queue keeps a job. `waiting` covers delayed ones; `missing` covers finished ones, kept or not. */
+/** The place of a job in the queue. `waiting` includes delayed jobs, `missing` includes finished ones. */
 export type JobState = 'waiting' | 'active' | 'missing';
 
 /**
- * What a consumer did with a job. `done`: acknowledged, also when there was nothing to do; with a report the queue keeps it
- * for somebody to look at. `later`: goes back into the
- * queue for `delayMs`, under the same id. `run-failed`: done as well, but the queue keeps the job for a while, for
- * somebody to look at and to try again.
+ * The result of a consumer.
+ * `done`: acknowledged. With a report, the queue keeps the job for inspection.
+ * `later`: the job returns to the queue for `delayMs`, under the same id.
+ * `run-failed`: acknowledged, and kept for a while for an operator to inspect and retry.
  */
 export type JobOutcome = Readonly<
   | { outcome: 'done'; report?: JobReport }
@@ -19,55 +19,47 @@ export type JobOutcome = Readonly<
   | { outcome: 'run-failed'; error: ErrorRecord }
 >;
 
-/** The states by which the jobs of a queue are counted. */
 export const JOB_COUNT_STATES = ['waiting', 'delayed', 'active', 'failed'] as const;
 export type JobCounts = Readonly<Record<(typeof JOB_COUNT_STATES)[number], number>>;
 
-/**
- * `signal` is aborted when the queue knows that the job is no longer this worker's. `isRetry`: the job has failed
- * before, and somebody has asked the queue to try it again.
- */
+/** `signal` aborts when the worker has lost the job. `isRetry`: an operator asked the queue to retry a failed job. */
 export type JobHandler = (job: JobPayload, signal: AbortSignal, isRetry: boolean) => Promise<JobOutcome>;
 
 export type JobConsumer = AsyncDisposable &
   Readonly<{
-    /** Takes no more jobs; those in hand go on. */
+    /** Takes no more jobs. Active ones continue. */
     pause: () => Promise<void>;
-    /** Jobs in hand. */
     activeCount: () => number;
-    /** Whether it takes jobs: not after a pause, nor when its connection has ended it. */
+    /** False after a pause, and after its connection has ended it. */
     isTaking: () => boolean;
   }>;
 
-/** `delayMs`: not before that. `isFirst`: before all that waits. */
+/** `isFirst`: before all waiting jobs. */
 export type AddOptions = Readonly<{ delayMs?: number; isFirst?: boolean }>;
 
-/** Delivery of jobs. It owns no truth: what it loses is added again from the run rows. */
+/** Delivery of jobs. It holds no truth: lost jobs are added again from the rows of `runs`. */
 export type JobQueues = AsyncDisposable &
   Readonly<{
     backend: 'redis' | 'postgres';
-    /** Adds jobs; one whose id the queue holds already is left as it is. Rejects when the queue cannot be reached. */
+    /** Adds jobs; a known id is ignored. Rejects if the queue cannot be reached. */
     add: (jobs: readonly JobPayload[], options?: AddOptions) => Promise<void>;
-    /** Where the queue has this job. */
     stateOf: (job: JobPayload) => Promise<JobState>;
-    /** Who has taken a job that is active; null where nobody has, or the consumer did not say its name. */
+    /** The worker that took an active job. Null: the job is not active, or its consumer has no id. */
     takerOf: (job: JobPayload) => Promise<string | null>;
-    /** The active jobs that this worker has taken. */
     takenBy: (workerId: string) => Promise<readonly JobPayload[]>;
-    /** Starts taking jobs of one kind. The queue remembers of each job which worker has taken it. */
+    /** Starts to take jobs of one kind. The queue records the worker that took each job. */
     consume: (
       kind: PendingKind,
       handler: JobHandler,
       options: Readonly<{ concurrency: number; workerId?: string }>,
     ) => Promise<JobConsumer>;
-    /** How many jobs each queue has. */
     counts: () => Promise<Readonly<Record<PendingKind, JobCounts>>>;
-    /** How many jobs of failed runs are kept that failed longer ago. */
+    /** Number of kept jobs of failed runs that failed longer ago. */
     countFailed: (olderThanMs: number) => Promise<number>;
-    /** Removes those; resolves with how many there were. */
+    /** Removes them and resolves with their number. */
     removeFailed: (olderThanMs: number) => Promise<number>;
-    /** BullMQ's own view of the queues, for a page that shows them. */
+    /** BullMQ's queues, for its dashboard. */
     bullQueues: () => readonly Queue[];
-    /** Resolves when the queue answers, and takes writes. */
+    /** Resolves if the queue answers and takes writes. */
     probe: () => Promise<void>;
   }>;

@@ -5,9 +5,9 @@ import { createJobQueues } from './bullmq-queues.ts';
 import type { JobQueues } from './job-queue.ts';
 
 /**
- * The queues that the configuration names: over Redis, or over this Postgres where it names none. There each is tried,
- * since BullMQ would remember for good that its first connection was not made.
- * @throws BatonError `config_invalid` where the queue's tables are not in Postgres; when it cannot be used otherwise
+ * Opens the configured queues: over Redis, else over this Postgres. There each connection is tried first, because
+ * BullMQ would remember a failed one for good.
+ * @throws BatonError `config_invalid` if Postgres lacks the queue's tables; errors of BullMQ
  */
 export async function openQueues(
   config: Pick<Config, 'redisUrl' | 'queuePrefix'>,
@@ -23,7 +23,7 @@ export async function openQueues(
   return queues;
 }
 
-/** A database that was used with Redis alone has our tables, and not those of the queue. */
+/** A database that was only used with Redis has Baton's tables, but not those of the queue. */
 function sayWhatIsMissing(error: unknown): never {
   if (!(error instanceof Error && error.name === 'SchemaMigrationRequiredError')) throw error;
   const message = 'the database lacks the tables of the queues, which are in Postgres without REDIS_URL';

@@ -3,20 +3,19 @@ import pg from 'pg';
 
 export type QueuePoolOptions = Readonly<{
   connectionString: string;
-  /** The schema of BullMQ's tables. */
   schema: string;
   maxConnections: number;
-  /** A connection that is not made, or a query that is not answered in this time, is given up. */
+  /** Limit for opening a connection and for answering a query. */
   answerWithinMs: number;
 }>;
 
-/** An idle connection is asked for a sign of life after this long: BullMQ listens on one for up to an hour. */
+/** TCP keep-alive of an idle connection. BullMQ listens on one for up to an hour. */
 const KEEP_ALIVE_AFTER_MS = 10_000;
 
 /**
- * A pool for one queue or worker of BullMQ, which neither makes nor ends it then. The pools that BullMQ makes leave a
- * connection without a listener for errors between its opening and its use, and one that dies there ends the process.
- * Here such a connection is not handed out: BullMQ would keep it for its notifications, and never hear of its end.
+ * A pool for one queue or worker that hands out no dead connection, on which BullMQ would wait for notifications
+ * forever. BullMQ's own pools leave a new connection without an error listener for a moment, and one that dies then
+ * ends the process.
  */
 export function openQueuePool(options: QueuePoolOptions): PgPool & AsyncDisposable {
   const given = takeOptions(options.connectionString);
@@ -30,7 +29,7 @@ export function openQueuePool(options: QueuePoolOptions): PgPool & AsyncDisposab
     options: `${given.options} -c search_path="${options.schema}"`.trimStart(),
   });
   const died = new WeakMap<pg.PoolClient, Error>();
-  // Told before anybody has the connection, and in the same turn in which it became ready.
+  // Called before `pool.connect` hands out the connection, in the turn in which it became ready.
   pool.on('connect', (client) => client.on('error', (error) => died.set(client, error)));
   const connect = async (): Promise<pg.PoolClient> => {
     const client = await pool.connect();
@@ -59,9 +58,7 @@ export function openQueuePool(options: QueuePoolOptions): PgPool & AsyncDisposab
   return shared as PgPool & AsyncDisposable;
 }
 
-/**
- * `pg` takes the options of the connection string in place of those beside it, and BullMQ's tables would not be found.
- */
+/** `pg` lets the options of the connection string replace those beside it, which would hide BullMQ's tables. */
 function takeOptions(connectionString: string): { connectionString: string; options: string } {
   if (!URL.canParse(connectionString)) return { connectionString, options: '' };
   const url = new URL(connectionString);
