@@ -38,9 +38,8 @@ export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }
 export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void> }>;
 
 /**
- * Finds what a crash lost and puts it back: runs whose worker is gone, and pending work whose job is not in the queue.
- * Ends the waits that nobody answered in time, and collects blobs that nothing refers to. Because of it the queue owns
- * nothing and may be emptied at any moment. One process sweeps at a time.
+ * Finds lost work and restores it, so that the queue may be emptied at any moment: runs with expired leases, and
+ * pending work without a job. It also releases throttled runs, ends expired waits and removes unreferenced blobs.
  */
 export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
   let sweeping: Promise<void> = Promise.resolve();
@@ -49,7 +48,7 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
   const sweep = createSweep(deps);
   const schedule = (): void => {
     if (stopped) return;
-    // Jitter: the processes do not try for the lock all at once.
+    // Jitter, so that the processes do not all try at once.
     timer = setTimeout(
       () => {
         sweeping = sweep().finally(schedule);
@@ -68,7 +67,7 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
   };
 }
 
-/** One look at everything. A part that fails is logged, keeps no other waiting, and is tried again by the next look. */
+/** One sweep. A part that fails is logged and tried again in the next sweep, and the other parts still run. */
 function createSweep(deps: ReconcilerDeps): () => Promise<void> {
   const leases = watchLeases(deps);
   const collectBlobs = createBlobCollection(deps);
@@ -90,7 +89,7 @@ function createSweep(deps: ReconcilerDeps): () => Promise<void> {
   };
 }
 
-/** Blobs of deleted sessions, and uploads that no message came for: now and then, and so many at a time. */
+/** Removes blobs of deleted sessions and unused uploads: once per interval, in batches. */
 function createBlobCollection({ db, log }: RecoveryDeps): () => Promise<void> {
   let dueAtMs = Number.NEGATIVE_INFINITY;
   return async () => {
@@ -101,12 +100,11 @@ function createBlobCollection({ db, log }: RecoveryDeps): () => Promise<void> {
   };
 }
 
-/** Whoever died between the end of a claim and the next admission: nobody waits for a slot that is free. */
+/** A worker may have died between the end of its claim and the release of the slot. */
 async function releaseEverywhere(deps: RecoveryDeps): Promise<void> {
   for (const tenantId of await findThrottledTenants(deps.db)) await releaseNext(deps, tenantId);
 }
 
-/** Takes back the runs of expired leases. */
 function watchLeases(deps: ReconcilerDeps) {
   const { db, leaseDurationMs } = deps;
   let watch = NEW_LEASE_WATCH;
@@ -121,7 +119,7 @@ function watchLeases(deps: ReconcilerDeps) {
     await eachByItself(deps, expired, takeOneBack);
   };
   return {
-    /** Nothing else of a sweep can be done then. */
+    /** No other part of a sweep can work then. */
     isStoreUnavailable: () => watch.isAway,
     recover: () =>
       recover().catch((error) => {
@@ -131,7 +129,6 @@ function watchLeases(deps: ReconcilerDeps) {
   };
 }
 
-/** Runs that waited for answers longer than they may go on without them. */
 async function expireWaits(deps: RecoveryDeps): Promise<void> {
   await eachByItself(deps, await findExpiredWaits(deps.db, SWEEP_LIMIT), (run) => expireOne(deps, run));
 }
@@ -150,31 +147,30 @@ async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
   await eachByItself(deps, unclaimed, async (run) => {
     if (await redeliver(deps, run)) added += 1;
   });
-  // An emptied queue: what else it has lost does not wait for the next sweep.
+  // A full batch was lost, as from an emptied queue: continue at once.
   if (added === SWEEP_LIMIT) await recoverUnclaimed(deps);
 }
 
-/** Beside the jobs that the queue names, which are as many as a worker has in hand at most. */
+/** Lookups at a time. Jobs that the queue lists are given again at the same time. */
 const MISSING_AT_ONCE = 3;
 
-/** What somebody has begun does not wait behind what nobody has. */
+/** Work that has begun goes before work that has not. */
 const IN_HAND: AddOptions = { isFirst: true };
 
-/** What is due later than this a sweep finds soon after it is due. */
+/** The regular sweep finds later work soon enough. */
 const DUE_WITHIN_MS = 60_000;
 
 /**
- * After the death of a worker: it may have taken jobs out of the queue without having claimed their runs, which the
- * queue knows, or ended a step without having added its next job. Nobody knows of which, so that all work is looked for
- * that has been due since before the death, and then all that is due soon: it may have been to try a step again later.
+ * After a worker's death: finds jobs that it took without claiming their runs, which the queue lists, and steps that it
+ * ended without adding the next job. For these it checks all work due since before the death, then work due soon, such
+ * as a delayed retry.
  */
 export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): Promise<void> {
   const giveAgain = async (job: JobPayload): Promise<void> => {
     const again = await redispatch(deps.db, job);
     if (again !== null) await addLost(deps, again, IN_HAND);
   };
-  // The queue's answer takes its time, and nothing else waits for it. What is in both is given once: whoever is first
-  // raises the dispatch counter that the other one looks at.
+  // Both at once, because the queue answers slowly. A job in both is added once: the first raises the dispatch number.
   const giveTaken = async (): Promise<void> =>
     eachByItself(deps, await deps.jobs.takenBy(workerId), giveAgain, RECOVERED_AT_ONCE);
   const giveMissing = async (): Promise<void> => {
@@ -188,7 +184,6 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
   await eachByItself(deps, dueSoon, (run) => addIfMissing(deps, run), MISSING_AT_ONCE);
 }
 
-/** What is in the queue is left as it is. */
 async function addIfMissing(deps: RecoveryDeps, run: UnclaimedRun): Promise<void> {
   if ((await deps.jobs.stateOf(run)) !== 'missing') return;
   const { waitedMs } = run;
@@ -198,17 +193,14 @@ async function addIfMissing(deps: RecoveryDeps, run: UnclaimedRun): Promise<void
   if (isPending) await addLost(deps, run, dueInMs > 0 ? { delayMs: dueInMs } : IN_HAND);
 }
 
-/**
- * A job that waits in the queue only needs patience; one that is missing is added; one that is stuck gets a new id.
- * @returns whether there is a new job
- */
+/** Leaves a waiting job, adds a missing one, adds a stuck one under a new dispatch. Returns whether a job was added. */
 async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, place: AddOptions = {}): Promise<boolean> {
   const state = await deps.jobs.stateOf(run);
   const stuck = state === 'active' && (await isStuck(deps, run));
   const isLost = state === 'missing' || stuck;
   const job = stuck ? await redispatch(deps.db, run) : run;
   if (job === null) return false;
-  // Looked at again after its job: a run that was claimed meanwhile has used that up, and needs no other.
+  // Checked after the look at the queue: a run that was claimed meanwhile needs no job.
   const isTaken = state === 'active' && !stuck;
   const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS), isTaken);
   if (!isLost || !isPending) return false;
@@ -217,8 +209,8 @@ async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, place: AddOption
 }
 
 /**
- * A job that was taken without a claim: its taker is dead and forgotten, or had it at the look before already, and so has
- * had all the time that a claim takes. One that has waited for long may have been taken a moment ago.
+ * A job that was taken without a claim is stuck if its worker is gone, or if the previous check already found it taken.
+ * A long wait proves nothing: the job may have been taken a moment ago.
  */
 async function isStuck({ db, jobs }: RecoveryDeps, run: UnclaimedRun): Promise<boolean> {
   if (run.foundTaken) return true;

@@ -15,7 +15,7 @@ import {
 
 const DAY_MS = 86_400_000;
 const INTERVAL_MS = 3_600_000;
-/** Sessions that are looked for at a time; each is deleted in a transaction of its own. */
+/** Sessions per query. Each is deleted in its own transaction. */
 const SESSION_BATCH = 100;
 /** Rows that one transaction removes. */
 const ROW_BATCH = 2_000;
@@ -27,10 +27,9 @@ export type RetentionDeps = Readonly<{ db: Db; jobs: FailedJobs; log: Log; signa
 export type RetentionCounts = RemovableRows & Readonly<{ failedJobs: number }>;
 
 /**
- * Removes what is older: idle and closed sessions of which nothing was heard since, and those that have expired; then
- * old events of sessions that stay, blobs that nobody refers to any more, old entries of the audit log, and what the
- * queues keep of runs that failed before. A session at work is left alone. Short transactions, which wait for nobody;
- * several processes may do it at once.
+ * Removes older data: idle sessions that are stale or expired, then events of the other sessions, unreferenced blobs,
+ * audit entries and failed jobs. Transactions are short and wait for no lock, so several processes may run this at
+ * once.
  */
 export async function applyRetention(deps: RetentionDeps, olderThanMs: number): Promise<RetentionCounts> {
   const { db, jobs, log } = deps;
@@ -50,9 +49,7 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
   return removed;
 }
 
-/**
- * Removes idle and closed sessions that have expired, and nothing else. Logged where there were any. Returns how many.
- */
+/** Removes expired idle sessions only. Returns how many; logs if there are any. */
 export async function removeExpired({ db, log, signal }: Omit<RetentionDeps, 'jobs'>): Promise<number> {
   const sessions = await deleteSessions(db, null, () => signal?.aborted === true);
   const others = { events: 0, blobs: 0, auditEntries: 0, failedJobs: 0 };
@@ -60,7 +57,7 @@ export async function removeExpired({ db, log, signal }: Omit<RetentionDeps, 'jo
   return sessions;
 }
 
-/** @param before null: only those that have expired */
+/** @param before null: only expired ones */
 const deleteSessions = (db: Db, before: Date | null, isOver: () => boolean): Promise<number> =>
   eachSession(
     isOver,
@@ -68,7 +65,7 @@ const deleteSessions = (db: Db, before: Date | null, isOver: () => boolean): Pro
     async (id) => Number(await deleteIfStale(db, id, before)),
   );
 
-/** What `applyRetention` would remove now. */
+/** Counts the data that `applyRetention` would remove now. */
 export async function previewRetention(
   { db, jobs }: Pick<RetentionDeps, 'db' | 'jobs'>,
   olderThanMs: number,
@@ -99,8 +96,8 @@ async function inBatches(isOver: () => boolean, remove: () => Promise<number>): 
 }
 
 /**
- * Applies retention now and then every hour, until it is disposed; what it is at then ends with its next transaction.
- * @param retentionDays 0: only sessions that have expired are removed
+ * Applies retention now and about every hour. Disposing it waits for the current transaction.
+ * @param retentionDays 0: only expired sessions are removed
  */
 export function startRetention(deps: Omit<RetentionDeps, 'signal'>, retentionDays: number): AsyncDisposable {
   const stop = new AbortController();

@@ -4,13 +4,10 @@ import type { JobOutcome } from '../queues/job-queue.ts';
 import { retryFailedRun } from '../store/retry-run.ts';
 import type { RecoveryDeps } from './take-back.ts';
 
-/** How soon a retry is looked at again that a clean-up of the session is in the way of. */
+/** Delay of a retry while a maintenance run is active. */
 const BUSY_RETRY_MS = 1_000;
 
-/**
- * Somebody has asked the queue for another try of a job whose run failed: the run is queued again, with a job of its
- * own. Once only, and not where the session has moved on: then the job is none to do any more.
- */
+/** Handles a job that an operator retried: queues its failed run again, unless the session has moved on. */
 export async function retryFailed(deps: RecoveryDeps, job: JobPayload): Promise<JobOutcome> {
   const { runId } = job;
   const retried = await retryFailedRun(deps.db, runId);

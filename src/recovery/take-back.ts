@@ -15,20 +15,16 @@ export type RecoveryDeps = Readonly<{
   jobs: JobQueues;
   bus: LiveBus;
   log: Log;
-  /** Runs of one tenant that may be claimed at the same time; 0, the default: any number. */
+  /** The slots of one tenant: claimed runs at a time. Default 0: no limit. */
   tenantConcurrency?: number;
 }>;
 
-/**
- * After a death, when everybody waits: half of the connections that a process has by default, whose
- * own runs go on meanwhile.
- */
+/** Runs taken back at a time after a death: half of a process's default connections, because its own runs go on. */
 export const RECOVERED_AT_ONCE = 5;
 
 /**
- * Does something for each, one after the other or so many at once. What fails for one is logged
- * and keeps no other waiting.
- * @throws what says that Postgres or the queue is away: there is no use in going on. Nothing is under way any more then
+ * Works on each item, `atOnce` at a time. A failure is logged and does not stop the others.
+ * @throws the error of an unavailable Postgres or queue, after the work that had begun has ended
  */
 export async function eachByItself<T>(
   { log }: Pick<RecoveryDeps, 'log'>,
@@ -55,13 +51,10 @@ export async function eachByItself<T>(
   for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason;
 }
 
-/** Locks a run's session and the run, and looks again whether it is lost. Null: it is not, or cannot be locked now. */
+/** Locks a session and its run, and checks again whether the run is lost. Null: it is not, or cannot be locked now. */
 export type LockLost = (tx: Tx) => Promise<LeasedRun | null>;
 
-/**
- * Takes a run from the worker that lost it and puts it back into its queue; one that has cost too many workers fails.
- * False: it was not lost after all.
- */
+/** Queues the run of a lost worker again, or fails it after too many lost workers. False: it was not lost. */
 export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: RecoveryReason): Promise<boolean> {
   const taken = await deps.db.transaction().execute((tx) => requeueLost(tx, lockLost));
   if (taken === null) return false;
@@ -77,7 +70,7 @@ export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: R
     deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
   } else {
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
-    // It was in hand already: it does not wait behind what has not begun.
+    // First in the queue, because its step has already begun.
     if (taken.job !== null) await enqueue(deps, [taken.job], { isFirst: true });
   }
   return true;

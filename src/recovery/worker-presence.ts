@@ -6,18 +6,17 @@ import { openSteadyConnection } from '../platform/steady-connection.ts';
 import type { Db } from '../store/database.ts';
 import { markWorkerSeen, registerWorker, removeWorker } from '../store/workers.ts';
 
-/** A sign of life that got no answer for this long may be on a dead connection: another one is sent. */
+/** A sign of life without an answer for this long may be on a dead connection. The next one is sent then. */
 const GIVE_UP_SIGN_AFTER_MS = 1_000;
 
-/** Shows in pg_stat_activity. */
+/** Shown in pg_stat_activity. */
 export const PRESENCE_APPLICATION = 'baton-worker-presence';
 
 export type PresenceOptions = Readonly<{
   db: Db;
-  /** A direct connection: a pooler hands the lock to others. */
+  /** A direct connection: a pooler would share the lock with others. */
   connectionString: string;
   workerId: string;
-  /** Of the jobs that it takes. */
   kinds: readonly PendingKind[];
   heartbeatIntervalMs: number;
   log: Log;
@@ -25,15 +24,15 @@ export type PresenceOptions = Readonly<{
 
 export type WorkerPresence = AsyncDisposable &
   Readonly<{
-    /** Since the lock was lost; 0 while it is held. */
+    /** Time since the lock was lost. 0: it is held. */
     lostForMs: () => number;
   }>;
 
 /**
- * Makes the death of this worker known within milliseconds: a connection of its own holds a lock, which Postgres frees
- * when the process dies. While only that connection is gone, the worker says over the pool that it lives, until it
- * holds another lock. Disposed after the last run was let go of, it leaves nothing behind, and is at no moment taken for dead.
- * @throws when the first connection fails
+ * Makes the death of this worker visible within milliseconds: Postgres frees the advisory lock of its own connection.
+ * If only that connection dies, the worker sends signs of life over the pool until it holds a new lock.
+ * Dispose it after the last claim has ended.
+ * @throws if the first connection fails
  */
 export async function registerPresence(options: PresenceOptions): Promise<WorkerPresence> {
   const { db, connectionString, workerId, kinds, log } = options;
@@ -45,7 +44,7 @@ export async function registerPresence(options: PresenceOptions): Promise<Worker
     connectionString,
     applicationName: PRESENCE_APPLICATION,
     pingIntervalMs: LIVENESS_PING_INTERVAL_MS,
-    // Nothing is lost with a setting but time: a host that is gone without a word is found later.
+    // Without one of these settings, a host that vanishes silently is only detected later.
     prepare: (client) => {
       registrations += 1;
       return registerWorker(client, worker, {
@@ -75,7 +74,7 @@ export async function registerPresence(options: PresenceOptions): Promise<Worker
           log('warn', { event: 'worker_lock_error', workerId, error: toSafeError(error) }),
         );
       const before = registrations;
-      // While it holds its lock: one that has let go of it is dead to the others, if Postgres takes long to forget it.
+      // Removed while the lock is held. Without its lock, a registered worker would look dead.
       await leave();
       await connection[Symbol.asyncDispose]();
       if (registrations !== before) await leave();

@@ -16,8 +16,9 @@ import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './
 export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseDurationMs: number }>;
 
 /**
- * Looks once who is dead and takes back what they had in hand. Remembers what it saw: it takes two looks to find a
- * death. `clock` is monotonic, in milliseconds; the answer says in how many of them it is worth to look again.
+ * Creates a check that retires dead workers. It keeps its state, because finding a death takes two looks.
+ * @param clock monotonic, in milliseconds
+ * @returns the check, which resolves with the milliseconds until the next one
  */
 export function createWorkerWatch(deps: WorkerWatchDeps, clock: () => number): () => Promise<number> {
   let watch: LivenessWatch = NEW_WATCH;
@@ -43,7 +44,6 @@ export function createWorkerWatch(deps: WorkerWatchDeps, clock: () => number): (
   };
 }
 
-/** Keeps looking for dead workers until it is disposed. */
 export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
   const check = createWorkerWatch(deps, () => performance.now());
   let checking: Promise<void> = Promise.resolve();
@@ -55,7 +55,7 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
       checking = check().then(schedule);
     }, delayMs);
   };
-  // At once: what is held at the first look is known not to have been lost before.
+  // At once: a lock that is held at the first look cannot have been lost before.
   schedule(0);
   return {
     async [Symbol.asyncDispose]() {
@@ -75,6 +75,6 @@ async function retire(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void>
   await eachByItself(deps, left, takeOneBack, RECOVERED_AT_ONCE);
   const forgotten = await forgetDeadWorker(deps.db, worker);
   if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
-  // One of all who watch has removed it, and looks after its jobs.
+  // Only the watcher that retired the worker recovers its jobs.
   if (forgotten) await recoverJobsOfDead(deps, worker.id);
 }
