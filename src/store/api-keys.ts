@@ -6,30 +6,30 @@ import { formatId } from '../domain/ids.ts';
 import type { Db, Tx } from './database.ts';
 
 const SECRET_BYTES = 32;
-/** Enough to tell keys apart in a list; what remains secret is far more than anybody can guess. */
+/** Enough to tell keys apart in a list. The hidden rest is too long to guess. */
 const SHOWN_CHARS = KEY_PREFIX.length + 4;
 
 export type ApiKey = Readonly<{
   id: string;
   tenantId: string;
   name: string;
-  /** How the secret begins. */
+  /** The first characters of the secret. */
   shown: string;
   scopes: readonly Scope[];
   createdAt: Date;
-  /** To the minute. */
+  /** Exact to the minute. */
   lastUsedAt: Date | null;
-  /** From then on it is refused; null: never. */
+  /** The key is refused from this time on. Null: it never expires. */
   expiresAt: Date | null;
   revokedAt: Date | null;
 }>;
 
 export type NewApiKey = Pick<ApiKey, 'id' | 'tenantId' | 'name' | 'scopes' | 'expiresAt'>;
 
-/** Fast hashing is enough for a secret of 256 random bits: there is nothing to guess it from. */
+/** A fast hash is enough: the secret is 256 random bits, so no dictionary helps to guess it. */
 const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
-/** Creates a key. Its secret is in the answer and nowhere else: the database has its hash. */
+/** Creates a key and returns its secret. The database stores only the hash. */
 export async function createApiKey(tx: Tx, key: NewApiKey): Promise<string> {
   const secret = KEY_PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
   await tx
@@ -47,7 +47,7 @@ export async function createApiKey(tx: Tx, key: NewApiKey): Promise<string> {
   return secret;
 }
 
-/** All keys, the oldest first, those included that are revoked or have expired. */
+/** All keys, oldest first, including revoked and expired ones. */
 export async function listApiKeys(db: Db): Promise<ApiKey[]> {
   const rows = await db.selectFrom('api_keys').selectAll().orderBy('created_at').orderBy('id').execute();
   return rows.map((row) => ({
@@ -64,9 +64,9 @@ export async function listApiKeys(db: Db): Promise<ApiKey[]> {
 }
 
 /**
- * Revokes a key: its next request is refused. It stays in the list, and keys stay required.
+ * Revokes a key: its next request is refused.
  * @returns the tenant of the key
- * @throws BatonError `not_found`; `conflict` when it was revoked before
+ * @throws BatonError `not_found`; `conflict` if the key is already revoked
  */
 export async function revokeApiKey(tx: Tx, id: string): Promise<string> {
   const revoked = await tx
@@ -83,7 +83,7 @@ export async function revokeApiKey(tx: Tx, id: string): Promise<string> {
   throw new BatonError('conflict', `${name} was revoked already`);
 }
 
-/** Whether there has ever been a key: then every request needs one, also when all of them are revoked. */
+/** Whether a key was ever created. If so, every request needs one, even when all keys are revoked. */
 export async function hasApiKeys(db: Db): Promise<boolean> {
   const { rows } = await sql<{ exists: boolean }>`select exists (select 1 from api_keys)`.execute(db);
   return rows[0]?.exists === true;
@@ -91,12 +91,11 @@ export async function hasApiKeys(db: Db): Promise<boolean> {
 
 type KeyRow = Readonly<{ id: string; tenantId: string; scopes: string[]; sha256: Buffer }>;
 
-/** As a condition on a row of `api_keys`. */
 const IS_VALID = sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
 
 /**
- * Whose secret this is; null: nobody's, or the key was revoked or has expired. Notes the use at most once a minute, and waits for
- * nobody who notes it at the same time.
+ * The caller that has this secret, if its key is valid. Records the use at most once a minute, and never waits for
+ * another request that does so.
  */
 export async function findCaller(db: Db, secret: string): Promise<Caller | null> {
   const sha256 = hashOf(secret);
@@ -111,13 +110,11 @@ export async function findCaller(db: Db, secret: string): Promise<Caller | null>
     select id, tenant_id as "tenantId", scopes, key_sha256 as sha256 from api_keys
     where key_sha256 = ${sha256} and ${IS_VALID}`.execute(db);
   const [row] = rows;
-  // The index compares hashes, of which nobody can choose the first bytes; the last word has a
-  // comparison without a clock.
+  // The index compares hashes, whose first bytes an attacker cannot choose; this comparison takes constant time.
   if (row === undefined || !timingSafeEqual(row.sha256, sha256)) return null;
   return { keyId: row.id, tenantId: row.tenantId, scopes: toScopes(row.scopes) };
 }
 
-/** Those of the keys that are not valid any more. */
 export async function findInvalidKeys(db: Db, ids: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from unnest(${[...ids]}::uuid[]) as asked (id)
@@ -125,5 +122,5 @@ export async function findInvalidKeys(db: Db, ids: readonly string[]): Promise<s
   return rows.map(({ id }) => id);
 }
 
-/** A scope that this version does not know grants nothing. */
+/** Scopes that this version does not know are dropped: they grant nothing. */
 const toScopes = (stored: readonly string[]): Scope[] => SCOPES.filter((scope) => stored.includes(scope));

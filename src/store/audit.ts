@@ -5,10 +5,10 @@ import { toText } from './json.ts';
 
 export type NewAuditEntry = Readonly<{
   tenantId: string;
-  /** Null: on the command line, or before there were keys. */
+  /** Null: the action came from the command line, or before any key existed. */
   keyId: string | null;
   action: AuditedAction;
-  /** The path of the request, or the id of what was changed. */
+  /** The path of the request, or the id of the changed row. */
   target: string;
 }>;
 
@@ -16,18 +16,18 @@ export type AuditEntry = NewAuditEntry & Readonly<{ seq: number; createdAt: Date
 
 const MAX_TARGET_CHARS = 500;
 
-/** Adds an entry. There is no function that changes one, and only retention removes any. */
+/** Adds an entry. No function changes an entry, and only retention removes one. */
 export async function appendAudit(db: Db | Tx, entry: NewAuditEntry): Promise<void> {
   const { tenantId, keyId, action, target } = toStored(entry);
   await db.insertInto('audit_log').values({ tenant_id: tenantId, key_id: keyId, action, target }).execute();
 }
 
-/** An entry as it is stored, for functions of the database that add one with what it is about. */
+/** The entry with a target that fits the column, for SQL functions that insert it themselves. */
 export function toStored(entry: NewAuditEntry): NewAuditEntry {
   return { ...entry, target: toText(entry.target.slice(0, MAX_TARGET_CHARS)) };
 }
 
-/** The tenant's entries before this number, the newest first. */
+/** The tenant's entries with a smaller number than `before`, newest first. */
 export async function listAudit(
   db: Db,
   filter: Readonly<{ tenantId: string; limit: number; before?: number }>,
@@ -48,7 +48,7 @@ export async function listAudit(
   });
 }
 
-/** Removes the oldest entries of before this time, at most `limit`. Returns how many. */
+/** Removes at most `limit` of the oldest entries before this time. Returns how many. */
 export async function trimAudit(db: Db, before: Date, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from audit_log where seq in (

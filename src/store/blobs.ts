@@ -6,38 +6,32 @@ import { keepHeadAndTail } from '../domain/truncate.ts';
 import { MAX_KEPT_OUTPUT_CHARS } from '../domain/tunables.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 
-/** Bytes that are kept once for each tenant, whoever refers to them. */
+/** Bytes to store. A tenant has each content once, however many sessions refer to it. */
 export type NewBlob = Readonly<{ id: string; sha256: Buffer; mediaType: string; bytes: Buffer }>;
 
-/**
- * A text as a blob. Lone surrogates become U+FFFD, as UTF-8 has none. Of a text over the limit head and tail are kept,
- * and between them how much was cut out.
- */
+/** A text as a blob, with U+FFFD for lone surrogates, which UTF-8 lacks. A text over the limit keeps head and tail. */
 export function textBlob(id: string, text: string): NewBlob {
   const kept = keepHeadAndTail(text, MAX_KEPT_OUTPUT_CHARS, ': too long to be kept').text;
   return bytesBlob(id, 'text/plain; charset=utf-8', Buffer.from(kept, 'utf8'));
 }
 
-/** Bytes as a blob: known by their hash. */
 export function bytesBlob(id: string, mediaType: string, bytes: Buffer): NewBlob {
   return { id, sha256: createHash('sha256').update(bytes).digest(), mediaType, bytes };
 }
 
-/** What is known of a blob without its bytes. */
 export type BlobInfo = Readonly<{ id: string; mediaType: string; sizeBytes: number; createdAt: Date }>;
 
 const INFO = sql`id, media_type as "mediaType", size_bytes as "sizeBytes", created_at as "createdAt"`;
 
 /**
- * Keeps bytes for a tenant, or finds them where it has them. Nothing refers to them by this; what nobody refers to is
- * collected later, counted from the last time that it was kept.
- * @param isNamed whether somebody says what the bytes are, which counts more than what was said or guessed before
+ * Stores a blob, or finds the tenant's blob with the same bytes. No session refers to it yet; a blob without references
+ * is deleted some time after it was last stored.
+ * @param isNamed true: the caller names the media type, which replaces the stored one
  */
 export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob, isNamed = false): Promise<BlobInfo> {
   const { id, sha256, mediaType, bytes } = blob;
   const asNamed = isNamed ? sql`${mediaType}` : sql`blobs.media_type`;
-  // Bytes that are there need not come again. The update locks a blob that is there: no collection can take it
-  // before this is committed.
+  // Known bytes need not be sent again. The update locks the row, so retention cannot delete the blob meanwhile.
   const { rows: known } = await sql<BlobInfo>`
     update blobs set created_at = clock_timestamp(), media_type = ${asNamed} where tenant_id = ${tenantId} and sha256 = ${sha256}
       returning ${INFO}`.execute(db);
@@ -54,10 +48,9 @@ export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob, isNa
   return row;
 }
 
-/** A blob that is there already. */
 export type KnownBlob = Readonly<{ id: string; sha256: Buffer; mediaType: string; bytes?: undefined }>;
 
-/** A blob of the tenant by its id, as far as it takes to refer to it; null when the tenant has none. */
+/** The id, hash and type of a tenant's blob, enough to attach it. Null: the tenant has no such blob. */
 export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): Promise<KnownBlob | null> {
   const row = await db
     .selectFrom('blobs')
@@ -69,10 +62,10 @@ export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): P
 }
 
 /**
- * Keeps blobs that a session refers to from now on, in the order of their hashes, in which everybody locks them.
- * Whoever names no tenant has the session from a row: it is of whichever tenant that is of.
- * @returns what is known of each, in the order in which they were given
- * @throws BatonError `not_found` for a known one that was collected meanwhile
+ * Stores blobs and makes the session refer to them, in the order of their hashes: every writer locks blobs in this
+ * order. Without a `tenantId`, the tenant is that of the session.
+ * @returns one entry for each blob, in the given order
+ * @throws BatonError `not_found` if a known blob was deleted meanwhile; `fenced` if the session is gone
  */
 export async function attachBlobs(
   db: Db | Tx,
@@ -95,7 +88,7 @@ export async function attachBlobs(
   });
 }
 
-/** No collection can take it any more. */
+/** Keeps retention from deleting the blob until the transaction ends. */
 async function lockBlob(tx: Tx, tenantId: string, id: string): Promise<BlobInfo> {
   const row = await tx
     .selectFrom('blobs')
@@ -116,7 +109,7 @@ async function referTo(tx: Tx, tenantId: string, sessionId: string, blobId: stri
     .execute();
 }
 
-/** A blob of the tenant with its bytes. @throws BatonError `not_found` */
+/** @throws BatonError `not_found` */
 export async function readBlob(db: Db, tenantId: string, id: string): Promise<BlobInfo & Readonly<{ bytes: Buffer }>> {
   const row = await db
     .selectFrom('blobs')
@@ -130,12 +123,12 @@ export async function readBlob(db: Db, tenantId: string, id: string): Promise<Bl
   return { ...row, bytes: row.bytes };
 }
 
-/** The text of a blob that the session refers to; null when it refers to no such blob. */
+/** The text of a blob. Null: the session does not refer to such a blob. */
 export async function readTextBlob(db: Db, sessionId: string, blobId: string): Promise<string | null> {
   return (await readSessionBlob(db, sessionId, blobId))?.toString('utf8') ?? null;
 }
 
-/** The bytes of a blob that the session refers to; null when it refers to no such blob. */
+/** The bytes of a blob. Null: the session does not refer to such a blob. */
 export async function readSessionBlob(db: Db, sessionId: string, blobId: string): Promise<Buffer | null> {
   const row = await db
     .selectFrom('blobs')

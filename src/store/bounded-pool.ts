@@ -3,9 +3,8 @@ import type pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 
 /**
- * A pool whose queries are answered in a bounded time or reject with `store_unavailable`. A connection that owes an
- * answer is closed and never used again: the network may have swallowed it without a word, and pg would let every later
- * query wait behind the first.
+ * A pool whose queries are answered in time or reject with `store_unavailable`. A connection that owes an answer is
+ * closed: the network may have lost it silently, and pg would queue later queries behind the first.
  */
 export function boundAnswers(pool: pg.Pool, answerWithinMs: number): PostgresPool {
   return {
@@ -15,12 +14,12 @@ export function boundAnswers(pool: pg.Pool, answerWithinMs: number): PostgresPoo
   };
 }
 
-/** The calls of functions that have been prepared, by their text. */
+/** Names of prepared statements, by their text. */
 const names = new Map<string, string>();
 
 /**
- * Each step calls the same few functions: such a statement has a name, and is parsed and planned once per connection
- * (https://node-postgres.com/features/queries#prepared-statements). Any other has none.
+ * Calls of SQL functions get a name, so that Postgres parses and plans each once per connection
+ * (https://node-postgres.com/features/queries#prepared-statements). Other statements get none.
  */
 function nameOf(text: string): string | undefined {
   const called = /^\s*select (baton_\w+)\(/.exec(text)?.[1];

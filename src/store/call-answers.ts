@@ -23,25 +23,24 @@ import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from './open-c
 import { findRun } from './runs.ts';
 import { lockSession } from './sessions.ts';
 
-/** A call by its place, in a run of the tenant. */
+/** The place of a call in a run of the tenant. */
 export type CallRef = Readonly<{ tenantId: string; runId: string; messageId: string; index: number }>;
 
 export type AnsweredCall = Readonly<{
   kind: ActionKind;
-  /** Calls that the run still waited for after this answer; with 0 it goes on. */
+  /** Calls that still require an action after this answer. With 0 the run goes on. */
   open: number;
   sessionId: string;
-  /** The session's last event after this. */
   eventSeq: number;
-  /** To be enqueued, where this was the last answer. */
+  /** To enqueue. Null: the run still waits. */
   job: JobPayload | null;
 }>;
 
 /**
- * Records what somebody says about a call that a run waits for, the bytes of its files as blobs. With the last answer
- * the run goes on. The same answer again changes nothing and is answered alike.
- * @throws BatonError `not_found`; `already_answered` (with another answer, or too late); `conflict` (nobody asked);
- *   `invalid_request` (the answer does not fit what is asked, or has a file that is none)
+ * Stores an answer to a required action, and its files as blobs. The last answer makes the step pending again; the same
+ * answer again changes nothing and gets the same result.
+ * @throws BatonError `not_found`; `already_answered` (with another answer, or it has expired); `conflict` (the call
+ * requires no action, or not any more); `invalid_request` (the answer does not fit the action, or a file is invalid)
  */
 export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise<AnsweredCall> {
   return inTransaction(db, async (tx) => {
@@ -73,7 +72,7 @@ export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise
   });
 }
 
-/** Writes one answer. @throws BatonError `invalid_request` where it does not fit */
+/** @throws BatonError `invalid_request` if the answer does not fit the required action */
 async function record(
   tx: Tx,
   call: OpenCall & { requiredAction: ActionKind },
@@ -96,7 +95,6 @@ async function record(
   return [answered, callResultEvent(messageId, call, { state, output })];
 }
 
-/** What answers fit. */
 const MISFITS: Readonly<Record<ActionKind, string>> = {
   approval: 'the call waits for a decision: approve or deny',
   output: 'the call is run by the client: it takes an output, or a denial',
@@ -108,7 +106,7 @@ async function lockRun(tx: Tx, runId: string): Promise<RunStatus | null> {
   return run?.status ?? null;
 }
 
-/** @throws BatonError `not_found` where the run has no such call */
+/** @throws BatonError `not_found` if the run has no such call */
 export async function refuseUnknownCall(db: Db, { tenantId, runId, messageId, index }: CallRef): Promise<void> {
   const call = await db
     .selectFrom('parts')
@@ -129,7 +127,7 @@ const callNotFound = ({ runId, messageId, index }: Omit<CallRef, 'tenantId'>): B
 
 const answeredCallSchema = z.object({ answer: recordedAnswerSchema.nullable(), isSame: z.boolean() });
 
-/** A call of the run, whether or not it was asked about. Null: the run has no such call. */
+/** A call of the run, with or without a required action. Null: the run has no such call. */
 async function readAskedCall(
   tx: Tx,
   sessionId: string,
@@ -140,7 +138,7 @@ async function readAskedCall(
     .selectFrom('messages')
     .innerJoin('parts', 'parts.message_id', 'messages.id')
     .select(['required_action as requiredAction', 'answer'])
-    // As the database compares: the order of keys does not count.
+    // Compared as `jsonb`: the order of keys does not count.
     .select(sql<boolean>`coalesce(answer -> 'given' = ${toJson(given)}::jsonb, false)`.as('isSame'))
     .where('messages.id', '=', messageId)
     .where('messages.run_id', '=', runId)
@@ -157,8 +155,8 @@ export type TakenOutput = Readonly<{ runId: string; isSame: boolean }>;
 type GivenOutput = Readonly<{ messageId: string; index: number; given: OutputAnswer }>;
 
 /**
- * Calls of the session to which a client has given outputs already, each with whether it is this one.
- * @throws BatonError `invalid_request` (a file that is none)
+ * The calls to which a client has already given an output. `isSame`: this output.
+ * @throws BatonError `invalid_request` (an invalid file)
  */
 export async function findTakenOutputs(
   tx: Tx,
@@ -167,7 +165,7 @@ export async function findTakenOutputs(
 ): Promise<readonly TakenOutput[]> {
   const taken = await compareOutputs(tx, owner, calls);
   if (taken.length === 0 || !calls.some(({ given }) => 'content' in given)) return taken;
-  // Only what a call of this session was given is kept to be compared with it.
+  // Files are stored only if a call has an output to compare them with.
   const kept = await keepGivenFiles(
     tx,
     owner,
@@ -180,7 +178,7 @@ export async function findTakenOutputs(
   );
 }
 
-/** Files are the same where they are the same blob. */
+/** Files are the same if they are the same blob. */
 async function compareOutputs(
   tx: Tx,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
@@ -196,7 +194,7 @@ async function compareOutputs(
   return rows;
 }
 
-/** Nothing is open any more: the step goes on. The caller holds both locks. */
+/** Makes the step pending again after the last answer. The caller holds the locks of session and run. */
 async function resumeRun(tx: Tx, sessionId: string, runId: string): Promise<JobPayload> {
   const { rows } = await sql<{ job: unknown }>`select baton_resume_run(${sessionId}, ${runId}) as job`.execute(tx);
   return jobPayloadSchema.parse(rows[0]?.job);
@@ -204,7 +202,7 @@ async function resumeRun(tx: Tx, sessionId: string, runId: string): Promise<JobP
 
 export type WaitingRun = Readonly<{ id: string; sessionId: string }>;
 
-/** Runs whose wait has come to its end: nobody answered in time, or the run's deadline has passed. */
+/** Runs whose wait has ended without an answer: `approvalTimeoutMs` or the deadline has passed. */
 export async function findExpiredWaits(db: Db, limit: number): Promise<WaitingRun[]> {
   const { rows } = await sql<WaitingRun>`
     select id, session_id as "sessionId" from runs
@@ -216,8 +214,8 @@ export async function findExpiredWaits(db: Db, limit: number): Promise<WaitingRu
 export type ExpiredWait = Readonly<{ expired: number; eventSeq: number; job: JobPayload }>;
 
 /**
- * Answers for everybody who did not: the run goes on, and where its deadline has passed that ends it. Null: it was
- * answered or cancelled meanwhile, or somebody works on the session.
+ * Answers the open calls of a run with `expired`, so that it goes on, or ends if its deadline has passed. Null: the run
+ * waits no longer, or another transaction has the session's lock.
  */
 export async function expireWait(tx: Tx, { id: runId, sessionId }: WaitingRun): Promise<ExpiredWait | null> {
   const { rows: sessions } = await sql`

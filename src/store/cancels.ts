@@ -19,25 +19,24 @@ export type CancelOutcome = Readonly<{
   runId: string;
   status: RunStatus;
   sessionId: string;
-  /** The session's last event after this. */
   eventSeq: number;
-  /** A worker has the run and must be told. */
+  /** A worker has claimed the run and must be told. */
   notify: boolean;
-  /** This request is why it stops: it had not ended, and nobody had asked before. */
+  /** True: this is the first cancel of a run that had not ended. */
   isNews: boolean;
-  /** This request ended the run: nobody had it. */
+  /** True: this request ended the run, because no worker had claimed it. */
   hasEnded: boolean;
   /**
-   * Of what was asked for while the run was active, and is done now that it has ended. Where it has not: of the run
-   * itself, which nobody has and somebody must settle first.
+   * Job to enqueue after the commit: of the follow-up run if this cancel ended the run, else of the run itself, because
+   * a worker must settle its interrupted step. Null: none.
    */
   job: JobPayload | null;
 }>;
 
 /**
- * Requests that a run stop. A run that nobody has and that left nothing to settle, or that waits for answers, is
- * cancelled at once; any other gets the flag and becomes `cancelling`. A run that has ended stays as it is.
- * @param audit is written down with it, whatever becomes of it
+ * Requests that a run stops. A run without a worker ends at once if it has no interrupted step or waits for answers;
+ * otherwise it becomes `cancelling`.
+ * @param audit is stored even if the run has ended before
  * @throws BatonError `not_found`
  */
 export async function requestCancel(
@@ -69,7 +68,7 @@ export async function requestCancel(
   });
 }
 
-/** A run that a worker has, in one round trip: a model is to fall silent. Null: it is not as simple as that. */
+/** Cancels a claimed run in one round trip, so that its model stops soon. Null: no worker has claimed it. */
 async function cancelClaimed(
   db: Db | Tx,
   tenantId: string,
@@ -96,8 +95,8 @@ const toCancelling = (sessionId: string, runId: string, eventSeq: number) =>
   }) as const;
 
 /**
- * The same for whatever run the session has at this moment; null when it has none.
- * @param clearsQueue removes what waits as well
+ * Cancels the active run of a session. `outcome` null: the session has none.
+ * @param clearsQueue also removes all queued messages
  * @throws BatonError `not_found`
  */
 export async function requestSessionCancel(
@@ -110,11 +109,11 @@ export async function requestSessionCancel(
     const session = await lockSession(tx, tenantId, sessionId);
     const runId = session.active_run_id;
     if (runId === null && !clearsQueue) return { outcome: null, eventSeq: session.event_seq };
-    // Who resumed the session wanted it to go on after its clean-up.
+    // The session was resumed during a maintenance run: the promised run is cancelled as well.
     const { requested_resume: resume, next_run_id: next } = session;
     const before = resume === null || next === null ? session.event_seq : await cancelPromised(tx, session, next);
     const ended = runId === null ? null : await cancelLocked(tx, sessionId, before, runId);
-    // What was sent after an earlier cancel that is still under way is meant by this one.
+    // Messages that were sent after an earlier cancel, which is still under way, are parked as well.
     if (ended?.status === 'cancelling') {
       await sql`update runs set cancel_inbox_seq = ${session.inbox_seq} where id = ${runId}`.execute(tx);
     }
@@ -124,10 +123,7 @@ export async function requestSessionCancel(
   });
 }
 
-/**
- * A run that had not begun ends before it does. What waited for it is parked, as after every cancel. Returns
- * the session's last event.
- */
+/** Ends a promised run and parks its messages. Returns the number of the session's last event. */
 async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Promise<number> {
   await sql`
     insert into runs (id, tenant_id, session_id, status, cancel_requested_at, finished_at)
@@ -143,17 +139,16 @@ async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Pr
   ]);
 }
 
-/** What was asked for while a run was active that nobody had is done now that this is cancelled. */
+/** Starts the work that was requested during the run (a resume, compaction or prune), if the cancel ended the run. */
 async function withRequested(tx: Tx, outcome: CancelOutcome): Promise<CancelOutcome> {
   const started = outcome.hasEnded ? await startRequested(tx, outcome.sessionId) : null;
   return started === null ? outcome : { ...outcome, ...started };
 }
 
 /**
- * The same for whoever has the session's lock and says what follows a run that has ended.
- * @param parks whether what waits for the run after it stays where it is, as it does where
- * somebody wants the work to stop
- * @throws BatonError `not_found` for a run that is not there
+ * Cancels a run for a caller that holds the session's lock and starts the follow-up run itself.
+ * @param parks false: messages for the follow-up run are not parked
+ * @throws BatonError `not_found`
  */
 export async function cancelLocked(
   tx: Tx,
@@ -189,17 +184,16 @@ export async function cancelLocked(
   return { ...toCancelling(sessionId, runId, eventSeq), job: await jobToSettle(tx, runId) };
 }
 
-/** Returns the session's last event; null where no worker has the run, or it is to stop already. */
+/**
+ * Returns the number of the session's last event. Null: no worker has claimed the run, or it is already `cancelling`.
+ */
 async function markClaimed(tx: Tx, sessionId: string, runId: string, parks: boolean): Promise<number | null> {
   const { rows } = await sql<{ seq: number | null }>`
     select baton_mark_cancelling(${sessionId}, ${runId}, ${parks}) as seq`.execute(tx);
   return rows[0]?.seq ?? null;
 }
 
-/**
- * A job of its own for a run that is only to be settled: the one that it has may stand behind all others, and one
- * that was held back has none.
- */
+/** A new job for a run that only has to be settled: its own may be last in the queue, and a throttled run has none. */
 async function jobToSettle(tx: Tx, runId: string): Promise<JobPayload> {
   await sql`
     update runs set pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(), next_check_at = null
@@ -207,7 +201,7 @@ async function jobToSettle(tx: Tx, runId: string): Promise<JobPayload> {
   return readJob(tx, runId);
 }
 
-/** @param hasOpenCalls the run waits for answers: its calls are closed */
+/** @param hasOpenCalls true: the run waits for answers, and its calls are closed */
 async function cancelNow(tx: Tx, sessionId: string, runId: string, hasOpenCalls = false): Promise<CancelOutcome> {
   await tx
     .updateTable('runs')

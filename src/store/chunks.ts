@@ -10,8 +10,8 @@ export type StreamedText = Readonly<{
 }>;
 
 /**
- * The persisted pieces of a streaming message, from the one that holds `fromOffset` on. Offsets count UTF-16 units, as
- * JavaScript does; Postgres counts code points, so lengths are not compared there.
+ * The stored chunks of a streaming message, from the one that contains `fromOffset` on. Offsets count UTF-16 units as
+ * in JavaScript; Postgres counts code points, so the query compares no lengths.
  */
 export async function readChunks(db: Db, messageId: string, fromOffset: number): Promise<StreamedText['chunks']> {
   const rows = await db
@@ -30,7 +30,7 @@ export async function readChunks(db: Db, messageId: string, fromOffset: number):
   return rows.map((row) => ({ charOffset: row.char_offset, type: row.type, text: row.chunk }));
 }
 
-/** The text so far of a message whose answer broke off, as its parts. */
+/** The text so far of a message whose response broke off, as parts. */
 export async function readStreamedParts(db: Db, messageId: string): Promise<Part[]> {
   const rows = await db
     .selectFrom('part_chunks')

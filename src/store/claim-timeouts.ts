@@ -5,15 +5,15 @@ import { type FailedRun, failRun } from './run-failure.ts';
 
 const STATEMENT_TIMEOUT = '57014';
 
-/** Whether Postgres has ended a statement because it took too long, and not because it waited for a lock. */
+/** Whether Postgres ended a statement by `statement_timeout`, not by `lock_timeout`. */
 export const isStatementTimeout = (error: unknown): error is Error =>
   error instanceof Error && 'code' in error && error.code === STATEMENT_TIMEOUT;
 
 export type GivenUpRun = FailedRun & Readonly<{ sessionId: string; resumeCount: number }>;
 
 /**
- * Counts a claim that Postgres has ended, like the loss of a worker: what a step begins with is bounded, so that it would
- * take as long again. The run fails with the last one that its step survives. Null: the claim is tried again.
+ * Counts a claim that Postgres timed out like a lost worker, because a repetition would take as long; the run fails at
+ * `MAX_RESUMES_PER_STEP`. Null: the claim is tried again.
  */
 export function countClaimTimeout(db: Db, runId: string, cause: Error): Promise<GivenUpRun | null> {
   return inTransaction(db, async (tx) => {

@@ -11,13 +11,13 @@ import { toJson } from './json.ts';
 import { modelMemorySchema } from './model-limits.ts';
 import { readRestOfView, viewSchema } from './views.ts';
 
-/** What a worker must show with every write: it holds the run as long as nobody raised the epoch. */
+/** The proof that a worker still owns its claim: every write checks it. It is valid until the epoch is raised. */
 export type Fence = Readonly<{ runId: string; epoch: number; claimId: string }>;
 
-/** A view that a claim need not bring once more: all of it that comes before a message, as of a version. */
+/** The cached view of a worker: all messages before `next`, as of a version. A claim reads only newer ones. */
 export type KnownView = Readonly<{
   version: number;
-  /** The message that comes next, which the step that began with this view has opened. */
+  /** The message after the cached ones. The step that began with this view opened it. */
   next: Readonly<{ messageId: string; seq: number }>;
   messages: readonly ViewMessage[];
 }>;
@@ -26,18 +26,17 @@ const claimedSchema = z.object({
   outcome: z.literal('claimed'),
   epoch: z.number().int(),
   cancelRequested: z.boolean(),
-  /** The message of an earlier attempt at this step: it must be settled before anything else. */
+  /** The message of an earlier attempt at this step. The worker must recover it first. */
   interruptedMessageId: z.uuid().nullable(),
-  /** Null when there are leftovers or a cancel was requested: nothing has begun. */
+  /** Null: the step has not begun. It is interrupted or cancelled, or the run has reached a limit. */
   view: viewSchema.nullable(),
-  /** The view was read from here on; 0: all of it. */
+  /** `view` has only the messages after this number. 0: it has all. */
   viewAfterSeq: z.number().int(),
-  /** Where the next page of the view begins; null: there is none. */
+  /** Start of the next page of the view. Null: this is the last page. */
   viewNextAfter: z.number().int().nullable(),
   viewVersion: z.number().int(),
-  /** The number of the message that the step has opened; null where none was opened. */
+  /** The number of the opened message. Null: no message was opened. */
   messageSeq: z.number().int().nullable(),
-  /** The session's last event after the claim. */
   eventSeq: z.number().int(),
   modelMemory: modelMemorySchema,
   session: z.object({
@@ -59,34 +58,34 @@ const claimedSchema = z.object({
       usedTokens: z.number(),
       usedCostUsd: z.number().nullable(),
     }),
-    /** The limit that the run has reached: its step is its final answer. */
+    /** The limit that the run has reached. If set, this step is its final answer. */
     finalAnswerFor: z.enum(LIMIT_REASONS).nullable(),
-    /** Until the run's deadline, or that of its final answer; null where it has none. */
+    /** Time until the deadline of the run or of its final answer. Null: there is none. */
     timeLeftMs: z.number().nullable(),
     resumeCount: z.number().int(),
-    /** Since the work was due. */
+    /** Time since the work was due. */
     waitedMs: z.number(),
-    /** The request that the run answers. */
+    /** The span of the request that started the run. */
     traceparent: z.string().nullable(),
-    /** The job that worked on this step before. */
+    /** The span of the previous job that worked on this step. */
     attemptTraceparent: z.string().nullable(),
   }),
 });
 
 const claimSchema = z.discriminatedUnion('outcome', [
   claimedSchema,
-  /** The run ended or waits for somebody: the job is acknowledged. */
+  /** The run has ended or requires an action. The job is acknowledged. */
   z.object({ outcome: z.literal('gone') }),
-  /** The run has moved on since this job was made: acknowledged. */
+  /** The run has moved on since this job was added. The job is acknowledged. */
   z.object({ outcome: z.literal('stale') }),
-  /** Another worker has it: acknowledged, the reconciler watches that worker. */
+  /** Another worker has claimed the run. The job is acknowledged, because the reconciler watches that worker. */
   z.object({ outcome: z.literal('held') }),
   z.object({ outcome: z.literal('early'), waitMs: z.number() }),
-  /** The run needs a newer worker: the job goes back. */
+  /** The run requires a newer engine version. The job goes back to the queue. */
   z.object({ outcome: z.literal('engine') }),
-  /** The worker was taken for dead, or has ended: nobody would watch over its run. The job goes back. */
+  /** The worker is in `dead_workers`, so the others would not watch its claims. The job goes back to the queue. */
   z.object({ outcome: z.literal('dead') }),
-  /** Its tenant has as many runs at work as it may: acknowledged, the end of another one brings a new job. */
+  /** The tenant has no free slot: the run is throttled. The job is acknowledged; the release adds a new one. */
   z.object({ outcome: z.literal('busy') }),
 ]);
 
@@ -96,21 +95,19 @@ export type ClaimedRun = Omit<z.infer<typeof claimedSchema>, 'view' | 'viewAfter
 
 export type ClaimInput = Readonly<{
   job: JobPayload;
-  /** Made by the caller: claiming again with the same one (after a lost reply) gives the same answer. */
+  /** Made by the caller. A claim repeated with the same id, after a lost reply, gives the same result. */
   claimId: string;
   workerId: string;
   leaseDurationMs: number;
-  /** Runs of one tenant that may be claimed at the same time; 0, the default: any number. */
+  /** The slots of one tenant: claimed runs at a time. Default 0: no limit. */
   tenantConcurrency?: number;
-  /** The id for the assistant's message of this attempt. */
   messageId: string;
-  /** What the caller still has of the session's view. */
   known?: KnownView | undefined;
 }>;
 
 /**
- * Claims a run for its pending work and begins it. A step: inbox drained, message opened, view read; a compaction or a
- * prune: view read. One round trip, and one more for each page of the view after the first.
+ * Claims a run and begins its pending work: a step drains the inbox, opens the message and reads the view; a compaction
+ * or prune reads the view. One round trip, plus one for each further page of the view.
  */
 export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   const { job, known } = input;
@@ -132,7 +129,7 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
 }
 
 /**
- * Notes which span works on the claimed run, for the next attempt to link to. Nothing is noted when the run is lost.
+ * Records the span that works on the run, so that the next attempt can link to it. Writes nothing if the claim is lost.
  */
 export async function noteAttempt(db: Db, fence: Fence, traceparent: string): Promise<void> {
   await sql`
@@ -148,15 +145,16 @@ const restartedSchema = z.object({
   eventSeq: z.number().int(),
 });
 
-/** `view`: null where nothing has begun. */
+/** `view` null: the step has not begun. */
 type RestartedStep = Readonly<{ view: readonly ViewMessage[] | null; messageSeq: number | null; eventSeq: number }>;
 
-/** A message whose answer broke off, and what readers are told when it is superseded. */
+/** A message whose response broke off, and the events that tell readers it is superseded. */
 export type BrokenAnswer = Readonly<{ messageId: string; events: readonly NewEvent[] }>;
 
 /**
- * Begins the step anew under the same claim, in place of an answer that broke off. Where a cancel came or the run is
- * used up (no view), nothing begins and that answer stays as it is. Null: fenced.
+ * Supersedes a broken response and begins the step again under the same claim. If a cancel was requested or the run has
+ * reached a limit, there is no view and the broken message stays.
+ * @returns null: the worker is fenced
  */
 export async function restartStep(
   db: Db,
@@ -181,9 +179,8 @@ export async function restartStep(
 export type Heartbeat = Readonly<{ runId: string; claimId: string; cancelRequested: boolean }>;
 
 /**
- * Extends the leases of the claims in hand, also of one that has expired but that nobody took over. A claim
- * that is missing from the answer is lost. The rows are locked in the order of their ids, so that no two
- * heartbeats meet crosswise.
+ * Extends the leases of these claims, also expired ones if no worker has taken over; a claim missing from the result is
+ * lost. Rows are locked in the order of their ids, so that two heartbeats cannot deadlock.
  */
 export async function renewLeases(
   db: Db,
@@ -206,8 +203,8 @@ export async function renewLeases(
 }
 
 /**
- * Gives a claimed run back as pending work, for the next worker to take at once: on shutdown. No attempt is burned.
- * @returns the job to enqueue, or null when the run was lost before
+ * Hands a claimed run back at shutdown: its work is pending at once, and no attempt is counted.
+ * @returns the job to enqueue; null if the claim was already lost
  */
 export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | null> {
   return db.transaction().execute(async (tx) => {
@@ -221,8 +218,8 @@ export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | nu
 }
 
 /**
- * Takes the run from whoever had it and makes it pending again. The caller holds both locks.
- * @param isRecovery the run has cost a worker: one more recovery of its step
+ * Takes the run from its worker and makes its work pending again. The caller holds the locks of session and run.
+ * @param isRecovery true: the worker was lost, so `resume_count` grows
  */
 export async function requeueRun(
   tx: Db,

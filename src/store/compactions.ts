@@ -6,7 +6,7 @@ import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { toPart } from './messages.ts';
 
-/** The round that a worker left open, or null. Whoever has the session's run may close it. */
+/** The compaction that a worker left open, or null. The next worker that claims the session's run may close it. */
 export async function findOpenCompaction(db: Db, sessionId: string): Promise<string | null> {
   const row = await db
     .selectFrom('compactions')
@@ -17,7 +17,7 @@ export async function findOpenCompaction(db: Db, sessionId: string): Promise<str
   return row?.id ?? null;
 }
 
-/** Closes the round of a run that ends without its worker. The caller holds both locks, and writes the events. */
+/** Closes the compaction of a run that ends without its worker. The caller holds both locks and writes the events. */
 export async function closeOpenCompaction(tx: Tx, sessionId: string, error: ErrorRecord): Promise<NewEvent[]> {
   const { rows } = await sql<{ id: string }>`
     with closed as (
@@ -30,17 +30,15 @@ export async function closeOpenCompaction(tx: Tx, sessionId: string, error: Erro
   return rows.map(() => roundLeftOpen(error));
 }
 
-/** What readers are told of a round that nobody finished. How often a model was asked in it is not known. */
+/** The event for a compaction that its worker did not finish. The number of its model calls is unknown. */
 export function roundLeftOpen(error: ErrorRecord): NewEvent {
   return { type: 'compaction:failed', data: { error, attempts: 0 } };
 }
 
-/** Calls that are read at a time: a session may have a hundred thousand, with inputs of megabytes. */
+/** Calls per page. A session may have 100,000 calls, with inputs of megabytes. */
 const PAGE_SIZE = 500;
 
-/**
- * Every file and resource that the calls of a session touched, the newest first, whatever the view still shows of them.
- */
+/** All files and resources that the calls of a session touched, newest first, also those no longer in the view. */
 export async function listTouchedResources(db: Db, sessionId: string): Promise<TouchedResource[]> {
   let touched: TouchedResource[] = [];
   let after = { seq: 0, idx: -1 };

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { ConnectionRoom } from '../domain/connection-budget.ts';
 import type { Db } from './database.ts';
 
-/** How many connections the server allows, and how many others have at this moment; the asking one does not count. */
+/** The connections that the server allows, and those in use now. The connection of this query does not count. */
 export async function readConnectionRoom(db: Db): Promise<ConnectionRoom> {
   const { rows } = await sql<ConnectionRoom>`
     select current_setting('max_connections')::integer as "maxConnections",

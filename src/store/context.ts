@@ -12,24 +12,23 @@ import { lockSession, sessionNotFound } from './sessions.ts';
 import { startRun } from './start-run.ts';
 import { readRestOfView, viewSchema } from './views.ts';
 
-/** What a session's next request would be measured by. */
+/** The input for measuring a session's next request. */
 export type SessionContext = Readonly<{
   view: readonly ViewMessage[];
   contextState: ContextState;
   agentSnapshot: unknown;
-  /** Since when a compaction is under way. */
+  /** Null: no compaction is running. */
   compactingSince: Date | null;
-  /** Of the view: what was in it before changes only with this. */
+  /** `sessions.view_version`. It grows when existing messages of the view change, not when messages are added. */
   version: number;
 }>;
 
-/** Tries at a view of several pages that is changed by a compaction or a prune meanwhile. */
+/** Attempts to read a view of several pages while compactions or prunes change it. */
 const MAX_TRIES = 3;
 
 /**
- * Reads a session's view and what is known of its context: of one moment where the view is one page, else as it was
- * between its first and its last page, with the marks and the cut of the first.
- * @throws BatonError `not_found`; `session_busy` where the view was changed each time
+ * Reads a session's view and its context state. A view of several pages may include messages added while it was read.
+ * @throws BatonError `not_found`; `session_busy` if the view changed during each attempt
  */
 export async function readContext(db: Db, tenantId: string, sessionId: string): Promise<SessionContext> {
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
@@ -87,13 +86,13 @@ const compactionRow = z.object({
   state: z.string(),
   tokensBefore: z.number(),
   tokensAfter: z.number().nullable(),
-  /** The first and the last message that it was about. */
+  /** The first and the last message that were summarized. */
   fromSeq: z.number(),
   uptoSeq: z.number(),
-  /** The id of the message that stands for them; null: there is none. */
+  /** Null: the compaction has no summary. */
   summaryMessageId: z.uuid().nullable(),
   attempts: z.number(),
-  /** Null while it is under way. */
+  /** Null: the compaction is running. */
   usage: usageSchema.nullable(),
   costUsd: z.number().nullable(),
   error: errorRecordSchema.nullable(),
@@ -102,7 +101,7 @@ const compactionRow = z.object({
 });
 export type CompactionRecord = z.infer<typeof compactionRow>;
 
-/** The latest rounds of compaction of a session, the newest first. */
+/** A session's latest compactions, newest first. */
 export async function listCompactions(
   db: Db,
   tenantId: string,
@@ -120,17 +119,16 @@ export async function listCompactions(
 }
 
 export type RequestedMaintenance = Readonly<{
-  /** The run that does it. */
   runId: string;
-  /** True when a run is at work: it is done before its next step. */
+  /** True: another run is active and does the work before its next step. */
   queued: boolean;
   eventSeq: number;
   job: JobPayload | null;
 }>;
 
 /**
- * Asks for a compaction or a prune: at once in a run of its own, or before the next step of the run that is at work.
- * The last one asked for counts.
+ * Requests a compaction or a prune: before the next step of the active run, else in a run of its own. A later request
+ * replaces an earlier one.
  * @throws BatonError `not_found`
  */
 export async function requestMaintenance(

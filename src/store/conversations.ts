@@ -9,20 +9,19 @@ import { toJson } from './json.ts';
 import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from './media.ts';
 import { lockSession } from './sessions.ts';
 
-/** A session with what its client has asked last, locked until the transaction ends. */
+/** A session and its turn, locked until the transaction ends. */
 export type TakenTurn = TurnState & Readonly<{ sessionId: string; asked: Uint8Array }>;
 
-/** Sessions of one agent. */
 type Owner = Readonly<{ tenantId: string; agentName: string }>;
 
-/** Where many sessions have been asked the same, the newest of them count. */
+/** If the hash of more sessions matches, only the newest are tried. */
 const MAX_CANDIDATES = 20;
 
 /**
- * The session that was asked this last, or told this last, and that is accepted. It is locked: of two requests that go
- * on from the same place the second one finds it changed. Null: there is none. The lock of one that turns out otherwise
- * is let go of: nobody holds several, in whatever order they were found.
- * @param place the hash of the conversation as it was asked, or with the answer that was told
+ * Finds and locks a session by its conversation hash, if `accepts` agrees before and after the lock. Of two requests
+ * that continue the same conversation, the second finds it changed; a rejected session is unlocked again, so that a
+ * transaction never holds two.
+ * @param place the hash up to the last question, or including the answer
  */
 export async function takeTurn(
   tx: Tx,
@@ -37,7 +36,7 @@ export async function takeTurn(
     if (!(await accepts(seen))) continue;
     await sql`savepoint before_candidate`.execute(tx);
     await lockSession(tx, owner.tenantId, seen.sessionId);
-    // As it is now: whoever had the lock before may have gone on from here.
+    // Read again: the previous holder of the lock may have changed the turn.
     const [turn] = await readTurns(tx, sql`${mine} and s.id = ${seen.sessionId}`);
     if (turn !== undefined && (await accepts(turn))) return turn;
     await sql`rollback to savepoint before_candidate`.execute(tx);
@@ -45,7 +44,7 @@ export async function takeTurn(
   return null;
 }
 
-/** What was asked last in a session that the caller has locked; null: nothing, or something else was said since. */
+/** The turn of a session that the caller has locked. Null: it has none, or a newer message has cleared it. */
 export async function readTurn(tx: Tx, sessionId: string): Promise<TakenTurn | null> {
   const [turn] = await readTurns(tx, sql`s.id = ${sessionId}`);
   return turn ?? null;
@@ -71,11 +70,11 @@ export type AskedTurn = Readonly<{
   asked: Uint8Array;
   turn: Turn;
   readerId: string;
-  /** When the session expires, if it expires at all. Null or absent: as before. */
+  /** New expiry of the session, if it has one at all. Null or absent: unchanged. */
   keptUntil?: Date | null;
 }>;
 
-/** Remembers what was asked, in the transaction that takes it. The caller holds the session's lock. */
+/** Stores a turn in the transaction that accepts its question. The caller holds the session's lock. */
 export async function storeTurn(
   tx: Tx,
   sessionId: string,
@@ -88,7 +87,7 @@ export async function storeTurn(
       conversation_turn: toJson(turn),
       conversation_readers: [readerId],
       conversation_head: null,
-      // A time of its own that is later stays, and so does having none.
+      // A later expiry stays, and so does a session without one.
       ...(keptUntil !== null && {
         expires_at: sql<Date>`case when expires_at is not null then greatest(expires_at, ${keptUntil}) end`,
       }),
@@ -98,10 +97,9 @@ export async function storeTurn(
 }
 
 /**
- * What was asked with messages that were removed, or say something else now, was not asked: who asks it again says it
- * again. Every message that comes later makes a turn be forgotten, so that the message of a turn, where it has one, is
- * the session's newest. The caller holds the session's lock.
- * @param seqs of these messages in the inbox
+ * Clears the turn if its message was removed or edited, so that the same question counts as new; a newer message has
+ * cleared it already. The caller holds the session's lock.
+ * @param seqs the numbers of the changed messages in the inbox
  */
 export async function forgetTurn(tx: Tx, sessionId: string, seqs: readonly number[]): Promise<void> {
   await tx
@@ -117,7 +115,7 @@ export async function forgetTurn(tx: Tx, sessionId: string, seqs: readonly numbe
     .execute();
 }
 
-/** One more request is told the answer now. The caller holds the session's lock. */
+/** Adds a request that reads the answer. The caller holds the session's lock. */
 export async function addReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
   await tx
     .updateTable('sessions')
@@ -128,10 +126,7 @@ export async function addReader(tx: Tx, sessionId: string, readerId: string): Pr
 
 export type ToldAnswer = Readonly<{ asked: Uint8Array; turn: TurnPlace; answered: Uint8Array; readerId: string }>;
 
-/**
- * Remembers what the client was told, and that it is told nothing more, unless something else was asked since, or the
- * same of another run. Returns whether it did.
- */
+/** Stores the hash of the conversation with its answer and removes the reader. False: the turn has changed since. */
 export async function placeAnswer(
   db: Db,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
@@ -149,7 +144,7 @@ export async function placeAnswer(
   return numUpdatedRows > 0n;
 }
 
-/** A request is told the answer no more. Returns whether it was the last one that was: nobody is told it any more. */
+/** Removes a reader of the answer. Returns whether it was the last one. */
 export async function leaveTurn(db: Db, sessionId: string, readerId: string): Promise<boolean> {
   const left = await db
     .updateTable('sessions')
@@ -163,7 +158,7 @@ export async function leaveTurn(db: Db, sessionId: string, readerId: string): Pr
 
 const without = (readerId: string) => sql<string[]>`array_remove(conversation_readers, ${readerId})`;
 
-/** The texts of a run's steps so far, also of those that were taken again. */
+/** The texts of a run's steps so far, including superseded ones. */
 export async function readToldTexts(
   db: Db,
   runId: string,
@@ -177,8 +172,8 @@ export async function readToldTexts(
 }
 
 /**
- * Gives the agent of a session what a request adds to it, in place of what an earlier one did.
- * @param adapt the agent as its steps are to have it, from the agent as the session was created with
+ * Replaces the adaptations that an earlier request made to the session's copy of the agent.
+ * @param adapt derives the adapted agent from the one that the session was created with
  */
 export async function adaptAgent(
   tx: Tx,
@@ -193,16 +188,15 @@ export async function adaptAgent(
     .updateTable('sessions')
     .set({ agent_snapshot: toJson(adapted), agent_base: toJson(base) })
     .where('id', '=', id)
-    // As the database compares: the order of keys does not count.
+    // Compared as `jsonb`: the order of keys does not count.
     .where(sql<boolean>`agent_snapshot <> ${toJson(adapted)}::jsonb`)
     .execute();
 }
 
 /**
- * Writes an earlier conversation into a session that nobody has used yet; the bytes of its files become blobs.
- * @param said what the transaction is about to take as a message after it
- * @throws BatonError `invalid_request` (a file that is none), `conflict` (the tenant has no
- * such session, or it is used)
+ * Writes an earlier conversation into an unused session, with its files as blobs.
+ * @param said the message that the same transaction accepts next
+ * @throws BatonError `invalid_request` (an invalid file); `conflict` (the tenant has no such session, or it is used)
  */
 export async function importConversation(
   tx: Tx,
@@ -233,10 +227,10 @@ export async function importConversation(
 
 type ImportedRow = NewMessage & Readonly<{ id: string; seq: number }>;
 
-/** Characters of the messages that one statement writes. A larger message is written by one of its own. */
+/** Characters of messages per statement. A larger message gets its own statement. */
 const MAX_STATEMENT_CHARS = 1_000_000;
 
-/** The messages as JSON, in pieces that a statement may write. */
+/** The messages as JSON arrays, one for each statement. */
 function* piecesOf(rows: readonly ImportedRow[]): Generator<string> {
   let piece: string[] = [];
   let chars = 0;
@@ -253,7 +247,7 @@ function* piecesOf(rows: readonly ImportedRow[]): Generator<string> {
   if (piece.length > 0) yield `[${piece.join(',')}]`;
 }
 
-/** @param rows as JSON */
+/** @param rows a JSON array */
 async function writeImported(tx: Tx, session: Readonly<{ tenantId: string; id: string }>, rows: string): Promise<void> {
   await sql`
     with given as (
@@ -270,7 +264,7 @@ async function writeImported(tx: Tx, session: Readonly<{ tenantId: string; id: s
     from given g, jsonb_array_elements(g.parts) with ordinality as e (part, ord)`.execute(tx);
 }
 
-/** The session that a message is of; null: the tenant has no such message. */
+/** The session of a message. Null: the tenant has no such message. */
 export async function findSessionOfMessage(db: Db, tenantId: string, messageId: string): Promise<string | null> {
   const row = await db
     .selectFrom('messages')

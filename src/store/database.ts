@@ -4,28 +4,27 @@ import { boundAnswers } from './bounded-pool.ts';
 import { OutOfTurn } from './lock-turns.ts';
 import type { Tables } from './tables.ts';
 
-/** Reads may use either; what must be atomic takes a `Tx`, so the type says it. */
+/** Functions that need a transaction take a `Tx`; others take either. */
 export type Db = Kysely<Tables>;
 export type Tx = Transaction<Tables>;
 
 export type DatabaseOptions = Readonly<{
   connectionString: string;
-  /** Connections at most. */
   maxConnections?: number;
-  /** Shows in pg_stat_activity. */
+  /** Shown in pg_stat_activity. */
   applicationName?: string;
-  /** A query without an answer for this long is given up, and its connection with it. Default: no limit. */
+  /** A query without an answer for this long rejects, and its connection is closed. Default: no limit. */
   answerWithinMs?: number;
-  /** Told of connections that died: the pool replaces them, the query in hand rejects. */
+  /** Called for each connection that dies. The pool replaces it; its query rejects. */
   onConnectionError?: (error: Error) => void;
 }>;
 
 const INT8_OID = 20;
 
 /**
- * Runs `work` in a transaction: in the caller's, where `db` is one. In one of its own it is run again from its beginning
- * where too many connections waited for a lock of it.
- * @throws BatonError `store_unavailable` where its turn did not come in time; what `work` throws
+ * Runs `work` in the caller's transaction if `db` is one, else in a new one. A new one is rolled back and run again if
+ * too many connections wait for a lock that it needs.
+ * @throws BatonError `store_unavailable` if its turn did not come in time; errors of `work`
  */
 export async function inTransaction<T>(db: Db | Tx, work: (tx: Tx) => Promise<T>): Promise<T> {
   if (db instanceof Transaction) return work(db);
@@ -49,25 +48,22 @@ function orOutOfTurn(error: unknown): OutOfTurn {
   throw error;
 }
 
-/** A server that never answers must not keep its callers waiting for ever; a busy pool may take a moment. */
+/** Long enough for a busy pool, short enough for callers when the server never answers. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** Transactions wait for nobody: one that stands still has lost its client, and holds locks that others wait for. */
+/** Postgres ends a transaction that stays idle: its client is gone, and it holds locks. */
 const IDLE_TRANSACTION_TIMEOUT_MS = 15_000;
 
-/** The server ends what takes too long before its client gives that up, and with it the connection. */
+/** Postgres ends a statement before the client gives up on it and closes the connection. */
 const SERVER_SHARE = 0.9;
 
-/** Shorter still: a statement that waited for another is told from one that is too much work. */
+/** Shorter than the statement timeout, so that the error tells a wait for a lock from too much work. */
 const LOCK_SHARE = 0.8;
 
-/** The server finds out within 25 s that the other end of a connection is gone without a word. */
+/** Postgres detects within 25 s that a client has vanished silently. */
 const SERVER_KEEPALIVES = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3';
 
-/**
- * A pool of connections as a Kysely instance. `await db.destroy()` closes it.
- * bigint columns are read as numbers: sequences and token counts stay far below 2^53.
- */
+/** A pool as a Kysely instance. bigint columns are read as numbers: all values stay far below 2^53. */
 export function openDatabase(options: DatabaseOptions): Db {
   const { answerWithinMs } = options;
   const pool = new pg.Pool({
@@ -77,7 +73,7 @@ export function openDatabase(options: DatabaseOptions): Db {
     keepAlive: true,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
-    // What the client no longer waits for would go on in Postgres, and wait for its locks.
+    // Otherwise Postgres would keep running statements that their client has given up, and wait for their locks.
     ...(answerWithinMs !== undefined && {
       statement_timeout: Math.floor(answerWithinMs * SERVER_SHARE),
       lock_timeout: Math.floor(answerWithinMs * LOCK_SHARE),
@@ -87,7 +83,7 @@ export function openDatabase(options: DatabaseOptions): Db {
   });
   const onError = options.onConnectionError ?? (() => undefined);
   pool.on('error', onError);
-  // The pool listens only while a connection is idle; one that dies in use would end the process.
+  // The pool listens to idle connections only. Without a listener, one that dies in use would end the process.
   pool.on('connect', (client) => client.on('error', onError));
   return new Kysely<Tables>({
     dialect: new PostgresDialect({ pool: answerWithinMs === undefined ? pool : boundAnswers(pool, answerWithinMs) }),

@@ -6,8 +6,9 @@ import { appendEvents } from './events.ts';
 export type DroppedMessage = Readonly<{ id: string; seq: number }>;
 
 /**
- * Takes out of the inbox what waits there: one message, or all. The caller holds the session's lock. A run that nobody
- * waits for any more is not promised any more, and what was asked with it is not known any more. Null: nothing waited.
+ * Removes one or all queued messages, with the promised run and the turn that belong to them. The caller holds the
+ * session's lock.
+ * @returns null: no message was queued
  */
 export async function dropWaiting(
   tx: Tx,
@@ -37,8 +38,7 @@ export async function dropWaiting(
 }
 
 /**
- * Forgets the run after the active one where nobody waits for it or resumed the session. The caller
- * holds the session's lock.
+ * Clears the promised run if no message waits for it and no resume was requested. The caller holds the session's lock.
  */
 export async function forgetPromise(tx: Tx, sessionId: string): Promise<void> {
   const waiting = await tx

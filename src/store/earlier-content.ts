@@ -8,15 +8,14 @@ import { readSessionBlob, readTextBlob } from './blobs.ts';
 import type { Db } from './database.ts';
 import { toPart } from './messages.ts';
 
-/** What a session has at the place of an output. */
 export type StoredOutput = Readonly<
   | { kind: 'found'; toolName: string; text: string }
-  /** A call is there, and has no result yet. */
+  /** The call has no result yet. */
   | { kind: 'open'; toolName: string }
   | { kind: 'missing' }
 >;
 
-/** The whole output of a call of this session, also where the view shows a part of it or a placeholder. */
+/** The whole output of a call, even if the view shows only a part of it or a placeholder. */
 export async function readToolOutput(db: Db, sessionId: string, place: PartPlace): Promise<StoredOutput> {
   const part = await readPart(db, sessionId, place, 'tool');
   if (part?.type !== 'tool') return { kind: 'missing' };
@@ -27,10 +26,10 @@ export async function readToolOutput(db: Db, sessionId: string, place: PartPlace
   return { kind: 'found', toolName, text: whole ?? outputText(output) };
 }
 
-/** A file that a user attached in this session. `bytes` is null where the session has its address only. */
+/** A file that a user attached. `bytes` is null if the session has only its address. */
 export type AttachedContent = Readonly<{ file: FilePart; bytes: Buffer | null }>;
 
-/** The file at a place of this session; null where there is none. */
+/** Null: there is no file at this place. */
 export async function readAttachedFile(db: Db, sessionId: string, place: PartPlace): Promise<AttachedContent | null> {
   const part = await readPart(db, sessionId, place, 'file');
   if (part?.type !== 'file') return null;
@@ -53,7 +52,7 @@ async function readPart(db: Db, sessionId: string, place: PartPlace, type: Part[
   return row === undefined ? null : toPart(row.content, row.state);
 }
 
-/** What a message of this session says, with the ids of what it holds beside text; null where there is none. */
+/** The text of a message, with references to its files and outputs. Null: there is no such message. */
 export async function readMessageText(db: Db, sessionId: string, seq: number): Promise<string | null> {
   const rows = await db
     .selectFrom('messages')
@@ -78,11 +77,11 @@ function describePart(part: Part, seq: number, index: number): string {
 const nameOf = (filename: string | undefined): string =>
   filename === undefined || isBlank(filename) ? 'unnamed' : filename;
 
-/** Of a longer session the newest. */
+/** Only the newest messages are listed. */
 const LISTED_MESSAGES = 2_000;
 const LISTED_CHARS = 160;
 
-/** What the user said in this session, the newest first: a line for each message, with its id and how it begins. */
+/** One line for each user message, newest first: its id and its beginning. */
 export async function listUserMessages(db: Db, sessionId: string): Promise<string> {
   const { rows } = await sql<{ seq: number; begins: string | null; chars: number; files: number }>`
     select seq, left(said.text, ${LISTED_CHARS}) as begins, coalesce(length(said.text), 0) as chars, said.files
@@ -104,7 +103,6 @@ function lineOf({ seq, begins, chars, files }: { seq: number; begins: string | n
   return `${messageRef(seq)}: ${(begins ?? '').replaceAll(/\s+/g, ' ').trim()}${more}${attached}`;
 }
 
-/** The number of a message in its session. */
 export async function readMessageSeq(db: Db, messageId: string): Promise<number> {
   const { seq } = await db.selectFrom('messages').select('seq').where('id', '=', messageId).executeTakeFirstOrThrow();
   return seq;

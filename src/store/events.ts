@@ -5,7 +5,7 @@ import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import type { Tables } from './tables.ts';
 
-/** Appends to the session's log. The caller holds the session's lock: that is what keeps the numbers free of gaps. */
+/** Appends to the session's log. The caller holds the session's lock, which keeps the numbers without gaps. */
 export async function appendEvents(
   tx: Tx,
   sessionId: string,
@@ -19,15 +19,12 @@ export async function appendEvents(
   return seq;
 }
 
-/** `hasMore`: the page ends before the log does. */
+/** `hasMore`: the log goes on after this page. */
 export type EventPage = Readonly<{ events: SessionEvent[]; hasMore: boolean }>;
 
 type EventRow = Selectable<Tables['events']> & Readonly<{ found: number }>;
 
-/**
- * A page of the session's events after `afterSeq`, in order: at most `limit`, fewer where they are large, but at least one
- * where there is any.
- */
+/** A page of events after `afterSeq`. At most `limit`; fewer if they are large, but at least one if any exists. */
 export async function readEventPage(
   db: Db,
   tenantId: string,
@@ -53,7 +50,6 @@ export async function readEventPage(
   return { events, hasMore: found === limit || found > events.length };
 }
 
-/** The events of one page. */
 export async function readEvents(
   db: Db,
   tenantId: string,
@@ -65,8 +61,8 @@ export async function readEvents(
 }
 
 /**
- * The number of a run's last event of a type, or null where there is none, or none any more. Looks backwards: it costs
- * what has happened since, which whoever asks is about to read.
+ * The number of a run's last event of this type; null if there is none, or it was trimmed. The query scans backwards,
+ * over the events that the caller is about to read anyway.
  */
 export async function findLastRunEvent(
   db: Db,

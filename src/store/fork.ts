@@ -12,21 +12,19 @@ import { findSession, insertSession, type LockedSession, lockSession, type Sessi
 
 export type NewFork = Readonly<{
   tenantId: string;
-  /** The session that is copied. */
+  /** The session to copy. */
   sessionId: string;
   forkId: string;
-  /** The last message that is copied; null: the last one that is finished. */
+  /** The last message to copy. Null: the last finished one. */
   atMessageId: string | null;
   title?: string | null | undefined;
   metadata?: Readonly<Record<string, string>> | undefined;
 }>;
 
 /**
- * A new session with the transcript of another one up to a message: its numbers, marks and compactions as far as
- * they lie before that, its files, its agent. Calls that were open are closed, and nothing waits. The other session
- * is locked and not changed.
- * @throws BatonError `not_found` for a session or message that is not there, `conflict` for a
- * message that is not finished
+ * Copies a session up to a message: transcript with numbers and marks, compactions, files and agent. Open calls are
+ * closed in the copy, and its inbox is empty.
+ * @throws BatonError `not_found` for an unknown session or message; `conflict` for an unfinished message
  */
 export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
   const { tenantId, forkId } = fork;
@@ -44,7 +42,7 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
   });
   await copyMessages(tx, parent.id, forkId, uptoSeq);
   const compactions = await copyCompactions(tx, parent.id, forkId, uptoSeq);
-  // In the order of their hashes, in which everybody locks blobs.
+  // In the order of their hashes: every writer locks blobs in this order.
   await sql`
     insert into blob_refs (blob_id, session_id, tenant_id)
     select blobs.id, ${forkId}::uuid, blob_refs.tenant_id from blob_refs join blobs on blobs.id = blob_refs.blob_id
@@ -57,7 +55,7 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
   return findSession(tx, tenantId, forkId);
 }
 
-/** What is in a transcript for good. */
+/** Messages that no later attempt can replace. */
 const IS_FINISHED = sql<boolean>`not superseded and (role = 'user' or finish_reason is not null)`;
 
 async function seqOf(tx: Tx, { sessionId, tenantId }: NewFork, messageId: string): Promise<number> {
@@ -101,7 +99,7 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
         else state end,
       started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens
     from ${copies} join parts on message_id = old_id`.execute(tx);
-  // An output that a client has given is the call's, although the run has not gone on yet.
+  // An output that a client gave belongs to the call, although no worker has recovered the step yet.
   for (const { messageId, index, given } of await readGivenAnswers(tx, old)) {
     const copyId = fresh[old.indexOf(messageId)];
     if (copyId !== undefined && isOutput(given)) await changeCall(tx, { messageId: copyId, index }, outcomeOf(given));
@@ -110,7 +108,7 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
 
 type CopiedCompaction = Readonly<{ id: string; uptoSeq: number; summarySeq: number; finishedAt: Date | null }>;
 
-/** The rounds whose summaries were copied, the last one first. */
+/** The compactions whose summaries were copied, newest first. */
 async function copyCompactions(
   tx: Tx,
   parentId: string,
@@ -132,7 +130,7 @@ async function copyCompactions(
   return rows;
 }
 
-/** Where the view of the copy begins: as after its last compaction, which need not be the last one of the parent. */
+/** The start of the copy's view: after its last compaction, which may be an earlier one of the original. */
 function viewOf(parent: LockedSession, compactions: readonly CopiedCompaction[]) {
   const [last] = compactions;
   if (last === undefined) return {};
@@ -145,9 +143,7 @@ function viewOf(parent: LockedSession, compactions: readonly CopiedCompaction[])
   };
 }
 
-/**
- * What was learned of the model stays; what was billed for the other session's last request says nothing of this one's.
- */
+/** Keeps the model and its calibration. The anchor goes: it is the bill for another session's request. */
 function contextOf(parent: LockedSession): string {
   const { model, calibration } = contextStateSchema.parse(parent.context_state);
   return toJson({ ...NEW_CONTEXT_STATE, model, calibration });

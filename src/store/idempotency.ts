@@ -6,13 +6,13 @@ import { type Db, inTransaction, type Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { inTurn } from './lock-turns.ts';
 
-/** A request that its sender may repeat: the same key, the same answer, and the work done once. */
+/** A request that the sender may repeat: the same key gets the same answer, and the work is done once. */
 export type KeyedRequest = Readonly<{
   tenantId: string;
-  /** Method and path template: keys of different routes have nothing to do with each other. */
+  /** Method and path template. Each route has its own key space. */
   route: string;
   key: string;
-  /** Of path and body: the same key with another request is a mistake of the sender. */
+  /** Hash of path and body. The same key with another request is an error of the sender. */
   requestSha256: Uint8Array;
 }>;
 
@@ -21,10 +21,9 @@ export type KeyedAnswer = Readonly<{ status: number; body: unknown; isReplay: bo
 const storedSchema = z.object({ isSame: z.boolean(), status: z.number(), body: z.unknown() });
 
 /**
- * Does the work of a request at most once: the answer is stored in the work's own transaction, and a
- * repetition gets it without any work. Requests with the same key wait for each other. A failure stores
- * nothing: the repetition tries again.
- * @throws BatonError `idempotency_conflict` when the key came with another request before; what `work` throws
+ * Does the work of a request once: the answer is stored in the same transaction and replayed for a repetition, unless
+ * `work` failed. Requests with the same key wait for each other.
+ * @throws BatonError `idempotency_conflict` if the key belongs to another request; errors of `work`
  */
 export async function answerOnce(
   db: Db,
@@ -34,7 +33,7 @@ export async function answerOnce(
   const { tenantId, route, key, requestSha256 } = request;
   const lock = `${tenantId} ${route} ${key}`;
   return inTransaction(db, async (tx) => {
-    // Before every other lock: who waits here holds nothing that the first one needs.
+    // Before every other lock, so that a waiting request holds no lock that the working one needs.
     await inTurn(lock, () => sql`select pg_advisory_xact_lock(hashtextextended(${lock}, 0))`.execute(tx));
     const { rows } = await sql`
       select request_sha256 = ${requestSha256} as "isSame", response_status as status, response_body as body
@@ -60,7 +59,7 @@ export async function answerOnce(
   });
 }
 
-/** Forgets keys that nobody repeats any more, at most `limit`. Returns how many. */
+/** Removes at most `limit` expired keys. Returns how many. */
 export async function forgetExpiredKeys(db: Db, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from idempotency_keys where (tenant_id, route, key) in (

@@ -10,8 +10,7 @@ const DEFAULT_LIMITS: InboxLimits = { messages: DEFAULT_INBOX_MESSAGES, bytes: D
 type NewContent = Readonly<{ sessionId: string; content: readonly UserPart[]; inboxLimits?: InboxLimits | undefined }>;
 
 /**
- * Refuses a message for which there is no room in the inbox of its session.
- * @param waiting what waits there beside it
+ * @param waiting messages that are already queued
  * @throws BatonError `inbox_full`
  */
 export function refuseFullInbox({ sessionId, content, inboxLimits }: NewContent, waiting: InboxLoad): void {
@@ -26,7 +25,7 @@ export function refuseFullInbox({ sessionId, content, inboxLimits }: NewContent,
   );
 }
 
-/** Bytes of a content as it is stored: the bytes of files are blobs. */
+/** Bytes of a content without its files, which are stored as blobs. */
 function bytesOf(content: readonly UserPart[]): number {
   const stored = content.map((part) =>
     part.type === 'file' && /^data:/i.test(part.url) ? { ...part, url: '' } : part,

@@ -23,44 +23,41 @@ export type NewInboxMessage = Readonly<{
   tenantId: string;
   sessionId: string;
   messageId: string;
-  /** Files by data URL, http(s) URL or `@blob:` reference; stored as blobs. */
+  /** Files by data URL, http(s) URL or `@blob:` reference. They are stored as blobs. */
   content: readonly UserPart[];
-  /** How it is taken up where a run is at work. Default `steer`. */
+  /** Used if a run is active. Default `steer`. */
   delivery?: RequestedDelivery;
-  /** The id for the run, should this message start one. */
+  /** The id for a run that this message starts. */
   runId: string;
-  /** Of the run that it starts; the newest that waits counts. */
+  /** Limits of that run. The newest queued message that names any counts. */
   limits?: RunLimits;
-  /** What its tenant may use in a day. */
   quota?: TenantQuota | undefined;
-  /** What may wait in the session's inbox. */
   inboxLimits?: InboxLimits | undefined;
 }>;
 
 export type AcceptedMessage = Readonly<{
   messageId: string;
-  /** The run that takes it up: one that waits for its turn is there under this id already. */
+  /** The run that takes up the message. It may be a promised run, which has its id before it begins. */
   runId: string;
-  /** True when a run is at work that the message waits for: one that only tidies the session up, too. */
+  /** True: the message waits for the active run, which may be a maintenance run. */
   queued: boolean;
-  /** Its place among the waiting messages, from 1; 0 when it does not wait behind a run. */
+  /** Place among the queued messages, from 1. 0: the message does not wait. */
   position: number;
   status: RunStatus;
-  /** The session's last event after this. */
   eventSeq: number;
-  /** The job to enqueue, when a run was started. */
+  /** To enqueue. Null: no run was started. */
   job: JobPayload | null;
-  /** Sent again, and left waiting: nothing is at work that would take it up. */
+  /** The message was sent again and is parked: no run will take it up by itself. */
   isParked?: true;
-  /** What became of the run that it interrupts. */
+  /** The cancel of the active run, with delivery `interrupt`. */
   cancelled: CancelOutcome | null;
 }>;
 
 /**
- * Accepts a user message: it is in the inbox when this is committed, and a run is there or promised that will take it
- * up. Sent again with the same id it changes nothing and gives the answer of now.
- * @throws BatonError `not_found`, `session_busy` (delivery `reject`), `inbox_full`, `conflict` (the id
- *   is taken), `quota_exceeded`, `storage_exceeded`, `invalid_request` (a file that is none)
+ * Stores a user message in the inbox, and starts or promises the run that takes it up. Sent again with the same id, it
+ * changes nothing and gets its current state.
+ * @throws BatonError `not_found`, `session_busy` (delivery `reject`), `inbox_full`, `conflict` (the id is taken),
+ * `quota_exceeded`, `storage_exceeded`, `invalid_request` (an invalid file)
  */
 export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
   return inTransaction(db, (tx) => accept(tx, message));
@@ -85,7 +82,7 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
   const stored = { ...message, content, position, delivery: storedDelivery(requested) };
   if (active === null || place === 'start') return startWith(tx, session, stored);
   if (place === 'join') return enqueue(tx, session, stored, active.id, active);
-  // The message after the cancel: what comes later than a cancel is not parked by it.
+  // The cancel comes first: it parks only messages that were stored before it.
   const cancelled = place === 'interrupt' ? await cancelLocked(tx, session.id, session.event_seq, active.id) : null;
   const current = { ...session, event_seq: cancelled?.eventSeq ?? session.event_seq };
   if (cancelled?.status === 'cancelled') return { ...(await startWith(tx, current, stored)), cancelled };
@@ -94,8 +91,8 @@ async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage
 }
 
 /**
- * The answer of now to a message that was accepted before; null: it was removed since.
- * @throws BatonError `not_found`; `conflict` (it is of another session)
+ * The present state of an accepted message; null if it was removed since.
+ * @throws BatonError `not_found`; `conflict` (it belongs to another session)
  */
 export async function findAccepted(
   tx: Tx,
@@ -106,7 +103,7 @@ export async function findAccepted(
   return known === null ? null : replayAccepted(tx, message, session, known);
 }
 
-/** `position`: its place among what waits, from 1. */
+/** `position`: its place among the queued messages, from 1. */
 type StoredMessage = NewInboxMessage & Readonly<{ delivery: Delivery; position: number }>;
 type WaitedForRun = ActiveRun & Readonly<{ id: string }>;
 
@@ -118,7 +115,7 @@ async function startWith(tx: Tx, session: LockedSession, message: StoredMessage)
   return { messageId, runId, queued: false, position: 0, status: 'queued', eventSeq, job, cancelled: null };
 }
 
-/** @param runId that takes it up: the active one, or null for the one that is to follow */
+/** @param runId the active run, or null for the promised one */
 async function enqueue(
   tx: Tx,
   session: LockedSession,
@@ -136,14 +133,14 @@ async function enqueue(
   return { messageId, runId: promised, queued: true, position, status, eventSeq, job: null, cancelled: null };
 }
 
-/** The id of the run after the active one: known before it begins, so that whoever waits for it can. */
+/** Reserves an id for the run after the active one, so that clients can wait for it before it begins. */
 export async function promiseRun(tx: Tx, session: LockedSession, freshId: string): Promise<string> {
   if (session.next_run_id !== null) return session.next_run_id;
   await tx.updateTable('sessions').set({ next_run_id: freshId }).where('id', '=', session.id).execute();
   return freshId;
 }
 
-/** An inbox item keeps its id in the transcript: one that an assistant's message has already would never fit in. */
+/** An inbox item keeps its id in the transcript, where an assistant's message may already have it. */
 async function refuseTakenId(tx: Tx, messageId: string): Promise<void> {
   const taken = await tx.selectFrom('messages').select('id').where('id', '=', messageId).executeTakeFirst();
   if (taken !== undefined) {
@@ -166,7 +163,7 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       traceparent: currentTraceparent(),
     })
     .execute();
-  // What a client has asked and was told is not all of the conversation any more.
+  // A new message ends the conversation that the hashes describe.
   await tx
     .updateTable('sessions')
     .set({ inbox_seq: seq, conversation_asked: null, conversation_turn: null, conversation_head: null })
@@ -183,7 +180,7 @@ type KnownItem = Readonly<{
 
 type Inbox = Readonly<{ known: KnownItem | null; waiting: InboxLoad }>;
 
-/** The item of this id, where there is one, and how much waits in the session. */
+/** The item with this id, if it exists, and the load of the session's inbox. */
 async function readInbox(
   tx: Tx,
   { sessionId, messageId }: Pick<NewInboxMessage, 'sessionId' | 'messageId'>,
@@ -215,7 +212,7 @@ async function replayAccepted(
   return { messageId, runId, queued: isWaiting, position, status, eventSeq, job: null, ...parked, cancelled: null };
 }
 
-/** What came before a clean-up began is not taken up at its end, unless somebody has resumed the session. */
+/** A message queued before a maintenance run began stays parked at its end, unless the session was resumed. */
 async function isParked(tx: Tx, session: LockedSession, { seq, consumed_message_seq }: KnownItem): Promise<boolean> {
   if (consumed_message_seq !== null || session.requested_resume !== null) return false;
   if (session.active_run_id === null) return true;
@@ -227,7 +224,7 @@ async function isParked(tx: Tx, session: LockedSession, { seq, consumed_message_
   return kind === 'maintenance' && seq <= startSeq;
 }
 
-/** A message waits behind a run that is at work; the first one of a run does not wait behind that. */
+/** The first message of a run started it, and therefore does not wait behind it. */
 async function waitsBehindRun(tx: Tx, session: LockedSession, { seq, run_id: runId }: KnownItem): Promise<boolean> {
   if (runId !== null) return !(await startedRun(tx, session.id, seq, runId));
   return session.active_run_id !== null;

@@ -1,20 +1,22 @@
 /**
- * JSON text that `jsonb` accepts. Postgres refuses U+0000 and lone surrogates in it
- * (https://www.postgresql.org/docs/current/datatype-json.html); models and tools produce both. Each becomes U+FFFD.
+ * JSON text that `jsonb` accepts. Postgres refuses U+0000 and lone surrogates
+ * (https://www.postgresql.org/docs/current/datatype-json.html), which models and tools produce; each becomes U+FFFD.
  */
 export function toJson(value: unknown): string {
   const text = JSON.stringify(value);
   return /\\u0000|\\ud[89a-f]/i.test(text) ? JSON.stringify(value, cleaned) : text;
 }
 
-/** Text that a `text` column accepts. Of a text of NUL alone `replaceAll` takes four times as long. */
+/**
+ * Text that a `text` column accepts. `split` and `join`: on a text of only NULs `replaceAll` takes four times as long.
+ */
 export function toText(value: string): string {
   return value.toWellFormed().split('\u0000').join('\ufffd');
 }
 
 /**
- * A JSON value whose texts `jsonb` accepts. What clients send is made so at once: half characters take `JSON.stringify`
- * many times as long, and it is written more than once.
+ * A JSON value that `jsonb` accepts. Clients' input is converted once, because it is written more than once and lone
+ * surrogates slow `JSON.stringify` down many times.
  */
 export function toStorable(value: unknown): unknown {
   return isStorable(value) ? value : rebuilt(value);

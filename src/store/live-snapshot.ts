@@ -8,33 +8,30 @@ import type { Db } from './database.ts';
 import { findSession } from './sessions.ts';
 import { countWaiting, listWaitingNotices, type WaitingNotice } from './waiting.ts';
 
-/** What a reader needs to know of a session before it follows it: all of it as of one moment. */
+/** The state of a session at one moment, from which a reader follows it. */
 export type LiveSnapshot = Readonly<{
   sessionId: string;
   status: SessionStatus;
   activeRunId: string | null;
-  /** The last event of that moment; 0 when there is none. */
+  /** The last event of that moment. 0: there is none. */
   eventSeq: number;
   /** The oldest event that is kept. */
   eventsFirstSeq: number;
-  /** How many messages wait, and the first of them. */
+  /** Number of queued messages, and the first of them. */
   queueLength: number;
   waiting: readonly WaitingNotice[];
-  /** The assistant's message that is open, with the text that was persisted of it so far (possibly none). */
+  /** The open assistant's message with its stored text, which may be empty. */
   inFlight: StreamedText | null;
   usage: Usage;
   compactingSince: Date | null;
-  /** How full the context was after the last step, prune or compaction; null before the first. */
+  /** Context use after the last step, prune or compaction. Null: none has happened. */
   meter: ContextState['meter'];
 }>;
 
-/** Waiting messages of a snapshot: as many as wait where no setting allows more. */
+/** Queued messages in a snapshot. An inbox with the default limit fits in it. */
 const SNAPSHOT_WAITING = DEFAULT_INBOX_MESSAGES;
 
-/**
- * The state of a session in one snapshot: the text so far belongs to exactly the events up to `eventSeq`.
- * @throws BatonError `not_found`
- */
+/** One snapshot: the text so far belongs exactly to the events up to `eventSeq`. @throws BatonError `not_found` */
 export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: string): Promise<LiveSnapshot> {
   const transaction = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
   return transaction.execute(async (tx) => {
@@ -86,7 +83,7 @@ async function readOpenMessage(db: Db, runId: string): Promise<StreamedText | nu
   };
 }
 
-/** The numbers of the last events of those sessions that are there, and whose they are. */
+/** The tenant and last event number of each of these sessions that exists. */
 export async function readEventSeqs(
   db: Db,
   sessionIds: readonly string[],
@@ -108,7 +105,7 @@ export type WrittenText = Readonly<{
 
 const pieceSchema = z.object({ type: z.enum(['text', 'reasoning']), text: z.string() });
 
-/** Text and reasoning of a message whose parts are final, or null when there is no such message. */
+/** Text and reasoning of a message with final parts. Null: there is no such message. */
 export async function readWrittenText(db: Db, messageId: string): Promise<WrittenText | null> {
   const message = await db
     .selectFrom('messages')

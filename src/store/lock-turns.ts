@@ -3,12 +3,12 @@ import { LOCK_TURN_WITHIN_MS, MAX_CONNECTIONS_PER_LOCK, MAX_TRANSACTIONS_PER_LOC
 
 type Lane = { waiting: number; readonly line: (() => void)[] };
 
-/** Of this process, by the lock's name. A lock without waiters has no lane. */
+/** Of this process, by the name of the lock. A lock without waiters has no lane. */
 const lanes = new Map<string, Lane>();
 
 /**
- * As many connections as may wait for a lock do. The transaction is rolled back, gives its connection back, and begins
- * again when it is its turn: all else in the process needs connections, too.
+ * Thrown when the maximum of connections already waits for a lock. The transaction rolls back, returns its connection
+ * to the pool and begins again in its turn, so that other work finds connections.
  */
 export class OutOfTurn extends Error {
   override readonly name = 'OutOfTurn';
@@ -21,8 +21,8 @@ export class OutOfTurn extends Error {
 
   /**
    * Resolves when the transaction may begin again.
-   * @param sinceMs when it was told to wait first, by `performance.now()`; null: now
-   * @throws BatonError `store_unavailable` when it has waited for too long, or behind too many
+   * @param sinceMs `performance.now()` of its first wait; null: this is the first
+   * @throws BatonError `store_unavailable` after too long a wait, or behind too many others
    */
   async turn(sinceMs: number | null): Promise<void> {
     const lane = lanes.get(this.#lock);
@@ -30,7 +30,7 @@ export class OutOfTurn extends Error {
     const leftMs = LOCK_TURN_WITHIN_MS - (sinceMs === null ? 0 : performance.now() - sinceMs);
     if (leftMs <= 0 || lane.line.length >= MAX_TRANSACTIONS_PER_LOCK) throw crowded();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    // A newcomer may have taken the place of the one whose turn it was: that one goes before those who came later.
+    // A newcomer may have taken the place of a waiter whose turn it was. That waiter goes back to the front.
     if (sinceMs === null) lane.line.push(resolve);
     else lane.line.unshift(resolve);
     const late = setTimeout(() => {
@@ -40,14 +40,14 @@ export class OutOfTurn extends Error {
     await promise.finally(() => clearTimeout(late));
   }
 
-  /** After a turn, however it ended: one that did not ask for the lock again has woken nobody. */
+  /** To call after each turn: a transaction that did not ask for the lock again has woken no other one. */
   enqueueNext(): void {
     const lane = lanes.get(this.#lock);
     if (lane !== undefined && lane.waiting < MAX_CONNECTIONS_PER_LOCK) lane.line.shift()?.();
   }
 }
 
-/** Waits for a lock, by a query, where few enough connections of this process do. @throws OutOfTurn; what `wait` throws */
+/** Waits for a lock by `wait`, if few enough connections do. @throws OutOfTurn; errors of `wait` */
 export async function inTurn<T>(lock: string, wait: () => Promise<T>): Promise<T> {
   const lane = lanes.get(lock) ?? { waiting: 0, line: [] };
   if (lane.waiting >= MAX_CONNECTIONS_PER_LOCK) throw new OutOfTurn(lock);

@@ -4,10 +4,10 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { Db, Tx } from './database.ts';
 import { stillDead } from './workers.ts';
 
-/** Serializes sweeps over all processes; the number is arbitrary and only ours. */
+/** Advisory lock of the sweep over all processes. The number is arbitrary. */
 const SWEEP_LOCK_KEY = 4_822_719_317;
 
-/** Runs `sweep` unless another process sweeps at this moment. */
+/** Runs `sweep` unless another process is sweeping. Null: it was not run. */
 export async function asOnlySweeper<T>(db: Db, sweep: (tx: Tx) => Promise<T>): Promise<T | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ locked: boolean }>`
@@ -18,7 +18,7 @@ export async function asOnlySweeper<T>(db: Db, sweep: (tx: Tx) => Promise<T>): P
 
 export type LeasedRun = Readonly<{ id: string; sessionId: string; resumeCount: number }>;
 
-/** Milliseconds since Postgres was started: before that nobody could renew a lease. */
+/** Milliseconds since Postgres started. No lease could be renewed before that. */
 export async function readUptimeMs(db: Db): Promise<number> {
   const { rows } = await sql<{ uptimeMs: number }>`
     select (extract(epoch from clock_timestamp() - pg_postmaster_start_time()) * 1000)::float8 as "uptimeMs"`.execute(
@@ -27,7 +27,7 @@ export async function readUptimeMs(db: Db): Promise<number> {
   return rows[0]?.uptimeMs ?? 0;
 }
 
-/** Whose expired leases are looked for: those of workers that are not registered (any more), or all. */
+/** `unregistered`: only leases of workers without a row in `workers`. */
 export type WhoseLeases = 'everybody' | 'unregistered';
 
 const isOf = (whose: WhoseLeases): RawBuilder<boolean> =>
@@ -46,12 +46,11 @@ export async function findExpiredLeases(db: Db, limit: number, whose: WhoseLease
   return rows;
 }
 
-/** Locks the run of an expired lease and looks again. Null: renewed, finished, or somebody works on the session. */
+/** Locks a run and checks its lease again. Null: renewed, finished, or another transaction has the session's lock. */
 export function lockExpiredLease(tx: Tx, run: LeasedRun, whose: WhoseLeases = 'everybody'): Promise<LeasedRun | null> {
   return lockLeasedIf(tx, run, sql<boolean>`lease_expires_at < clock_timestamp() and ${isOf(whose)}`);
 }
 
-/** Runs that a worker has. */
 export async function findRunsOfWorker(db: Db, workerId: string, limit: number): Promise<LeasedRun[]> {
   const { rows } = await sql<LeasedRun>`
     select id, session_id as "sessionId", resume_count as "resumeCount" from runs
@@ -60,22 +59,20 @@ export async function findRunsOfWorker(db: Db, workerId: string, limit: number):
   return rows;
 }
 
-/**
- * Locks a run of a dead worker and looks again. Null: the worker lives, the run is finished, or somebody works on it.
- */
+/** Locks a run and checks its worker again. Null: the worker lives, the run has moved on, or the session is locked. */
 export function lockRunOfDeadWorker(tx: Tx, run: LeasedRun, worker: WorkerSight): Promise<LeasedRun | null> {
   return lockLeasedIf(tx, run, sql<boolean>`lease_owner = ${worker.id} and ${stillDead(worker)}`);
 }
 
 async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): Promise<LeasedRun | null> {
-  // Both locks in one round trip, the session's first: a run is not locked before its conditions hold.
+  // Both locks in one round trip, the session's first. The run is locked only if the session was free.
   const { rows: locks } = await sql`
     with session as materialized (
       select 1 from sessions where id = ${run.sessionId} for no key update skip locked
     )
     select 1 from runs where id = ${run.id} and exists (select 1 from session) for no key update of runs`.execute(tx);
   if (locks.length === 0) return null;
-  // Read in a statement of its own: one that waits for the row judges the worker by what was there before its wait.
+  // A statement of its own: the one that waited for the lock still sees the rows from before its wait.
   const { rows } = await sql<LeasedRun & { lost: boolean }>`
     select id, session_id as "sessionId", resume_count as "resumeCount",
       claim_id is not null and status in ('running', 'cancelling') and ${lost} as lost
@@ -85,12 +82,11 @@ async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): 
   return { id: locked.id, sessionId: locked.sessionId, resumeCount: locked.resumeCount };
 }
 
-/** Pending work, as a job and the session that it is of. */
 export type PendingRun = JobPayload & Readonly<{ sessionId: string }>;
 
 export type UnclaimedRun = PendingRun & Readonly<{ waitedMs: number; foundTaken: boolean }>;
 
-/** Pending work that is due since more than the grace time and that nobody has claimed. */
+/** Pending work that has been due for more than `graceMs` and is unclaimed. */
 export async function findUnclaimed(db: Db, graceMs: number, limit: number): Promise<UnclaimedRun[]> {
   const { rows } = await sql<UnclaimedRun>`
     select id as "runId", session_id as "sessionId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch,
@@ -106,8 +102,8 @@ export async function findUnclaimed(db: Db, graceMs: number, limit: number): Pro
 }
 
 /**
- * Looks at the run again after `delayMs`, unless somebody claims it before. False: somebody has already.
- * @param isTaken a worker has its job in hand
+ * Puts off the next check by `delayMs`. False: a worker has claimed the run.
+ * @param isTaken true: a worker has taken its job
  */
 export async function postponeCheck(db: Db, job: JobPayload, delayMs: number, isTaken: boolean): Promise<boolean> {
   const { rows } = await sql`
@@ -119,8 +115,7 @@ export async function postponeCheck(db: Db, job: JobPayload, delayMs: number, is
 }
 
 /**
- * Raises the dispatch counter of unclaimed work: the queue's own job of it is stuck with a dead worker, and its id with
- * it. Null: it was claimed meanwhile.
+ * Raises the dispatch number: the job belongs to a dead worker, and BullMQ ignores a known id. Null: claimed meanwhile.
  */
 export async function redispatch(db: Db, job: JobPayload): Promise<PendingRun | null> {
   const { rows } = await sql<PendingRun>`

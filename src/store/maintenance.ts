@@ -11,14 +11,12 @@ import type { Db } from './database.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
 import { toJson } from './json.ts';
 
-/**
- * A mark for one part of the session. Marks that the part has already stay, but for the limit of what is shown of it.
- */
+/** A mark for one part. Marks that the part already has stay, except the view limit. */
 export type NewMark = PartMarks &
   Readonly<{
     messageId: string;
     index: number;
-    /** Tokens that the view held of the part before. */
+    /** Tokens of the part in the view before the mark. */
     originalTokens?: number;
   }>;
 
@@ -26,18 +24,15 @@ export type NewCompaction = Readonly<{
   id: string;
   strategy: string;
   reason: CompactionReason;
-  /** The first and the last message that the summary stands for. */
+  /** The first and the last message that the summary covers. */
   fromSeq: number;
   uptoSeq: number;
   tokensBefore: number;
-  /** The window that it is to fit, in tokens. */
+  /** The window of the model, in tokens. */
   modelLimit: number;
 }>;
 
-/**
- * Opens a round of compaction: the session shows `compacting` from now on, and readers are told. A round that a dead worker left open is
- * closed as failed. Null: fenced.
- */
+/** Opens a compaction, and closes one that a dead worker left open as failed. Null: fenced. */
 export async function beginCompaction(
   db: Db,
   fence: Fence,
@@ -51,14 +46,14 @@ export async function beginCompaction(
 
 const begunSchema = z.object({ round: z.number().int(), eventSeq: z.number().int() });
 
-/** How a round ended. Only a completed one has a summary and moves the start of the view. */
+/** The end of a compaction. Only a completed one has a summary and moves the start of the view. */
 export type CompactionEnd = Readonly<
   {
     id: string;
     attempts: number;
     costUsd: number | null;
     usage: Usage;
-    /** Set where the ladder ended with another strategy than the round began with. */
+    /** Set if the compaction ended with another strategy than it began with. */
     strategy?: string;
     uptoSeq?: number;
   } & (
@@ -66,7 +61,7 @@ export type CompactionEnd = Readonly<
         state: 'completed';
         tokensAfter: number;
         summary: Readonly<{ messageId: string; model: string | null; parts: readonly Part[] }>;
-        /** The first message that stays in the view, after the summary. */
+        /** The first message after the summary that stays in the view. */
         viewStartSeq: number;
       }
     | { state: 'rejected' | 'failed'; tokensAfter?: number; error: ErrorRecord }
@@ -81,14 +76,11 @@ export type MaintenanceFinish = Readonly<{
   costUsd: number | null;
   events: readonly NewEvent[];
   next: NextPlan;
-  /** The id for the run that follows, should this one end here and nobody was promised another. */
+  /** The id for the follow-up run, unless one is promised. */
   nextRunId: string;
 }>;
 
-/**
- * Ends a compaction or prune job: marks, summary, state, usage, events and what comes next commit together, or nothing
- * does. Null: fenced.
- */
+/** Ends a compaction or prune job: marks, summary, usage, events and the next work commit together. Null: fenced. */
 export async function finishMaintenance(db: Db, fence: Fence, finish: MaintenanceFinish): Promise<FinishedWork | null> {
   const { rows } = await sql<{ finished: unknown }>`
     select baton_finish_maintenance(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(finish)}::jsonb)

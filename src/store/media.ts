@@ -12,18 +12,17 @@ import type { Db, Tx } from './database.ts';
 
 const BLOB_SCHEME = '@blob:';
 
-/** How a part or an output refers to a blob. */
 const blobUrl = (id: string): string => `${BLOB_SCHEME}${formatId('blob', id)}`;
 
 const parseBlobUrl = (url: string): string | null =>
   url.startsWith(BLOB_SCHEME) ? parseId('blob', url.slice(BLOB_SCHEME.length)) : null;
 
-/** The bytes of the files that a view refers to, as base64; only of blobs that the session refers to. */
+/** The bytes of the files in a view, as base64. Only blobs that the session refers to. */
 export function readMedia(db: Db, sessionId: string, view: readonly ViewMessage[]): Promise<MediaContents> {
   return readBlobs(db, sessionId, [...blobUrlsOf(view)]);
 }
 
-/** The same, but for files that are not shown as text: in the place of their bytes is their own reference. */
+/** Like `readMedia`, but a file that is not shown as text has its own reference in place of its bytes. */
 export async function nameMedia(
   db: Db,
   sessionId: string,
@@ -65,8 +64,8 @@ async function readBlobs(db: Db, sessionId: string, urls: readonly string[]): Pr
 type Owner = Readonly<{ tenantId: string; sessionId: string }>;
 
 /**
- * The parts of a user's message as they are stored: the bytes of data URLs become blobs of the session, and what is
- * named as a blob is looked up. An http(s) URL stays as it is: a provider fetches it, we never do.
+ * Stores the files of a user's message: bytes of data URLs become blobs of the session, references to blobs are
+ * checked. An http(s) URL stays, because only the provider fetches it.
  * @throws BatonError `invalid_request` that names the part
  */
 export function keepUserFiles(tx: Tx, owner: Owner, content: readonly UserPart[]): Promise<UserPart[]> {
@@ -74,9 +73,8 @@ export function keepUserFiles(tx: Tx, owner: Owner, content: readonly UserPart[]
 }
 
 /**
- * What is said of calls as it is stored: the files in outputs as those in a user's message. All at once, because
- * whoever keeps several files locks them in one order.
- * @throws BatonError `invalid_request` that names the piece
+ * Stores the files of all answers together, so that their blobs are locked in one order.
+ * @throws BatonError `invalid_request` that names the part
  */
 export async function keepGivenFiles<Answer extends CallAnswer>(
   tx: Tx,
@@ -92,7 +90,7 @@ export async function keepGivenFiles<Answer extends CallAnswer>(
   });
 }
 
-/** @param nameOf what the caller calls the part at this index */
+/** @param nameOf the caller's name for the part at an index */
 async function keepNamedFiles<Item extends UserPart | OutputItem>(
   tx: Tx,
   owner: Owner,
@@ -112,16 +110,15 @@ async function keepNamedFiles<Item extends UserPart | OutputItem>(
   return content.map((part, index) => {
     const info = located[index] == null ? undefined : infos.next().value;
     if (part.type !== 'file' || info === undefined) return part;
-    // The same bytes may be known by another name; what they are here is what was said here.
+    // Another file with the same bytes may have another type. This file has the type that it came with.
     const mediaType = located[index]?.mediaType ?? info.mediaType;
     return { ...part, mediaType, ...keptAs(info) };
   });
 }
 
 /**
- * Keeps all the files at once that a transaction is about to keep in several steps: each step locks its files in one
- * order, but two transactions whose steps come in different orders would wait for each other. What cannot be kept is
- * left to the step that says so. The caller holds the session's lock.
+ * Stores all files at once that several steps of a transaction would store: two transactions with different orders of
+ * steps would deadlock. Invalid files are left to their steps. The caller holds the session's lock.
  */
 export async function keepFilesTogether(
   tx: Tx,
@@ -153,7 +150,7 @@ const keptAs = ({ id, sizeBytes }: BlobInfo): Pick<FilePart, 'url' | 'sizeBytes'
 
 type Located = (NewBlob | KnownBlob) & Readonly<{ mediaType: string }>;
 
-/** Null: it stays as it is. */
+/** Null: the file stays a URL. */
 async function locate(tx: Tx, tenantId: string, part: Named, name: string): Promise<Located | null> {
   const refuse = (why: string): never => {
     throw new BatonError('invalid_request', why, { field: name });
@@ -173,7 +170,7 @@ type Named = Readonly<{ url: string; mediaType: string }>;
 
 const DATA_URL = /^data:([^,;]*)[^,]*?(;base64)?,(.*)$/is;
 
-/** The bytes of a data URL as a blob of the type that they have. */
+/** The bytes of a data URL as a blob, with their actual type. */
 function readDataUrl({ url, mediaType }: Named): NewBlob | Readonly<{ refused: string }> {
   const [, named = '', base64, data] = DATA_URL.exec(url) ?? [];
   if (data === undefined) return { refused: 'must be a data URL, an http(s) URL or a blob' };
@@ -184,7 +181,7 @@ function readDataUrl({ url, mediaType }: Named): NewBlob | Readonly<{ refused: s
   return 'refused' in verdict ? verdict : bytesBlob(newId(), verdict.mediaType, bytes);
 }
 
-/** In base64 and base64url, with white space anywhere but in the padding. */
+/** Accepts base64 and base64url, with white space anywhere except within the padding. */
 function decodeBase64(text: string): Buffer | null {
   const padding = text.indexOf('=');
   const isWhole = padding === -1 || ['=', '=='].includes(text.slice(padding).trimEnd());
@@ -199,14 +196,14 @@ function decodePercent(text: string): Buffer | null {
   }
 }
 
-/** An output as it is stored: the bytes of its files become blobs of the session. A file that is none is said to be. */
+/** Stores the files of an output as blobs of the session. An invalid file becomes a text that says so. */
 export async function keepOutputFiles(db: Db | Tx, sessionId: string, output: ToolOutput): Promise<ToolOutput> {
   if (output.type !== 'content') return output;
   const value = await keepAll(db, sessionId, output.value, (text): OutputItem => ({ type: 'text', text }));
   return { type: output.type, value };
 }
 
-/** The parts of an answer as they are stored, with what its tools gave. */
+/** Stores the files of an answer and of its tools' outputs. */
 export async function keepAnswerFiles(db: Db | Tx, sessionId: string, parts: readonly Part[]): Promise<Part[]> {
   const kept: Part[] = [];
   for (const part of await keepAll(db, sessionId, parts, (text): Part => ({ type: 'text', text }))) {

@@ -14,33 +14,30 @@ import { usageSchema } from '../domain/usage.ts';
 import type { Db } from './database.ts';
 import type { Tables } from './tables.ts';
 
-/** A stored part with its state, checked on the way out of the database. */
 export function toPart(content: unknown, state: string | null): Part {
   const isWhole = state === null || typeof content !== 'object';
   return storedPartSchema.parse(isWhole ? content : { ...content, state });
 }
 
-/** The same with the marks of the context layer. */
 export function toViewPart(content: unknown, state: string | null, marks: unknown): ViewPart {
   const part = toPart(content, state);
   return marks === null ? part : { ...part, marks: partMarksSchema.parse(marks) };
 }
 
-/** What has become of a part in the view since it was recorded; what is left out did not happen. */
+/** Changes that the view made to a part after it was recorded. Absent: did not happen. */
 export type PartHistory = Readonly<{
-  /** When a prune has taken it out: a placeholder is shown for it. */
+  /** Time of the prune. The view shows a placeholder since then. */
   compactedAt?: Date;
-  /** When its images and files were taken out. */
+  /** Time when its images and files were removed from the view. */
   mediaStrippedAt?: Date;
-  /** Characters of its output beyond which the middle is left out. */
+  /** Output characters that the view shows. The middle of a longer output is left out. */
   viewLimitChars?: number;
-  /** Tokens before the first of these, or before it was cut as it came in. */
+  /** Tokens before the first of these changes, or before the output was cut on arrival. */
   originalTokens?: number;
-  /** Its output was cut as it came in: the blob has the whole. */
+  /** The output was cut on arrival. The blob has the whole. */
   truncated?: true;
 }>;
 
-/** A part as it was recorded, with what has become of it. */
 export type TranscriptPart = Part & Readonly<{ history?: PartHistory }>;
 
 type PartRow = Pick<
@@ -74,7 +71,6 @@ async function readParts(db: Db, messageIds: readonly string[]): Promise<Map<str
   return new Map(groups.entries().map(([id, group]) => [id, group.map(toTranscriptPart)]));
 }
 
-/** What an earlier attempt left of a message. */
 export async function readInterruptedStep(db: Db, messageId: string): Promise<InterruptedStep> {
   const message = await db
     .selectFrom('messages')
@@ -115,15 +111,15 @@ export type TranscriptMessage = Readonly<{
   finishReason: string | null;
   usage: unknown;
   error: unknown;
-  /** Set where it stands for older messages in the view: which, and in which round of compaction it was made. */
+  /** Set for a summary: the messages that it replaces in the view, and the round of compaction that made it. */
   summaryOf: SummarizedRange | null;
   createdAt: Date;
   parts: readonly TranscriptPart[];
 }>;
 
 /**
- * The transcript after `afterSeq`, in order; what was superseded by a later attempt is left out. At most `limit` messages,
- * fewer where their parts are large, but at least one where there is any.
+ * The transcript after `afterSeq`, without superseded messages. At most `limit`; fewer if they are large, but at least
+ * one if any exists.
  */
 export function listMessages(
   db: Db,
@@ -140,7 +136,7 @@ export function listMessages(
   );
 }
 
-/** The newest messages of the transcript, in order: as many as `listMessages` gives. */
+/** The newest messages of the transcript, in order, with the limits of `listMessages`. */
 export function listNewestMessages(
   db: Db,
   tenantId: string,
@@ -150,7 +146,6 @@ export function listNewestMessages(
   return readPage(db, sql`session_id = ${sessionId} and tenant_id = ${tenantId}`, sql`seq desc`, limit);
 }
 
-/** Whether the transcript goes on after a message. */
 export async function hasMessagesAfter(db: Db, tenantId: string, sessionId: string, seq: number): Promise<boolean> {
   const next = await db
     .selectFrom('messages')
@@ -200,7 +195,7 @@ async function readPage(
   }));
 }
 
-/** The parts of one message; none where the tenant has no such message. */
+/** Empty: the tenant has no such message. */
 export async function readMessageParts(db: Db, tenantId: string, messageId: string): Promise<Part[]> {
   const rows = await db
     .selectFrom('parts')
@@ -212,7 +207,7 @@ export async function readMessageParts(db: Db, tenantId: string, messageId: stri
   return rows.map(({ content, state }) => toPart(content, state));
 }
 
-/** One part by its place, or null when there is no such part. */
+/** Null: there is no such part. */
 export async function readPart(
   db: Db,
   tenantId: string,

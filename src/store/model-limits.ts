@@ -4,19 +4,19 @@ import type { LearnedLimits } from '../domain/context/limits/limits.ts';
 import type { Lesson } from '../domain/context/meter/learned-limits.ts';
 import type { Db } from './database.ts';
 
-/** A model behind one endpoint: the same model may be served with another window elsewhere. */
+/** A model at one endpoint. Another endpoint may serve it with another window. */
 export type ModelKey = Readonly<{ provider: string; endpoint: string; model: string }>;
 
 export type RememberedModel = Readonly<{
-  /** What overflows taught about its limits; null when there was none. */
+  /** Limits learned from overflows. Null: none. */
   learned: LearnedLimits | null;
-  /** Real tokens per estimated token, from earlier sessions. */
+  /** Billed per estimated token, from earlier sessions. */
   prior: number | null;
-  /** Its endpoint has refused a request for its tools within the last day. */
+  /** The endpoint refused a request because of its tools within the last day. */
   refusesTools: boolean;
 }>;
 
-/** What is remembered of a model; nothing when it was never met. */
+/** Returns an empty memory for an unknown model. */
 export async function readModel(db: Db, key: ModelKey): Promise<RememberedModel> {
   const row = await db
     .selectFrom('model_limits')
@@ -53,18 +53,18 @@ const rememberedSchema = z.object({
 });
 type RememberedRow = z.infer<typeof rememberedSchema>;
 
-/** What a claim brings along of the endpoints that serve the agent's model: what a step would ask for next. */
+/** Memory of the agent's model at all its endpoints. A claim returns it, so that the step needs no further query. */
 export const modelMemorySchema = z.object({
-  /** `provider/model`; null where the copy of the agent cannot be read. */
+  /** `provider/model`. Null: the session's copy of the agent cannot be read. */
   model: z.string().nullable(),
   limits: z.array(rememberedSchema.extend({ endpoint: z.string() })),
-  /** Where the model is not to be asked with which key, and for how long still. */
+  /** Pauses by endpoint and key, with the time left. */
   pauses: z.array(z.object({ endpoint: z.string(), credential: z.string(), leftMs: z.number() })),
 });
 
 export type ModelMemory = z.infer<typeof modelMemorySchema>;
 
-/** What the claim says of this model; null where it is another one than the agent's name says. */
+/** The memory of one model. Null: the claim read that of another model. */
 export function recallModel(
   memory: ModelMemory,
   { provider, endpoint, model, credential }: ModelKey & Readonly<{ credential: string }>,
@@ -77,8 +77,8 @@ export function recallModel(
 }
 
 /**
- * Remembers what an endpoint taught. Its last word counts: it may be given a larger window. What a call has shown only
- * raises what is there.
+ * Stores limits of a model. One that the endpoint named replaces the stored one, as windows change; one that a call has
+ * proven only raises it.
  */
 export async function rememberLimits(db: Db, key: ModelKey, { by, limits }: Lesson): Promise<void> {
   const { contextWindow = null, inputLimit = null } = limits;
@@ -95,7 +95,7 @@ export async function rememberLimits(db: Db, key: ModelKey, { by, limits }: Less
       learned_at = clock_timestamp()`.execute(db);
 }
 
-/** Remembers what a session learned about the model's tokens, for the sessions to come. */
+/** Stores the ratio of billed to estimated tokens for later sessions. */
 export async function rememberPrior(db: Db, key: ModelKey, prior: number): Promise<void> {
   await sql`
     insert into model_limits (provider, endpoint, model, estimator_prior)
@@ -103,7 +103,6 @@ export async function rememberPrior(db: Db, key: ModelKey, prior: number): Promi
     on conflict (provider, endpoint, model) do update set estimator_prior = excluded.estimator_prior`.execute(db);
 }
 
-/** Remembers that an endpoint takes no tools for a model. */
 export async function rememberToolRefusal(db: Db, key: ModelKey): Promise<void> {
   await sql`
     insert into model_limits (provider, endpoint, model, tools_refused_at)

@@ -21,11 +21,10 @@ import { toPart } from './messages.ts';
 
 const UNSETTLED = TOOL_CALL_STATES.filter((state) => !isSettledCall(state));
 
-/** A call of a run that has no outcome. */
 export type OpenCall = PlacedCall &
   Readonly<{ messageId: string; runId: string; requiredAction: ActionKind | null; answer: RecordedAnswer | null }>;
 
-/** The calls of these runs that have no outcome, in the order of their steps. */
+/** The calls of these runs without an outcome, in the order of their steps. */
 export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<OpenCall[]> {
   if (runIds.length === 0) return [];
   const rows = await db
@@ -69,11 +68,11 @@ export async function readGivenAnswers(
   return rows.map(({ answer, ...place }) => ({ ...place, given: recordedAnswerSchema.parse(answer).given }));
 }
 
-/** Calls that a run waits for. */
+/** Whether the run waits for an answer to the call. */
 export const isUnanswered = (call: OpenCall): call is OpenCall & { requiredAction: ActionKind } =>
   call.requiredAction !== null && call.answer === null;
 
-/** What each of these runs waits for; a run that waits for nothing has no entry. */
+/** The required actions of each run. A run that does not wait has no entry. */
 export async function readRequiredActions(
   db: Db,
   runs: readonly Readonly<{ id: string; status: string }>[],
@@ -89,9 +88,9 @@ export async function readRequiredActions(
 }
 
 /**
- * Gives every call of a run that ends an outcome which the next run can show the model; an output that a client gave is
- * kept. The caller holds the locks of session and run.
- * @param notStarted what the model reads of a call that never ran
+ * Gives each open call of an ending run an outcome that the next run can show; an output that a client gave is kept.
+ * The caller holds the locks of session and run.
+ * @param notStarted the model's text for a call that never ran
  */
 export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string): Promise<NewEvent[]> {
   const events: NewEvent[] = [];
@@ -104,9 +103,8 @@ export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string):
 }
 
 /**
- * Writes what became of a call. An output that no worker has fitted into the view is shown within
- * the limit of any output.
- * @param answer the answer that made it so
+ * Writes the resolution of a call, with the view limit of any output: no worker has fitted this one into the view.
+ * @param answer the answer that led to it
  */
 export async function changeCall(
   tx: Tx,

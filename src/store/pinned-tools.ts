@@ -9,10 +9,9 @@ import { toJson } from './json.ts';
 import { lockSession } from './sessions.ts';
 
 /**
- * Writes an event of a tool that has drifted from what the session has pinned, once for what it has become: further
- * calls find that it is known, and take no lock.
- * @returns the session's last event; null where nothing was written: it is known, or the session has other definitions
- * by now
+ * Records once that a tool's definition differs from the pinned one, and writes the event. Later calls see that the
+ * drift is known, and take no lock.
+ * @returns the session's last event; null if the drift is known or the session has other definitions by now
  * @throws BatonError `fenced`
  */
 export async function noteToolDrift(
@@ -22,7 +21,7 @@ export async function noteToolDrift(
   { server, tool, change, pinnedHash, offeredHash }: ToolDrift,
 ): Promise<number | null> {
   const key = `${server}/${tool}`;
-  // With what it was compared with: other definitions make another drift, and nothing has to be forgotten.
+  // Includes the pinned hash: after a repin the same offer counts as a new drift.
   const found = `${pinnedHash} ${offeredHash ?? 'gone'}`;
   const isNews = sql<boolean>`drifted_tools ->> ${key}::text is distinct from ${found}::text
     and agent_snapshot #>> array['pinnedTools', ${server}::text, 'hash'] = ${pinnedHash}::text`;
@@ -51,16 +50,15 @@ export async function noteToolDrift(
   });
 }
 
-/** What a session takes in place of the definitions that it has. */
+/** New definitions for a session, with their differences from the present ones. */
 type NewDefinitions = Readonly<{ pinnedTools: unknown; changes: readonly ToolChanges[] }>;
 
 /**
- * Gives a session other definitions of its agent's MCP tools, from its next step on. What is known of the size of its
- * requests goes with the old ones.
- * @param agentVersion of the agent that the definitions are for
- * @param next the definitions in place of those that the session's copy of the agent has
- * @returns the session's last event where anything has changed
- * @throws BatonError `not_found`, `conflict` where the session has got another agent
+ * Replaces the pinned tools of a session from its next step on. The anchor of the context meter goes with them.
+ * @param agentVersion the agent that the definitions are for
+ * @param next derives the new definitions from the present ones
+ * @returns the session's last event; null if nothing has changed
+ * @throws BatonError `not_found`; `conflict` if the session has another agent by now
  */
 export async function replacePinnedTools(
   tx: Tx,

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from './database.ts';
 
-/** What a provider limits the rate of: one model, asked at one address with one key. */
+/** The scope of a provider's rate limit: one model at one endpoint with one key. */
 export type RatedModel = Readonly<{
   endpoint: string;
   /** A hash of the key. */
@@ -9,13 +9,10 @@ export type RatedModel = Readonly<{
   modelId: string;
 }>;
 
-/** Expired pauses that are removed with each new one. */
+/** Expired pauses that each new pause removes. */
 const MAX_REMOVED = 20;
 
-/**
- * A provider told a session to wait so long before it asks the model again. Whom else that holds off, and for how long,
- * is for `baton_pauses` to say.
- */
+/** Stores a pause that a provider asked for. The SQL function `baton_pauses` decides which sessions it concerns. */
 export async function pauseModel(
   db: Db,
   { endpoint, credential, modelId }: RatedModel,
@@ -43,7 +40,7 @@ export async function pauseModel(
         else greatest(kept.agreed_until_at, least(kept.until_at, excluded.until_at)) end`.execute(db);
 }
 
-/** Milliseconds until a session of the tenant may ask the model; 0: at once. */
+/** Milliseconds until a session of the tenant may ask the model. 0: at once. */
 export async function pauseLeftMs(
   db: Db,
   { endpoint, credential, modelId }: RatedModel,

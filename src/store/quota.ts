@@ -2,26 +2,26 @@ import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import type { Db, Tx } from './database.ts';
 
-/** What the runs of one tenant may use in a day, and what may be stored for it; 0: as much as it likes. */
+/** Daily use and stored bytes of one tenant. 0: no limit. */
 export type TenantQuota = Readonly<{ tokensPerDay: number; costUsdPerDay: number; storedBytes?: number }>;
 
 type Used = Readonly<{ tokens: number; costUsd: number }>;
 
 const TODAY = sql`(clock_timestamp() at time zone 'utc')::date`;
-/** 00:00 UTC; looked up once for a statement. */
+/** 00:00 UTC, evaluated once per statement. */
 const MIDNIGHT = sql`(select date_trunc('day', clock_timestamp() at time zone 'utc') at time zone 'utc')`;
 const USED = sql`coalesce(sum(input_tokens + output_tokens), 0)::double precision as tokens,
   coalesce(sum(cost_usd), 0)::double precision as "costUsd"`;
 
 /**
- * Refuses new work of a tenant that has used up its day: what the runs have used that were begun since 00:00 UTC, also
- * those that were deleted since. Runs at work go on and end by limits of their own, so that the sum may end up higher.
+ * Refuses new work of a tenant whose runs of today, including deleted ones, have reached the quota. Active runs
+ * continue, so the sum may exceed it.
  * @throws BatonError `quota_exceeded`
  */
 export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: TenantQuota | undefined): Promise<void> {
   const { tokensPerDay = 0, costUsdPerDay = 0 } = quota ?? {};
   if (tokensPerDay === 0 && costUsdPerDay === 0) return;
-  // One statement: a session that is being deleted is in one of the two sums.
+  // One statement, so that a session deleted at this moment counts exactly once.
   const { rows } = await sql<Used>`
     select kept.tokens + coalesce(deleted.tokens, 0) as tokens, kept."costUsd" + coalesce(deleted.cost_usd, 0) as "costUsd"
     from (select ${USED} from runs where tenant_id = ${tenantId} and created_at >= ${MIDNIGHT}) kept
@@ -38,9 +38,9 @@ export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: Tena
 }
 
 /**
- * Refuses what would store more than a tenant may have: sessions, messages as they were sent and as they stand in
- * transcripts, answers, outputs, files. Runs at work go on, so that the sum may end up higher.
- * @param bytes of what is to come, where that is known
+ * Refuses to store more than the tenant's quota: sessions, messages, answers, outputs, files. Active runs continue, so
+ * the sum may exceed it.
+ * @param bytes size of the new data, if known
  * @throws BatonError `storage_exceeded`
  */
 export async function refuseOverStorage(
@@ -60,7 +60,6 @@ export async function refuseOverStorage(
   );
 }
 
-/** What is stored for a tenant, in bytes. */
 export async function readStoredBytes(db: Db | Tx, tenantId: string): Promise<number> {
   const { rows } = await sql<{ bytes: number }>`
     select coalesce(sum(bytes), 0)::double precision as bytes from stored_bytes where tenant_id = ${tenantId}`.execute(
@@ -70,16 +69,15 @@ export async function readStoredBytes(db: Db | Tx, tenantId: string): Promise<nu
 }
 
 /**
- * Does what deletes a session, and keeps what its runs of today have used: the quota of its tenant is not given back.
- * The caller holds the session's lock.
- * @param remove returns whether it did delete it
+ * Deletes a session, but keeps counting the use of its runs of today. The caller holds the session's lock.
+ * @param remove returns whether it deleted the session
  */
 export async function deleteButUsage(tx: Tx, sessionId: string, remove: () => Promise<boolean>): Promise<boolean> {
   const { rows } = await sql<Used & Readonly<{ tenantId: string }>>`
     select tenant_id as "tenantId", ${USED} from runs
     where session_id = ${sessionId} and created_at >= ${MIDNIGHT} group by tenant_id`.execute(tx);
   if (!(await remove())) return false;
-  // Afterwards, so that another deletion does not wait for this one with the tenant's row.
+  // After the deletion, so that another one does not wait for the tenant's row.
   for (const { tenantId, tokens, costUsd } of rows) {
     await sql`
       insert into deleted_usage as kept (tenant_id, day, tokens, cost_usd)

@@ -12,17 +12,15 @@ import { startRun } from './start-run.ts';
 
 export type ResumedSession = Readonly<{
   runId: string;
-  /** Null where the run follows a clean-up that is under way. */
+  /** Null: the run starts after the active maintenance run. */
   job: JobPayload | null;
   eventSeq: number;
 }>;
 
 /**
- * Goes on where a session stopped: with the messages that a failed or cancelled run left behind, or without any where
- * the last run did not come to its end. A session that only tidies itself up goes on after that. The run has the limits
- * that the one was given which stopped, counted anew, but for those that the request names.
- * @throws BatonError `not_found`, `session_busy`, `conflict` (nothing to go
- * on with), `quota_exceeded`
+ * Continues a stopped session: with its parked messages, or without any if the last task run did not complete. The run
+ * gets the limits of the stopped one, counted anew, overridden by those of the request.
+ * @throws BatonError `not_found`, `session_busy`, `conflict` (nothing to continue), `quota_exceeded`
  */
 export function resumeSession(
   db: Db | Tx,
@@ -49,7 +47,7 @@ export function resumeSession(
   });
 }
 
-/** Promises the run: the end of the clean-up starts it. */
+/** Promises the run. The end of the maintenance run starts it. */
 async function resumeLater(
   tx: Tx,
   session: LockedSession,
@@ -82,13 +80,13 @@ async function hasWaiting(tx: Tx, sessionId: string): Promise<boolean> {
   return waiting !== undefined;
 }
 
-/** Whether the session's last piece of work ended before it was done. */
+/** Whether the session's last task run ended early. */
 async function wasStopped(tx: Tx, sessionId: string): Promise<boolean> {
   const last = await findLastTask(tx, sessionId);
   return last !== undefined && last.status !== 'completed';
 }
 
-/** The session's last piece of work: what is under way, else what ended last. */
+/** The session's active task run, else the one that ended last. */
 export function findLastTask(tx: Tx, sessionId: string) {
   return tx
     .selectFrom('runs')

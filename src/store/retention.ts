@@ -2,16 +2,16 @@ import { sql } from 'kysely';
 import type { Db, Tx } from './database.ts';
 import { deleteButUsage } from './quota.ts';
 
-/** A session that nobody works on, by the conditions of its row. */
+/** No run is active. */
 const IDLE = sql<boolean>`active_run_id is null and status = 'idle'`;
 
 const HAS_EXPIRED = sql<boolean>`expires_at < clock_timestamp()`;
 
-/** @param before null: however old it is */
+/** @param before null: only expired sessions are stale */
 const isStale = (before: Date | null) =>
   before === null ? HAS_EXPIRED : sql<boolean>`(updated_at < ${before} or ${HAS_EXPIRED})`;
 
-/** The moment so many milliseconds ago, by the clock that wrote the rows. */
+/** A time in the past by the clock of Postgres, which also wrote the rows. */
 export async function timeBefore(db: Db, ageMs: number): Promise<Date> {
   const { rows } = await sql<{ before: Date }>`
     select clock_timestamp() - make_interval(secs => ${ageMs / 1_000}) as before`.execute(db);
@@ -20,8 +20,8 @@ export async function timeBefore(db: Db, ageMs: number): Promise<Date> {
 }
 
 /**
- * Idle sessions that have expired or of which nothing was heard since, after this id in the order of ids.
- * @param before null: only those that have expired
+ * Idle sessions that are expired or not updated since `before`, after this id in the order of ids.
+ * @param before null: only expired ones
  */
 export async function findStaleSessions(
   db: Db,
@@ -36,7 +36,7 @@ export async function findStaleSessions(
   return rows.map(({ id }) => id);
 }
 
-/** Deletes a session with everything in it, unless it has come to life or somebody has its lock. */
+/** Deletes a session with all its data, unless a run has begun or another transaction has its lock. */
 export async function deleteIfStale(db: Db, sessionId: string, before: Date | null): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     if (!(await lockIdle(tx, sessionId))) return false;
@@ -64,13 +64,13 @@ export async function findOldLogs(db: Db, before: Date, afterId: string, limit: 
 }
 
 /**
- * Removes the oldest events of an idle session, at most `limit`, and notes where its log begins now: a reader that is
- * further behind gets a fresh snapshot. Returns how many.
+ * Removes at most `limit` of the oldest events of an idle session, and returns how many. A reader that is further
+ * behind gets a new snapshot.
  */
 export async function trimEvents(db: Db, sessionId: string, before: Date, limit: number): Promise<number> {
   return db.transaction().execute(async (tx) => {
     if (!(await lockIdle(tx, sessionId))) return 0;
-    // By number up to the first that stays: a log has no holes, whatever the clocks have said.
+    // By number, up to the first event that stays: a log has no gaps, even if clocks disagreed.
     const { rows } = await sql<{ upto: number }>`
       select least(s.events_first_seq + ${limit}, coalesce(
         (select min(seq) from events where session_id = s.id and created_at >= ${before}), s.event_seq + 1)) as upto
@@ -87,8 +87,8 @@ export async function trimEvents(db: Db, sessionId: string, before: Date, limit:
 }
 
 /**
- * Deletes older blobs that no session refers to, at most `limit`. They are locked first and looked at again afterwards:
- * a reference that is made meanwhile needs a lock on its blob, too.
+ * Deletes at most `limit` older blobs without references. It locks them and checks again, because a new reference also
+ * needs the lock.
  */
 export async function deleteOrphanedBlobs(db: Db, before: Date, limit: number): Promise<number> {
   return db.transaction().execute(async (tx) => {
@@ -105,7 +105,7 @@ export async function deleteOrphanedBlobs(db: Db, before: Date, limit: number): 
 
 export type RemovableRows = Readonly<{ sessions: number; events: number; blobs: number; auditEntries: number }>;
 
-/** What there is to remove at this moment. Blobs that only stale sessions refer to are counted as well. */
+/** Counts the rows that retention would remove now. Blobs of only stale sessions count as well. */
 export async function countRemovable(db: Db, before: Date): Promise<RemovableRows> {
   const { rows } = await sql<RemovableRows>`
     with stale as (select id from sessions where ${IDLE} and ${isStale(before)})

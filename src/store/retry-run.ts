@@ -9,14 +9,13 @@ import type { StartedRun } from './start-run.ts';
 
 export type RetriedRun = StartedRun & Readonly<{ sessionId: string }>;
 
-/** Why a run is not tried again. `busy`: a clean-up is at work in its session, which is over soon. */
+/** `moved_on`: the run is not the last task, or has not failed. `busy`: a maintenance run is active. */
 export type NotRetried = 'moved_on' | 'busy';
 
 /**
- * Queues a run again that has failed: it goes on with a step of its own after the one that failed, and has used of its
- * limits what it had used; the time in which it had failed does not count. Messages that have waited since then are
- * taken up by it, or get the run that they were promised. Not where the session has moved on: somebody sent it a
- * message, resumed it or deleted it, or tried the run again before.
+ * Queues a failed run again, with a new step after the failed one. Its limits stay as used as they were, without the
+ * time since the failure; messages queued since join it or keep their promised run.
+ * @returns `moved_on` if the session was used, resumed or deleted, or the run was retried before
  */
 export function retryFailedRun(db: Db, runId: string): Promise<RetriedRun | NotRetried> {
   return inTransaction(db, async (tx) => {
@@ -38,7 +37,7 @@ export function retryFailedRun(db: Db, runId: string): Promise<RetriedRun | NotR
         cancel_requested_at = null, cancel_inbox_seq = null,
         deadline_at = deadline_at + (clock_timestamp() - finished_at)
       where id = ${runId}`.execute(tx);
-    // What a compaction was to do, and how often one was tried, is judged anew, as for any run that begins.
+    // As for any new run: no pending compaction, and none tried yet.
     await sql`
       update sessions set status = 'busy', active_run_id = ${runId},
         context_state = context_state - 'pending' - 'compactionsSinceStep'

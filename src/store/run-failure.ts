@@ -14,14 +14,14 @@ import { toJson } from './json.ts';
 import { closeOpenCalls } from './open-calls.ts';
 import { startRequested, startRun } from './start-run.ts';
 
-/** How a run ended that went wrong: the session's last event, and the limit for which it would have ended anyway. */
+/** The end of a failed run: the session's last event, and the limit that had already ended its work, if any. */
 export type FailedRun = Readonly<{ eventSeq: number; limit: LimitReason | null }>;
 
 /**
- * Ends a run as failed, whatever state its step is in: open calls get an outcome that the next run can show the model,
- * an unfinished message is superseded, unless the run was being cancelled: that keeps what was streamed. What waits
- * stays parked, unless it was never meant for this run. A run that a limit had ended but for its final answer ends as
- * `incomplete` for that limit instead, and what waits gets a run. The caller holds both locks.
+ * Ends a run as failed and parks its messages. Open calls get an outcome; an unfinished message is superseded, or kept
+ * as streamed if the run is `cancelling`.
+ * A run in its final answer ends as `incomplete` instead, and queued messages start the next run.
+ * The caller holds the locks of session and run.
  */
 export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<FailedRun> {
   const closed = await closeOpenCalls(tx, runId, NOT_RUN);
@@ -42,13 +42,13 @@ export async function failRun(tx: Tx, sessionId: string, runId: string, error: E
     limit === null ? { type: 'run:failed', data } : { type: 'run:incomplete', data: { ...data, reason: limit } },
   );
   const eventSeq = await appendEvents(tx, sessionId, runId, events);
-  // The job of what follows is added by the reconciler: this is the rare end of a run.
+  // The reconciler adds the job of the next run, because this end of a run is rare.
   const next = limit === null ? await promisedAfter(tx, sessionId, runId) : await runForWaiting(tx, sessionId);
   const started = next === null ? await startRequested(tx, sessionId) : await startRun(tx, { sessionId, runId: next });
   return { limit, eventSeq: started?.eventSeq ?? eventSeq };
 }
 
-/** The run that takes up what waits in a session; null where nothing does. */
+/** The id for a run of the queued messages. Null: none is queued. */
 async function runForWaiting(tx: Tx, sessionId: string): Promise<string | null> {
   const { rows } = await sql<{ id: string | null }>`
     select next_run_id as id from sessions where id = ${sessionId} and exists (
@@ -58,8 +58,8 @@ async function runForWaiting(tx: Tx, sessionId: string): Promise<string | null> 
 }
 
 /**
- * The run that goes on although this one failed: messages that came while the session only tidied itself up, or after a
- * cancel, have nothing to do with the failure. Everything else that waits stays parked.
+ * The promised run, if a message was accepted during a maintenance run or after a cancel: the failure does not concern
+ * that message. All others stay parked.
  */
 async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<string | null> {
   const { rows } = await sql<{ id: string }>`
@@ -72,7 +72,7 @@ async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<
   return rows[0]?.id ?? null;
 }
 
-/** The same for the worker that has the run. Null: fenced. */
+/** `failRun` for the worker that has claimed the run. Null: fenced. */
 export async function failClaimedRun(db: Db, fence: Fence, error: ErrorRecord): Promise<FailedRun | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ session: string | null }>`
@@ -84,7 +84,7 @@ export async function failClaimedRun(db: Db, fence: Fence, error: ErrorRecord): 
   });
 }
 
-/** Finishes the message that a run was streaming which was being cancelled, with what there is of it. */
+/** Finishes the open message of a cancelled run with the text that was streamed. */
 async function keepIfCancelled(tx: Tx, sessionId: string, runId: string): Promise<void> {
   const { rows } = await sql<{ messageId: string; model: string }>`
     select messages.id as "messageId", sessions.agent_snapshot ->> 'model' as model

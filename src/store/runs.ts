@@ -32,10 +32,9 @@ const COLUMNS = [
 
 export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number]>;
 
-/** Whose a run is. */
 export type RunOwner = Readonly<{ runId: string; sessionId: string; agent: string; tenant: string }>;
 
-/** Of those runs that there are, of every tenant: for operators. */
+/** The owners of existing runs, of all tenants: for operators. */
 export async function findOwners(db: Db, runIds: readonly string[]): Promise<RunOwner[]> {
   if (runIds.length === 0) return [];
   return db
@@ -48,7 +47,7 @@ export async function findOwners(db: Db, runIds: readonly string[]): Promise<Run
 
 /** @throws BatonError `not_found` */
 export async function findRun(db: Db, tenantId: string, id: string): Promise<RunRow> {
-  // A run that is promised may begin between two looks: then it is found at the third.
+  // A promised run may begin between the two reads. The third read finds it then.
   const row =
     (await readRun(db, tenantId, id)) ?? (await promisedRun(db, tenantId, id)) ?? (await readRun(db, tenantId, id));
   if (row === undefined) throw new BatonError('not_found', `run ${formatId('run', id)} does not exist`);
@@ -64,7 +63,7 @@ function readRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefin
     .executeTakeFirst();
 }
 
-/** A run that follows the active one of its session: those who wait for it know its id before it begins. */
+/** A run that is promised and has not begun. Clients know its id and may ask for it. */
 async function promisedRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefined> {
   const session = await db
     .selectFrom('sessions')
@@ -106,10 +105,8 @@ const PROMISED = {
   finished_at: null,
 } as const;
 
-/** What has become of a run so far, and why. */
 export type RunOutcome = Readonly<{ status: RunStatus; reason: string | null; error: ErrorRecord | null }>;
 
-/** What has become of runs of the tenant, by their ids. */
 export async function readRunOutcomes(
   db: Db,
   tenantId: string,
@@ -151,10 +148,7 @@ export async function listRuns(db: Db, filter: RunFilter): Promise<RunRow[]> {
   return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(filter.limit).execute();
 }
 
-/**
- * The task that was begun next in a session after this run, or its first one, whatever has become of it; null: none
- * was.
- */
+/** The next task run of the session after this run, or its first one, in any state. Null: there is none. */
 export async function findTaskAfter(
   db: Db,
   { tenantId, sessionId, runId }: Readonly<{ tenantId: string; sessionId: string; runId: string | null }>,

@@ -41,17 +41,17 @@ export type NewSession = Readonly<{
   agentName: string;
   agentVersion: string;
   agentSnapshot: unknown;
-  /** What of that is different from the agent of this name. */
+  /** Differences from the agent of this name. */
   overrides?: Readonly<Record<string, unknown>>;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
-  /** When retention may delete it; null: when it is old enough. */
+  /** Retention may delete the session after this time. Null: only by its age. */
   expiresAt?: Date | null;
-  /** What a client of another protocol calls it. */
+  /** The name that a client of another protocol gives the session. */
   externalKey?: string;
 }>;
 
-/** Creates the session. @throws BatonError `conflict` when the id, or what a client calls it, is taken */
+/** @throws BatonError `conflict` if the id or the external key is taken */
 export async function insertSession(db: Db, session: NewSession): Promise<SessionRow> {
   const row = await db
     .insertInto('sessions')
@@ -86,7 +86,7 @@ export async function findSession(db: Db, tenantId: string, id: string) {
   return row;
 }
 
-/** The session that a client calls so, if there is one. */
+/** Null: no session has this external key. */
 export async function findSessionByKey(db: Db, tenantId: string, externalKey: string): Promise<SessionRow | null> {
   const row = await db
     .selectFrom('sessions')
@@ -97,7 +97,7 @@ export async function findSessionByKey(db: Db, tenantId: string, externalKey: st
   return row ?? null;
 }
 
-/** The agent as the session keeps it. @throws BatonError `not_found` */
+/** @throws BatonError `not_found` */
 export async function readAgentSnapshot(db: Db, tenantId: string, id: string): Promise<unknown> {
   const row = await db
     .selectFrom('sessions')
@@ -114,7 +114,7 @@ export type SessionFilter = Readonly<{
   limit: number;
   status?: SessionStatus;
   metadata?: Readonly<Record<string, string>>;
-  /** Only what comes after this one in the list (newest first). */
+  /** Only sessions after this one in the list (newest first). */
   after?: Readonly<{ createdAt: string; id: string }>;
 }>;
 
@@ -147,7 +147,7 @@ export async function lockSession(tx: Tx, tenantId: string, id: string) {
   return row;
 }
 
-/** Changes what the caller may change. @throws BatonError `not_found` */
+/** @throws BatonError `not_found` */
 export async function updateSession(
   db: Db,
   tenantId: string,
@@ -175,13 +175,12 @@ export async function updateSession(
   });
 }
 
-/** The error for an id that no session of the tenant has. */
 export function sessionNotFound(id: string): BatonError {
   return new BatonError('not_found', `session ${formatId('session', id)} does not exist`);
 }
 
 /**
- * Deletes a session with everything in it. The lock makes sure that no run starts in between.
+ * Deletes a session with all its data. The lock keeps a run from starting meanwhile.
  * @throws BatonError `not_found`; `conflict` while a run is active
  */
 export async function deleteSession(db: Db | Tx, tenantId: string, id: string): Promise<void> {

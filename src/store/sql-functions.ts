@@ -7,16 +7,16 @@ import type { Db, Tx } from './database.ts';
 
 const FUNCTIONS_FOLDER = fileURLToPath(new URL('sql', import.meta.url));
 
-/** One file of the folder: `checksum` is of its whole text, `signature` what a caller depends on. */
+/** A file of the folder. `checksum` covers its text, `signature` is the part that callers depend on. */
 type FunctionFile = Readonly<{ name: string; text: string; checksum: string; signature: string }>;
 
 type StoredText = Readonly<{ name: string; checksum: string; signature: string; replacedAt: Date | null }>;
 
 /**
- * Installs each function whose file differs from the text that the database has, in the order of names, and drops
- * those whose file is gone. The caller keeps other processes from doing the same.
- * @returns the names of the functions that were installed, or dropped
- * @throws the error of the function that failed, with its name; then none is changed
+ * Installs each function whose file differs from the text in the database, and drops those whose file is gone. The
+ * caller must keep other processes from doing the same.
+ * @returns the names of the installed and dropped functions
+ * @throws Error that names the function that failed; then all stay as they were
  */
 export function installFunctions(db: Db, folder = FUNCTIONS_FOLDER): Promise<string[]> {
   return db.transaction().execute(async (tx) => {
@@ -38,8 +38,8 @@ export function installFunctions(db: Db, folder = FUNCTIONS_FOLDER): Promise<str
 }
 
 /**
- * The names of the functions whose text the database has never had. A text that it had before was replaced by a newer
- * version, beside which this one may run on.
+ * Functions whose text the database has never had. A text that it had before was replaced by a newer version, which may
+ * run beside this one.
  */
 export async function pendingFunctions(db: Db, folder = FUNCTIONS_FOLDER): Promise<string[]> {
   const { rows } = await sql<{ exists: boolean }>`select to_regclass('sql_functions') is not null as exists`.execute(
@@ -67,7 +67,7 @@ async function readFiles(folder: string): Promise<FunctionFile[]> {
   );
 }
 
-/** From the arguments to the result, whatever its line breaks. @throws Error when the file makes another function */
+/** From the arguments to the result, white space collapsed. @throws Error if the file defines another function */
 function signatureIn(text: string, name: string): string {
   const [, created, signature = ''] = /^create or replace function (\w+)(\(.*?)\s+language /ms.exec(text) ?? [];
   if (created !== name)
@@ -81,13 +81,15 @@ async function readStored(db: Db | Tx): Promise<readonly StoredText[]> {
   return rows;
 }
 
-/** Other functions find it by name when they run, so that it can be dropped before them. */
+/** Functions refer to each other by name only when they run, so the order of drops does not matter. */
 async function remove(tx: Tx, name: string): Promise<void> {
   await sql`drop function if exists ${sql.ref(name)}`.execute(tx);
   await sql`delete from sql_functions where name = ${name}`.execute(tx);
 }
 
-/** Postgres replaces a function only where its signature stays; with other arguments it would make a second one. */
+/**
+ * Postgres replaces a function only if its signature is the same. With other arguments it would create a second one.
+ */
 async function install(tx: Tx, file: FunctionFile, before: StoredText | undefined): Promise<void> {
   if (before !== undefined && before.signature !== file.signature) {
     await sql`drop function if exists ${sql.ref(file.name)}`.execute(tx);

@@ -10,12 +10,10 @@ import { toJson } from './json.ts';
 export type StartedRun = Readonly<{ job: JobPayload; eventSeq: number }>;
 
 /**
- * Starts a run in a session whose lock the caller holds and that has no active one. A task run gets everything that
- * waits, and is the one that was promised to whoever waits. It belongs to the trace that is active. A clean-up that
- * somebody asked for goes before its first step.
- * @param run.resumes whether it goes on where the last one stopped: with the limits that this
- * one was given, each counted
- *   anew, but for those that are in `limits` or came with what waits
+ * Starts a run in an idle session whose lock the caller holds; a requested compaction or prune goes before its first
+ * step. A task run takes all queued messages and uses `sessions.next_run_id`, which their senders already know.
+ * @param run.resumes true: the run inherits the limits of the last run, counted anew; `limits` and those of queued
+ * messages override them
  */
 export async function startRun(
   tx: Tx,
@@ -35,15 +33,15 @@ export async function startRun(
   return { job: await readJob(tx, runId), eventSeq: rows[0]?.seq ?? 0 };
 }
 
-/** The job of what a run has pending. */
 export async function readJob(tx: Tx, runId: string): Promise<JobPayload> {
   const { rows } = await sql<{ job: unknown }>`select baton_job_of(${runId}) as job`.execute(tx);
   return jobPayloadSchema.parse(rows[0]?.job);
 }
 
 /**
- * After the end of a run that left its session idle: starts what was asked for while it was active, the run of whoever
- * resumed the session or a clean-up. The caller holds the session's lock. Null: nothing was, or a run is active.
+ * Starts the work that was requested during the last run: the run of a resume, else a compaction or prune. The caller
+ * holds the session's lock.
+ * @returns null: none was requested, or a run is active
  */
 export async function startRequested(tx: Tx, sessionId: string): Promise<StartedRun | null> {
   const session = await tx

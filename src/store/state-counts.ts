@@ -5,16 +5,16 @@ import type { Db } from './database.ts';
 
 export type ActiveRunCount = Readonly<{
   status: RunStatus;
-  /** What the runs wait for a worker to do, or what one does; null while they wait for a person. */
+  /** The pending work of the runs. Null: they require an action. */
   kind: PendingKind | null;
   count: number;
-  /** Those of them that wait for their tenant's other runs, not for a worker. */
+  /** Runs of `count` that wait for a slot of their tenant, not for a worker. */
   throttled: number;
-  /** Since the oldest of the others that nobody has claimed was due; null where none is due. */
+  /** Age of the oldest due work that is neither claimed nor throttled. Null: none is due. */
   oldestDueMs: number | null;
 }>;
 
-/** The runs that have not ended, by status and kind. Reads no other run, however many have ended. */
+/** The active runs by status and kind. Reads no run that has ended. */
 export async function countActiveRuns(db: Db): Promise<ActiveRunCount[]> {
   const { rows } = await sql<ActiveRunCount>`
     select status, pending_kind as kind, count(*) as count, count(throttled_at) as "throttled",
@@ -29,7 +29,7 @@ export async function countActiveRuns(db: Db): Promise<ActiveRunCount[]> {
 
 export type SessionCount = Readonly<{ status: SessionStatus; count: number }>;
 
-/** All sessions by status: reads a whole index, or the table where that is small. Not to be asked every second. */
+/** All sessions by status. Scans a whole index, so do not call it every second. */
 export async function countSessions(db: Db): Promise<SessionCount[]> {
   const { rows } = await sql<SessionCount>`
     select status, count(*) as count from sessions group by status`.execute(db);

@@ -13,7 +13,6 @@ import type { Db } from './database.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
 import { toJson, toText } from './json.ts';
 
-/** A piece of streamed text, where it begins in the message. */
 export type TextChunk = Readonly<{
   charOffset: number;
   partIndex: number;
@@ -21,7 +20,7 @@ export type TextChunk = Readonly<{
   text: string;
 }>;
 
-/** The final form of the assistant's message: it replaces whatever was streamed. */
+/** The final form of the assistant's message. It replaces the streamed text. */
 export type ResponseWrite = Readonly<{
   messageId: string;
   parts: readonly Part[];
@@ -29,17 +28,16 @@ export type ResponseWrite = Readonly<{
   model?: string;
   usage?: Usage;
   error?: ErrorRecord;
-  /** Not part of the transcript that the model is shown. */
+  /** The view leaves the message out. */
   superseded?: boolean;
 }>;
 
-/** What was streamed of one message since its last piece that was written. */
+/** The streamed text of one message that is not written yet. */
 export type StreamedPieces = Readonly<{ fence: Fence; messageId: string; chunks: readonly TextChunk[] }>;
 
 /**
- * Appends streamed text, of as many messages as stream at once. Says for each whether it was written; false: fenced.
- * The run rows are locked in the same statement that checks the fences, so no takeover can slip in between, and in the
- * order of their ids, as heartbeats do, so that no two of these meet crosswise.
+ * Appends streamed text of several messages; false for one that is fenced. The statement that checks the fences locks
+ * the runs against takeovers, in the order of their ids, as heartbeats do, so that they cannot deadlock.
  */
 export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]): Promise<boolean[]> {
   const pieces = streamed.flatMap(({ chunks }, index) => chunks.map((chunk) => ({ ...chunk, index })));
@@ -71,14 +69,11 @@ export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]):
   return streamed.map((_, index) => held.has(index));
 }
 
-/**
- * The session's last event after the response, and whether its `running` calls are: where a cancel was requested they are
- * `pending`.
- */
+/** `mayStart` false: a cancel was requested, and the calls are `pending` instead of `running`. */
 export type WrittenResponse = z.infer<typeof writtenResponseSchema>;
 const writtenResponseSchema = z.object({ eventSeq: z.number(), mayStart: z.boolean() });
 
-/** Makes the whole response durable, before any of its tools starts. Null: fenced. */
+/** Makes the whole response durable before any of its tools starts. Null: fenced. */
 export async function writeResponse(
   db: Db,
   fence: Fence,
@@ -97,27 +92,24 @@ export type CallMove = Readonly<{
   from: readonly ToolCallState[];
   to: ToolCallState;
   output?: ToolOutput;
-  /** What was cut out of the output: its size before, and the whole of it where that is kept. */
+  /** Set for a cut output: its size before, and the whole output if it is kept. */
   cut?: Readonly<{ originalTokens: number; blob?: NewBlob }>;
-  /** Set where the call was not marked as running before: a tool that only reads ran for so long. */
+  /** Set for a read-only tool, whose call was not marked as running before: the time that it ran. */
   ranMs?: number;
-  /** What was said about the call was said before it was started again. */
+  /** The answer was given before the call was started again, and is cleared. */
   forgetsAnswer?: true;
   events: readonly NewEvent[];
 }>;
 
-/**
- * `refused`: the call was in none of the `from` states. `cancelled`: it may not start any more.
- * Nothing was written then.
- */
+/** `refused`: the call was in none of the `from` states. `cancelled`: it may not start. Both wrote nothing. */
 export type MoveAnswer = z.infer<typeof moveAnswer>;
 const moveAnswer = z.enum(['moved', 'refused', 'cancelled']);
 
-/** What became of each move, and the session's last event after them. */
+/** One answer for each move, and the session's last event after them. */
 export type MovedCalls = Readonly<{ answers: readonly MoveAnswer[]; eventSeq: number }>;
 const movedCallsSchema = z.object({ answers: z.array(moveAnswer), eventSeq: z.number() });
 
-/** Moves tool calls, each as if it was the only one; what they bring commits with them. Null: fenced. */
+/** Moves tool calls independently of each other, in one transaction. Null: fenced. */
 export async function moveCalls(db: Db, fence: Fence, moves: readonly CallMove[]): Promise<MovedCalls | null> {
   const { rows } = await sql<{ moved: unknown }>`
     select baton_move_calls(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(moves.map(toStoredMove))}::jsonb,
@@ -135,33 +127,30 @@ function toStoredMove({ cut, ...move }: CallMove) {
   return { ...move, originalTokens, blob: { id, sha256: sha256.toString('hex'), mediaType } };
 }
 
-/**
- * What is written in place of `response` and `events` where a cancel was requested: nothing is
- * dropped for another attempt.
- */
+/** Written in place of `response` and `events` if a cancel was requested, because there will be no further attempt. */
 export type KeptAnswer = Readonly<{ response: ResponseWrite; events: readonly NewEvent[] }>;
 
 export type StepFinish = Readonly<{
-  /** Set where the response was not written before: a step without tools ends in one round trip. */
+  /** Set if the response is not written yet: a step without tools ends in one round trip. */
   response?: ResponseWrite;
   keptIfCancelled?: KeptAnswer;
   /** Outcomes of calls that commit with the end of the step. */
   moves: readonly CallMove[];
   usage: Usage;
   costUsd: number | null;
-  /** 1 for a step that counts against the run's limit, 0 for one that never got an answer. */
+  /** 1: the step counts towards `maxSteps`. 0: it never got a response. */
   steps: 0 | 1;
-  /** Set where the step changed what is known of the context. */
+  /** Set if the step changed it. */
   contextState?: ContextState;
   events: readonly NewEvent[];
   next: NextPlan;
-  /** A prune that the view is worth, should this run end here and no message wait. */
+  /** A prune that pays, if the run ends here and no message is queued. */
   maintenanceAtEnd?: 'prune';
-  /** The id for the run that follows, should this one end here and nobody was promised another. */
+  /** The id for the follow-up run, unless one is promised. */
   nextRunId: string;
 }>;
 
-/** Ends the step: response, outcomes, usage, events and what comes next commit together. Null: fenced. */
+/** Ends the step: response, outcomes, usage, events and the next work commit together. Null: fenced. */
 export async function finishStep(db: Db, fence: Fence, finish: StepFinish): Promise<FinishedWork | null> {
   const { moves } = finish;
   const events = [...moves.flatMap((move) => move.events), ...finish.events];

@@ -1,6 +1,6 @@
 import { BatonError } from '../domain/errors.ts';
 
-/** Codes of the operating system for a server that cannot be reached or that hung up. */
+/** Error codes of the operating system for a server that is unreachable or hung up. */
 const CONNECTION_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -13,8 +13,8 @@ const CONNECTION_CODES = new Set([
 ]);
 
 /**
- * What a Postgres has to say that does not take a statement for the moment, by the beginning of its SQLSTATE; the first
- * that fits counts (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+ * SQLSTATE prefixes of temporary refusals. The first match counts.
+ * (https://www.postgresql.org/docs/current/errcodes-appendix.html)
  */
 const REFUSALS: readonly (readonly [state: string, what: string])[] = [
   ['08', 'cannot be reached'],
@@ -30,14 +30,11 @@ const REFUSALS: readonly (readonly [state: string, what: string])[] = [
   ['57P', 'is stopping or starting'],
 ];
 
-/** pg and Kysely report these without a code. */
+/** Messages of pg and Kysely that come without a code. */
 const CONNECTION_MESSAGES =
   /^(Connection terminated|Client has encountered a connection error|Postgres connection has been discarded|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end|driver has already been destroyed)/i;
 
-/**
- * Says in a sentence why the database does not take a statement for the moment, in Postgres's own words where it has
- * said anything. Null where the error is another one: the same statement would fail again.
- */
+/** A sentence that says why the database refuses statements for now. Null: the statement would fail again. */
 export function whyStoreUnavailable(error: unknown): string | null {
   if (error instanceof BatonError) return error.code === 'store_unavailable' ? error.message : null;
   if (!(error instanceof Error)) return null;
@@ -48,5 +45,4 @@ export function whyStoreUnavailable(error: unknown): string | null {
   return isUnreachable ? 'The database cannot be reached' : null;
 }
 
-/** Whether an error says that the database is away for the moment, and that the same may be tried again. */
 export const isStoreUnavailable = (error: unknown): boolean => whyStoreUnavailable(error) !== null;

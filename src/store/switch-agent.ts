@@ -3,30 +3,28 @@ import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
 import { findSession, lockSession, type SessionRow } from './sessions.ts';
 
-/** An agent as a session keeps it. */
+/** A session's copy of an agent. */
 export type KeptAgent = Readonly<{
   name: string;
   version: string;
   snapshot: Readonly<{ model: string }>;
-  /** What of that is different from the agent of this name. */
+  /** Differences from the agent of this name. */
   overrides: Readonly<Record<string, unknown>>;
 }>;
 
-/** The agent that a session has. */
 export type CurrentAgent = Readonly<{ snapshot: unknown; overrides: Readonly<Record<string, unknown>> }>;
 
 export type SwitchedAgent = Readonly<{
   session: SessionRow;
-  /** The session's last event, where the switch changed anything. */
+  /** The session's last event. Null: the switch changed nothing. */
   eventSeq: number | null;
 }>;
 
 /**
- * Gives a session another agent, from its next step on: the transcript stays, what is known of the size of its requests
- * does not. Under the session's lock in one transaction, whether a run is at work or not: a step reads its agent when
- * it begins. The same agent again changes nothing.
- * @param next the agent that takes over from the one that the session has
- * @throws BatonError `not_found`; what `next` throws
+ * Gives a session another agent from its next step on; an active step keeps the one that it began with. The transcript
+ * stays, the anchor of the context meter goes.
+ * @param next derives the new agent from the present one
+ * @throws BatonError `not_found`; errors of `next`
  */
 export async function switchAgent(
   tx: Tx,
@@ -40,8 +38,7 @@ export async function switchAgent(
   if (session.agent_name === name && session.agent_version === version) {
     return { session: await findSession(tx, tenantId, sessionId), eventSeq: null };
   }
-  // A step that is under way writes its own state over this: the meter compares the model and the size of what every
-  // request carries with the anchor's, so that it counts no further than for the agent that it belongs to.
+  // An active step may overwrite this with its own anchor. The meter does not use one whose model or fixed size differ.
   const contextState = toJson({ ...session.context_state, anchor: null });
   await tx
     .updateTable('sessions')

@@ -5,11 +5,11 @@ import type { Delivery, SessionStatus } from '../domain/run/session.ts';
 import type { ActionKind } from '../domain/transcript/required-action.ts';
 import type { ToolCallState } from '../domain/transcript/tool-call.ts';
 
-/** The row types of the schema: see migrations/ for what each column means to the database. */
+/** The row types of the schema. migrations/ explains the columns. */
 
 type Time = ColumnType<Date, Date | string, Date | string>;
 type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>;
-/** Read as parsed JSON; written as text by `toJson`, which keeps out what jsonb refuses. */
+/** Read as parsed JSON; written as text by `toJson`, which removes characters that jsonb refuses. */
 type Json = JSONColumnType<Record<string, unknown>>;
 
 type SessionsTable = {
@@ -19,24 +19,21 @@ type SessionsTable = {
   agent_version: string;
   agent_snapshot: Json;
   title: string | null;
-  /** What a client of another protocol calls its conversation, unique within the tenant. */
+  /** The name that a client of another protocol gives the session, unique within the tenant. */
   external_key: string | null;
-  /** The hash of the conversation as its client asked last, where that sends all of it with every request. */
+  /** Hash of the conversation up to its last question, for clients that send all of it with each request. */
   conversation_asked: Buffer | null;
-  /** Where the answer to that is found. */
+  /** The place of the answer to that question. */
   conversation_turn: ColumnType<unknown, string | null | undefined, string | null>;
-  /**
-   * The requests that are being told the answer: a client that asks again may be there before
-   * the first request has gone.
-   */
+  /** The requests that read the answer. A retry may arrive before the first request has gone. */
   conversation_readers: Generated<string[]>;
-  /** The hash of the conversation with the answer that was told; null: none was. */
+  /** Hash of the conversation with the answer. Null: no answer was sent. */
   conversation_head: Buffer | null;
-  /** The agent without what requests have added to `agent_snapshot`; null: they have added nothing. */
+  /** The agent without the adaptations of requests. Null: there are none. */
   agent_base: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
-  /** What is different from the agent that it was created with or switched to: a part of `agent_snapshot` already. */
+  /** Differences from the agent that it was created with or switched to. `agent_snapshot` includes them. */
   overrides: ColumnType<Record<string, unknown>, string | undefined, string>;
-  /** What tools of MCP servers were last seen to have become, by `server/tool`: what readers were told of. */
+  /** The drifts that readers were told of, by `server/tool`. */
   drifted_tools: ColumnType<Record<string, string>, string | undefined, string>;
   metadata: ColumnType<Record<string, string>, string | undefined, string>;
   status: Generated<SessionStatus>;
@@ -51,7 +48,7 @@ type SessionsTable = {
   view_version: Generated<number>;
   context_state: ColumnType<Record<string, unknown>, string | undefined, string>;
   next_run_id: string | null;
-  /** What somebody wants of the run after a clean-up, who resumed the session meanwhile: its limits, and the trace. */
+  /** A resume during a maintenance run: limits and trace of the run that starts afterwards. */
   requested_resume: ColumnType<unknown, string | null | undefined, string | null>;
   requested_maintenance: Exclude<PendingKind, 'step'> | null;
   input_tokens: Generated<number>;
@@ -59,7 +56,7 @@ type SessionsTable = {
   reasoning_tokens: Generated<number>;
   cache_read_tokens: Generated<number>;
   cache_write_tokens: Generated<number>;
-  /** Null: of a call in it nobody knows the price. */
+  /** Null: the price of a call is unknown. */
   cost_usd: Generated<number | null>;
   compaction_count: Generated<number>;
   compacting_since: Time | null;
@@ -85,7 +82,7 @@ export type RunsTable = {
   pending_dispatch: Generated<number>;
   pending_at: Time | null;
   next_check_at: Time | null;
-  /** At the look before `next_check_at` a worker had the job in hand, without a claim. */
+  /** At the check before `next_check_at` a worker had taken the job without claiming the run. */
   found_taken: Generated<boolean>;
   tenant_slot: number | null;
   throttled_at: Time | null;
@@ -93,13 +90,10 @@ export type RunsTable = {
   attempt: Generated<number>;
   resume_count: Generated<number>;
   step_count: Generated<number>;
-  /** What it was given beside its agent's limits; null: it has not begun, or is none that has any. */
+  /** The limits beside those of the agent. Null: the run has not begun, or has none. */
   limits: Json | null;
   max_steps: number | null;
-  /**
-   * The session's last inbox number when the run began, and when it was cancelled: what came
-   * later was not meant for it.
-   */
+  /** The session's last inbox number at the run's creation, and at its cancel. Later messages are for the next run. */
   start_inbox_seq: Generated<number>;
   cancel_inbox_seq: number | null;
   cancel_requested_at: Time | null;
@@ -107,7 +101,7 @@ export type RunsTable = {
   budget_tokens: number | null;
   budget_cost_usd: number | null;
   deadline_at: Time | null;
-  /** The limit that the run has reached, where it gives a final answer, and until when. */
+  /** The limit that the run has reached, and the end of the time for its final answer. */
   final_answer_for: LimitReason | null;
   final_answer_until: Time | null;
   error: Json | null;
@@ -116,7 +110,7 @@ export type RunsTable = {
   reasoning_tokens: Generated<number>;
   cache_read_tokens: Generated<number>;
   cache_write_tokens: Generated<number>;
-  /** Null: of a call in it nobody knows the price. */
+  /** Null: the price of a call is unknown. */
   cost_usd: Generated<number | null>;
   required_engine: Generated<number>;
   traceparent: string | null;
@@ -158,7 +152,7 @@ type PartsTable = {
   tool_name: string | null;
   state: ToolCallState | null;
   required_action: ActionKind | null;
-  /** What was said, and how many calls were open after it. */
+  /** The answer, and the number of calls still open after it. */
   answer: Json | null;
   started_at: Time | null;
   finished_at: Time | null;
@@ -217,7 +211,7 @@ type CompactionsTable = {
   tokens_before: number;
   tokens_after: number | null;
   attempts: Generated<number>;
-  /** Null: of a call in it nobody knows the price. */
+  /** Null: the price of a call is unknown. */
   cost_usd: Generated<number | null>;
   usage: Json | null;
   error: Json | null;
@@ -275,7 +269,7 @@ type WorkersTable = {
   id: string;
   host: string;
   pid: number;
-  /** Of the jobs that it takes. */
+  /** The kinds of job that it takes. */
   kinds: PendingKind[];
   lock_key: number;
   locked_at: DefaultTime;

@@ -5,9 +5,9 @@ import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import type { Db } from './database.ts';
 
 /**
- * Lets those runs of a tenant go on that were held back and have waited longest, as far as its limit has room.
- * @param limit runs of the tenant that may be claimed at the same time; 0: any number
- * @returns the jobs to enqueue; one that gets lost is added by the reconciler
+ * Releases the throttled runs of a tenant that have waited longest, as far as it has free slots.
+ * @param limit slots of a tenant; 0: no limit
+ * @returns the jobs to enqueue; the reconciler adds a lost one
  */
 export async function releaseThrottled(db: Db, tenantId: string, limit: number): Promise<JobPayload[]> {
   const { rows } = await sql<{
@@ -16,7 +16,6 @@ export async function releaseThrottled(db: Db, tenantId: string, limit: number):
   return z.array(jobPayloadSchema).parse(rows[0]?.jobs);
 }
 
-/** The tenants that have runs which are held back. */
 export async function findThrottledTenants(db: Db): Promise<string[]> {
   const { rows } = await sql<{ tenantId: string }>`
     select distinct tenant_id as "tenantId" from runs where throttled_at is not null`.execute(db);

@@ -4,7 +4,7 @@ import { MESSAGE_ROLES, type ViewMessage } from '../domain/transcript/message.ts
 import type { Db } from './database.ts';
 import { toViewPart } from './messages.ts';
 
-/** The view as the database gives it. */
+/** A page of a view, as SQL returns it. */
 export const viewSchema = z.array(
   z.object({
     id: z.uuid(),
@@ -20,9 +20,9 @@ export const viewSchema = z.array(
 );
 
 /**
- * The pages of a view after the first. While the caller has the claim of the session's run their messages stay as they are:
- * the transcript is only added to, and the marks on it are changed by the run's own jobs.
- * @param nextAfter where the second page begins; null: there is none
+ * The pages of a view after the first. They stay unchanged while the caller has claimed the session's run, because only
+ * jobs of that run change marks.
+ * @param nextAfter start of the second page; null: there is none
  */
 export async function readRestOfView(db: Db, sessionId: string, nextAfter: number | null): Promise<ViewMessage[]> {
   const rest: ViewMessage[] = [];
@@ -34,7 +34,7 @@ export async function readRestOfView(db: Db, sessionId: string, nextAfter: numbe
   return rest;
 }
 
-/** A page of the session's view after a message. `nextAfter` is where the next one begins; null: there is none. */
+/** `nextAfter`: start of the next page. Null: this is the last one. */
 async function readViewPage(
   db: Db,
   sessionId: string,
@@ -45,7 +45,7 @@ async function readViewPage(
   return { view: viewSchema.parse(rows[0]?.view), nextAfter: rows[0]?.nextAfter ?? null };
 }
 
-/** The newest messages of a session's view, in its order: so many, or fewer where it has no more. */
+/** The newest messages of a session's view, in order. At most `count`. */
 export async function readNewestOfView(db: Db, sessionId: string, count: number): Promise<readonly ViewMessage[]> {
   const { rows } = await sql<{ view: unknown }>`
     select page.view from baton_view(${sessionId}, coalesce((select seq from messages

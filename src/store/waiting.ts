@@ -18,13 +18,13 @@ import { keepUserFiles } from './media.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
 import { startRequested, startRun } from './start-run.ts';
 
-/** Messages of one page of what waits, where nobody asks for fewer. */
+/** Default size of a page of queued messages. */
 const MAX_WAITING_PAGE = 200;
 
 export type WaitingMessage = Readonly<{
   id: string;
   seq: number;
-  /** Among those that wait, from 1. */
+  /** Among the queued messages, from 1. */
   position: number;
   delivery: Delivery;
   content: unknown[];
@@ -32,12 +32,12 @@ export type WaitingMessage = Readonly<{
   enqueuedAt: Date;
 }>;
 
-/** The same without a content that is too large to be repeated. */
+/** A queued message. `content` is null if it is too large for a snapshot. */
 export type WaitingNotice = Omit<WaitingMessage, 'content'> & Readonly<{ content: unknown[] | null }>;
 
 /**
- * What waits in a session's inbox, in order: also what a cancelled or failed run left behind. A page of it: at most
- * `limit` messages after a number, fewer where their contents are large, but at least one where any is left.
+ * A page of queued messages, also parked ones. At most `limit`; fewer if they are large, but at least one if any is
+ * left.
  */
 export async function listWaiting(
   db: Db,
@@ -57,7 +57,7 @@ export async function listWaiting(
   return rows;
 }
 
-/** The first of what waits, as snapshots have it: without contents that are large. */
+/** The first queued messages, without large contents: for snapshots. */
 export async function listWaitingNotices(
   db: Db,
   tenantId: string,
@@ -72,14 +72,13 @@ export async function listWaitingNotices(
   return rows;
 }
 
-/** How many messages wait. */
 export async function countWaiting(db: Db, tenantId: string, sessionId: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) from inbox where ${isWaiting(tenantId, sessionId)}`.execute(db);
   return rows[0]?.count ?? 0;
 }
 
-/** A message's place among those that wait, from 1; null: it waits no longer. */
+/** Place among the queued messages, from 1. Null: the message waits no longer. */
 export async function readPosition(
   db: Db,
   tenantId: string,
@@ -95,7 +94,7 @@ export async function readPosition(
   return rows[0]?.position ?? null;
 }
 
-/** One message that waits. @throws BatonError `not_found`; `conflict` when it was taken up already */
+/** @throws BatonError `not_found`; `conflict` if the message is in the transcript already */
 export async function readWaiting(
   db: Db | Tx,
   { tenantId, sessionId, messageId }: WaitingRef,
@@ -111,15 +110,14 @@ const isWaiting = (tenantId: string, sessionId: string): RawBuilder<boolean> =>
 
 type WaitingRef = Readonly<{ tenantId: string; sessionId: string; messageId: string }>;
 
-/** A message that waits as it is now. `eventSeq`: the session's last event. */
+/** The message after the change. `eventSeq`: the session's last event. */
 export type ChangedWaiting = Readonly<{ message: WaitingMessage; eventSeq: number }>;
 
 /**
- * Changes a message that waits: what it says, or whether it joins the active run or waits for its end. What was asked
- * with one that says something else now is not known any more.
- * @param freshRunId for the run after the active one, should the message now wait for it
- * @throws BatonError `not_found`; `conflict` when it was taken up already; `inbox_full`; `invalid_request` for a file
- *   that is none
+ * Edits a queued message: content or delivery. New content also clears the turn, whose hash no longer matches.
+ * @param freshRunId for the promised run, if the message now waits for it
+ * @throws BatonError `not_found`; `conflict` if the message is in the transcript already; `inbox_full`;
+ * `invalid_request` (an invalid file)
  */
 export async function changeWaiting(
   db: Db,
@@ -156,7 +154,6 @@ export async function changeWaiting(
   });
 }
 
-/** Another content of a message that waits, as it is stored. */
 async function keepChanged(
   tx: Tx,
   ref: WaitingRef,
@@ -170,7 +167,7 @@ async function keepChanged(
   return keepUserFiles(tx, ref, content);
 }
 
-/** The run that a message now waits for: null for the one after the active one. */
+/** The run that a message now waits for. Null: the promised one. */
 async function runFor(
   tx: Tx,
   session: LockedSession,
@@ -186,24 +183,20 @@ async function runFor(
     .executeTakeFirstOrThrow();
   if (run.kind === 'maintenance' || run.status === 'cancelling' || run.final_answer_for !== null) return before;
   if (delivery === 'steer') return runId;
-  // A run that has nothing else to begin with keeps what it has.
+  // A run that has not begun keeps its only message.
   return before === runId && !(await hasBegun(tx, runId)) && (await countFor(tx, runId)) < 2 ? runId : null;
 }
 
-/** What was removed. A run that had not begun and has nothing to begin with any more is cancelled. */
 export type Removal = Readonly<{
   ids: readonly string[];
   eventSeq: number;
-  /** Of the run that follows a cancelled one at once. */
+  /** Job of the run that follows the cancelled one at once. */
   job: JobPayload | null;
-  /** The run that began with nothing but what was removed. */
+  /** The run that had no other message to begin with, and is therefore cancelled. */
   cancelled: CancelOutcome | null;
 }>;
 
-/**
- * Removes what waits: one message, or all.
- * @throws BatonError `not_found`; `conflict` when the message was taken up already
- */
+/** Removes one or all queued messages. @throws BatonError `not_found`; `conflict` if it is in the transcript already */
 export async function removeWaiting(
   db: Db | Tx,
   ref: Omit<WaitingRef, 'messageId'> & Readonly<{ messageId: string | null }>,
@@ -220,11 +213,11 @@ export async function removeWaiting(
     if (runId === null || (await hasBegun(tx, runId)) || !(await wasStartedBy(tx, runId, dropped))) {
       return { ids, eventSeq, job: null, cancelled: null };
     }
-    // Nobody wants the work to stop that waits behind this run.
+    // Not parked: the caller removes only the messages of this run, not those of the follow-up run.
     const cancelled = await cancelLocked(tx, session.id, eventSeq, runId, false);
     const { next_run_id: next } = await lockSession(tx, ref.tenantId, ref.sessionId);
     if (cancelled.status !== 'cancelled') return { ids, eventSeq: cancelled.eventSeq, job: null, cancelled };
-    // What waited for the end of that run waits no longer.
+    // The follow-up run starts now.
     const started =
       next === null ? await startRequested(tx, session.id) : await startRun(tx, { sessionId: session.id, runId: next });
     return { ids, eventSeq: cancelled.eventSeq, job: null, ...started, cancelled };
@@ -245,14 +238,14 @@ async function waitingItem(tx: Db | Tx, { tenantId, sessionId, messageId }: Wait
   return item;
 }
 
-/** Whether a run is there and has a message in the transcript. */
+/** Whether a run has a message in the transcript. */
 async function hasBegun(tx: Tx, runId: string | null): Promise<boolean> {
   if (runId === null) return false;
   const message = await tx.selectFrom('messages').select('id').where('run_id', '=', runId).limit(1).executeTakeFirst();
   return message !== undefined;
 }
 
-/** Whether one of the dropped messages started the run, and none that waits is there for it. A clean-up needs none. */
+/** Whether the run has lost its only messages by this removal. A maintenance run needs none. */
 async function wasStartedBy(tx: Tx, runId: string, dropped: readonly DroppedMessage[]): Promise<boolean> {
   const run = await tx
     .selectFrom('runs')
@@ -263,7 +256,6 @@ async function wasStartedBy(tx: Tx, runId: string, dropped: readonly DroppedMess
   return (await countFor(tx, runId)) === 0;
 }
 
-/** How many messages wait for the run. */
 async function countFor(tx: Tx, runId: string): Promise<number> {
   const { count } = await tx
     .selectFrom('inbox')

@@ -4,15 +4,10 @@ import type { WorkerSight } from '../domain/liveness/worker-liveness.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import { type Db, inTransaction } from './database.ts';
 
-/**
- * Keeps the workers' lock keys apart from whatever else takes advisory locks in this database. Arbitrary, only ours.
- */
+/** Class of the workers' advisory locks in this database. The number is arbitrary. */
 const WORKER_LOCK_CLASS = 1_652_651_119;
 
-/**
- * How soon the server gives up a connection whose other end is gone without a word: 11 s. Not every server knows each
- * of these, and where the system cannot do one the server refuses it: then the system's own patience decides.
- */
+/** The server drops a silent connection within 11 s. If it refuses one of these settings, its own default holds. */
 const SERVER_PATIENCE: Readonly<Record<string, string>> = {
   tcp_keepalives_idle: '5',
   tcp_keepalives_interval: '2',
@@ -21,20 +16,18 @@ const SERVER_PATIENCE: Readonly<Record<string, string>> = {
   client_connection_check_interval: '1000',
 };
 
-/** `kinds`: of the jobs that it takes. */
 export type RegisteredWorker = Readonly<{ id: string; host: string; pid: number; kinds: readonly PendingKind[] }>;
 
 export type RegistrationOptions = Readonly<{
-  /** Settings of the connection, by name. */
   patience?: Readonly<Record<string, string>>;
-  /** Told of each setting that the server does not take. */
+  /** Called for each setting that the server refuses. */
   onRefused?: (error: unknown) => void;
 }>;
 
 /**
- * Takes a lock that lives as long as this connection does, and registers the worker under its key. The lock comes
- * first: a key that others can read is held. One that was taken for dead may claim again.
- * @throws what Postgres throws
+ * Takes the worker's advisory lock, which this connection holds, and then registers the worker under its key. A worker
+ * that was retired may claim again.
+ * @throws errors of Postgres
  */
 export async function registerWorker(
   client: pg.ClientBase,
@@ -52,7 +45,7 @@ export async function registerWorker(
        lost_alone = false, seen_at = clock_timestamp()`,
     [worker.id, worker.host, worker.pid, worker.kinds, rows[0]?.lockKey],
   );
-  // Afterwards: a burial that the statement before has waited for is seen by this one alone.
+  // A statement of its own, to see the retirement that the statement before may have waited for.
   await client.query('delete from dead_workers where id = $1', [worker.id]);
   for (const [name, value] of Object.entries(patience)) {
     await client.query('select set_config($1, $2, false)', [name, value]).catch(onRefused);
@@ -62,14 +55,14 @@ export async function registerWorker(
 const lockFree = sql<boolean>`
   pg_try_advisory_xact_lock_shared(${sql.lit(WORKER_LOCK_CLASS)}, lock_key::integer)`;
 
-/** A sign of life. Of whom it comes is not dead, whoever has left word that its lock was lost. */
+/** A sign of life. It also clears `lost_alone`. */
 export async function markWorkerSeen(db: Db, id: string): Promise<void> {
   await sql`update workers set seen_at = clock_timestamp(), lost_alone = false where id = ${id}`.execute(db);
 }
 
 /**
- * Whoever holds a lock has been seen to live. Said once by whoever has just taken a lock: as long as that is held, the
- * others' were not lost in an outage before this.
+ * Marks other workers that hold their locks as alive. A watcher calls it once it has a new lock of its own: an outage
+ * before that has not freed theirs.
  */
 export async function markHoldersSeen(db: Db, ownId: string): Promise<void> {
   await sql`
@@ -80,16 +73,18 @@ export async function markHoldersSeen(db: Db, ownId: string): Promise<void> {
 const hasNothingInHand = (id: string): RawBuilder<boolean> => sql<boolean>`not exists (
   select 1 from runs where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${id})`;
 
-/** The worker has ended. One that has left a run behind stays: the others find it dead, and the run with it. */
+/**
+ * Removes a worker that ends. One that still has claims stays, so that the others find it dead and take back its runs.
+ */
 export async function removeWorker(db: Db, id: string): Promise<void> {
   await retire(db, id, sql<boolean>`true`);
 }
 
-/** To the microsecond, and the same whatever the connection's time zone is. */
+/** Exact to the microsecond, and independent of the connection's time zone. */
 const seenAt = sql<string>`extract(epoch from seen_at)::text`;
 const lockedAt = sql<string>`extract(epoch from locked_at)::text`;
 
-/** All workers, each with whether anybody holds its lock. Probes share a lock, so that they do not see each other. */
+/** All workers, and whether their locks are free. Probes take a shared lock, so that they do not block each other. */
 export async function listWorkers(db: Db): Promise<WorkerSight[]> {
   const { rows } = await sql<WorkerSight>`
     select id, lock_key as "lockKey", ${lockFree} as "lockFree", ${lockedAt} as "lockedAt", ${seenAt} as "seenAt",
@@ -100,7 +95,7 @@ export async function listWorkers(db: Db): Promise<WorkerSight[]> {
 
 export type WorkersByKind = Readonly<Record<PendingKind, number>>;
 
-/** How many workers hold their lock, of those that take jobs of each kind. */
+/** Living workers by the kind of job that they take. */
 export async function countWorkersByKind(db: Db): Promise<WorkersByKind> {
   const { rows } = await sql<{ kind: PendingKind; count: number }>`
     with alive as materialized (select kinds from workers where not ${lockFree})
@@ -111,8 +106,8 @@ export async function countWorkersByKind(db: Db): Promise<WorkersByKind> {
 }
 
 /**
- * Leaves word that these locks were lost and those of others not, where nothing was heard of their workers since: for
- * whoever comes later and cannot know.
+ * Sets `lost_alone` for workers whose locks became free while others did not, unless they gave a sign of life since.
+ * Later watchers rely on it.
  */
 export async function noteLostAlone(db: Db, workers: readonly WorkerSight[]): Promise<void> {
   await sql`
@@ -129,26 +124,23 @@ export async function noteLostAlone(db: Db, workers: readonly WorkerSight[]): Pr
     update workers set lost_alone = true from lost where workers.id = lost.id`.execute(db);
 }
 
-/** Whether nothing has changed about a worker since it was listed with its lock free. */
+/** Whether nothing has changed about a worker since it was listed with a free lock. */
 export function stillDead(worker: WorkerSight): RawBuilder<boolean> {
   return sql<boolean>`exists (
     select 1 from workers
     where id = ${worker.id} and lock_key = ${worker.lockKey} and ${seenAt} = ${worker.seenAt} and ${lockFree})`;
 }
 
-/**
- * Removes a dead worker that has nothing in hand any more. False: it still has, it lives, or
- * somebody else has removed it.
- */
+/** Retires a dead worker without claims. False: it has claims, it lives, or another watcher has retired it. */
 export function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> {
   return retire(db, worker.id, sql<boolean>`lock_key = ${worker.lockKey} and ${stillDead(worker)}`);
 }
 
-/** Removes a worker that has nothing in hand, and remembers it for longer than a claim that it has sent may wait. */
+/** Removes a worker without claims, and keeps its id longer than a claim that it has sent may take to arrive. */
 function retire(db: Db, id: string, isGone: RawBuilder<boolean>): Promise<boolean> {
   return inTransaction(db, async (tx) => {
     await sql`select baton_lock_burial(${id})`.execute(tx);
-    // In a statement of its own: it sees the claims that the lock was waited for.
+    // A statement of its own, to see the claims that committed before the lock was granted.
     const { numAffectedRows } = await sql`
       with gone as (
         delete from workers where id = ${id} and ${isGone} and ${hasNothingInHand(id)} returning id
@@ -161,7 +153,6 @@ function retire(db: Db, id: string, isGone: RawBuilder<boolean>): Promise<boolea
   });
 }
 
-/** Whether a worker counts as alive: it has registered, and nobody has buried it since. */
 export async function isRegistered(db: Db, workerId: string): Promise<boolean> {
   const { rows } = await sql`select 1 from workers where id = ${workerId}`.execute(db);
   return rows.length > 0;

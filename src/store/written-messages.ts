@@ -2,13 +2,13 @@ import { sql } from 'kysely';
 import type { UserPart } from '../domain/transcript/message.ts';
 import type { Db } from './database.ts';
 
-/** A message as its author wrote it; the id is a UUID. */
+/** A message as its author wrote it. The id is a UUID. */
 export type WrittenMessage = Readonly<{ id: string; content: readonly UserPart[] }>;
 
 /**
- * The messages that a step took up together, each as it was written, by the message of the transcript that they have
- * become. A message that was taken up alone is not in it: its own parts are what was written.
- * @param ids UUIDs of messages of the transcript
+ * The original messages of each transcript message that a step made from several. A transcript message made from one
+ * has no entry, because its own parts are the original.
+ * @param ids UUIDs of transcript messages
  */
 export async function readWritten(
   db: Db,
