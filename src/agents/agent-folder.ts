@@ -12,29 +12,28 @@ import {
   throwTogether,
 } from './load-agents.ts';
 
-/** Files are looked at when somebody asks for agents, and no more often than this. */
+/** The shortest time between two checks of the folder. Only callers of `current` cause one. */
 const LOOK_INTERVAL_MS = 1_000;
 
 type AgentFolderOptions = Readonly<{
   folder: string;
-  /** Takes the place of every agent's model, where given. */
+  /** Replaces the model of every agent. */
   model?: string | undefined;
-  /** Whether an agent can be served. @throws BatonError `config_invalid` whose message begins with the key */
+  /** @throws BatonError `config_invalid` if the agent cannot be served; the message begins with the key */
   check: (agent: Agent, agents: AgentSet) => Promise<void>;
-  /** The files besides its own by which an agent may be right or wrong, as absolute paths. */
+  /** Absolute paths of further files on which the validity of an agent depends. */
   filesOf?: (agent: Agent) => readonly string[];
-  /** Told of every set that is taken. */
+  /** Called with every accepted set. */
   onLoad?: (agents: AgentSet) => void;
   log: Log;
-  /** A monotonic clock, in milliseconds. */
+  /** Monotonic, in milliseconds. */
   nowMs?: () => number;
 }>;
 
 /**
- * The agents of a folder as its files are now. A changed folder is taken as a whole: where anything is wrong with it,
- * the agents stay what they were, and the log names file and key. It is tried again when a file of it, or one that it
- * depends on, has changed.
- * @throws BatonError `config_invalid` where the folder is wrong at the start
+ * The agents of a folder, reloaded as a whole when a file changes: with any error the current agents stay, and the log
+ * names file and key. A rejected folder is tried again when one of its files, or one of `filesOf`, changes.
+ * @throws BatonError `config_invalid` if the folder has an error at the start
  */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentCatalogue> {
   const { folder, log, nowMs = () => performance.now() } = options;
@@ -43,13 +42,13 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
   let nextLookMs = nowMs() + LOOK_INTERVAL_MS;
   let looking: Promise<void> | null = null;
 
-  /** What a set that was rejected depended on, besides the folder. */
+  /** The files of `filesOf` on which a rejected set depends; empty once a set is accepted. */
   let waitsFor: readonly string[] = [];
   const look = async (): Promise<void> => {
     const state = await stateOf(folder, waitsFor);
     if (state === seen) return;
     const files = filesOf(options);
-    // What is written from here on is another state, and seen by the next look.
+    // Read before the files are loaded: the next check sees any later write as a change.
     const [alone, withFiles] = [await stateOf(folder), await stateOf(folder, files)];
     [seen, waitsFor] = [withFiles, files];
     try {
@@ -93,7 +92,7 @@ async function load({ folder, model, check, onLoad, log }: AgentFolderOptions): 
   return agents;
 }
 
-/** Of the agents as their files are now; none where these cannot be read. */
+/** The paths of `options.filesOf`; none if an agent's file cannot be read. */
 function filesOf({ folder, model, filesOf: ofAgent }: AgentFolderOptions): readonly string[] {
   if (ofAgent === undefined) return [];
   try {
@@ -104,29 +103,29 @@ function filesOf({ folder, model, filesOf: ofAgent }: AgentFolderOptions): reado
   }
 }
 
-/** The key that a message about an agent's tools begins with. */
+/** The key at the beginning of an error message. */
 const keysIn = (message: string): string[] => /^[A-Za-z]+(\.[\w-]+)*(?=: )/.exec(message)?.slice(0, 1) ?? [];
 
-/** Different whenever a file was added, removed, written or replaced: links of mounted volumes are followed. */
+/** Changes when a file is added, removed, written or replaced. `stat` follows the links of mounted volumes. */
 async function stateOf(folder: string, others: readonly string[] = []): Promise<string> {
   const fileState = async (file: string) => {
     const { ino, size, mtimeMs, ctimeMs } = await stat(path.resolve(folder, file));
     return [file, ino, size, mtimeMs, ctimeMs];
   };
-  // One that is not there yet is what a set may wait for.
+  // A missing file is part of the state: a rejected set may wait for it.
   const ofOthers = await Promise.all(others.map((file) => fileState(file).catch(() => [file])));
   try {
     const states = await Promise.all(listAgentFiles(folder).map(fileState));
     return JSON.stringify([...states, ...ofOthers]);
   } catch {
-    // Not there, or not any more between two lines: reading it says so.
+    // The folder is missing, or a file went away after it was listed. `readAgents` reports the error.
     return 'unreadable';
   }
 }
 
 type Place = Readonly<{ file: string; keys: readonly string[] }>;
 
-/** Of an error that is about files, or else about the folder. */
+/** The files and keys of an error; the folder for any other error. */
 function placesOf(error: unknown, folder: string): Place[] {
   const errors = fileErrorsIn(error);
   return errors.length === 0 ? [{ file: folder, keys: [] }] : errors.map(({ file, keys }) => ({ file, keys }));

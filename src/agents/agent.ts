@@ -10,13 +10,13 @@ import { toolLimitsSchema, toolSourceSchema } from './tool-sources.ts';
 
 const positive = z.number().int().positive();
 
-/** An agent as its YAML file defines it; a session keeps a copy of the definition it was created with. */
+/** An agent as in its YAML file. A session keeps a copy (`sessions.agent_snapshot`). */
 export const agentSchema = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'lower-case letters, digits, - and _, at most 64'),
   description: z.string().optional(),
-  /** `provider/model`, for example `openai/gpt-5.4`; the provider `simulated` needs no key. */
+  /** The provider `simulated` needs no key. */
   model: z.string().regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4'),
-  /** Models that its sessions may take beside it; one that ends with `*` stands for all that begin so. */
+  /** Further models that its sessions may choose. A final `*` matches any ending. */
   models: z
     .array(
       z
@@ -27,60 +27,58 @@ export const agentSchema = z.strictObject({
     .max(100)
     .default([]),
   instructions: z.string().default(''),
-  /** Where its tools come from, in the order in which the model is offered them. */
+  /** In the order in which the model is offered the tools. */
   tools: z.array(toolSourceSchema).default([]),
-  /** MCP servers of its own, beside those of the configuration. */
+  /** In addition to the servers of the configuration. */
   mcpServers: mcpServersSchema.default({}),
-  /** What differs from the limits of its tools, by their names. */
+  /** Overrides of tool limits, by tool name. */
   toolLimits: toolLimitsSchema.default({}),
-  /** Names of its tools whose calls somebody has to approve before they run. */
+  /** Names of tools whose calls a person must approve. */
   approvals: z.array(z.string().min(1)).default([]),
   limits: z
     .strictObject({
       ...runLimitsSchema.shape,
       toolConcurrency: positive.max(64).optional(),
-      /** Milliseconds that a run waits for answers; without it as long as it takes. */
+      /** How long a run waits for answers, in milliseconds. Default: no limit. */
       approvalTimeoutMs: positive.max(MAX_DURATION_MS).optional(),
-      /** When a limit ends a run, the model is asked once more, without tools: what was done, and what is open. */
+      /** After a limit has ended the work, the model is asked for one last report, without tools. */
       finalAnswer: z.boolean().optional(),
-      /** How long one answer of the model may take, where that is not the service's own limit. */
+      /** The longest model answer, in milliseconds. Default: `BATON_STEP_TIMEOUT_MS`. */
       stepTimeoutMs: positive.max(86_400_000).optional(),
     })
     .default({}),
   settings: modelSettingsSchema.default({}),
   context: contextPolicySchema.prefault({}),
-  /** What its MCP servers offered when the session was created; a definition has none. */
+  /** The tools of its MCP servers when the session was created or repinned. Absent in a file. */
   pinnedTools: pinnedToolsSchema.optional(),
 });
 
-/** What stands in an agent's file. */
 export const agentFileSchema = agentSchema.omit({ pinnedTools: true });
 
 export type Agent = z.infer<typeof agentSchema>;
 
-/** The agent that a session has. @throws BatonError `config_invalid` where what is stored cannot be read */
+/** @throws BatonError `config_invalid` if the stored snapshot cannot be read */
 export function readAgent(snapshot: unknown): Agent {
   const agent = agentSchema.safeParse(snapshot);
   if (agent.success) return agent.data;
   throw new BatonError('config_invalid', 'the snapshot of the agent cannot be read', { cause: agent.error });
 }
 
-/** Whether the text of completions says that the context is being compacted. An agent that cannot be read says nothing. */
+/** Whether completions announce a compaction in their text. False for a snapshot that cannot be read. */
 export function tellsOfCompaction(snapshot: unknown): boolean {
   return agentSchema.safeParse(snapshot).data?.context.compaction.notice === 'text';
 }
 
-/** Changes when anything in the definition changes. */
 export function agentVersion(agent: Agent): string {
   return createHash('sha256').update(JSON.stringify(agent)).digest('hex').slice(0, 16);
 }
 
-/** Agents by name, as they are at one moment. */
+/** The agents at one moment. */
 export type AgentSet = Readonly<{
   /** @throws BatonError `agent_not_found` that lists the known names */
   get: (name: string) => Agent;
   names: () => readonly string[];
 }>;
 
-/** The agents of this process. They may change while it runs: whoever needs some asks for those that there are now. */
+/** The agents of this process. They may change while it runs, so call `current` for each use. */
 export type AgentCatalogue = Readonly<{ current: () => Promise<AgentSet> }>;

@@ -6,9 +6,7 @@ import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { readYaml } from '../platform/read-yaml.ts';
 import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema } from './agent.ts';
 
-/**
- * What is wrong with an agent's file. File and keys hold nothing of its content, and may be logged; the message may.
- */
+/** An invalid agent file. `file` and `keys` hold none of its content and may be logged; the message may hold some. */
 export class AgentFileError extends BatonError {
   /** Its name in the folder. */
   readonly file: string;
@@ -22,7 +20,7 @@ export class AgentFileError extends BatonError {
   }
 }
 
-/** What is wrong with several files of a folder, each on a line of its own. */
+/** The errors of several files, one per line. */
 class AgentFilesError extends BatonError {
   readonly errors: readonly AgentFileError[];
 
@@ -32,25 +30,24 @@ class AgentFilesError extends BatonError {
   }
 }
 
-/** One error for each file that is wrong; none where the error is about something else. */
+/** One error per invalid file; none for any other error. */
 export function fileErrorsIn(error: unknown): readonly AgentFileError[] {
   if (error instanceof AgentFilesError) return error.errors;
   return error instanceof AgentFileError ? [error] : [];
 }
 
-/** What several files come to: an error of one file does not hide that of the next. */
+/** Throws all errors as one, so that the error of one file does not hide the next. */
 export function throwTogether(errors: readonly AgentFileError[]): void {
   const [first, ...others] = errors;
   if (first !== undefined) throw others.length === 0 ? first : new AgentFilesError(errors);
 }
 
-/** An agent with the name of its file in the folder. */
 type AgentFile = Readonly<{ file: string; agent: Agent }>;
 
 /**
- * Reads every `*.yaml` file of a folder as an agent.
- * @param model takes the place of every agent's model, where given
- * @throws BatonError `config_invalid` that names each file that is wrong, and its keys: see `fileErrorsIn`
+ * Reads every YAML file of a folder as an agent.
+ * @param model replaces the model of every agent
+ * @throws BatonError `config_invalid` that names each invalid file and its keys (`fileErrorsIn`)
  */
 export function readAgents(folder: string, model?: string): AgentFile[] {
   const errors: AgentFileError[] = [];
@@ -81,10 +78,7 @@ function checkSummarizer(file: string, { context }: Agent, names: ReadonlySet<st
   throw new AgentFileError(file, [SUMMARIZER_KEY], `${file}: ${SUMMARIZER_KEY}: ${what}`);
 }
 
-/**
- * The given agents, which stay as they are.
- * @throws nothing itself; its `get` throws BatonError `agent_not_found`, which names the agents that there are
- */
+/** A set that never changes. */
 export function createCatalogue(agents: readonly Agent[]): AgentSet & AgentCatalogue {
   const byName = new Map(agents.map((agent) => [agent.name, agent]));
   const names = [...byName.keys()].sort();
@@ -99,12 +93,12 @@ export function createCatalogue(agents: readonly Agent[]): AgentSet & AgentCatal
   return { ...set, current: async () => set };
 }
 
-/** The names of a folder's YAML files, sorted. @throws BatonError `config_invalid` */
+/** Sorted. @throws BatonError `config_invalid` if the folder cannot be read */
 export function listAgentFiles(folder: string): string[] {
   try {
     return (
       readdirSync(folder)
-        // Hidden ones are what editors keep beside a file while it is edited.
+        // Editors keep hidden files beside a file while it is edited.
         .filter((name) => /^[^.].*\.ya?ml$/.test(name))
         .sort()
     );
@@ -116,7 +110,7 @@ export function listAgentFiles(folder: string): string[] {
   }
 }
 
-/** Comes with the package: beside its sources, or beside what is built from them. */
+/** Part of the package: beside its sources, or beside the built files. */
 const EXAMPLE = ['../..', '../../..']
   .map((root) => path.join(import.meta.dirname, root, 'agents/workspace.yaml'))
   .find((file) => existsSync(file));
@@ -132,7 +126,7 @@ function readAgent(folder: string, file: string): Agent | AgentFileError {
   return new AgentFileError(file, keys, `${where}: ${describeProblems(problems)}`, { cause: parsed.error });
 }
 
-/** What the file holds, or an AgentFileError. */
+/** The parsed YAML, or an AgentFileError. */
 function readContent(where: string, file: string): unknown {
   try {
     return readYaml(where, where);
@@ -142,5 +136,5 @@ function readContent(where: string, file: string): unknown {
   }
 }
 
-/** In a file whose indentation is off a line of its instructions may count as a key. */
+/** Keys that may be logged: with wrong indentation a line of the instructions may count as a key. */
 const LOGGED_KEY = /^[\w.-]{1,200}$/;

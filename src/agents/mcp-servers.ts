@@ -7,20 +7,20 @@ import { headersFromEnv, httpUrl, SERVER_NAME, variables } from './tool-sources.
 const STDIO_KEYS = ['command', 'args', 'env', 'cwd'];
 const HTTP_KEYS = ['url', 'headersFromEnv'];
 
-/** An MCP server: a command that talks over stdio, or the URL of one that talks over streamable HTTP. */
+/** An MCP server over stdio (`command`) or streamable HTTP (`url`). */
 const mcpServerSchema = z
   .strictObject({
     command: z.string().min(1).optional(),
     args: z.array(z.string()).optional(),
-    /** Names of variables that the command gets from the worker's environment, beside PATH, HOME and the like. */
+    /** Variables of the worker's environment that the command gets, besides PATH, HOME and the like. */
     env: variables.optional(),
-    /** Its working directory. Default: the worker's. */
+    /** Default: the working directory of the worker. */
     cwd: z.string().min(1).optional(),
     url: httpUrl.optional(),
     headersFromEnv: headersFromEnv.optional(),
-    /** How long a call may go without an answer or a sign of progress. */
+    /** The longest time of a call without an answer or a sign of progress. */
     timeoutMs: z.number().int().positive().max(3_600_000).default(120_000),
-    /** Believe what it says of its own tools: `readOnlyHint` and `idempotentHint`. */
+    /** Trust the server's own `readOnlyHint` and `idempotentHint`. */
     trust: z.boolean().default(false),
   })
   .superRefine((server, ctx) => {
@@ -38,10 +38,7 @@ export type McpServerConfig = Readonly<z.infer<typeof mcpServerSchema>>;
 export const mcpServersSchema = z.record(SERVER_NAME, mcpServerSchema);
 export type McpServerConfigs = Readonly<z.infer<typeof mcpServersSchema>>;
 
-/**
- * The MCP servers for every agent, from a file (YAML or JSON) with the key `mcpServers`.
- * @throws BatonError `config_invalid` that names the server and the key that are wrong
- */
+/** From the key `mcpServers` of a YAML or JSON file. @throws BatonError `config_invalid` that names server and key */
 export function loadMcpServers(file: string | undefined): McpServerConfigs {
   if (file === undefined) return {};
   const schema = z.strictObject({ mcpServers: mcpServersSchema });

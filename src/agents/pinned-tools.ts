@@ -4,9 +4,8 @@ import type { ToolChanges } from '../domain/run/tool-drift.ts';
 import { jsonSchema } from '../domain/transcript/message.ts';
 import type { McpSource } from './tool-sources.ts';
 
-/** One tool as its MCP server described it. */
 export const pinnedToolSchema = z.strictObject({
-  /** By which the server knows it. */
+  /** The server's name for it. */
   name: z.string(),
   description: z.string(),
   inputSchema: z.object({ type: z.literal('object') }).catchall(jsonSchema),
@@ -15,20 +14,20 @@ export const pinnedToolSchema = z.strictObject({
 });
 export type PinnedTool = Readonly<z.infer<typeof pinnedToolSchema>>;
 
-/** What each MCP server offered when the session was created: what the session keeps to. */
+/** The tools of each MCP server when the session was created or repinned. The session keeps to these. */
 export const pinnedToolsSchema = z.record(
   z.string(),
   z.strictObject({ hash: z.string(), tools: z.array(pinnedToolSchema) }),
 );
 export type PinnedTools = Readonly<z.infer<typeof pinnedToolsSchema>>;
 
-/** Changes with anything that the model is told of the tools, not with their order or that of their keys. Pure. */
+/** Changes with anything that the model is told of the tools, but not with the order of tools or keys. Pure. */
 export function hashOfTools(tools: readonly PinnedTool[]): string {
   const sorted = tools.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   return createHash('sha256').update(JSON.stringify(sorted, withSortedKeys)).digest('hex').slice(0, 16);
 }
 
-/** What the definitions take of a session's row and of every request to its model, about. Pure. */
+/** The approximate size of the definitions in a session's row and in every request to its model. Pure. */
 export const definitionBytes = (tools: readonly PinnedTool[]): number => Buffer.byteLength(JSON.stringify(tools));
 
 function withSortedKeys(_key: string, value: unknown): unknown {
@@ -36,7 +35,7 @@ function withSortedKeys(_key: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** What differs, of each server where anything does. Pure. */
+/** The changes per server; unchanged servers are left out. Pure. */
 export function changesOfTools(before: PinnedTools, after: PinnedTools): ToolChanges[] {
   const servers = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   return servers.flatMap((server) => {
@@ -52,20 +51,17 @@ export function changesOfTools(before: PinnedTools, after: PinnedTools): ToolCha
 const hashesOf = (tools: readonly PinnedTool[]): Map<string, string> =>
   new Map(tools.map((tool) => [tool.name, hashOfTools([tool])]));
 
-/** Whether a source takes a tool of its server. Pure. */
+/** Whether `include` and `exclude` of the source admit the tool. Pure. */
 export function isIncluded({ include, exclude }: McpSource, { name }: Pick<PinnedTool, 'name'>): boolean {
   return (include === undefined || include.includes(name)) && exclude?.includes(name) !== true;
 }
 
 const MAX_NAME_CHARS = 64;
 
-/** How the model knows the tools of a server: two underscores tell them from all others. */
+/** The prefix of the model's names for the server's tools. Only MCP tools have two underscores. */
 export const namePrefix = (server: string): string => `${server}__`;
 
-/**
- * The name by which the model calls a server's tool. What providers do not take in a name gives way, and then a piece
- * of hash keeps apart what would be the same. Pure.
- */
+/** Cleans and shortens a name that providers would refuse, and adds a hash that keeps it unique. Pure. */
 export function nameForModel(server: string, tool: string): string {
   const name = namePrefix(server) + tool.replaceAll(/[^a-zA-Z0-9_-]/g, '_');
   if (name.length <= MAX_NAME_CHARS && name === namePrefix(server) + tool) return name;

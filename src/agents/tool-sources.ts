@@ -3,15 +3,15 @@ import { MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables
 
 const positive = z.number().int().positive();
 
-/** Providers take no other names. */
+/** The names that providers accept. */
 export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 
 export const variable = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable');
-/** Values of headers, each from the environment: no secret stands in a file or in a session. */
+/** Variables by header: no secret stands in a file or in a session. */
 export const headersFromEnv = z.record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header'), variable);
 export const variables = z.array(variable);
 
-/** A URL that says where, and no more: credentials belong in the environment. */
+/** A URL without credentials, which belong in the environment. */
 export const httpUrl = z
   .url({ protocol: /^https?$/, error: 'a URL with http:// or https://' })
   .refine((url) => !URL.canParse(url) || new URL(url).username === '', 'must hold no credentials');
@@ -24,13 +24,13 @@ const httpToolFields = {
   headersFromEnv: headersFromEnv.default({}),
   /** A JSON Schema of an object. */
   inputSchema: z.looseObject({ type: z.literal('object') }),
-  /** How long the whole call may take. */
+  /** For the whole call. */
   timeoutMs: positive.max(3_600_000).default(30_000),
-  /** Bytes of the answer that are read; the rest is left out. */
+  /** Bytes that are read of the answer; the rest is dropped. */
   maxResponseBytes: positive.max(16 * 1024 * 1024).default(MAX_KEPT_OUTPUT_CHARS),
-  /** The variable with the secret that requests are signed with. */
+  /** The variable with the secret that signs requests. */
   signingSecretEnv: variable.optional(),
-  /** What the endpoint promises, as in `Tool`. */
+  /** Promises of the endpoint, as in `Tool`. */
   idempotent: z.boolean().default(false),
   readOnly: z.boolean().default(false),
 };
@@ -40,7 +40,7 @@ const httpToolSchema = z.preprocess(
 );
 export type HttpToolConfig = Readonly<z.infer<typeof httpToolSchema>>;
 
-/** The tool of which only the address is known: named by the end of its path, and it takes any object. */
+/** A tool with nothing but a URL: named after the end of its path, with any object as input. */
 function toolAt(url: string) {
   const { hostname, pathname } = URL.canParse(url) ? new URL(url) : { hostname: 'http', pathname: '/' };
   const end = pathname.split('/').findLast((segment) => segment !== '') ?? hostname;
@@ -49,11 +49,10 @@ function toolAt(url: string) {
   return { name, description, url, inputSchema: { type: 'object' } };
 }
 
-/** A tool that the client runs: the run waits until the client gives the output. */
+/** A tool that the client runs. The run waits for its output. */
 const clientToolSchema = z.strictObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
-  /** A JSON Schema of an object. */
   inputSchema: z.looseObject({ type: z.literal('object') }).default({ type: 'object' }),
 });
 
@@ -64,19 +63,17 @@ export const SERVER_NAME = z
 const toolNames = z.array(z.string().min(1));
 const KINDS = ['module', 'http', 'mcp', 'client'] as const;
 
-/** Exactly one of its kinds; `include` and `exclude` name tools as their MCP server does. */
+/** Exactly one kind. `include` and `exclude` use the names of the MCP server. */
 const toolSourceObjectSchema = z
   .strictObject({
     /** A TypeScript or JavaScript module, relative to the agents' folder. */
     module: z.string().min(1).optional(),
-    /** An endpoint that is sent the input. */
     http: httpToolSchema.optional(),
-    /** An MCP server. */
     mcp: SERVER_NAME.optional(),
     client: clientToolSchema.optional(),
     include: toolNames.optional(),
     exclude: toolNames.optional(),
-    /** The model finds its tools with `search_tools`, instead of being told of each in every request. */
+    /** The model finds the tools with `search_tools`. A request offers only the working set. */
     deferred: z.boolean().optional(),
   })
   .refine((source) => kindsOf(source).length === 1, `a tool is a name, or one of: ${KINDS.join(', ')}`)
@@ -88,7 +85,7 @@ const toolSourceObjectSchema = z
 
 const kindsOf = (source: object) => KINDS.filter((kind) => kind in source);
 
-/** Where an agent's tools come from: the name of a tool or of a tool set, a module, an endpoint or an MCP server. */
+/** The name of a tool or tool set, a module, an endpoint, an MCP server or a client tool. */
 export const toolSourceSchema = z.union([z.string().min(1), toolSourceObjectSchema]);
 export type ToolSource = Readonly<z.infer<typeof toolSourceSchema>> | string;
 export type McpSource = Readonly<{
@@ -98,7 +95,7 @@ export type McpSource = Readonly<{
   deferred?: boolean;
 }>;
 
-/** The source as errors name it. */
+/** For error messages. */
 export function toolSourceLabel(source: ToolSource): string {
   if (typeof source === 'string') return source;
   if (source.http !== undefined) return `http:${source.http.name}`;
@@ -106,24 +103,23 @@ export function toolSourceLabel(source: ToolSource): string {
   return source.mcp === undefined ? `module:${source.module}` : `mcp:${source.mcp}`;
 }
 
-/** Which limits a tool has of its own, beside `maxOutputChars`. */
+/** The limits of single tools beside `maxOutputChars`. */
 const OWN_LIMITS: Readonly<Record<string, readonly string[]>> = {
   read_file: ['maxLines', 'maxLineLength'],
   grep: ['maxMatches'],
 };
 
 const toolLimitSchema = z.strictObject({
-  /** Characters of a result that the model is shown; the rest is paged through with `read_tool_output`. */
+  /** Characters of a result in the view. The model reads the rest with `read_tool_output`. */
   maxOutputChars: z.number().int().min(500).max(MAX_TOOL_OUTPUT_CHARS).optional(),
-  /** Lines that one `read_file` returns, and characters of a line. */
+  /** Lines that one `read_file` returns, and characters per line. */
   maxLines: positive.max(100_000).optional(),
   maxLineLength: positive.max(MAX_TOOL_OUTPUT_CHARS).optional(),
-  /** Matches that one `grep` returns. */
   maxMatches: positive.max(100_000).optional(),
 });
 type ToolLimit = Readonly<z.infer<typeof toolLimitSchema>>;
 
-/** Limits by the name of the tool. */
+/** By tool name. */
 export const toolLimitsSchema = z.record(z.string().min(1), toolLimitSchema).superRefine((limits, ctx) => {
   for (const [tool, limit] of Object.entries(limits)) {
     for (const key of Object.keys(limit)) {
