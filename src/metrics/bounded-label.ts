@@ -1,9 +1,9 @@
-/** What every value after the first `limit` ones is called. */
+/** The label of every value after the first `limit` ones. */
 export const OTHER = 'other';
 
 /**
- * Keeps a label small: the first `limit` values have their name, all later ones share one. A metric has a series for
- * each value of its labels for ever, and names of models and tools come from outside.
+ * Bounds a label: the first `limit` values keep their names, all later ones share `OTHER`. A metric keeps a series for
+ * each value for ever, and names of models and tools come from outside.
  */
 export function boundedLabel(limit: number): (value: string) => string {
   const known = new Set<string>();

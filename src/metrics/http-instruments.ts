@@ -10,16 +10,15 @@ type AnsweredRequest = Readonly<{
 
 export type HttpInstruments = Readonly<{
   answered: (request: AnsweredRequest) => void;
-  /** A reader follows a session, until this is disposed. */
+  /** Counts a reader of a session until it is disposed. */
   readerJoined: () => Disposable;
 }>;
 
 const DURATION_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Anybody may send any word as a method. */
+/** A client may send any word as a method: others are counted together. */
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'];
 
-/** What the API counts of its requests. */
 export function createHttpInstruments(registry: Registry): HttpInstruments {
   const registers = [registry];
   const requests = new Counter({

@@ -4,7 +4,7 @@ import type { Usage } from '../domain/usage.ts';
 import { type LogEvent, RECOVERY_REASONS } from '../platform/log.ts';
 import { boundedLabel } from './bounded-label.ts';
 
-/** More models or tools than anybody names in an agent; what comes beyond is counted together. */
+/** More models or tools than agents name. Any further ones are counted together. */
 const MAX_MODELS = 100;
 const MAX_TOOLS = 200;
 
@@ -14,10 +14,7 @@ const FIRST_CHUNK_BUCKETS_S = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300]
 
 type EventOf<Name extends LogEvent['event']> = Extract<LogEvent, { event: Name }>;
 
-/**
- * Counts what the log is told: its events are a closed set, so nothing that happens is forgotten and no place
- * has to say a thing twice.
- */
+/** Counts log events. Their set is closed, so nothing is forgotten and no code reports a fact twice. */
 export function createLogInstruments(registry: Registry): (level: string, event: LogEvent) => void {
   const events = counter(registry, 'baton_log_events_total', 'Log events by name and level.', ['event', 'level']);
   const observers = {
@@ -135,7 +132,7 @@ function modelObservers(registry: Registry) {
   };
 }
 
-/** A usage's input includes what was cached, its output what was reasoned: these can be added up. */
+/** Splits a usage into counts that can be added: its input includes cached tokens, its output reasoning tokens. */
 function disjointTokens(usage: Usage): Readonly<Record<string, number>> {
   const { inputTokens, outputTokens, reasoningTokens, cacheReadTokens, cacheWriteTokens } = usage;
   return {

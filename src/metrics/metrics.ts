@@ -3,25 +3,23 @@ import type { Log } from '../platform/log.ts';
 import { createHttpInstruments, type HttpInstruments } from './http-instruments.ts';
 import { createLogInstruments } from './log-instruments.ts';
 
-/** Something that metrics are read from. */
 export type MetricsSource = Readonly<{
   registry: Registry;
-  /** Brings the values up to date before they are read. Never rejects. */
+  /** Updates the values before they are read. Never rejects. */
   refresh?: () => Promise<void>;
 }>;
 
-/** What this process counts and measures. */
 export type Metrics = Readonly<{
   http: HttpInstruments;
-  /** A log that also counts what it is told. */
+  /** A log that also counts its events. */
   counting: (log: Log) => Log;
   /** Shows another source as well, until it is disposed. */
   add: (source: MetricsSource) => Disposable;
-  /** Everything in the text format of Prometheus, version 0.0.4. */
+  /** The text format of Prometheus, version 0.0.4. */
   text: () => Promise<string>;
 }>;
 
-/** The instruments of one process. Nothing is shared: two in one process do not see each other. */
+/** The instruments of one process, without shared state: two in one process do not see each other. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const observe = createLogInstruments(registry);

@@ -1,10 +1,10 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { MetricsSource } from './metrics.ts';
 
-/** Gauges whose names end like those of counters, which no linter of metrics lets pass. */
+/** Gauges with the names of counters, which linters of metrics reject. */
 const MISNAMED = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
 
-/** Memory, processor time, event loop and garbage collection of this process. To be asked for once. */
+/** Memory, processor time, event loop and garbage collection of this process. Call it once. */
 export function createProcessMetrics(): MetricsSource {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -9,10 +9,10 @@ import { countActiveRuns, countSessions } from '../store/state-counts.ts';
 import { countWorkersByKind } from '../store/workers.ts';
 import type { MetricsSource } from './metrics.ts';
 
-/** Several who scrape, or one who is impatient, cost the database one look a second. */
+/** However many scrapes there are, the database answers one query a second. */
 const FRESH_FOR_MS = 1_000;
 
-/** Sessions may be millions, and how many of them rest changes slowly. */
+/** Sessions may be millions, and their numbers by status change slowly. */
 const SESSIONS_FRESH_FOR_MS = 60_000;
 
 const PATIENCE_MS = 2_000;
@@ -21,8 +21,8 @@ type StateDeps = Readonly<{ db: Db; jobs: Pick<JobQueues, 'counts'>; log: Log }>
 type Labelled = readonly [labels: Record<string, string>, value: number];
 
 /**
- * What database and queue say of the whole service, read when somebody asks. The same from every process that shows it:
- * take the maximum, not the sum. What cannot be read is left out rather than shown as it was.
+ * The state of the whole service in Postgres and the queue, read when it is scraped. Every process shows the same
+ * numbers, so take the maximum, not the sum; numbers that cannot be read are left out.
  */
 export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   const registry = new Registry();
@@ -30,7 +30,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
     const made = new Gauge({ name, help, labelNames: [...labelNames], registers: [registry] });
     const show = (values: readonly Labelled[]): void => {
       made.reset();
-      // Without labels it would go on with a 0 that nobody has counted.
+      // Without labels the gauge would still show a 0.
       if (labelNames.length === 0) made.remove();
       for (const [labels, value] of values) made.set(labels, value);
     };
@@ -93,7 +93,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
 
 type ShowValues = (values: readonly Labelled[]) => void;
 
-/** Reads no more often than this, once for all who ask meanwhile; nobody waits long for a database that is away. */
+/** Reads at most once per `freshForMs`, for all callers together. Without an answer it shows no values. */
 function source(
   name: 'database' | 'queue',
   freshForMs: number,
