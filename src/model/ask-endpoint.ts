@@ -1,18 +1,15 @@
 import type { ServedModel } from '../domain/context/limits/model-entry.ts';
 import { type EndpointQuestion, MODEL_LIST, OWN_QUESTIONS } from './endpoint-answers.ts';
 
-/** Where a provider is asked, with the headers of every request to it. */
+/** The address of a provider, with the headers of every request to it. */
 export type ServingEndpoint = Readonly<{ baseUrl: string; headers: Readonly<Record<string, string>> }>;
 
-/** All questions about one model together: a step may wait for them. */
+/** For all questions about one model together: a step may wait for them. */
 const ANSWER_WITHIN_MS = 3_000;
-/** A list of many hundred models with their descriptions. */
+/** Room for a list of many hundred models with their descriptions. */
 const MAX_ANSWER_BYTES = 4_194_304;
 
-/**
- * Asks an endpoint what it serves under a name. Null where it does not tell, whatever the reason: no answer is worth a
- * failure, and a step does well without.
- */
+/** Asks an endpoint about a model that it serves. Null if it does not tell, for any reason: a step works without. */
 export async function askEndpoint(
   endpoint: ServingEndpoint,
   modelId: string,
@@ -39,7 +36,7 @@ async function answerTo(
       method,
       headers: { ...headers, accept: 'application/json', ...(body && { 'content-type': 'application/json' }) },
       ...(body && { body: JSON.stringify(body(modelId)) }),
-      // Its headers may hold a key that is for this address alone.
+      // Its headers may hold a key, which is for this address alone.
       redirect: 'error',
       signal,
     });

@@ -9,7 +9,7 @@ import {
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from './model-port.ts';
 
-/** What a call is told beside its prompt and tools, in the SDK's form. */
+/** The settings of a model call, beside prompt and tools, in the SDK's form. */
 type CallSettings = Readonly<{
   maxOutputTokens: number;
   providerOptions: ProviderMetadata;
@@ -24,12 +24,11 @@ type CallSettings = Readonly<{
 type Call = Readonly<{
   sessionId: string;
   settings: ModelSettings;
-  /** Of the whole answer. */
   maxOutputTokens: number;
   messages: readonly ModelMessage[];
 }>;
 
-/** An agent's settings for one request. What the model's protocol has no field for is left out. */
+/** An agent's settings for one request, without those for which the model's protocol has no field. */
 export function callSettings(resolved: ResolvedModel, call: Call): CallSettings {
   const { protocol } = resolved;
   const { temperature, topP, topK, seed, stopSequences } = call.settings;
@@ -50,7 +49,7 @@ function optionsFor(resolved: ResolvedModel, { sessionId, settings, maxOutputTok
   const { reasoning, topK } = settings;
   const providerOptions = resolved.providerOptions(sessionId);
   if (protocol === 'openai-compatible') {
-    // The provider package knows no such field, and passes on what it does not know.
+    // The provider's package has no such field, and passes on unknown ones.
     const own = topK === undefined ? {} : { [provider]: { top_k: topK } };
     return { maxOutputTokens, providerOptions: { ...providerOptions, ...own }, ...(reasoning && { reasoning }) };
   }
@@ -72,7 +71,7 @@ function withThinking(options: ProviderMetadata, { thinking, effort }: ThinkingP
     ...options,
     anthropic: {
       ...anthropic,
-      // What a provider's options say of thinking already is about what it is bound to.
+      // Keeps the `blockBinding` that the provider's options may hold.
       ...(thinking !== undefined && { thinking: { ...(isObject(bound) && bound), ...thinking } }),
       ...(effort !== undefined && { effort }),
     },
@@ -82,7 +81,7 @@ function withThinking(options: ProviderMetadata, { thinking, effort }: ThinkingP
 const isObject = (value: unknown): value is Readonly<Record<string, never>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Whether the last step of the model made calls without thinking first, as far as it is shown that. */
+/** Whether the model's last step, as the prompt shows it, made calls without thinking first. */
 function goesOnWithoutThinking(messages: readonly ModelMessage[]): boolean {
   const last = messages.findLast(({ role }) => role === 'assistant');
   if (last === undefined || typeof last.content === 'string') return false;

@@ -3,8 +3,8 @@ import { type ModelSettings, settingProblems } from '../domain/model/model-setti
 import type { ModelPort, ResolvedModel } from './model-port.ts';
 
 /**
- * Finds when an agent is loaded which of its settings its model has no word for. Of a model whose provider is not
- * configured nothing is known, and nothing is asked of it.
+ * Checks, when an agent is loaded, that its model's protocol has its settings. A model whose provider is not configured
+ * is not checked.
  * @throws BatonError `config_invalid` whose message begins with the key
  */
 export function checkSettings(agent: Readonly<{ model: string; settings: ModelSettings }>, models: ModelPort): void {

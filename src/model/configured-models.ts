@@ -6,37 +6,30 @@ import { BatonError } from '../domain/errors.ts';
 import type { PricesOf } from './describe-model.ts';
 import type { ModelPort } from './model-port.ts';
 
-/** What a model of an agent is looked up by. */
+/** The lookups for the models of an agent. */
 export type ModelCheck = Readonly<{
   models: ModelPort;
   pricesOf: PricesOf;
-  /** Tenants have a quota of cost: what nobody can price would not count. */
+  /** Tenants have a cost quota, towards which a model without prices could not count. */
   hasCostQuota: boolean;
 }>;
 
-/** The models that an agent asks: its own, and the one that summarizes for it where that is another one. */
+/** The models that an agent asks: its own, and its summarizer's if that is another one. */
 export function modelsOf(agent: Agent, agents: AgentSet): readonly string[] {
   const name = summarizingAgent(agent.context);
   const { model } = agent.context.compaction;
   if (name === null) return model === SAME_MODEL ? [agent.model] : [agent.model, model];
-  // One that is gone is told of where it is asked for.
+  // A summarizer that is gone is reported when it is asked for.
   return agents.names().includes(name) ? [agent.model, agents.get(name).model] : [agent.model];
 }
 
-/**
- * Finds out now what would otherwise fail in a step or at the first summary.
- * @throws BatonError `model_unavailable`, `price_unknown`
- */
+/** Finds errors of a later step or summary now. @throws BatonError `model_unavailable`, `price_unknown` */
 export function refuseUnusableModels(agent: Agent, agents: AgentSet, check: ModelCheck): void {
   for (const model of modelsOf(agent, agents)) check.models(model);
   refuseUnpricedModels(agent, agents, check);
 }
 
-/**
- * A limit of cost binds only where the prices are known. A model whose provider is not configured is left to whoever
- * asks for it.
- * @throws BatonError `price_unknown`
- */
+/** A model whose provider is not configured is not checked. @throws BatonError `price_unknown` */
 function refuseUnpricedModels(agent: Agent, agents: AgentSet, check: ModelCheck): void {
   const { hasCostQuota } = check;
   const { maxCostUsd } = agent.limits;
@@ -66,11 +59,7 @@ function pricesIfConfigured(model: string, { models, pricesOf }: ModelCheck): Mo
   }
 }
 
-/**
- * Refuses a model that the agent's sessions may not take: they may take its own, the one that summarizes for it, and
- * those that it names under `models`.
- * @throws BatonError `model_not_allowed` that names these
- */
+/** Allowed: the agent's own model, its summarizer's, those under `models`. @throws BatonError `model_not_allowed` */
 export function refuseForeignModel(agent: Agent, agents: AgentSet, model: string): void {
   const allowed = [...new Set([...modelsOf(agent, agents), ...agent.models])];
   if (allowed.some((name) => standsFor(name, model))) return;

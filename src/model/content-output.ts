@@ -9,7 +9,7 @@ const mediaType = z.string().min(1);
 const url = z.union([z.string(), z.instanceof(URL).transform((parsed) => parsed.href)]);
 const ofAnyProvider = z.unknown().optional();
 
-/** The pieces of content that the AI SDK's `toModelOutput` may give, those of its earlier versions included. */
+/** The items of content that the AI SDK's `toModelOutput` may return, in this and in earlier versions. */
 const itemSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), text: z.string(), providerOptions: ofAnyProvider }),
   z.strictObject({
@@ -36,13 +36,13 @@ type ContentItem = z.infer<typeof itemSchema>;
 
 const contentSchema = z.strictObject({ type: z.literal('content'), value: z.array(itemSchema).min(1) });
 
-/** A piece of content in the AI SDK's words; null for any other value. */
+/** Null: not an item of content in the AI SDK's form. */
 export function toContentItem(value: unknown): OutputItem | null {
   const parsed = itemSchema.safeParse(value);
   return parsed.success ? toItem(parsed.data) : null;
 }
 
-/** What is content in the AI SDK's words, and nothing else; null for any other value. */
+/** Null: not content in the AI SDK's form. */
 export function toContentOutput(value: unknown): ToolOutput | null {
   if (typeof value !== 'object' || value === null || !('type' in value) || value.type !== 'content') return null;
   const parsed = contentSchema.safeParse(value);
@@ -54,7 +54,7 @@ const outputSchema = z.discriminatedUnion('type', [
   z.object({ type: z.enum(['json', 'error-json']), value: z.unknown() }),
 ]);
 
-/** What a tool's `toModelOutput` gave. @throws BatonError `internal` for what is none of the SDK's outputs */
+/** The result of a tool's `toModelOutput`. @throws BatonError `internal` if it is none of the SDK's outputs */
 export function toOutput(value: unknown): ToolOutput {
   const content = toContentOutput(value);
   if (content !== null) return content;

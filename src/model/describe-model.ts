@@ -9,26 +9,22 @@ import type { ModelProtocol } from '../domain/model/shown-media.ts';
 import type { ResolvedModel } from './model-port.ts';
 import type { PriceRegistry } from './price-registry.ts';
 
-/** A model at its provider, as far as it matters for what is known of it. */
 type AskedModel = Pick<ResolvedModel, 'provider' | 'modelId' | 'protocol' | 'endpoint' | 'askServed'>;
 
-/** All that is known of a model at its provider. Asks its endpoint, where that may tell. Never throws. */
+/** All that is known of a model at its provider. May ask its endpoint. Never throws. */
 export type DescribeModel = (model: AskedModel) => Promise<ModelEntry>;
 
-/** What a model costs at its provider, without asking anybody; null where that is not known. */
+/** The prices of a model, without asking its endpoint; null: unknown. */
 export type PricesOf = (model: AskedModel) => ModelPrices | null;
 
 type Options = Readonly<{
   registry: PriceRegistry;
-  /** What the configuration says of models, which stands above everything else. */
+  /** The entries of the configuration, which override everything else. */
   overrides: readonly ModelOverride[];
   now?: () => Date;
 }>;
 
-/**
- * Whose models and prices a provider has that speaks a protocol and whose address tells nothing: a gateway or a proxy.
- * A server that is merely compatible may serve anything.
- */
+/** The vendor behind an unknown gateway or proxy, by its protocol. A compatible server may serve any model. */
 const VENDOR_OF_PROTOCOL: Readonly<Record<ModelProtocol, string | null>> = {
   'openai-responses': 'openai',
   'openai-chat': 'openai',
@@ -36,7 +32,7 @@ const VENDOR_OF_PROTOCOL: Readonly<Record<ModelProtocol, string | null>> = {
   'openai-compatible': null,
 };
 
-/** Puts together what the configuration, the endpoint and the registry tell of models. */
+/** Combines the configuration, the endpoint and the registry. */
 export function createModelBook(options: Options): Readonly<{ describeModel: DescribeModel; pricesOf: PricesOf }> {
   const { registry, overrides, now = () => new Date() } = options;
   const askedOnce = createAskedEndpoints(() => now().getTime());
@@ -52,15 +48,15 @@ export function createModelBook(options: Options): Readonly<{ describeModel: Des
   };
 }
 
-/** After the first answer a server may still load the model, with a window of its own. */
+/** After the first answer: the server may still load the model, with another window. */
 const ASK_AGAIN_SOON_MS = 60_000;
-/** A server may be given another model or another window. */
+/** The server may get another model or another window. */
 const ASK_AGAIN_MS = 600_000;
 const MAX_KEPT_ANSWERS = 1_000;
 
 type KeptAnswer = Readonly<{ told: Promise<ServedModel | null>; askAgainAtMs: number }>;
 
-/** What endpoints have told. A step waits for the first answer only: later ones count from when they are there. */
+/** Keeps the answers of endpoints. A step waits for the first one only; later ones count once they are there. */
 function createAskedEndpoints(nowMs: () => number): (model: AskedModel) => Promise<ServedModel | null> {
   const kept = new Map<string, KeptAnswer>();
   return ({ provider, modelId, askServed }) => {
@@ -76,7 +72,7 @@ function createAskedEndpoints(nowMs: () => number): (model: AskedModel) => Promi
     }
     kept.set(key, { ...known, askAgainAtMs: nowMs() + ASK_AGAIN_MS });
     void askServed().then((told) => {
-      // An endpoint that is away for a moment has taken nothing back.
+      // An endpoint that is away for a moment keeps its last answer.
       if (told !== null) kept.set(key, { told: Promise.resolve(told), askAgainAtMs: nowMs() + ASK_AGAIN_MS });
     });
     return known.told;

@@ -1,26 +1,25 @@
 import { z } from 'zod';
 import type { ServedModel } from '../domain/context/limits/model-entry.ts';
 
-/** How servers that speak chat completions tell of a model that they serve. */
+/** A question about a model to servers that speak chat completions. */
 export type EndpointQuestion = Readonly<{
-  /** Who answers so. */
   servers: string;
   method: 'GET' | 'POST';
-  /** Below the base URL, or below what that is without its last `/v1`. */
+  /** Below the base URL, or below that without its last `/v1`. */
   base: 'api' | 'server';
   path: string;
   body?: (modelId: string) => unknown;
-  /** Null: the answer is not of this form, or does not have the model. */
+  /** Null: the answer has another form, or does not have the model. */
   read: (answer: unknown, modelId: string) => ServedModel | null;
 }>;
 
 const IMAGES = ['image/png', 'image/jpeg'];
 
-/** Numbers that some send as text; what is no number is left out. */
+/** Some servers send numbers as text. Any other value is left out. */
 const tokens = z.coerce.number().int().min(256).max(100_000_000).optional().catch(undefined);
 const words = z.array(z.string()).optional().catch(undefined);
 
-/** `GET /models` as OpenAI has it, with what others add to it. */
+/** `GET /models` of OpenAI, with the additions of other servers. */
 const modelList = z.object({
   data: z.array(
     z.object({
@@ -39,7 +38,7 @@ const modelList = z.object({
 
 /**
  * vLLM and SGLang: `max_model_len`. Groq: `context_window`. Mistral: `max_context_length`. Together, OpenRouter:
- * `context_length`, the latter also that of the provider that it goes to. llama.cpp: `meta`.
+ * `context_length`; OpenRouter also has that of the provider to which it routes. llama.cpp: `meta`.
  */
 const readModelList: EndpointQuestion['read'] = (answer, modelId) => {
   const { data = [] } = modelList.safeParse(answer).data ?? {};
@@ -71,7 +70,7 @@ const ollamaModel = z.object({
   model_info: z.record(z.string(), z.unknown()).optional().catch(undefined),
 });
 
-/** Without `num_ctx` it is what the model was trained for: the server may keep less of it in memory. */
+/** Without `num_ctx` the window is that of the training: the server may keep less of it in memory. */
 const readOllamaModel: EndpointQuestion['read'] = (answer) => {
   const { capabilities, parameters = '', model_info: info } = ollamaModel.safeParse(answer).data ?? {};
   if (capabilities === undefined && info === undefined) return null;
@@ -112,7 +111,7 @@ const readLmStudio: EndpointQuestion['read'] = (answer, modelId) => {
   return told({ contextWindow, mediaTypes: model.type === 'vlm' ? IMAGES : [] });
 };
 
-/** What is asked first: every server has it, and only some tell enough. */
+/** Asked first: every server has it, and only some tell enough. */
 export const MODEL_LIST: EndpointQuestion = {
   servers: 'vLLM, SGLang, llama.cpp, OpenRouter, Groq, Mistral, Together',
   method: 'GET',
@@ -121,7 +120,7 @@ export const MODEL_LIST: EndpointQuestion = {
   read: readModelList,
 };
 
-/** What is asked where that told no window. What stands later says more of the same model. */
+/** Asked if the list told no window. Later entries override earlier ones, because they tell more of the model. */
 export const OWN_QUESTIONS: readonly EndpointQuestion[] = [
   {
     servers: 'LM Studio',
@@ -149,7 +148,7 @@ export const OWN_QUESTIONS: readonly EndpointQuestion[] = [
 
 type Told = { [Key in keyof ServedModel]: ServedModel[Key] | undefined };
 
-/** Without what was not told; null where that is everything. */
+/** Drops undefined values; null: none are left. */
 function told(model: Told): ServedModel | null {
   const given = Object.entries(model).filter(([, value]) => value !== undefined);
   return given.length === 0 ? null : Object.fromEntries(given);

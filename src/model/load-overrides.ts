@@ -4,10 +4,7 @@ import { BatonError } from '../domain/errors.ts';
 import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { readYaml } from '../platform/read-yaml.ts';
 
-/**
- * What a file (YAML or JSON, a list) says of models.
- * @throws BatonError `config_invalid` that names the entry and the key that are wrong
- */
+/** From a list in YAML or JSON. @throws BatonError `config_invalid` that names the invalid entry and key */
 export function loadOverrides(file: string | undefined): readonly ModelOverride[] {
   if (file === undefined) return [];
   const schema = z.array(modelOverrideSchema);

@@ -9,16 +9,16 @@ import type { ResolvedModel } from './model-port.ts';
 import type { ModelPrompt } from './model-prompt.ts';
 import { sentTexts } from './sent-texts.ts';
 
-/** A failed model call: its class, and when the provider asked to be tried again. */
+/** A failed model call. `retryAfterMs`: the pause that the provider asked for. */
 export type ModelFailure = Readonly<{
   class: ProviderErrorClass;
   error: BatonError;
   retryAfterMs: number | null;
-  /** What an overflow's text tells in numbers; null for every other class, and where it tells none. */
+  /** The numbers in the text of an overflow; null: another class, or no numbers. */
   overflow: OverflowNumbers | null;
 }>;
 
-/** What is known of a call, for whatever it fails with. @param headers of a response that began well */
+/** The facts about a call, for any error that ends it. @param headers of a response that began well */
 export function failedCallOf(
   { endpoint, secrets = [] }: ResolvedModel,
   prompt: ModelPrompt,
@@ -27,12 +27,12 @@ export function failedCallOf(
   return { endpoint, secrets, headers, sent: () => sentTexts(prompt) };
 }
 
-/** Nothing is known of the call but its error. */
+/** A call of which only the error is known. */
 const ANY_CALL: FailedCall = { endpoint: '', headers: null, sent: () => [], secrets: [] };
 
 /**
- * Classifies what a model call failed with, and keeps what the provider said of it. Its own error is the cause, which
- * goes into no row or log: it may have the prompt and the key in it.
+ * Classifies the error of a model call and keeps the provider's message. The original error is only the cause: it may
+ * have the prompt and the key in it, and goes into no row or log.
  */
 export function toModelFailure(error: unknown, call: FailedCall = ANY_CALL): ModelFailure {
   const inner = RetryError.isInstance(error) ? error.lastError : error;
@@ -54,7 +54,7 @@ function toBatonError(errorClass: ProviderErrorClass, message: string, cause: un
   return new BatonError(errorClass, words === '' ? message : `${message} ${words}`, { cause, provider });
 }
 
-/** A watchdog of ours ended the call. */
+/** Whether Baton's watchdog ended the call. */
 function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError';
 }
@@ -63,7 +63,7 @@ function isTimeout(error: unknown): boolean {
 function retryAfterMs(headers: Readonly<Record<string, string>>): number | null {
   const exactMs = Number(headers['retry-after-ms'] || Number.NaN);
   if (Number.isFinite(exactMs) && exactMs >= 0) return exactMs;
-  // Some gateways write the unit; two headers of the same name arrive joined.
+  // Some gateways write the unit, and two headers of the same name arrive joined.
   const value = headers['retry-after']?.match(/^(\d+(?:\.\d+)?)\s*s?(?:\s*,.*)?$/)?.[1] ?? headers['retry-after'] ?? '';
   if (value === '') return null;
   const seconds = Number(value);

@@ -6,13 +6,13 @@ import { sendsFilesAfterResults } from '../domain/model/shown-media.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from './model-port.ts';
 
-/** What a model is sent besides tools and settings, in the SDK's form. */
+/** A request to a model without tools and settings, in the SDK's form. */
 export type ModelPrompt = Readonly<{ instructions?: Instructions; messages: ModelMessage[] }>;
 
 /**
  * The prompt of a request, in the form that its provider takes and caches.
- * @param media the files that the view refers to as blobs; a notice stands for what is not there
- * @param model `provider/model` that the request goes to: only what it wrote itself keeps its reasoning
+ * @param media the files that the view refers to as blobs; a notice replaces a missing one
+ * @param model `provider/model` of the request; only its own messages keep their reasoning
  */
 export function promptFor(
   {
@@ -35,8 +35,5 @@ export function promptFor(
   return { ...(instructions !== '' && { instructions: marked }), messages: withCacheBreakpoints(messages) };
 }
 
-/**
- * The SDK would fetch what a provider does not fetch from a URL by itself: a worker reaches more than whoever named the
- * URL may, so that it fetches nothing.
- */
+/** The SDK must not fetch URLs for a provider: a worker reaches addresses that the author of a URL must not. */
 export const leaveToProvider = async (files: readonly unknown[]): Promise<null[]> => files.map(() => null);

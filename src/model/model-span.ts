@@ -8,11 +8,11 @@ import type { ModelPrompt } from './model-prompt.ts';
 
 export type TracedRequest = Readonly<{
   resolved: Pick<ResolvedModel, 'provider' | 'modelId'>;
-  /** As the API shows it. */
+  /** In the form of the API. */
   sessionId: string;
   maxOutputTokens: number;
   temperature?: number | undefined;
-  /** Whether what is said may be seen in the span. */
+  /** Whether the span may hold prompt and answer. */
   withContent: boolean;
   prompt: () => ModelPrompt;
 }>;
@@ -20,16 +20,16 @@ export type TracedRequest = Readonly<{
 export type TracedAnswer = Readonly<{ finishReason: string; usage: Usage; text: () => string }>;
 
 export type ModelSpan = Readonly<{
-  /** The answer is whole, and the span ends: what follows are tools. */
+  /** The answer is whole, and the span ends: tools may follow. */
   answered: (answer: TracedAnswer) => void;
-  /** There is none that is. */
+  /** There is no whole answer. */
   broken: (error: BatonError | string) => void;
 }>;
 
 /**
  * Asks a model inside a span by the conventions for generative AI; tools that run meanwhile have spans below it. The
- * SDK's own integration is not used for it: that takes the texts of errors over, which may hold the prompt, and knows
- * nothing of calls that are repeated after a crash. (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/)
+ * SDK's own integration copies error texts, which may hold the prompt, and knows no calls that are repeated after a
+ * crash. (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/)
  */
 export function inModelSpan<T>(request: TracedRequest, work: (span: ModelSpan) => Promise<T>): Promise<T> {
   const { resolved, temperature } = request;
@@ -76,7 +76,7 @@ function outputOf({ finishReason, usage, text }: TracedAnswer, withContent: bool
   };
 }
 
-/** Runs a tool inside a span; `fail` says that it did not do what it was asked. */
+/** Runs a tool inside a span. `fail` marks the span as failed. */
 export function inToolSpan<T>(
   call: Readonly<{ tool: string; toolCallId: string; input: unknown; withContent: boolean }>,
   work: (fail: () => void) => Promise<T>,

@@ -1,26 +1,20 @@
 import type { ModelInfo, TieredPrices } from '@pydantic/genai-prices';
 import type { ModelName, ModelPrices, RegisteredModel, TokenPrice } from '../domain/context/limits/model-entry.ts';
 
-/**
- * Windows and prices of models as the package that comes with Baton has them: nothing is fetched, a newer package knows
- * more.
- */
+/** Windows and prices from a package that comes with Baton. Nothing is fetched; a newer package knows more. */
 export type PriceRegistry = Readonly<{
-  /** Whose models and prices an endpoint has; null where its address is nobody's that the registry knows. */
+  /** The vendor whose models and prices an endpoint has; null: an unknown address. */
   vendorOf: (baseUrl: string) => string | null;
-  /**
-   * A model as it is at a moment: some prices depend on the date or the hour.
-   * @returns null where nothing is known; of a model whose vendor is not known the window alone
-   */
+  /** As of a moment: some prices depend on date or hour. Null: unknown. Without a vendor: the window alone. */
   find: (name: ModelName, at: Date) => RegisteredModel | null;
 }>;
 
-/** The registry's tables are large: a process that asks no model does not load them. */
+/** Loads the registry, whose tables are large, only in processes that ask models. */
 export async function openPriceRegistry(): Promise<PriceRegistry> {
   const { calcPrice, findProvider } = await import('@pydantic/genai-prices');
   const look = (modelId: string, providerId: string | null, timestamp: Date) =>
     calcPrice({}, modelId, { timestamp, ...(providerId !== null && { providerId }) });
-  /** A version with a date that the registry does not have costs what the others of that name do. */
+  /** An unknown version with a date costs as much as the name without it. */
   const lookAtVersions = (modelId: string, providerId: string | null, at: Date) =>
     look(modelId, providerId, at) ?? look(modelId.replace(DATE, ''), providerId, at);
   return {
@@ -30,7 +24,7 @@ export async function openPriceRegistry(): Promise<PriceRegistry> {
       if (priced !== null) {
         return { contextWindow: windowOf(priced.model), prices: toPrices(modelId, priced.model_price) };
       }
-      // Windows are those of the model, whoever serves it; prices are not.
+      // A window belongs to the model, prices to its vendor.
       for (const { providerId, name } of waysToRead(modelId)) {
         const found = lookAtVersions(name, providerId, at);
         if (found !== null) return { contextWindow: windowOf(found.model), prices: null };
@@ -42,7 +36,7 @@ export async function openPriceRegistry(): Promise<PriceRegistry> {
 
 const DATE = /-(?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
-/** Gateways put the provider before the model: `gateway/anthropic/claude-opus-4.8`, `gateway/bedrock/us.anthropic.…`. */
+/** Gateways prefix the provider: `gateway/anthropic/claude-opus-4.8`, `gateway/bedrock/us.anthropic.…`. */
 function waysToRead(modelId: string): readonly Readonly<{ providerId: string | null; name: string }>[] {
   const words = modelId.split('/');
   return words.flatMap((word, index) => {
@@ -56,9 +50,9 @@ const windowOf = ({ context_window }: ModelInfo): number | null => context_windo
 
 type RegistryPrices = Readonly<Record<string, number | TieredPrices | undefined>>;
 
-/** @returns null where the registry has no price for input or output: it then has none, or those of another kind */
+/** @returns null without a price for input or output: the model has none, or prices of another kind */
 function toPrices(modelId: string, prices: RegistryPrices): ModelPrices | null {
-  // A reseller's free models have no prices at all.
+  // Free models of a reseller have no prices at all.
   const isFree = modelId.endsWith(':free') && Object.keys(prices).length === 0;
   const input = isFree ? 0 : toPrice(prices['input_mtok']);
   const output = isFree ? 0 : toPrice(prices['output_mtok']);

@@ -6,13 +6,13 @@ import { readYaml } from '../platform/read-yaml.ts';
 
 const KINDS = ['openai', 'openai-chat', 'openai-compatible', 'anthropic'] as const;
 
-/** What is asked for their models, whatever it is called. */
+/** A provider under a name of the configuration. */
 const providerConfigSchema = z
   .strictObject({
-    /** The protocol: OpenAI's Responses, its chat completions, what others make of those, Anthropic's Messages. */
+    /** The protocol: OpenAI's Responses, its chat completions, compatible chat completions, or Anthropic's Messages. */
     kind: z.enum(KINDS),
     baseUrl: httpUrl.optional(),
-    /** The variable with its key. A server of one's own may need none. */
+    /** The variable with its key, which a self-hosted server may not need. */
     apiKeyEnv: variable.optional(),
     headersFromEnv: headersFromEnv.default({}),
   })
@@ -30,7 +30,7 @@ const NAME = z
   .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'lower-case letters, digits and -, at most 32')
   .refine((name) => !/^simulated(-|$)/.test(name), 'this name is the simulator’s');
 
-/** A provider with its key and headers at hand. */
+/** With its key and headers from the environment. */
 export type ProviderConfig = Readonly<{
   name: string;
   kind: (typeof KINDS)[number];
@@ -42,9 +42,8 @@ export type ProviderConfig = Readonly<{
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The providers of a file (YAML or JSON) with the key `providers`: a model is `name/model` of them.
- * @throws BatonError `config_invalid` that names the provider and the key that are wrong, or the
- * variable that is not set
+ * The providers of a file (YAML or JSON) with the key `providers`. Their models are `name/model`.
+ * @throws BatonError `config_invalid` that names the invalid provider and key, or the variable that is not set
  */
 export function loadProviders(file: string | undefined, environment: Environment): ProviderConfig[] {
   if (file === undefined) return [];

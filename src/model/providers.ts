@@ -15,11 +15,11 @@ export type ProviderSettings = Readonly<{
   anthropicApiKey?: string | undefined;
   anthropicBaseUrl?: string | undefined;
   simulatorUrl?: string | undefined;
-  /** Those of the configuration's file; one of a name above stands in its place. */
+  /** Those of the providers file. One with a name from above replaces that. */
   providers?: readonly ProviderConfig[];
 }>;
 
-/** Where a provider is asked, and how it knows who asks. */
+/** The address of a provider, and the credentials for it. */
 type Endpoint = Readonly<{
   name: string;
   baseUrl?: string | undefined;
@@ -29,15 +29,12 @@ type Endpoint = Readonly<{
 
 type Provider = (modelId: string) => ResolvedModel;
 
-/** Where the SDK asks a provider that has no base URL of its own. */
+/** The SDK's base URLs. */
 const DEFAULT_ENDPOINTS = { openai: 'https://api.openai.com/v1', anthropic: 'https://api.anthropic.com/v1' } as const;
 
-/**
- * The models of the configured providers, by `provider/model`.
- * @throws BatonError `model_unavailable` for a provider that is not configured
- */
+/** By `provider/model`. @throws BatonError `model_unavailable` for a provider that is not configured */
 export function createModels(settings: ProviderSettings): ModelPort {
-  // The SDK prints what a model does not support (a reasoning summary, say) to stderr; our logs are a closed set.
+  // The SDK would print unsupported options (a reasoning summary, say) to stderr; Baton's log is a closed set.
   globalThis.AI_SDK_LOG_WARNINGS = false;
   const providers = new Map<string, Provider>();
   const { openaiApiKey, openaiBaseUrl, anthropicApiKey, anthropicBaseUrl, simulatorUrl } = settings;
@@ -53,10 +50,10 @@ export function createModels(settings: ProviderSettings): ModelPort {
   for (const config of settings.providers ?? []) providers.set(config.name, createProvider(config));
   if (simulatorUrl !== undefined) {
     const simulated = (name: string): Endpoint => ({ name, baseUrl: `${simulatorUrl}/v1`, apiKey: 'simulated' });
-    // The SDK knows real models by name; a simulated one must be told to be asked for its reasoning.
+    // The SDK knows real models by name. For a simulated one it must be told to ask for reasoning.
     providers.set('simulated', openaiResponses(simulated('simulated'), { forceReasoning: true }));
     providers.set('simulated-chat', openaiChat(simulated('simulated-chat')));
-    // Its scripts have a cursor per session, which a real provider need not know.
+    // The simulator's scripts have a cursor per session. A real provider need not know the session.
     const ofSession = (_modelId: string, userId: string) => ({ ...DROP_FOREIGN_THINKING, metadata: { userId } });
     providers.set('simulated-anthropic', anthropicMessages(simulated('simulated-anthropic'), ofSession));
   }
@@ -84,7 +81,6 @@ function createProvider(config: ProviderConfig): Provider {
   }
 }
 
-/** What the SDK's providers are made with. */
 function settingsOf({ baseUrl, apiKey, headers }: Endpoint) {
   return {
     ...(apiKey !== undefined && { apiKey }),
@@ -93,11 +89,11 @@ function settingsOf({ baseUrl, apiKey, headers }: Endpoint) {
   };
 }
 
-/** Of a header, what follows its scheme too. */
+/** Each value as a whole, and also without its scheme (`Bearer …`). */
 const secretsOf = ({ apiKey = '', headers = {} }: Endpoint): readonly string[] =>
   [apiKey, ...Object.values(headers)].flatMap((secret) => [secret, secret.replace(/^\S+\s+/, '')]);
 
-/** Tells keys apart, and none of them: half of a SHA-256 of key and headers. */
+/** Distinguishes keys without revealing them: half of a SHA-256 of key and headers. */
 function credentialOf({ apiKey = '', headers = {} }: Endpoint): string {
   const sorted = Object.entries(headers).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return createHash('sha256')
@@ -107,8 +103,8 @@ function credentialOf({ apiKey = '', headers = {} }: Endpoint): string {
 }
 
 /**
- * OpenAI's Responses protocol. Nothing is stored at the provider: the transcript is ours, so reasoning comes back
- * encrypted and is sent again by us. The session's id keeps its requests on one prompt cache.
+ * OpenAI's Responses protocol. Nothing is stored at the provider: reasoning comes back encrypted and is sent again. The
+ * session's id keeps its requests on one prompt cache.
  */
 function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOptions): Provider {
   const openai = createOpenAI(settingsOf(at));
@@ -145,8 +141,8 @@ function openaiChat(at: Endpoint): Provider {
 }
 
 /**
- * Chat completions as others serve them (Ollama, LM Studio, vLLM, LiteLLM): only what all of them know is sent. They
- * tell what a stream has used when they are asked to.
+ * Chat completions of other servers (Ollama, LM Studio, vLLM, LiteLLM): only fields that all of them know are sent.
+ * They report the usage of a stream only on request (`includeUsage`).
  */
 function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
   const baseURL = at.baseUrl ?? '';
@@ -169,8 +165,8 @@ function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provid
 }
 
 /**
- * Anthropic's Messages protocol. Extended thinking is on only where an agent asks for it or the model always thinks.
- * No tool of Anthropic's own is offered, so a call that one once ran is shown as an ordinary one.
+ * Anthropic's Messages protocol. Extended thinking is on only if an agent asks for it or the model always thinks. None
+ * of Anthropic's own tools is offered, so an earlier call of one is shown as an ordinary call.
  */
 function anthropicMessages(
   at: Endpoint,
@@ -194,9 +190,7 @@ function anthropicMessages(
 
 const thinkingOptions = (modelId: string) => (bindsThinking(modelId) ? DROP_FOREIGN_THINKING : {});
 
-/**
- * What a prune or a compaction has changed is no reason to refuse the request: a thinking block of before is dropped.
- */
+/** The provider drops a thinking block whose prefix a prune or compaction has changed, and takes the request. */
 const DROP_FOREIGN_THINKING = { thinking: { blockBinding: { prefixMismatchBehavior: 'drop_block' } } };
 
 function toJsonOptions(options: OpenAILanguageModelResponsesOptions): { forceReasoning?: boolean } {

@@ -1,11 +1,11 @@
 import { type LanguageModel, wrapLanguageModel } from 'ai';
 
-/** A model, and what the response to its latest call began with. */
+/** `headers`: of the response to its latest call; null: none. */
 type WatchedModel = Readonly<{ model: LanguageModel; headers: () => Readonly<Record<string, string>> | null }>;
 
 /**
- * Keeps the headers of a response that begins well: an answer that breaks off later carries none of them, nor does a
- * page that something else than the provider has answered with.
+ * Keeps the headers of a response that begins well. The error of an answer that breaks off later has none, nor has that
+ * of a page from something else than the provider.
  */
 export function watchHeaders(model: LanguageModel): WatchedModel {
   let headers: Readonly<Record<string, string>> | null = null;

@@ -10,7 +10,7 @@ import {
 } from '../domain/transcript/message.ts';
 import type { Usage } from '../domain/usage.ts';
 
-/** The whole response of one model call as our parts: text, reasoning, calls, files and sources in their order. */
+/** The whole response of one model call as parts: text, reasoning, calls, files and sources in their order. */
 export function toParts(content: readonly ContentPart<ToolSet>[]): Part[] {
   const parts: Part[] = [{ type: 'step-start' }];
   for (const item of content) addContent(parts, item);
@@ -41,14 +41,14 @@ function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
       parts.push(toSourcePart(item));
       return;
     default:
-      // Approval requests and provider-specific content do not come up: no approval is configured with the SDK.
+      // Approval requests and provider-specific content do not occur: the SDK is configured without approvals.
       return;
   }
 }
 
 type SdkToolCall = Extract<TextStreamPart<ToolSet>, { type: 'tool-call' }>;
 
-/** A call as the model made it. One that the SDK found invalid has its outcome already and never starts. */
+/** A call that the SDK found invalid has its outcome already and never starts. */
 export function toToolPart(call: SdkToolCall): Extract<Part, { type: 'tool' }> {
   return {
     type: 'tool',
@@ -65,14 +65,14 @@ export function toToolPart(call: SdkToolCall): Extract<Part, { type: 'tool' }> {
 
 type SdkFile = Extract<TextStreamPart<ToolSet>, { type: 'file' | 'reasoning-file' }>;
 
-/** A file of the model, with its bytes for now. */
+/** A file of the model. Its bytes are in the URL until it is stored as a blob. */
 export function toFilePart({ file: { mediaType, base64 }, providerMetadata }: SdkFile): Part {
   return { type: 'file', mediaType, url: `data:${mediaType};base64,${base64}`, ...metadataOf(providerMetadata) };
 }
 
 /**
- * Whether this is of OpenAI's own tool that makes pictures: the SDK tells of it as of a call, with base64 as its JSON.
- * What it gives is a file of the model's answer. (https://platform.openai.com/docs/guides/tools-image-generation)
+ * Whether it belongs to OpenAI's own tool for pictures. The SDK reports that as a call with base64 in its JSON, but the
+ * picture is a file of the answer. (https://platform.openai.com/docs/guides/tools-image-generation)
  */
 export function isImageGeneration(
   item: Readonly<{ toolName: string; providerExecuted?: boolean | undefined }>,
@@ -82,13 +82,13 @@ export function isImageGeneration(
 
 const generatedSchema = z.looseObject({ result: z.base64().min(1) });
 
-/** The picture that the tool gave; its bytes say what it is. Nothing where it gave none. */
+/** The picture, whose media type is sniffed from its bytes later. Empty: there is none. */
 export function generatedImage(output: unknown): Part[] {
   const { data } = generatedSchema.safeParse(output);
   return data === undefined ? [] : [{ type: 'file', mediaType: '', url: `data:;base64,${data.result}` }];
 }
 
-/** A source that the model names, as a part of its message: a URL, or a document by media type and name. */
+/** A source as a part: a URL, or a document by media type and name. */
 export function toSourcePart(source: Extract<TextStreamPart<ToolSet>, { type: 'source' }>): Part {
   return {
     type: 'source',
@@ -105,7 +105,7 @@ function documentOf({ mediaType, filename }: SdkDocument): Pick<SourcePart, 'med
   return { mediaType, ...(filename !== undefined && { filename }) };
 }
 
-/** Folds the result of a call that the provider ran itself into the call. */
+/** Adds the result of a call that the provider ran itself to the call. */
 export function settleProviderCall(
   parts: Part[],
   toolCallId: string,
@@ -125,20 +125,17 @@ export function settleProviderCall(
   };
 }
 
-/**
- * What a tool returned in the form that the model is shown: text stays text, everything else is JSON.
- * @throws TypeError when it has no JSON form, such as a circular object
- */
+/** Text stays text, everything else is JSON. @throws TypeError without a JSON form, as of a circular object */
 export function toToolOutput(value: unknown): ToolOutput {
   return typeof value === 'string' ? { type: 'text', value } : toJsonOutput(value);
 }
 
-/** Any value as JSON. @throws TypeError when it has no JSON form */
+/** @throws TypeError if the value has no JSON form */
 export function toJsonOutput(value: unknown): ToolOutput {
   return { type: 'json', value: toJsonValue(value) };
 }
 
-/** An error in the form that the model is shown: its message only. Whatever was thrown, this never throws. */
+/** The message of an error alone. Never throws, whatever the error is. */
 export function toErrorOutput(error: unknown): ToolOutput {
   return { type: 'error-text', value: messageOf(error) };
 }
@@ -158,7 +155,7 @@ function toJsonValue(value: unknown): Json {
   return text === undefined ? null : jsonSchema.parse(JSON.parse(text));
 }
 
-/** JSON has no bigint: drivers return them for counts and ids, and the call has had its effect by then. */
+/** JSON has no bigint, but drivers return one for counts and ids. The call has taken effect, so this must not fail. */
 function bigintAsText(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
@@ -168,9 +165,7 @@ function metadataOf(value: unknown): { providerMetadata?: ProviderMetadata } {
   return { providerMetadata: JSON.parse(JSON.stringify(value)) as ProviderMetadata };
 }
 
-/**
- * The SDK's usage; what a provider does not report counts as 0. Cached input is part of the input, never added to it.
- */
+/** The SDK's usage; unreported values count as 0. Cached input is part of the input, never added to it. */
 export function toUsage(usage: LanguageModelUsage): Usage {
   const inputTokens = usage.inputTokens ?? 0;
   const outputTokens = usage.outputTokens ?? 0;

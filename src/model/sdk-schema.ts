@@ -4,10 +4,7 @@ import type { Tool } from '../tools/tool.ts';
 
 const sdkSchemas = new WeakMap<Tool['inputSchema'], Schema<unknown>>();
 
-/**
- * The schema of a tool's input as the SDK takes it: the same object for the same schema. The SDK works out the JSON
- * Schema of a zod one for every request, unless it is given the same object again.
- */
+/** The same object for the same schema: for a new one the SDK derives the JSON Schema again in every request. */
 export function toSdkSchema(schema: Tool['inputSchema']): Schema<unknown> {
   const known = sdkSchemas.get(schema);
   if (known !== undefined) return known;

@@ -1,9 +1,9 @@
 import type { ModelPrompt } from './model-prompt.ts';
 
-/** Names and marks of the protocol, which an error may well tell. */
+/** Names and marks of the protocol, which errors may show. */
 const NOT_SAID = new Set(['type', 'role', 'toolCallId', 'toolName', 'mediaType', 'approvalId', 'providerOptions']);
 
-/** Every text of a prompt: instructions, messages, inputs and outputs of calls, names of files. */
+/** All texts of a prompt: instructions, messages, inputs and outputs of calls, names of files. */
 export function* sentTexts({ instructions, messages }: ModelPrompt): Generator<string, void, undefined> {
   yield* textsIn(instructions);
   yield* textsIn(messages);
@@ -18,7 +18,7 @@ function* textsIn(value: unknown): Generator<string, void, undefined> {
   }
   for (const [key, inner] of Object.entries(value)) {
     if (NOT_SAID.has(key)) continue;
-    // The arguments of a call are quoted as a whole.
+    // Errors quote the arguments of a call as a whole.
     if (key === 'input') yield JSON.stringify(inner) ?? '';
     yield* textsIn(inner);
   }

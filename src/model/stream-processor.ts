@@ -11,38 +11,35 @@ import {
   toToolPart,
 } from './response-parts.ts';
 
-/** How a stream ended. `ended` says nothing of the response: that came with the model call's end. */
+/** The end of a stream. The response itself comes with the end of the model call. */
 export type StreamEnd = Readonly<
   | { kind: 'ended' }
   | { kind: 'aborted' }
   | { kind: 'failed'; error: unknown }
-  /** The window filled up while the model answered: stopped by us. */
+  /** Baton stopped it, because the window filled up while the model answered. */
   | { kind: 'stopped' }
 >;
 
 export type StreamProcessor = Readonly<{
-  /** Reads the stream to its end, whatever that is; never throws. */
+  /** Reads the stream to its end. Never throws. */
   read: (stream: AsyncIterable<TextStreamPart<ToolSet>>) => Promise<StreamEnd>;
-  /**
-   * What has come so far, for the case that the response never gets whole. Calls without their
-   * whole input are not in it.
-   */
+  /** The parts so far, for a response that breaks off. Calls without their whole input are not among them. */
   partial: () => readonly Part[];
-  /** The provider's own word for the finish reason; null until the stream has told. */
+  /** The provider's own finish reason; null: not told yet. */
   rawFinishReason: () => string | null;
 }>;
 
 type InputStart = Extract<TextStreamPart<ToolSet>, { type: 'tool-input-start' }>;
 
-/** A call whose input is being written, at the place that it will have among the parts. */
+/** A call whose input is being streamed. `index`: its later place among the parts. */
 export type StreamedCall = Readonly<{ index: number; toolCallId: string; toolName: string }>;
 
 /**
- * Watches every part of a model's stream. Text is passed on as it comes; the rest is kept for a response that breaks
- * off. Every part that came from the model is a sign of life, `onSign`; a call's input as it comes goes to
- * `onToolInput`, beginning with nothing; null is a call
- * that the provider runs itself. Results of our own tools are not taken from here: the SDK loses those that arrive after an abort, so
- * the tool runner commits them itself.
+ * Watches a model's stream: passes text on, and keeps all parts for a response that breaks off. Results of Baton's own
+ * tools are not taken from it: the SDK loses those that arrive after an abort, so the tool runner commits them.
+ * @param onSign called for every part that came from the model
+ * @param onToolInput called with the pieces of a call's input, first with an empty one; null: the provider runs the
+ * call
  */
 export function createStreamProcessor(
   onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void,
@@ -67,7 +64,7 @@ export function createStreamProcessor(
     parts[index] = { ...part, text: part.text + text };
     onText(type, index, text);
   };
-  // Calls come whole in the order in which they began, so that the place of one that is being written is known.
+  // Calls come whole in the order in which they began, so the index of one that is being streamed is known.
   const beginInput = ({ id, toolName, providerExecuted }: InputStart): void => {
     if (providerExecuted === true) return;
     const call = { index: parts.length + openInputs.size, toolCallId: id, toolName };
@@ -99,7 +96,7 @@ export function createStreamProcessor(
         if (!isImageGeneration(part)) parts.push(toToolPart(part));
         return;
       case 'tool-result':
-        // Of a picture that is being made, earlier looks come, too.
+        // The tool first sends previews of the picture.
         if (isImageGeneration(part)) return void parts.push(...(part.preliminary ? [] : generatedImage(part.output)));
         settleProviderCall(parts, part.toolCallId, 'completed', toToolOutput(part.output), part.providerMetadata);
         return;
@@ -135,7 +132,7 @@ export function createStreamProcessor(
       case 'tool-approval-request':
       case 'tool-approval-response':
       case 'tool-output-denied':
-        // Progress without content of its own; usage, finish reason and metadata come with the model call's end.
+        // These have no content. Usage, finish reason and metadata come with the end of the model call.
         return;
       default:
         part satisfies never;
@@ -159,7 +156,7 @@ export function createStreamProcessor(
   };
 }
 
-/** The SDK's own marks of a start and of an end that went wrong say nothing of the model. */
+/** False for the SDK's own marks of a start and of a failed end. */
 export function comesFromModel({ type }: TextStreamPart<ToolSet>): boolean {
   return type !== 'start' && type !== 'start-step' && type !== 'error' && type !== 'abort';
 }

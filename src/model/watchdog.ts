@@ -1,8 +1,7 @@
-/** How long a model may be silent, and how long its answer may take. */
 export type ModelTimeouts = Readonly<{
-  /** Before the first sign of an answer: reasoning models think in silence. */
+  /** Before the first sign of an answer: reasoning models are silent while they think. */
   firstChunkMs: number;
-  /** Between two signs of it. */
+  /** Between two signs. */
   idleChunkMs: number;
   /** For the whole answer of one step, however lively it is. */
   wholeStepMs: number;
@@ -10,22 +9,18 @@ export type ModelTimeouts = Readonly<{
 
 export type Watchdog = Disposable &
   Readonly<{
-    /** Aborted, with a `TimeoutError`, when the model was silent for too long, or its answer took too long. */
+    /** Aborted with a `TimeoutError` after too long a silence or too long an answer. */
     signal: AbortSignal;
-    /** The stream showed a sign of life. */
+    /** To be called at every sign of life. */
     heard: () => void;
-    /** The answer is whole: what follows are tools, which have limits of their own. */
+    /** Stops the timers: the answer is whole, and tools have limits of their own. */
     rest: () => void;
-    /** From the beginning to the first sign; null while there was none. */
+    /** From the beginning to the first sign; null: none yet. */
     firstChunkMs: () => number | null;
-    /** Since the beginning. */
     elapsedMs: () => number;
   }>;
 
-/**
- * Watches over one model call: a stream that stalls, or trickles on without an end, would
- * otherwise hold its run for ever.
- */
+/** Watches one model call: a stream that stalls or trickles on without an end would hold its run for ever. */
 export function createWatchdog(timeouts: ModelTimeouts): Watchdog {
   const controller = new AbortController();
   const startedAtMs = performance.now();
