@@ -1,61 +1,57 @@
 /**
- * What a key may do. `read` and `write`: with the data of its tenant. `admin`: read what was done in its tenant.
- * `operator`: the pages and numbers that show the whole service, all tenants together.
+ * The rights of a key. `read`, `write`: the data of its tenant. `admin`: the audit log of its tenant. `operator`: pages
+ * and numbers of the whole service, all tenants together.
  */
 export const SCOPES = ['read', 'write', 'admin', 'operator'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Who asks: the tenant whose data is meant, and the key that said so; no key where none is required. */
+/** The tenant and key of a request. `keyId`: null if no key is required. */
 export type Caller = Readonly<{ tenantId: string; keyId: string | null; scopes: readonly Scope[] }>;
 
-/** The tenant of every request as long as there are no keys. */
+/** The tenant of every request while no keys are required. */
 export const DEFAULT_TENANT_ID = 'default';
 
-/** What everybody is as long as there are no keys. */
+/** The caller while no keys are required. */
 export const ANYBODY: Caller = { tenantId: DEFAULT_TENANT_ID, keyId: null, scopes: SCOPES };
 
 const METRICS_PATH = '/metrics';
 
-/** For load balancers and supervisors: nothing else answers without a key where keys are required. */
+/** For load balancers and supervisors. Every other path needs a key where keys are required. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz']);
 
-/** Whether a path answers without a key, even where keys are required. */
 export const isOpenPath = (path: string): boolean => OPEN_PATHS.has(path);
 
-/** What watches the service asks for: health and numbers, nobody's data. */
+/** Whether the path is for monitoring: health and metrics, no data of a tenant. */
 export const isMonitoringPath = (path: string): boolean => isOpenPath(path) || path === METRICS_PATH;
 
 const isAdminPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
 
-/** What else a person opens to read. */
+/** Further pages that a person opens in a browser. */
 const READ_IN_BROWSER: ReadonlySet<string> = new Set(['/', '/docs', '/openapi.json', METRICS_PATH]);
 
 const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD';
 
-/** Whether a person opens it in a browser, which can be asked for a key but cannot be told to send one. */
+/** Whether a person opens it in a browser, which can prompt for a key but cannot be told to send one. */
 export const isForBrowser = (method: string, path: string): boolean =>
   isAdminPath(path) || (isReading(method) && (READ_IN_BROWSER.has(path) || path.startsWith('/docs/')));
 
-/** The scope that a request needs. A path that nobody knows needs one like any other. */
+/** The scope that a request needs. Unknown paths need one, too. */
 export function requiredScope(method: string, path: string): Scope {
   if (isAdminPath(path) || path === METRICS_PATH) return 'operator';
   if (path === '/v1/audit') return 'admin';
   return isReading(method) ? 'read' : 'write';
 }
 
-/** How a key begins, wherever it turns up: scanners for leaked secrets find it by this. */
+/** Scanners for leaked secrets recognize a key by it. */
 export const KEY_PREFIX = 'baton_';
 
 const BASIC = /^Basic +([A-Za-z0-9+/=]+)$/i;
 const BEARER = /^Bearer +(\S+)$/i;
 
-/** The key that a request carries; `byBrowser`: the browser sends it along by itself, also for pages of others. */
+/** `byBrowser`: the browser sends the key by itself, even for pages of other sites. */
 export type Credentials = Readonly<{ secret: string; byBrowser: boolean }>;
 
-/**
- * Reads the key from `Authorization: Bearer`, from `x-api-key` or, on pages for browsers, from the password of
- * `Authorization: Basic`. Null: there is none.
- */
+/** From `Authorization: Bearer`, the password of `Authorization: Basic` (pages for browsers only), or `x-api-key`. */
 export function readCredentials(
   request: Readonly<{ method: string; path: string; authorization: string | undefined; apiKey: string | undefined }>,
 ): Credentials | null {

@@ -1,4 +1,4 @@
-/** What is written down about who did it. Never what was said: the entry has the path, and a path has ids only. */
+/** Actions that are logged with their caller. An entry has the path, which holds ids only, and no content. */
 export const AUDITED_ACTIONS = [
   'admin:request',
   'key:create',

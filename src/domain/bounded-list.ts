@@ -1,11 +1,11 @@
 import { z } from 'zod';
 
-/** The rest of a list with more wrong items is not looked at: an error takes many times as long as a right value. */
+/** Wrong items after which the rest of a list is not checked: an error costs many times as much as a valid item. */
 const MAX_WRONG_ITEMS = 20;
 
 type BoundedListDef = z.core.$ZodArrayDef & Readonly<{ maxItems: number }>;
 
-/** zod's array, but for the end of its work after a few wrong items. https://zod.dev/library-authors */
+/** zod's array, but it stops after `MAX_WRONG_ITEMS`. https://zod.dev/library-authors */
 const BoundedList = z.core.$constructor<z.ZodArray, BoundedListDef>('BoundedList', (inst, def) => {
   z.ZodArray.init(inst, def);
   const parseWhole = inst._zod.parse;
@@ -28,7 +28,7 @@ const BoundedList = z.core.$constructor<z.ZodArray, BoundedListDef>('BoundedList
   };
 });
 
-/** A list of at most so many items: a longer one is refused before any of them is looked at. */
+/** A longer list is refused before any item is checked. */
 export function listOf<Item extends z.ZodType>(item: Item, maxItems: number): z.ZodArray<Item> {
   return new BoundedList({ type: 'array', element: item, maxItems }).max(maxItems) as z.ZodArray<Item>;
 }

@@ -1,22 +1,21 @@
-/** What one process may open of connections to Postgres, by what it opens them for. */
+/** The most connections to Postgres that a process opens, by purpose. */
 export type ConnectionNeeds = Readonly<Record<string, number>>;
 
-/** What the server allows to roles without privileges, and what of it is taken at this moment by others. */
+/** The server's limit for roles without privileges, and the connections that others have open now. */
 export type ConnectionRoom = Readonly<{ maxConnections: number; reservedConnections: number; inUse: number }>;
 
 export type ProcessParts = Readonly<{
-  /** Size of the pool for the service's own queries. */
+  /** The pool for the service's own queries. */
   poolConnections: number;
-  /** Kinds of jobs that the process works on; 0 for an API alone. */
+  /** Kinds of jobs that the process works on; 0: an API alone. */
   jobKinds: number;
-  /** Live events go over LISTEN/NOTIFY, and jobs over BullMQ's Postgres backend, where there is no Redis. */
+  /** Without Redis, live events use LISTEN/NOTIFY and jobs use BullMQ's Postgres backend. */
   hasRedis: boolean;
-  /** BullMQ has one queue per kind of job, and a pool of this size for each queue and for each worker. */
+  /** The pool of each BullMQ queue and of each BullMQ worker. There is one queue per kind of job. */
   queuePoolConnections: number;
   queues: number;
 }>;
 
-/** Connections that a process opens at most. */
 export function connectionNeeds(parts: ProcessParts): ConnectionNeeds {
   const { poolConnections, jobKinds, hasRedis, queuePoolConnections, queues } = parts;
   const isWorker = jobKinds > 0;
@@ -25,20 +24,19 @@ export function connectionNeeds(parts: ProcessParts): ConnectionNeeds {
     workerLock: isWorker ? 1 : 0,
     liveEvents: hasRedis ? 0 : 2,
     queues: hasRedis ? 0 : queues * queuePoolConnections,
-    // Beside its pool a worker listens on a connection of its own.
+    // A BullMQ worker listens on one more connection.
     jobWorkers: hasRedis ? 0 : jobKinds * (queuePoolConnections + 1),
   };
 }
 
 export type ConnectionVerdict = Readonly<{
-  /** `never`: not even on a server that nobody else uses. `not_now`: others have taken too many. */
+  /** `never`: more than the whole server allows. `not_now`: others have taken too many. */
   fits: 'yes' | 'not_now' | 'never';
   needed: number;
   allowed: number;
   inUse: number;
 }>;
 
-/** Whether what a process may open fits into what the server allows. */
 export function judgeConnections(needs: ConnectionNeeds, room: ConnectionRoom): ConnectionVerdict {
   const needed = Object.values(needs).reduce((sum, count) => sum + count, 0);
   const allowed = room.maxConnections - room.reservedConnections;

@@ -1,16 +1,15 @@
-/** Typing mistakes that a name is still known by: one in every three letters, and no more than these. */
+/** The most typing mistakes in a match; a name is allowed one per three letters. */
 const MOST_MISTAKES = 3;
 
-/** Names longer than this are not typed. */
+/** A longer name is not a typing mistake. */
 const LONGEST_NAME = 100;
 
-/** ` (did you mean "tools"?)`, or nothing where none of the known names is close. */
+/** ` (did you mean "tools"?)`, or an empty string if no known name is close. */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const meant = closest(name, known);
   return meant === null ? '' : ` (did you mean "${meant}"?)`;
 }
 
-/** The known name that was most likely meant; null where none is close. */
 function closest(name: string, known: Iterable<string>): string | null {
   if (name.length > LONGEST_NAME) return null;
   const asked = plain(name);
@@ -25,11 +24,11 @@ function closest(name: string, known: Iterable<string>): string | null {
   return best?.name ?? null;
 }
 
-/** `max_steps` is `maxSteps`. */
+/** `max_steps` and `maxSteps` are equal. */
 const plain = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
 
 /**
- * Letters to insert, leave out, replace or swap with the next one: the optimal string alignment distance
+ * Letters to insert, remove, replace or swap with the next one: the optimal string alignment distance
  * (https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance).
  */
 function mistakesBetween(a: string, b: string): number {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** Every error that leaves Baton has one of these codes: in HTTP problems, in run rows, in events. */
+/** The codes of all errors that leave Baton: in HTTP problems, run rows and events. */
 export const ERROR_CODES = [
   'agent_not_found',
   'already_answered',
@@ -42,19 +42,19 @@ export const ERROR_CODES = [
 
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
-/** What a provider answered to a model call that failed, without credentials and without the prompt. */
+/** A provider's answer to a failed model call, without credentials and without the prompt. */
 export const providerFailureSchema = z.strictObject({
-  /** Of the HTTP response; 200 where the answer broke off or was refused in its middle. */
+  /** The HTTP status; 200 if the answer broke off or was refused in its middle. */
   status: z.number().int().optional(),
-  /** The provider's own code, or else its type of error. */
+  /** The provider's error code, else its type of error. */
   code: z.string().optional(),
   /** At most 1 000 characters. */
   message: z.string().optional(),
-  /** Names the request to the provider's support. */
+  /** The id of the request for the provider's support. */
   requestId: z.string().optional(),
-  /** Of the endpoint, with its port. */
+  /** The host of the endpoint, with its port. */
   host: z.string().optional(),
-  /** Why there was no response at all: `ECONNREFUSED`, `ENOTFOUND`. */
+  /** Why there was no response: `ECONNREFUSED`, `ENOTFOUND`. */
   errno: z.string().optional(),
 });
 export type ProviderFailure = Readonly<z.infer<typeof providerFailureSchema>>;
@@ -62,21 +62,21 @@ export type ProviderFailure = Readonly<z.infer<typeof providerFailureSchema>>;
 export const errorRecordSchema = z.strictObject({
   code: z.enum(ERROR_CODES),
   message: z.string(),
-  /** Where a model call failed: the fields that `message` tells in words. */
+  /** Set if a model call failed: the fields behind `message`. */
   provider: providerFailureSchema.optional(),
 });
 
-/** An error as rows, events and responses carry it: never a stack, never what a provider was sent. */
+/** An error in rows, events and responses. It never has a stack or the request to a provider. */
 export type ErrorRecord = Readonly<z.infer<typeof errorRecordSchema>>;
 
 type Details = ErrorOptions & Readonly<{ provider?: ProviderFailure; field?: string }>;
 
-/** An expected failure: a stable code, a message that may be shown to the caller, and what caused it. */
+/** An expected failure: a stable code, and a message that callers may see. */
 export class BatonError extends Error {
   override readonly name = 'BatonError';
   readonly code: ErrorCode;
   readonly provider: ProviderFailure | undefined;
-  /** The field of a request that is wrong, dotted, where it is one: the message begins with it and a colon. */
+  /** The dotted name of the invalid field of a request. The message begins with it and a colon. */
   readonly field: string | undefined;
 
   constructor(code: ErrorCode, message: string, { provider, field, ...options }: Details = {}) {
@@ -87,14 +87,12 @@ export class BatonError extends Error {
   }
 }
 
-/** An error that came of another one: what the provider said stays with it. */
+/** Keeps the provider's details of the error that caused this one. */
 export function withProvider(error: ErrorRecord, { provider }: Pick<ErrorRecord, 'provider'>): ErrorRecord {
   return provider === undefined ? error : { ...error, provider };
 }
 
-/**
- * The part of an error that may be stored and shown. Anything that is not a BatonError is `internal` without details.
- */
+/** The part of an error that may be stored and shown. Any but a BatonError is `internal` without details. */
 export function toErrorRecord(error: unknown): ErrorRecord {
   if (error instanceof BatonError) {
     const { code, message, provider } = error;

@@ -1,7 +1,4 @@
-/**
- * Ids are UUIDv7 in the database (RFC 9562 §5.7) and `<prefix>_<32 hex digits>` everywhere a person or program outside
- * sees them. Order never comes from ids: it comes from the sequences of the session.
- */
+/** UUIDv7 in the database (RFC 9562 §5.7), `<prefix>_<32 hex digits>` outside. Ids give no order; sequences do. */
 export const ID_PREFIXES = { session: 'ses', run: 'run', message: 'msg', blob: 'blob', key: 'key' } as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;
@@ -11,22 +8,19 @@ export function formatId(kind: IdKind, uuid: string): string {
   return `${ID_PREFIXES[kind]}_${uuid.replaceAll('-', '')}`;
 }
 
-/** `ses_018f…` → `018f…-…`, or null when it is not an id of that kind. */
+/** `ses_018f…` → `018f…-…`; null: not an id of that kind. */
 export function parseId(kind: IdKind, id: string): string | null {
   const match = /^([a-z]+)_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(id);
   if (match === null || match[1] !== ID_PREFIXES[kind]) return null;
   return match.slice(2).join('-');
 }
 
-/**
- * `018f…-…` and 2 → `call_018f…_2`: a tool call by its place, and the key of its effects, since it is the same for every
- * delivery of the call. What providers call it may come again.
- */
+/** `018f…-…` and 2 → `call_018f…_2`: the call key, the same for every repetition. Providers may reuse their ids. */
 export function formatCallId(messageId: string, partIndex: number): string {
   return `call_${messageId.replaceAll('-', '')}_${partIndex}`;
 }
 
-/** The place of a call: the UUID of its message and its index among the parts; null when it is not the id of a call. */
+/** The UUID of the message and the index among its parts; null: not the id of a call. */
 export function parseCallId(id: string): Readonly<{ messageId: string; index: number }> | null {
   const match = /^call_([0-9a-f]{32})_(0|[1-9][0-9]{0,5})$/.exec(id);
   const messageId = parseId('message', `${ID_PREFIXES.message}_${match?.[1] ?? ''}`);
@@ -34,7 +28,6 @@ export function parseCallId(id: string): Readonly<{ messageId: string; index: nu
 }
 
 /**
- * A UUIDv7 for the given time.
  * @param nowMs milliseconds since the Unix epoch
  * @param random at least 10 random bytes
  * @throws RangeError for fewer

@@ -1,6 +1,6 @@
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from './tunables.ts';
 
-/** Whether a value of JSON has no more levels than are allowed; no deeper level is looked at. */
+/** Whether a JSON value has at most `MAX_JSON_DEPTH` levels. Deeper levels are not visited. */
 export function isWithinJsonDepth(value: unknown): boolean {
   return isWithin(value, MAX_JSON_DEPTH);
 }
@@ -11,13 +11,11 @@ function isWithin(value: unknown, levels: number): boolean {
   return inner.length === 0 || (levels > 0 && inner.every((item) => isWithin(item, levels - 1)));
 }
 
-/** What of a JSON text is too much to be read. */
 export type JsonExcess = 'values' | 'levels';
 
 export type JsonGauge = Readonly<{
-  /** Takes the next bytes of the text. Null: it has not been too much so far. */
+  /** Takes the next bytes of the text. Null: within bounds so far. */
   take: (bytes: Uint8Array) => JsonExcess | null;
-  /** The values that have come. */
   values: () => number;
 }>;
 
@@ -33,7 +31,7 @@ const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 const SPACE = 0x20;
 
-/** Whether JSON texts that came as strings are not too much to be read, all together. */
+/** Whether JSON texts that came as strings are within bounds; their values are added up. */
 export function areJsonTextsBounded(texts: Iterable<string>): boolean {
   let values = 0;
   for (const text of texts) {
@@ -45,19 +43,19 @@ export function areJsonTextsBounded(texts: Iterable<string>): boolean {
 }
 
 /**
- * Counts the values and levels of a JSON text in UTF-8 while it arrives, before anything is made of it: small texts can
- * stand for millions of values. What is no JSON is counted somehow; its parser refuses it.
+ * Counts the values and levels of a JSON text in UTF-8 while it arrives, before it is parsed: a small text can stand
+ * for millions of values. Invalid JSON gets some count; its parser refuses it.
  */
 export function createJsonGauge(maxValues = MAX_JSON_VALUES): JsonGauge {
   const maxLevels = MAX_JSON_DEPTH + ENVELOPE_LEVELS;
   let values = 1;
   let levels = 0;
-  /** A list or an object was opened, and nothing of it has come yet. */
+  /** A list or an object was opened and has no content yet. */
   let isOpened = false;
   let isInString = false;
   let isEscaped = false;
 
-  /** Returns where the string ends, or the end of the bytes. */
+  /** Returns the index of the closing quote, or the number of bytes. */
   function skipString(bytes: Uint8Array, start: number): number {
     let at = start;
     if (isEscaped) at++;
@@ -70,7 +68,7 @@ export function createJsonGauge(maxValues = MAX_JSON_VALUES): JsonGauge {
         return at;
       }
     }
-    // An escape whose second byte is yet to come.
+    // The second byte of an escape is yet to come.
     isEscaped = at > bytes.length;
     return bytes.length;
   }

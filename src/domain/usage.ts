@@ -2,10 +2,7 @@ import { z } from 'zod';
 
 const tokens = z.number().int().nonnegative();
 
-/**
- * Tokens of one model call as the provider billed them. `inputTokens` is the whole prompt, its cached part included:
- * never add the cached tokens to it. `outputTokens` includes the reasoning tokens.
- */
+/** Billed tokens of one model call. Cached tokens are part of `inputTokens`, reasoning tokens of `outputTokens`. */
 export const usageSchema = z.strictObject({
   inputTokens: tokens,
   outputTokens: tokens,
@@ -26,7 +23,7 @@ export const NO_USAGE: Usage = {
   totalTokens: 0,
 };
 
-/** The sum of two usages, for totals over steps (a step's own usage is never cumulative). */
+/** For totals over steps: the usage of a step is never cumulative. */
 export function addUsage(a: Usage, b: Usage): Usage {
   return {
     inputTokens: a.inputTokens + b.inputTokens,
@@ -38,6 +35,6 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
-/** The sum of two costs in US dollars. Null, unknown, where one of them is unknown. */
+/** In US dollars. Null, unknown, if either is unknown. */
 export const addCosts = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? null : a + b;

@@ -1,29 +1,29 @@
 import { DEATH_CONFIRMED_AFTER_MS, LIVENESS_CHECK_INTERVAL_MS, LOSS_WITNESSED_AFTER_MS } from '../tunables.ts';
 
-/** What one check sees of a registered worker. */
+/** A registered worker as one check sees it. */
 export type WorkerSight = Readonly<{
   id: string;
-  /** Of the lock that it holds for as long as its connection lives. Every connection has a new one. */
+  /** The key of its advisory lock, which it holds while its connection lives. Every connection has a new key. */
   lockKey: number;
-  /** Nobody holds the lock: the worker is dead, or only its connection is. */
+  /** No connection holds the lock: the worker is dead, or only its connection is. */
   lockFree: boolean;
-  /** When it took that lock, in seconds by the database's clock: compared, never reckoned with. */
+  /** When it took that lock, in seconds by the clock of Postgres. Only for comparison. */
   lockedAt: string;
-  /** When it last gave a sign of life, or somebody who came saw it hold its lock, by the same clock. */
+  /** Its last sign of life, or the last time that a new worker saw it hold its lock. By the same clock. */
   seenAt: string;
-  /** Somebody has seen that it has lost this lock while others kept theirs. */
+  /** A watcher saw it lose this lock while others kept theirs (`workers.lost_alone`). */
   lostAlone: boolean;
 }>;
 
 type Suspect = Readonly<{ lockKey: number; seenAt: string; sinceMs: number }>;
 
-/** What a watcher remembers from one check to the next. */
+/** A watcher's memory between two checks. */
 export type LivenessWatch = Readonly<{
   /** The key of the watcher's own lock; null before the first check. */
   ownLockKey: number | null;
-  /** Until then nobody is taken for dead. */
+  /** Until then no worker is judged dead. */
   heldOffUntilMs: number;
-  /** Locks that were free before the watcher came and that an outage may have freed: until then they say nothing. */
+  /** Locks that were free before the watcher started, perhaps by an outage. Until `untilMs` they prove nothing. */
   doubtful: Readonly<{ lockKeys: ReadonlySet<number>; untilMs: number }>;
   suspects: ReadonlyMap<string, Suspect>;
 }>;
@@ -36,10 +36,10 @@ export const NEW_WATCH: LivenessWatch = {
 };
 
 export type LivenessCheck = Readonly<{
-  /** The watcher is a worker as well. */
+  /** The watcher's own worker. */
   ownId: string;
   workers: readonly WorkerSight[];
-  /** By a monotonic clock of the watcher: what was seen was so at some moment between the question and the answer. */
+  /** By a monotonic clock of the watcher. The check shows a moment between the two. */
   askedAtMs: number;
   answeredAtMs: number;
   leaseDurationMs: number;
@@ -48,19 +48,18 @@ export type LivenessCheck = Readonly<{
 export type LivenessJudgement = Readonly<{
   watch: LivenessWatch;
   dead: readonly WorkerSight[];
-  /** Whose lock was lost alone, and nobody has written that down: should the watcher die as well, its successor knows. */
+  /** Workers to record as `lost_alone`: should the watcher die as well, its successor knows. */
   lostAlone: readonly WorkerSight[];
   nextCheckInMs: number;
 }>;
 
 /**
- * Who is dead. A free lock alone says only that a connection is gone, so that a worker is dead when its lock was free
- * in two checks, with the same key, and it gave no sign of life between them.
+ * Finds the dead workers: those whose lock was free in two checks, with the same key and no sign of life between them.
+ * One free lock may only mean a lost connection.
  *
- * What frees many locks at once (Postgres restarts or fails over, somebody cuts connections) frees the watcher's
- * too, or has made it take another one: from then on it takes nobody for dead for a whole lease, and the leases
- * decide. A watcher that has just started cannot know what was before: it leaves those alone for a lease who may all
- * have lost their locks together, but for those of whom somebody knew better and has left word.
+ * Postgres frees all locks when it restarts or fails over (ARCHITECTURE.md, section 9). So a watcher that lost its own
+ * lock judges no worker for one lease, and a new watcher ignores locks that may have been freed together, unless
+ * `lostAlone` is set.
  */
 export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): LivenessJudgement {
   const own = check.workers.find(({ id }) => id === check.ownId);
@@ -76,10 +75,8 @@ export function judgeWorkers(watch: LivenessWatch, check: LivenessCheck): Livene
 }
 
 /**
- * The free locks that one event may have freed, as a newcomer sees them. A lock that is still held has outlived
- * whatever happened since it was taken: a worker that gave a sign of life after that has lost its own lock alone, or
- * has had the time to come back and gives more signs. The lock of a worker that has no other beside it is believed: its
- * successor is not to wait.
+ * The free locks that one outage may have freed before this watcher started. Excluded are workers seen since the oldest
+ * held lock was taken (no outage has freed locks since), and the only other worker (its successor is not to wait).
  */
 function perhapsFreedTogether({ ownId, workers }: LivenessCheck): ReadonlySet<number> {
   if (workers.filter(({ id }) => id !== ownId).length === 1) return new Set();
@@ -102,7 +99,7 @@ function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJud
     const unchanged = before?.lockKey === lockKey && before.seenAt === seenAt;
     const sinceMs = unchanged ? before.sinceMs : check.answeredAtMs;
     suspects.set(worker.id, { lockKey, seenAt, sinceMs });
-    // Reckoned so that the two looks were apart for that long at least, however slowly they were answered.
+    // From the first answer to this question: slow answers cannot shorten it.
     const suspectedForMs = unchanged ? check.askedAtMs - sinceMs : 0;
     const isWitnessed = suspectedForMs >= LOSS_WITNESSED_AFTER_MS;
     const isDead = suspectedForMs >= DEATH_CONFIRMED_AFTER_MS;
@@ -114,16 +111,13 @@ function judgeFreeLocks(watch: LivenessWatch, check: LivenessCheck): LivenessJud
   return { watch: { ...watch, suspects }, dead, lostAlone, nextCheckInMs };
 }
 
-/** How long a watcher waits before it looks again, among so many workers, while it suspects nobody. */
+/** The pause between two checks of a watcher without suspects. */
 export function checkIntervalMs(workers: number): number {
   const { perWorker, min, max } = LIVENESS_CHECK_INTERVAL_MS;
   return Math.min(max, Math.max(min, perWorker * workers));
 }
 
-/**
- * After a check that got no answer: what was suspected before it counts no more, since its sign
- * of life got none either.
- */
+/** The memory after a check without an answer. Suspects are dropped: their signs of life got no answer either. */
 export function withoutSuspects(watch: LivenessWatch): LivenessWatch {
   return { ...watch, suspects: new Map() };
 }

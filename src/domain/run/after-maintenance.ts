@@ -5,18 +5,17 @@ import type { PendingKind, RunKind } from './run.ts';
 export type MaintenanceOutcome = Readonly<{
   runId: string;
   runKind: RunKind;
-  /** The step that the compaction or prune went before: the run goes on with it. */
+  /** The step after the compaction or prune. */
   stepNo: number;
-  /** What a task run goes on with: the step, or what the view needs before it. */
+  /** The next work of a task run: the step, or more that the view needs before it. */
   goesOnWith: PendingKind;
-  /** Set where the summarizer's provider may not be asked now: the same compaction later. */
+  /** Set if the summarizer's provider may not be asked now: the same compaction follows later. */
   postponed?: Postponement;
 }>;
 
 /**
- * Decides what follows a compaction or a prune. A task run goes on with the same step; messages that arrived meanwhile
- * are drained by it. A maintenance run was made for this one job: it ends, and messages that came meanwhile get a run.
- * After a cancel waiting messages stay parked, as after every one.
+ * Plans the work after a compaction or prune. A task run goes on with the same step, which drains queued messages; a
+ * maintenance run ends, and queued messages get a run of their own (after a cancel they stay parked).
  */
 export function planAfterMaintenance(outcome: MaintenanceOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);

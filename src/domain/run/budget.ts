@@ -1,22 +1,22 @@
 import { addCosts } from '../usage.ts';
 import type { IncompleteReason } from './run.ts';
 
-/** What a run may use, and what it had used before the job that is being worked on. Null: no limit. */
+/** The limits of a run, and its use before the current job. Null limit: none. */
 export type Budget = Readonly<{
   maxTokens: number | null;
   maxCostUsd: number | null;
   usedTokens: number;
-  /** Null: it has asked a model of which nobody knows the price. */
+  /** Null: unknown, because the run asked a model without known prices. */
   usedCostUsd: number | null;
 }>;
 
-/** Of a run whose final answer is all that is left: that is not measured by what the run had used before. */
+/** For a run that has only its final answer left, which no earlier use limits. */
 export const NO_BUDGET: Budget = { maxTokens: null, maxCostUsd: null, usedTokens: 0, usedCostUsd: 0 };
 
 /**
- * Which limit a run has reached, or null. A budget is checked between steps: the step that crosses it is paid for
- * anyway, and what it did is kept. A cost that is not known may be any: with a limit of cost it counts as beyond it.
- * @param spent by the job that is being worked on
+ * The limit that a run has reached, or null. It is checked between steps, so the step that crosses it is kept; an
+ * unknown cost counts as beyond any cost limit.
+ * @param spent by the current job
  */
 export function limitReached(
   budget: Budget,

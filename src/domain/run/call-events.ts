@@ -4,17 +4,15 @@ import type { CallOutcome, PlacedCall } from '../transcript/required-action.ts';
 import { keepHeadAndTail } from '../truncate.ts';
 import type { NewEvent } from './events.ts';
 
-/** Characters of a result that its event carries; the transcript has the whole. */
+/** Characters of a result in its event; the transcript has the whole. */
 const EVENT_RESULT_CHARS = 2_000;
 
-/** The event of a call that the model made. */
 export function callEvent(messageId: string, { index, part }: PlacedCall): NewEvent {
   const { toolName, input: args, toolCallId: callId } = part;
   const id = formatCallId(messageId, index);
   return { type: 'llm:tool-call', data: { id, messageId: formatId('message', messageId), toolName, args, callId } };
 }
 
-/** The event of a call's outcome. */
 export function callResultEvent(messageId: string, { index, part }: PlacedCall, outcome: CallOutcome): NewEvent {
   const { text: sanitized, truncated } = keepHeadAndTail(outputText(outcome.output), EVENT_RESULT_CHARS);
   return {

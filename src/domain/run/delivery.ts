@@ -1,23 +1,21 @@
 import type { RunKind, RunStatus } from './run.ts';
 import type { Delivery } from './session.ts';
 
-/** What a sender asks for. `reject`: take the message only if nothing is at work. */
+/** The deliveries that a sender may ask for. `reject`: take the message only if no task run is active. */
 export const REQUESTED_DELIVERIES = ['steer', 'followup', 'interrupt', 'reject'] as const;
 export type RequestedDelivery = (typeof REQUESTED_DELIVERIES)[number];
 
 /**
- * Where a message goes. `start`: a run of its own, at once. `join`: the active run, at its next step boundary. `next`:
- * the run after the active one. `interrupt`: likewise, and the active one is cancelled. `refuse`: nowhere.
+ * Where a message goes. `start`: its own run, at once. `join`: the next step of the active run. `next`: the run after
+ * the active one. `interrupt`: the same, and the active run is cancelled. `refuse`: nowhere.
  */
 export type Place = 'start' | 'join' | 'next' | 'interrupt' | 'refuse';
 
-/** The run that a session works on. */
 export type ActiveRun = Readonly<{ kind: RunKind; status: RunStatus; givesFinalAnswer: boolean }>;
 
 /**
- * Decides where a message goes. A session that only tidies itself up is not at work. A message that comes after a
- * cancel was not meant for what was cancelled: parked behind it, it would wait for somebody who has said already what
- * they want. A run that gives its final answer hears nothing any more.
+ * A message to a `cancelling` run goes to the next run: it was sent after the cancel, so it must not be parked. A run
+ * in its final answer takes no message, and a maintenance run refuses none.
  */
 export function placeMessage(requested: RequestedDelivery, active: ActiveRun | null): Place {
   if (active === null) return 'start';
@@ -28,6 +26,6 @@ export function placeMessage(requested: RequestedDelivery, active: ActiveRun | n
   return requested === 'followup' ? 'next' : 'interrupt';
 }
 
-/** What is stored of it: a message that was taken although it might have been refused is like any other. */
+/** A message that `reject` has let in is a `steer` like any other. */
 export const storedDelivery = (requested: RequestedDelivery): Delivery =>
   requested === 'reject' ? 'steer' : requested;

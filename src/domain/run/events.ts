@@ -18,12 +18,12 @@ const createdPartSchema = z.discriminatedUnion('type', [...userPartSchema.option
 const run = { runId: z.string() };
 const step = { ...run, step: z.number().int().positive(), attempt: z.number().int().positive() };
 const count = z.number().int().nonnegative();
-/** Stands for a content that is too large to be repeated: its size as JSON, and the path at which it is read. */
+/** Replaces a large content: its size as JSON, and the path at which it is read. */
 export const contentRefSchema = z.strictObject({ sizeBytes: count, href: z.string() });
 
 /**
- * The durable events of a session: the data of each, by name. They are written in the transaction they describe and
- * numbered by the session; a reader that sees an unknown name skips it.
+ * The durable events of a session by name. The session numbers them, and each is written by the transaction that it
+ * describes; a reader skips unknown names.
  */
 export const EVENT_SCHEMAS = {
   'run:queued': z.strictObject(run),
@@ -33,16 +33,16 @@ export const EVENT_SCHEMAS = {
     ...run,
     id: z.string(),
     answer: z.enum(['approve', 'deny', 'output', 'expired']),
-    /** Calls that the run still waits for; with 0 it goes on. */
+    /** Calls that still require an action; with 0 the run goes on. */
     open: count,
   }),
   'run:cancelling': z.strictObject(run),
   'run:completed': z.strictObject({ ...run, finishReason: z.enum(FINISH_REASONS), lateCancel: z.boolean().optional() }),
   'run:failed': z.strictObject({ ...run, error }),
-  /** `stillRan`: the tool of each call that had begun and had no outcome yet when the cancel was requested. */
+  /** `stillRan`: the tools of the calls that had started and had no outcome when the cancel was requested. */
   'run:cancelled': z.strictObject({ ...run, stillRan: z.array(z.string()) }),
   'run:incomplete': z.strictObject({ ...run, reason: z.enum(INCOMPLETE_REASONS), error: error.optional() }),
-  /** `finalAnswerFor`: the step is the final answer of a run that has reached this limit. */
+  /** `finalAnswerFor`: the step is the final answer after this limit. */
   'step:started': z.strictObject({
     ...step,
     messageId: z.string(),
@@ -70,7 +70,7 @@ export const EVENT_SCHEMAS = {
     toolName: z.string(),
     callId: z.string(),
     success: z.boolean(),
-    /** As text, its files by name. `truncated`: its middle is left out; the transcript has the whole. */
+    /** As text, with files by name. `truncated`: the middle is left out; the transcript has the whole. */
     sanitized: z.string(),
     truncated: z.literal(true).optional(),
   }),
@@ -83,26 +83,23 @@ export const EVENT_SCHEMAS = {
     finishReason: z.enum(FINISH_REASONS),
     tokenUsage: usageSchema,
   }),
-  /** A file that the model made; its bytes are a blob. It comes with the answer that it is in, when that is whole. */
+  /** A file that the model made, kept as a blob. It comes with its answer when that is whole. */
   'llm:file': fileFieldsSchema.extend({ messageId: z.string() }),
-  /** What the model says that it has something from; likewise. */
+  /** A source that the model names; likewise. */
   'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
   'llm:error': z.strictObject({ error, recoverable: z.boolean() }),
-  /** The model before and after; `agent`: the one that the session has now, where it is another one. */
+  /** The models before and after. `agent`: the session's new agent, if that is another one. */
   'llm:switched': z.strictObject({ from: z.string(), to: z.string(), agent: z.string().optional() }),
   'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
-  /** A tool of an MCP server is called that is not what the session has pinned: it was changed, or is gone. */
+  /** The model calls an MCP tool that differs from its pinned definition or is gone. */
   'tools:drifted': z.strictObject({ server: z.string(), tool: z.string(), change: driftChangeSchema }),
-  /** Somebody has accepted what the server offers by now. */
+  /** A repin took the server's current definitions. */
   'tools:pinned': toolChangesSchema,
   'message:queued': z.strictObject({ position: z.number().int().positive(), id: z.string() }),
   'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
   'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),
   'message:removed': z.strictObject({ ids: z.array(z.string()) }),
-  /**
-   * With its parts, or with `contentRef` in their place where they are large. `isSummary`: it stands for older messages
-   * in what the model is shown.
-   */
+  /** Large parts are replaced by `contentRef`. `isSummary`: the message replaces older ones in the view. */
   'message:created': z
     .strictObject({
       messageId: z.string(),
@@ -129,7 +126,7 @@ export const EVENT_SCHEMAS = {
     modelLimit: count,
     reason: z.string(),
   }),
-  /** `fromSeq`, `uptoSeq`: the first and the last message that the summary stands for. */
+  /** `fromSeq`, `uptoSeq`: the first and the last message that the summary replaces. */
   'compaction:complete': z.strictObject({
     round: count,
     strategy: z.string(),
@@ -149,17 +146,16 @@ export const EVENT_SCHEMAS = {
 
 type EventType = keyof typeof EVENT_SCHEMAS;
 
-/** An event to be written: its name and its data. */
 export type NewEvent = { [Type in EventType]: { type: Type; data: z.infer<(typeof EVENT_SCHEMAS)[Type]> } }[EventType];
 
 /**
- * Previews: never stored, without an id. `offset` counts the characters of the message streamed so far (text and
- * reasoning together); what a lower epoch or a known offset brings is dropped.
+ * Previews are never stored and have no number. `offset` counts the streamed characters of the message, text and
+ * reasoning together; a reader drops a lower epoch and a known offset.
  */
 export const LIVE_SCHEMAS = {
   'llm:thinking': z.strictObject({ ...step, messageId: z.string() }),
   /**
-   * A piece of a call's input as the model writes it: JSON that is not whole. The first one is empty. Pieces may be missing:
+   * A piece of a call's input, which is streamed as unfinished JSON; the first one is empty. Pieces may be lost:
    * `offset` counts the characters of the input before this one, and `llm:tool-call` has the whole under the same `id`.
    */
   'llm:tool-input': z.strictObject({
@@ -184,22 +180,19 @@ export type Chunk = z.infer<(typeof LIVE_SCHEMAS)['llm:chunk']>;
 type Thinking = z.infer<(typeof LIVE_SCHEMAS)['llm:thinking']>;
 export type ToolInput = z.infer<(typeof LIVE_SCHEMAS)['llm:tool-input']>;
 export type ChunkEvent = { type: 'llm:chunk'; data: Chunk };
-/** Previews that have content, of which pieces can be joined, cut and counted. */
+/** Previews with content, which can be joined, cut and counted. */
 export type ContentEvent = ChunkEvent | { type: 'llm:tool-input'; data: ToolInput };
 export type LiveEvent = ContentEvent | { type: 'llm:thinking'; data: Thinking };
 
-/** Characters that a preview brings. */
 export const contentLength = (event: LiveEvent): number =>
   event.type === 'llm:thinking' ? 0 : event.data.content.length;
 
-/** The same preview with another piece of its content. */
 export function withContent(event: ContentEvent, offset: number, content: string): ContentEvent {
   return event.type === 'llm:chunk'
     ? { type: event.type, data: { ...event.data, offset, content } }
     : { type: event.type, data: { ...event.data, offset, content } };
 }
 
-/** An event as it is stored and read. */
 export type SessionEvent = Readonly<{
   seq: number;
   type: string;

@@ -1,18 +1,17 @@
 import type { Branch } from './next-step.ts';
 import type { PendingKind } from './run.ts';
 
-/** What a job has done, as its queue keeps it for a while. */
+/** The result of a job, which its queue keeps for a while. */
 export type JobReport = Readonly<{
-  /** The step, or the one that the compaction or prune goes before. */
+  /** The step, or the one after the compaction or prune. */
   step: number;
-  /** Billed for it, of input and output. */
+  /** Billed, of input and output. */
   tokens: number;
   ms: number;
-  /** What the run does then: `step 2`, `prune before step 2`, `waits for answers`, `completed`. */
+  /** The next work or state of the run: `step 2`, `prune before step 2`, `waits for answers`, `completed`. */
   next: string;
 }>;
 
-/** What becomes of the run, in words. */
 export function describeNext(branch: Branch): string {
   if ('status' in branch) return branch.status;
   if ('waitMs' in branch) return 'waits for answers';

@@ -8,12 +8,12 @@ const fields = {
   dispatch: z.number().int().positive(),
 };
 
-/** What a job carries: ids and counters, never content. A job is a hint that a run may have something to do. */
+/** A job has ids and counters, never content: it is a hint that a run may have pending work. */
 export const jobPayloadSchema = z.strictObject({ runId: z.uuid(), ...fields });
 
 export type JobPayload = z.infer<typeof jobPayloadSchema>;
 
-/** A job as it stands in its queue, with the id of its run as the API tells it, which people look for there. */
+/** A job as it stands in its queue. The id of the run has the form of the API, because people look for it there. */
 export const queuedJobSchema = z.strictObject({
   runId: z.string().transform((id, ctx) => {
     const uuid = parseId('run', id);
@@ -29,10 +29,7 @@ export const toQueuedJob = (job: JobPayload): z.input<typeof queuedJobSchema> =>
   runId: formatId('run', job.runId),
 });
 
-/**
- * The id under which the queue knows a job. BullMQ ignores an id that exists in any state, so every (re)queue of the
- * same work raises `dispatch`. No `:`, which BullMQ keeps for itself.
- */
+/** BullMQ ignores an id that it knows in any state, so work that is queued again raises `dispatch`. It reserves `:`. */
 export function jobIdOf(job: JobPayload): string {
   return `${formatId('run', job.runId)}-${job.kind}-${job.no}-${job.dispatch}`;
 }

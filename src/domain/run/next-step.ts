@@ -15,29 +15,26 @@ import type { NewEvent } from './events.ts';
 import type { IncompleteReason, LimitReason, PendingKind, RunStatus } from './run.ts';
 import { CANCELLED_BEFORE_START } from './settlement.ts';
 
-/** What the branch makes of a call of the step's message. */
+/** The branch's change to a call of the step's message. */
 type CallChange = CallResolution & Readonly<{ messageId: string; index: number; requiredAction?: ActionKind }>;
 
-/**
- * What becomes of the run: it goes on with `pendingKind`, it waits until its calls are answered (nobody works on it
- * meanwhile), or it ends with `status`.
- */
+/** The run goes on with `pendingKind`, waits for required actions without a worker, or ends with `status`. */
 export type Branch = Readonly<
   | {
       pendingKind: PendingKind;
       pendingNo: number;
-      /** Set for another attempt at the same step, after this pause. */
+      /** The pause before another attempt at the same step. */
       retryDelayMs?: number;
-      /** Set where the step was not begun: it is after this pause, and no attempt is counted. */
+      /** The pause before a step that was not begun. No attempt is counted. */
       postponeMs?: number;
-      /** Set where the run has reached a limit: the step is its final answer, for which it has so long. */
+      /** The step is the final answer after this limit, with so much time. */
       finalAnswer?: Readonly<{ for: LimitReason; withinMs: number }>;
-      /** Calls that were to be asked about. */
+      /** Calls that were to require an action, with their outcome. */
       calls?: readonly CallChange[];
       events: readonly NewEvent[];
     }
   | {
-      /** The longest wait in milliseconds; null where it may last for ever. */
+      /** The longest wait in milliseconds; null: no limit. */
       waitMs: number | null;
       calls: readonly CallChange[];
       events: readonly NewEvent[];
@@ -46,9 +43,8 @@ export type Branch = Readonly<
       status: Extract<RunStatus, 'completed' | 'failed' | 'cancelled' | 'incomplete'>;
       reason?: IncompleteReason;
       error?: ErrorRecord;
-      /** Messages which still wait get a run of their own at once; without it they stay parked. */
+      /** Queued messages get a run of their own at once. Without it they stay parked. */
       takesUpWaiting?: true;
-      /** Calls that were to be asked about. */
       calls?: readonly CallChange[];
       events: readonly NewEvent[];
     }
@@ -58,56 +54,53 @@ type EndBranch = Extract<Branch, { status: unknown }>;
 type DecidedBranch = Exclude<Branch, { waitMs: unknown }>;
 
 /**
- * The end of a step as a plan. Whether a cancel was requested and whether messages wait is known only
- * under the session's lock, so all three answers are worked out before, and the transaction picks one:
- * cancel first, then messages.
+ * The plan for the end of a step: a branch for a cancel, one for queued messages, one for neither, in this order. The
+ * transaction takes one of them, because only the session's lock tells which holds.
  */
 export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
 
-/** A provider may not be asked now: the pause, and what readers are told of it. */
+/** The provider may not be asked for `delayMs`. Readers are told attempt and error. */
 export type Postponement = Readonly<{ delayMs: number; attempt: number; error: ErrorRecord }>;
 
-/** How a step ended: all that decides what follows it, but for what is known only under the session's lock. */
+/** The end of a step: all facts for its plan, except those that only the session's lock tells. */
 export type StepOutcome = Readonly<{
   runId: string;
   stepNo: number;
-  /** Steps of the run before this one. */
   stepsBefore: number;
   maxSteps: number;
-  /** The other limit that the run has reached: it ends, unless this step was its answer. */
+  /** A reached limit other than `maxSteps`: the run ends, unless this step was its final answer. */
   limit?: Exclude<LimitReason, 'max_steps'>;
-  /** The agent gives a final answer when a limit ends its run. */
   givesFinalAnswer?: boolean;
-  /** Set where this step was that answer: `limit` is then the time that it had. */
+  /** Set if this step was the final answer. `limit` then says that its time is up. */
   finalAnswerFor?: LimitReason;
   finishReason: FinishReason;
-  /** Calls the model made in this step, whatever became of them. */
+  /** Calls of the model in this step, with or without an outcome. */
   toolCalls: number;
-  /** Set when the model call failed. */
+  /** Set if the model call failed. */
   error?: ErrorRecord;
-  /** What the view needs before the next step, should the run go on. */
+  /** Work that the view needs before the next step. */
   before?: Extract<PendingKind, 'compaction' | 'prune'>;
-  /** Set when the step was not taken: what is done first, before the same step begins again. */
+  /** Set if the step was not taken: this work comes first, then the same step again. */
   retryAfter?: PendingKind;
-  /** Set when the context cannot be made to fit. */
+  /** Set if the context cannot be made to fit. */
   exhausted?: ErrorRecord;
-  /** The answer was cut off for want of room in the window: the run goes on although no tool was called. */
+  /** The answer was cut off by a full window: the run goes on even without a tool call. */
   isUnfinished?: boolean;
-  /** Set where the provider may not be asked now: the same step later. */
+  /** Set if the provider may not be asked now: the same step follows later. */
   postponed?: Postponement;
-  /** Calls that somebody has to say something about before the step can end. */
+  /** Calls that require an action before the step can end. */
   asks?: Readonly<{ messageId: string; calls: readonly CallRequiringAction[]; waitMs: number | null }>;
-  /** Set when the failed call is to be tried again. */
+  /** Set if the failed model call is to be repeated. */
   retry?: Readonly<{ delayMs: number; attempt: number }>;
 }>;
 
 /**
- * Decides what follows a step.
+ * Plans the work after a step. Tool calls continue the run, not the finish reason: some providers say `stop` although
+ * the model called tools.
  *
- * The run goes on when the model called tools, whatever the provider calls its finish reason: some say `stop` although
- * they called tools. A limit ends it as `incomplete`, after a final answer where its agent gives one; a message that
- * still waits then gets a run of its own. After a failure or a cancel waiting messages stay parked: the next message
- * takes them along. One that was sent after the cancel is such a next message.
+ * A limit ends the run as `incomplete`, after a final answer if its agent gives one; queued messages then get a run of
+ * their own. After a failure or a cancel they stay parked until the next message, which may be one that was sent after
+ * the cancel.
  */
 export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
@@ -126,15 +119,14 @@ export function planNext(outcome: StepOutcome): NextPlan {
   return planAnswered(runId, outcome);
 }
 
-/** The same whether messages wait or not. */
+/** The same branch with and without queued messages. */
 function unlessCancelled(runId: string, branch: Branch): NextPlan {
   return { ifCancelled: cancelledBranch(runId), ifMessagesWait: branch, otherwise: branch };
 }
 
 /**
- * The run ends for its limit, whatever became of its final answer: there is never another step. The same step is taken
- * again where a call to the model failed that may succeed yet, or the view has to be made to fit, as long as its time
- * is not up. What waits was not heard by it and gets a run of its own.
+ * The run ends for its limit, whether or not its final answer succeeded, and queued messages get a run of their own.
+ * While there is time, the same step is repeated after a failure that is worth a retry, or once the view fits.
  */
 function planAfterFinalAnswer(runId: string, outcome: StepOutcome, reason: LimitReason): NextPlan {
   const again = outcome.limit === undefined ? sameStep(runId, outcome) : null;
@@ -151,7 +143,7 @@ function sameStep(
   return retryAfter === undefined ? null : { pendingKind: retryAfter, pendingNo: stepNo, events: [] };
 }
 
-/** The model was asked and has answered, or was stopped while it did. */
+/** The model has answered, or was stopped while it did. */
 function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
   const answered = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && outcome.isUnfinished !== true;
   const limit = outcome.limit ?? (outcome.stepsBefore + 1 >= outcome.maxSteps ? 'max_steps' : undefined);
@@ -174,10 +166,7 @@ function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
   };
 }
 
-/**
- * The run waits until every call is answered: messages too, as no model is asked before. Any other limit than the
- * deadline counts when the step ends.
- */
+/** Queued messages wait with the run. Of the limits only the deadline counts here, the others when the step ends. */
 function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitMs }: NonNullable<StepOutcome['asks']>) {
   const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
   const closed = (branch: DecidedBranch): DecidedBranch => ({
@@ -206,7 +195,7 @@ function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitM
   };
 }
 
-/** The same later, without an attempt: of a step, or of what the view needs before it. */
+/** Postpones a step, or the compaction or prune before it, without counting an attempt. */
 export function postponedBranch(
   runId: string,
   pendingKind: PendingKind,
@@ -216,28 +205,28 @@ export function postponedBranch(
   return { pendingKind, pendingNo: step, postponeMs: delayMs, events: [retryingEvent({ runId, step, ...told })] };
 }
 
-/** Stands for a time that is known only when the branch is written, and is put into its last event there. */
+/** A placeholder: `baton_take_branch` puts the time into the branch's last event. */
 const KNOWN_WHEN_WRITTEN = '1970-01-01T00:00:00.000Z';
 
 function retryingEvent(data: Readonly<{ runId: string; step: number; attempt: number; error: ErrorRecord }>): NewEvent {
   return { type: 'step:retrying', data: { ...data, nextAttemptAt: KNOWN_WHEN_WRITTEN } };
 }
 
-/** A call that failed is tried again, where that may help and the run has not reached a limit meanwhile. */
+/** Repeats a failed model call, if it is worth a retry and the run has not reached a limit. */
 function branchAfterError(runId: string, outcome: StepOutcome, error: ErrorRecord): Branch {
   const { stepNo, retry, limit } = outcome;
   if (retry === undefined) return failedBranch(runId, error);
   return limit === undefined ? retryBranch(runId, stepNo, error, retry) : atLimit(runId, outcome, limit);
 }
 
-/** The run may do no more, but for its final answer: one step without tools, where its agent gives one. */
+/** The final answer, one step without tools, if the agent gives one; else the end of the run. */
 function atLimit(runId: string, { stepNo, givesFinalAnswer }: StepOutcome, reason: LimitReason): DecidedBranch {
   if (givesFinalAnswer !== true) return stoppedBranch(runId, reason);
   const finalAnswer = { for: reason, withinMs: FINAL_ANSWER_WITHIN_MS };
   return { pendingKind: 'step', pendingNo: stepNo + 1, finalAnswer, events: [] };
 }
 
-/** A message that still waits gets a run of its own, with limits of its own. */
+/** A queued message gets a run of its own, with its own limits. */
 function stoppedBranch(runId: string, reason: IncompleteReason): EndBranch {
   return {
     status: 'incomplete',
@@ -247,14 +236,14 @@ function stoppedBranch(runId: string, reason: IncompleteReason): EndBranch {
   };
 }
 
-/** What still ran after the request is known only under the lock, and put into its last event there. */
+/** SQL puts the calls that still ran into the last event, under the session's lock. */
 export function cancelledBranch(runId: string): EndBranch {
   return { status: 'cancelled', events: [{ type: 'run:cancelled', data: { runId, stillRan: [] } }] };
 }
 
 /**
- * The context fits no more: the run ends and says what is too large. Waiting messages stay parked.
- * @param finalAnswerFor the limit that the run ends for anyway, where only its final answer did not fit
+ * The context cannot be made to fit: the run ends and names the cause, and queued messages stay parked.
+ * @param finalAnswerFor the limit that ends the run anyway, if only its final answer did not fit
  */
 export function exhaustedPlan(runId: string, error: ErrorRecord, finalAnswerFor: LimitReason | null = null): NextPlan {
   if (finalAnswerFor !== null) {

@@ -2,7 +2,7 @@ import { formatId } from '../ids.ts';
 import type { Part } from '../transcript/message.ts';
 import type { NewEvent } from './events.ts';
 
-/** The events of the files and sources of an answer: unlike its text, they are told when it is kept, and only then. */
+/** Files and sources of an answer are not streamed as text is: readers get them when the answer is stored. */
 export function partEvents(messageId: string, parts: readonly Part[]): NewEvent[] {
   const ofMessage = { messageId: formatId('message', messageId) };
   return parts.flatMap((part): NewEvent[] => {

@@ -5,21 +5,21 @@ import { canMoveIn, isTerminalIn, type Transitions } from '../state-machine.ts';
  * stateDiagram-v2
  *   [*] --> queued
  *   queued --> running: claimed
- *   running --> queued: handed back, recovered
- *   running --> requires_action: waits for a person or a client
- *   requires_action --> running: nothing is open any more
+ *   running --> queued: handed back or recovered
+ *   running --> requires_action: a call waits for a person or a client
+ *   requires_action --> running: every call is answered
  *   queued --> cancelled: cancelled before a worker had it
  *   running --> cancelling: cancel requested
- *   requires_action --> cancelled: nobody has it
- *   queued --> cancelling: cancelled, leftovers of a dead worker are settled first
+ *   requires_action --> cancelled: no worker has it
+ *   queued --> cancelling: cancelled, and a worker must settle its interrupted step
  *   cancelling --> cancelled
- *   cancelling --> completed: the final answer was already there
- *   running --> cancelled: between two steps, nobody has it
+ *   cancelling --> completed: the last answer was already there
+ *   running --> cancelled: cancelled between two steps, while no worker has it
  *   running --> completed
  *   running --> failed
  *   running --> incomplete: a limit ended it
- *   cancelling --> failed
- *   failed --> queued: somebody has its job tried again
+ *   cancelling --> failed: it cost too many workers
+ *   failed --> queued: an operator retries its job
  * ```
  */
 export const RUN_STATUSES = [
@@ -46,25 +46,24 @@ export const RUN_TRANSITIONS: Transitions<RunStatus> = {
   incomplete: [],
 };
 
-/** The limits that end a run which could have gone on: each leaves room for a final answer. */
+/** The limits that end a run which could have gone on. Each allows a final answer. */
 export const LIMIT_REASONS = ['max_steps', 'budget', 'deadline', 'doom_loop'] as const;
 export type LimitReason = (typeof LIMIT_REASONS)[number];
 
-/** Why a run ended `incomplete`. */
 export const INCOMPLETE_REASONS = [...LIMIT_REASONS, 'context_exhausted'] as const;
 export type IncompleteReason = (typeof INCOMPLETE_REASONS)[number];
 
 export const RUN_KINDS = ['task', 'maintenance'] as const;
 export type RunKind = (typeof RUN_KINDS)[number];
 
-/** What a run waits for a worker to do. */
+/** The values of `runs.pending_kind`. */
 export const PENDING_KINDS = ['step', 'compaction', 'prune'] as const;
 export type PendingKind = (typeof PENDING_KINDS)[number];
 
-/** The run has ended, and nothing but somebody who has its job tried again makes it go on. */
+/** True: the run has ended. A `failed` one may still be queued again by an operator who retries its job. */
 export const isTerminalRun = (status: RunStatus): boolean =>
   status === 'failed' || isTerminalIn(RUN_TRANSITIONS, status);
 export const canMoveRun = (from: RunStatus, to: RunStatus): boolean => canMoveIn(RUN_TRANSITIONS, from, to);
 
-/** The statuses that hold the session: at most one run of a session has one of them. */
+/** A session has at most one run with one of these statuses. */
 export const ACTIVE_RUN_STATUSES: readonly RunStatus[] = RUN_STATUSES.filter((status) => !isTerminalRun(status));

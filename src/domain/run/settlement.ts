@@ -10,59 +10,56 @@ import {
 import { isSettledCall } from '../transcript/tool-call.ts';
 import type { Usage } from '../usage.ts';
 
-/** What a worker finds of a step that another one began, or that somebody was asked about. */
+/** A step that another worker began, or whose calls were answered after a wait. */
 export type InterruptedStep = Readonly<{
   messageId: string;
-  /** Null while the response was not whole: nothing of it may be shown to the model. */
+  /** Null: the response is not whole, and the model must not see any of it. */
   finishReason: FinishReason | null;
   usage: Usage | null;
   parts: readonly Part[];
-  /** What was said about its calls, by their index. */
+  /** Answers to its calls, by part index. */
   answers: ReadonlyMap<number, CallAnswer>;
-  /** The step has waited for answers: it was counted and paid for when it began to. */
+  /** The step waited for answers. It was counted and paid for when the wait began. */
   isPaid: boolean;
 }>;
 
-/** What the tool set says about a tool; a tool that is gone is none of it. */
+/** The traits of a tool by the current tool set. A tool that is gone has none. */
 export type ToolTraits = (
   toolName: string,
 ) => Readonly<{ idempotent: boolean; isClientSide?: boolean; asksWhenUnknown?: boolean }>;
 
-/** A call whose output a client gave. */
 export type GivenCall = PlacedCall & Readonly<{ answer: OutputAnswer }>;
 
 export type SettlementPlan =
-  /** The response broke off before any tool could start: drop it, ask the model again. */
+  /** The response broke off before any tool could start: drop it and ask the model again. */
   | Readonly<{ kind: 'supersede' }>
-  /** The response is whole: bring every call to an outcome, then finish the step without a second model call. */
+  /** The response is whole: bring every call to an outcome and finish the step without a second model call. */
   | Readonly<{
       kind: 'finish';
-      /** Calls whose worker died while they ran: their outcome is unknown and is recorded as such first. */
+      /** Calls whose worker died while they ran. That their outcome is unknown is recorded first. */
       markUnknown: readonly PlacedCall[];
-      /**
-       * Calls to run now: never started, approved, or of unknown outcome and allowed to be repeated (same call key).
-       */
+      /** Calls to run now: never started, approved, or of unknown outcome and repeatable (same call key). */
       run: readonly PlacedCall[];
-      /** Calls that have their output from the client. */
+      /** Calls with an output from the client. */
       give: readonly GivenCall[];
-      /** Calls that may have happened and must not be repeated: reported to the model. */
+      /** Calls that may have taken effect and must not be repeated: reported to the model. */
       report: readonly PlacedCall[];
-      /** Calls that never started and must not: the response that asks for them was cut off. */
+      /** Calls that never started and must not: their response was cut off. */
       refuse: readonly PlacedCall[];
-      /** Calls that somebody has to say something about first. */
+      /** Calls that require an action first. */
       ask: readonly CallRequiringAction[];
     }>;
 
-/** How a response ends whose calls are run; the SDK runs no others, so recovery must not either. */
+/** The finish reasons of a response whose calls are run. The AI SDK runs no others, so recovery must not either. */
 const CALLING_FINISH_REASONS: readonly FinishReason[] = ['stop', 'tool-calls'];
 
 type Treatment = 'run' | 'give' | 'report' | 'refuse' | ActionKind;
 type Judged = Pick<InterruptedStep, 'finishReason' | 'parts' | 'answers'>;
 
 /**
- * Decides what becomes of a step whose worker is gone, or whose calls were answered. No call with an outcome is
- * touched, none runs twice unless it may, none runs before it is approved where that is needed.
- * @param toApprove the calls that need somebody's approval, by their index
+ * Plans the recovery of an interrupted step. A call with an outcome stays as it is, none runs twice unless it is
+ * repeatable, and none runs without an approval that it needs.
+ * @param toApprove the calls that need an approval, by part index
  */
 export function planSettlement(
   leftover: InterruptedStep,
@@ -87,7 +84,7 @@ export function planSettlement(
   };
 }
 
-/** The calls of a whole response that are not run: somebody has to say something about each of them first. */
+/** The calls of a whole response that require an action before they run. */
 export function planAsks(
   response: Pick<InterruptedStep, 'finishReason' | 'parts'>,
   traits: ToolTraits,
@@ -97,8 +94,8 @@ export function planAsks(
 }
 
 /**
- * The calls of a whole response that start as soon as it is stored, by their index. The rest waits for a free lane, for
- * somebody, or is not run.
+ * The calls of a whole response that start as soon as it is stored, by part index. The others wait for a free lane or
+ * an action, or are not run.
  * @param lanes how many calls run at once; calls take them in their order
  */
 export function planStarts(
@@ -143,7 +140,7 @@ function treatmentOf(call: PlacedCall, judged: Judged, traits: ToolTraits, toApp
     return toApprove.has(call.index) ? 'approval' : 'run';
   }
   if (idempotent) return 'run';
-  // What was said of a call holds until that call has been started again.
+  // An answer holds until its call has been started again.
   if (state === 'unknown' && answer !== undefined) return treatmentBy(answer);
   return asksWhenUnknown === true ? 'unknown_outcome' : 'report';
 }
@@ -153,15 +150,15 @@ const treatmentBy = (answer: CallAnswer): Treatment => (isOutput(answer) ? 'give
 const areCallsRun = ({ finishReason }: Judged): boolean =>
   finishReason !== null && CALLING_FINISH_REASONS.includes(finishReason);
 
-/** What the model reads of a tool that did not stop when it was told to. */
+/** The model reads it of a tool that did not stop after its abort. */
 export const GIVEN_UP =
   'The tool did not stop when its time was up or the run was cancelled. It may still be running: its outcome is unknown.';
 
-/** What the model reads in place of the result of a call that was cancelled before it started. */
+/** The model reads it in place of the result of a call that was cancelled before it started. */
 export const CANCELLED_BEFORE_START = 'Cancelled before it started.';
 
-/** What the model reads of a call in a final answer, in which none may be made. */
+/** The model reads it of a call in a final answer, which runs none. */
 export const NOT_RUN_AT_LIMIT = 'Not run: the run had reached a limit, and no tool could be called any more.';
 
-/** What the model reads when its response was cut off and its calls were therefore not run. */
+/** The model reads it of the calls of a response that was cut off. */
 export const NOT_RUN = 'Not run: the response was cut off. Call it again if it is still needed.';

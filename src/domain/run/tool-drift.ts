@@ -2,19 +2,19 @@ import { z } from 'zod';
 
 export const driftChangeSchema = z.enum(['changed', 'gone']);
 
-/** A tool that its MCP server does not offer any more as the session has pinned it. */
+/** A tool whose MCP server has another definition than the session has pinned, or none. */
 export type ToolDrift = Readonly<{
   server: string;
-  /** As the server names it. */
+  /** The server's name for it. */
   tool: string;
   change: z.infer<typeof driftChangeSchema>;
-  /** Of the definitions that the session has of the server's tools: what the tool was compared with. */
+  /** The hash of all definitions that the session has pinned of this server. */
   pinnedHash: string;
-  /** Of the definition that is offered now; null: none is. */
+  /** The hash of the definition that is offered now; null: none. */
   offeredHash: string | null;
 }>;
 
-/** What a server's tools, by their own names, have become for a session that took them anew. */
+/** The changes of a server's tools by a repin, by the server's names. */
 export const toolChangesSchema = z.strictObject({
   server: z.string(),
   added: z.array(z.string()),

@@ -1,12 +1,12 @@
 import { isWithinJsonDepth } from '../json-bounds.ts';
 import type { Json, OutputItem, UserPart } from './message.ts';
 
-/** A message of a conversation as clients of chat protocols send it again with every request. */
+/** A message as clients of chat protocols send it, again with every request. */
 export type ConversationMessage = Readonly<
   | {
       role: 'user';
       text: string;
-      /** What it says in its order, where that is more than the text. */
+      /** The content in order, if there is more than text. */
       parts?: readonly UserPart[];
     }
   | { role: 'assistant'; text: string; calls: readonly ConversationCall[] }
@@ -14,43 +14,39 @@ export type ConversationMessage = Readonly<
       role: 'tool';
       text: string;
       callId: string;
-      /** What came of the call in its order, where that is more than the text. */
+      /** The result in order, if there is more than text. */
       parts?: readonly OutputItem[];
     }
 >;
 
-/** A call with its arguments as the client repeats them. */
 export type ConversationCall = Readonly<{ id: string; name: string; args: string }>;
 
-/** `history`: up to the assistant's last message. `news`: what the client has added to it. */
+/** `history`: up to the assistant's last message. `news`: the client's messages after it. */
 export type SplitConversation = Readonly<{
   history: readonly ConversationMessage[];
   news: readonly Exclude<ConversationMessage, { role: 'assistant' }>[];
 }>;
 
-/** Splits a conversation behind the last answer of the model: what came up to it, and what is new. Pure. */
 export function splitConversation(messages: readonly ConversationMessage[]): SplitConversation {
   const end = messages.findLastIndex(({ role }) => role === 'assistant') + 1;
   const news = messages.slice(end).flatMap((message) => (message.role === 'assistant' ? [] : [message]));
   return { history: messages.slice(0, end), news };
 }
 
-/** What is new in a conversation for a session that knows the rest of it. */
+/** The part of a conversation that a session may know, and the new messages. */
 export type Continuation = Readonly<{
   known: readonly ConversationMessage[];
-  /**
-   * What the client has of the answer to `known`, which it was not told to its end; null: `known` ends with an answer.
-   */
+  /** The client's part of an unfinished answer to `known`; null: `known` ends with an answer. */
   partial: string | null;
   said: readonly ConversationMessage[];
 }>;
 
-/** How many messages of the user may stand after one that was not answered. */
+/** The most user messages after one without an answer. */
 const MAX_SAID_AFTER_UNANSWERED = 3;
 
 /**
- * The points from which a client may go on, the best one first: from the answer that it was told, from one that was cut
- * off and of which it has a part, or from a message that it got no answer to, whether or not it keeps what there was.
+ * The points from which a client may go on, best first: a whole answer, a part of an answer that was cut off, or a
+ * message without an answer. In the last case the client may have dropped a partial one.
  */
 export function continuationsOf({ history, news }: SplitConversation): readonly Continuation[] {
   const found: Continuation[] = [];
@@ -69,13 +65,12 @@ export function continuationsOf({ history, news }: SplitConversation): readonly 
   return found;
 }
 
-/** What a façade writes between the lines of an answer is not the model's. */
+/** A façade writes these between the lines of an answer. They are not the model's. */
 const NOTICES = /⚙️ Compacting…|✅ Compacted: \d+ → \d+ tokens/g;
 
 /**
- * Whether what a client has of an answer is how these texts of its steps begin, from one of them on: a client
- * that goes away has less of an answer than is kept, and what it was told before the run waited for it
- * belongs to an earlier answer.
+ * Whether a client's part of an answer is the beginning of these step texts, from any of them on. A client that goes
+ * away has less than was stored, and text from before a wait of the run belongs to an earlier answer.
  */
 export function beginsAnswer(partial: string, texts: readonly string[]): boolean {
   const bare = (text: string): string => text.replaceAll(NOTICES, '').replaceAll(/\s+/g, '');
@@ -91,10 +86,7 @@ export function beginsAnswer(partial: string, texts: readonly string[]): boolean
   });
 }
 
-/**
- * Whether somebody goes on talking although a call of the assistant's last message has no
- * result: nobody can answer that.
- */
+/** Whether a user message follows a call without a result, which no model can answer. */
 export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
   const last = history.at(-1);
   if (last?.role !== 'assistant' || !news.some(({ role }) => role === 'user')) return false;
@@ -103,8 +95,8 @@ export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
 }
 
 /**
- * A message as one text: the same for the same message, however its client spells it, and never the same for two. White
- * space around a text and the layout of arguments do not count: clients trim and parse them.
+ * A message as one text, equal for equal messages only. White space around a text and the layout of arguments do not
+ * count, because clients trim and parse them.
  */
 export function canonicalMessage(message: ConversationMessage): string {
   return JSON.stringify(canonicalForm(message));
@@ -125,7 +117,7 @@ function canonicalArgs(args: string): Json {
   return value === undefined ? args : ['json', sortKeys(value)];
 }
 
-/** Arguments as a value; undefined: they are no JSON, or deeper than what is taken anywhere. */
+/** Undefined: not JSON, or deeper than `MAX_JSON_DEPTH`. */
 export function parseArgs(args: string): Json | undefined {
   try {
     const value: Json = JSON.parse(args);

@@ -1,14 +1,10 @@
 import { z } from 'zod';
 import { TOOL_CALL_STATES } from './tool-call.ts';
 
-/** Any JSON value. */
 export const jsonSchema = z.json();
 export type Json = z.infer<typeof jsonSchema>;
 
-/**
- * What a provider attached to a part (signatures, encrypted reasoning, item ids), kept verbatim and sent back only to
- * the model it came from.
- */
+/** A provider's data on a part (signatures, encrypted reasoning, ids), sent back verbatim to the same model only. */
 const providerMetadataSchema = z.record(z.string(), z.record(z.string(), jsonSchema));
 export type ProviderMetadata = z.infer<typeof providerMetadataSchema>;
 
@@ -22,7 +18,7 @@ const filePartSchema = z.strictObject({
   filename: z.string().optional(),
   /** A data URL (never in storage), an http(s) URL or a `@blob:` reference. */
   url: z.string(),
-  /** Of a file that is kept as a blob. */
+  /** Of a file that is a blob. */
   sizeBytes: z.number().int().positive().optional(),
   ...metadata,
 });
@@ -40,7 +36,7 @@ export type SourcePart = z.infer<typeof sourcePartSchema>;
 const stepStartPartSchema = z.strictObject({ type: z.literal('step-start') });
 export const compactionPartSchema = z.strictObject({ type: z.literal('compaction'), text: z.string() });
 
-/** A piece of an output that is more than text: its files are named as those of messages are. */
+/** A text or file of an output; files are named as in messages. */
 export const outputItemSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), text: z.string() }),
   filePartSchema.omit({ providerMetadata: true }),
@@ -56,7 +52,7 @@ const toolOutputOf = (json: z.ZodType<Json>) =>
     z.strictObject({ type: z.literal('execution-denied'), reason: z.string().optional() }),
   ]);
 
-/** The outcome of a tool call in the form that the model is shown. */
+/** The outcome of a tool call as the model reads it. */
 const toolOutputSchema = toolOutputOf(jsonSchema);
 export type ToolOutput = z.infer<typeof toolOutputSchema>;
 
@@ -67,16 +63,14 @@ const toolPartSchema = z.strictObject({
   input: jsonSchema,
   state: z.enum(TOOL_CALL_STATES),
   output: toolOutputSchema.optional(),
-  /** The blob with the whole output (`blob_…`), where `output` has only head and tail of it. */
+  /** The blob with the whole output (`blob_…`), if `output` has only head and tail. */
   outputBlobId: z.string().optional(),
-  /** The provider ran the tool itself; its result came with the response. */
+  /** The provider ran the tool itself, and its result came with the response. */
   providerExecuted: z.boolean().optional(),
-  /** Provider metadata of the result, where it has its own. */
   resultProviderMetadata: providerMetadataSchema.optional(),
   ...metadata,
 });
 
-/** One piece of a message. */
 export const partSchema = z.discriminatedUnion('type', [
   textPartSchema,
   reasoningPartSchema,
@@ -92,13 +86,13 @@ export type Part = z.infer<typeof partSchema>;
 const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-// What a database gives as JSON need not be looked through for whether it is: that took most of the time of a view.
+// Postgres returns valid JSON. Validating it again took most of the time of reading a view.
 const knownJson = z.custom<Json>((value) => value !== undefined);
 const knownMetadata = z
   .custom<ProviderMetadata>((value) => isObject(value) && Object.values(value).every(isObject))
   .optional();
 
-/** A part as it comes out of the database: checked like any other, but for what is JSON already. */
+/** A part from the database, checked except for its JSON values. */
 export const storedPartSchema: z.ZodType<Part> = z.discriminatedUnion('type', [
   textPartSchema.extend({ providerMetadata: knownMetadata }),
   reasoningPartSchema.extend({ providerMetadata: knownMetadata }),
@@ -117,11 +111,10 @@ export const storedPartSchema: z.ZodType<Part> = z.discriminatedUnion('type', [
 export type ToolPart = z.infer<typeof toolPartSchema>;
 export type FilePart = z.infer<typeof filePartSchema>;
 
-/** What an event tells of a file and of a source: the part, but for what is the provider's. */
+/** The fields of a file and of a source in events, without provider metadata. */
 export const fileFieldsSchema = filePartSchema.omit({ type: true, providerMetadata: true });
 export const sourceFieldsSchema = sourcePartSchema.omit({ type: true, providerMetadata: true });
 
-/** What a user message may be made of. */
 export const userPartSchema = z.discriminatedUnion('type', [textPartSchema, filePartSchema]);
 export type UserPart = z.infer<typeof userPartSchema>;
 
@@ -131,26 +124,25 @@ export type MessageRole = (typeof MESSAGE_ROLES)[number];
 export const FINISH_REASONS = ['stop', 'length', 'content-filter', 'tool-calls', 'error', 'other', 'aborted'] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
-/** How the view shows a part that the context layer has marked. The part itself stays as it was recorded. */
+/** Marks that change how the view shows a part. The part itself stays as recorded. */
 export const partMarksSchema = z.strictObject({
-  /** A placeholder stands for a tool's output, and for the long texts of its input. */
+  /** A placeholder replaces a tool's output and the long texts of its input. */
   pruned: z.literal(true).optional(),
-  /** The middle of a tool's output is left out beyond this many characters. */
+  /** Longer tool outputs lose their middle in the view. */
   viewLimitChars: z.number().int().positive().optional(),
-  /** A text that names them stands for images and files. */
+  /** A text with their names replaces images and files. */
   mediaStripped: z.literal(true).optional(),
 });
 export type PartMarks = Readonly<z.infer<typeof partMarksSchema>>;
 
-/** A part as the view holds it. */
 export type ViewPart = Part & { readonly marks?: PartMarks };
 
-/** A message as the view holds it: what decides how the model is shown it, and nothing else. */
+/** A message in the view: only the fields that decide how the model is shown it. */
 export type ViewMessage = Readonly<{
   id: string;
   seq: number;
   role: MessageRole;
-  /** `provider/model` that wrote it; its reasoning and metadata go back only to that model. */
+  /** `provider/model` of its author. Reasoning and metadata go back only to that model. */
   model: string | null;
   parts: readonly ViewPart[];
 }>;

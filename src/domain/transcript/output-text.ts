@@ -1,12 +1,12 @@
 import type { ToolOutput } from './message.ts';
 
-/** Names a file of a tool's output where only text is read. */
+/** Names a file of a tool's output in a text. */
 export function fileNotice(file: Readonly<{ mediaType: string; filename?: string | undefined; url: string }>): string {
   const where = file.url.startsWith('data:') ? '' : `, ${file.url}`;
   return `[${file.mediaType}${file.filename === undefined ? '' : ` ${file.filename}`}${where}]`;
 }
 
-/** The text of an output as the model reads it; what is not text is its JSON, and files are named by a notice. */
+/** An output as the model reads it: values as JSON, files as notices. */
 export function outputText(output: ToolOutput): string {
   if (output.type === 'execution-denied') return output.reason ?? '';
   if (output.type === 'content') {
@@ -15,13 +15,13 @@ export function outputText(output: ToolOutput): string {
   return output.type === 'json' ? JSON.stringify(output.value) : output.value;
 }
 
-/** The text of an output without a word on its files. */
+/** The text of an output without notices for files. */
 export function textBeside(output: ToolOutput): string {
   if (output.type !== 'content') return outputText(output);
   return output.value.flatMap((item) => (item.type === 'text' ? [item.text] : [])).join('\n');
 }
 
-/** An output with another text. Cut JSON is text, not JSON. Files stay, after the text. */
+/** Replaces the text of an output. JSON becomes text, because it may be cut; files stay, after the text. */
 export function withText(output: ToolOutput, text: string): ToolOutput {
   if (output.type === 'execution-denied') return { type: output.type, reason: text };
   if (output.type === 'content') {

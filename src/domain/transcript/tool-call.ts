@@ -20,8 +20,8 @@ import { canMoveIn, isTerminalIn, type Transitions } from '../state-machine.ts';
  *   running --> completed
  *   running --> error
  *   running --> unknown: its worker died
- *   unknown --> running: idempotent, or somebody said so; repeated with the same call key
- *   unknown --> completed: somebody knew what came of it
+ *   unknown --> running: idempotent, or approved by a person; repeated with the same call key
+ *   unknown --> completed: its output was given
  *   unknown --> error: reported to the model
  * ```
  */
@@ -49,7 +49,7 @@ export const TOOL_CALL_TRANSITIONS: Transitions<ToolCallState> = {
   unknown: ['running', 'completed', 'error'],
 };
 
-/** True when the call has an outcome that the model can be shown. */
+/** True: the call has an outcome that the model can be shown. */
 export const isSettledCall = (state: ToolCallState): boolean => isTerminalIn(TOOL_CALL_TRANSITIONS, state);
 export const canMoveCall = (from: ToolCallState, to: ToolCallState): boolean =>
   canMoveIn(TOOL_CALL_TRANSITIONS, from, to);
