@@ -35,10 +35,7 @@ import { createTextStream } from './text-stream.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
 import { createWindowGuard, type WindowGuard } from './window-guard.ts';
 
-/**
- * Looks whether the view fits, asks the model for the step's answer, runs its calls, and ends the step. What does not
- * fit is never sent: the step begins again after a compaction or a prune.
- */
+/** Answers a begun step. A view that does not fit is never sent: the step begins again after a compaction or prune. */
 export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<void> {
   const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
   if (limit !== null) return endAtLimit(deps, scope, begun.messageId, limit);
@@ -58,7 +55,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   try {
     await askModel(answering, toolsByName, guardOf(answering, ratio));
   } finally {
-    // Where the step has not come to its end.
+    // When `endStep` was not reached.
     await runner.keepLast();
   }
 }
@@ -104,7 +101,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
       async onResponse(response) {
         span.answered(tracedAnswer(response));
         await text.close();
-        // Without calls nothing can happen between the response and the end of the step: both are one write.
+        // Without calls there is no tool to wait for: one write commits the response and the end of the step.
         if (!response.parts.some(isOpenCall)) return;
         writing.promise = writeWholeResponse(answering, toolsByName, response).then((requiring) => {
           writing.requiring = requiring;
@@ -128,12 +125,12 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   } as const;
   logModelCall(deps.log, scope, called);
   await text.close();
-  // A response that could not be written rejects here: none of its tools has started, the recovery takes over.
+  // Rejects if the response could not be written: no tool has started, and recovery takes over.
   await writing.promise;
   await runner.allDone();
   const stopped = scope.held.stopped();
   if (stopped === 'lost') return;
-  // On shutdown a step that is done is ended here; anything else is the next worker's.
+  // On shutdown this worker ends a finished step; any other step is left to the next worker.
   if (stopped === 'shutdown' && !isDone(result.response, runner, writing.requiring)) return;
   if (result.response === null) return endBrokenAnswer(answering, result);
   const written = writing.promise === null ? null : { requiring: writing.requiring };
@@ -162,12 +159,11 @@ function timeoutsOf({ modelTimeouts }: StepDeps, { agent }: JobScope): ModelTime
   return { ...modelTimeouts, wholeStepMs: agent.limits.stepTimeoutMs ?? modelTimeouts.wholeStepMs };
 }
 
-/** The answer is stopped near the end of the window, once per step; never where nothing may or can be compacted. */
+/** Stops the answer near the end of the window: once per step, and only if a compaction may follow. */
 function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
   const { meter, measurement } = context;
   const { contextState, runId, stepNo } = scope;
-  // Where a compaction has just failed, the next one has to wait for the view to grow: the
-  // answer is not stopped for it.
+  // After a failed compaction the next one waits for the view to grow, so stopping the answer would gain nothing.
   const isTriedInVain = isWaitingForGrowth(meter, measurement.total, contextState);
   const mayStop =
     isStartedBy(meter.policy, 'overflow') && !isTriedInVain && !isAt(contextState.streamStop, { runId, stepNo });
@@ -175,7 +171,7 @@ function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
   return createWindowGuard(measurement.total, stopAtTokens, ratio, meter.count);
 }
 
-/** The SDK is given something: the step ends before the model could read it. */
+/** A placeholder for the SDK: the step ends before the model could read it. */
 const NOT_YET = Promise.resolve('not yet');
 
 function isDone(
@@ -189,8 +185,8 @@ function isDone(
 }
 
 /**
- * Makes a response with calls durable, and with it that those of them run that start at once. Where a function decides
- * whether one needs an approval, it may take its time, so that it is asked afterwards and no call starts before.
+ * Commits a response with calls, and `running` for the calls that start at once. If a tool has an approval function, no
+ * call starts with this write: the function is called afterwards and may take long.
  * @returns the calls that require an action
  * @throws BatonError `fenced`
  */

@@ -13,7 +13,6 @@ import type { StepDeps } from './deps.ts';
 import type { StepContext } from './step-context.ts';
 import type { ToolRunner } from './tool-runner/tool-runner.ts';
 
-/** A step whose model is being asked. */
 export type Answering = Readonly<{
   deps: StepDeps;
   scope: JobScope;
@@ -24,13 +23,12 @@ export type Answering = Readonly<{
   isWindowBound: boolean;
 }>;
 
-/** A refusal of the provider is an answer that nobody asked for: the run fails, typed. */
+/** A refusal (`content-filter`) fails the run with a typed error. */
 export function refusalOf(finishReason: FinishReason): { error?: ErrorRecord } {
   if (finishReason !== 'content-filter') return {};
   return { error: { code: 'content_policy', message: 'The provider stopped its answer for its content.' } };
 }
 
-/** What the step asks before it can end, where it asks anything. */
 export function asksOf(
   scope: JobScope,
   messageId: string,
@@ -40,7 +38,7 @@ export function asksOf(
   return { asks: { messageId, calls, waitMs: scope.agent.limits.approvalTimeoutMs ?? null } };
 }
 
-/** The answer as it is stored. @param starts the calls that start with it, by their index */
+/** @param starts indices of the calls that are `running` with this write */
 export function toWrite(
   { messageId, scope }: Answering,
   response: ModelResponse,
@@ -53,7 +51,6 @@ export function toWrite(
   return { messageId, parts, finishReason, usage, model: scope.agent.model };
 }
 
-/** The events of a whole answer. */
 export function responseEvents({ messageId: id, context }: Answering, response: ModelResponse): NewEvent[] {
   const messageId = formatId('message', id);
   const textOf = (type: 'text' | 'reasoning'): string =>
@@ -69,13 +66,13 @@ export function responseEvents({ messageId: id, context }: Answering, response: 
   return [...unsupportedEvents(context), said, ...rest];
 }
 
-/** What the model was not shown of the view: said once per step, with its answer. */
+/** Reports media types that the model was not shown; once per step, with its answer. */
 function unsupportedEvents({ unsupported, meter }: StepContext): NewEvent[] {
   if (unsupported.length === 0) return [];
   return [{ type: 'llm:unsupported-input', data: { model: meter.model, mediaTypes: [...unsupported] } }];
 }
 
-/** A call, and its outcome where it came with the response: invalid, or run by the provider. */
+/** The event of a call, and its result if that came with the response (invalid input, or run by the provider). */
 function callEvents(messageId: string, call: PlacedCall): NewEvent[] {
   const { state, output } = call.part;
   if (output === undefined || (state !== 'completed' && state !== 'error')) return [callEvent(messageId, call)];

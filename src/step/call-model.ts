@@ -25,49 +25,45 @@ import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
 import type { Tool } from '../tools/tool.ts';
 import { refuseCalls } from './endings/partial-answer.ts';
 
-/** The model's whole answer. */
 export type ModelResponse = Readonly<{ parts: readonly Part[]; finishReason: FinishReason; usage: Usage }>;
 
-/** What one call may take. */
 export type ModelCallLimits = Readonly<{
   timeouts: ModelTimeouts;
   maxOutputTokens: number;
-  /** Aborted when the window is nearly full: the answer is stopped. */
+  /** Aborted when the window is nearly full. */
   windowSignal: AbortSignal;
 }>;
 
 export type ModelCallHooks = Readonly<{
   onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void;
-  /** A piece of a call's input: nothing at first. Null: of a call that the provider runs itself. */
+  /** A piece of a call's input; the first is empty. Null: the provider runs the call itself. */
   onToolInput: (call: StreamedCall | null, text: string) => void;
-  /** The files of an answer become blobs before anything of it is written. */
+  /** Turns the answer's files into blobs before any part is written. */
   keepFiles: (parts: readonly Part[]) => Promise<readonly Part[]>;
-  /** The response is whole. No tool starts before this has resolved; if it rejects, none starts at all. */
+  /** The response is complete. Tools start after this has resolved; if it rejects, none starts. */
   onResponse: (response: ModelResponse) => Promise<void>;
-  /** Runs one call to its outcome. */
   runCall: (call: PlacedCall) => Promise<unknown>;
 }>;
 
-/** How a model call ended. `response` is there once the answer was whole, whatever came afterwards. */
+/** `response` is set once the answer was complete, also if the stream failed afterwards. */
 export type ModelCallResult = Readonly<{
   end: StreamEnd;
   response: ModelResponse | null;
-  /** Why there is no response; null where there is one, or where we stopped it. */
+  /** Why there is no response. Null: there is one, or the worker stopped the call. */
   failure: ModelFailure | null;
-  /** What came of an answer that broke off. */
+  /** The parts of an answer that broke off. */
   partial: readonly Part[];
-  /** The provider's own word for the finish reason. */
+  /** The finish reason as the provider spells it. */
   rawFinishReason: string | null;
-  /** Until the model showed the first sign of an answer; null: it never did. */
+  /** Time to the first sign of an answer. Null: there was none. */
   firstChunkMs: number | null;
-  /** Until the end of the answer, without its tools. */
+  /** Time to the end of the answer, without its tools. */
   durationMs: number;
 }>;
 
 /**
- * One model call and the tool calls it asks for. The SDK starts tools without waiting for the reader of its stream, so
- * the whole response is taken from its model-call-end callback, and every tool waits until that is durable. Errors that
- * callbacks throw are swallowed by the SDK: the gate below carries them to the tools.
+ * One model call and its tool calls. The SDK starts tools early and swallows errors of callbacks, so the response is
+ * taken from the model-call-end callback, and every tool waits on `durable`, which also carries the errors.
  */
 export async function callModel(
   scope: JobScope,
@@ -103,14 +99,14 @@ export async function callModel(
   };
   const watched = watchHeaders(resolved.model);
   const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
-  // With one reader: the other form keeps every part of the stream for readers that might come later.
+  // One reader only: with several, the SDK would buffer every part of the stream for later readers.
   const result = streamText({
     model: watched.model,
     ...prompt,
     experimental_download: leaveToProvider,
     tools: sdkTools,
-    // They are sent all the same: the provider's cache serves the prompt, and some refuse a
-    // history of calls without them.
+    // The tools are still sent: the provider's cache then serves the prompt, and some providers refuse a history of
+    // calls without tools.
     ...(isFinal && tools.length > 0 && { toolChoice: 'none' as const }),
     stopWhen: isStepCount(1),
     maxRetries: 0,
@@ -123,7 +119,7 @@ export async function callModel(
       messages: prompt.messages,
     }),
     onLanguageModelCallEnd: onEnd,
-    // The stream carries every error as a part; the SDK's default would print it, prompt included.
+    // The stream carries every error as a part. The SDK's default would print the error with the prompt.
     onError: () => undefined,
   });
   const read = await processor.read(result.stream);
@@ -150,14 +146,14 @@ function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal)
   return window.aborted && read.kind !== 'ended' ? { kind: 'stopped' } : read;
 }
 
-/** @param runCall null where no call may run, whatever the model answers */
+/** @param runCall null: no call may run, whatever the model answers */
 function toSdkTools(
   tools: readonly Tool[],
   durableParts: Promise<readonly Part[]>,
   runCall: ModelCallHooks['runCall'] | null,
 ): ToolSet {
   const taken = new Set<number>();
-  // Providers reuse call ids: within a batch each execution takes the first untaken call of its id and name.
+  // Providers reuse call ids, so each execution takes the first untaken call with its id and name.
   const place = (parts: readonly Part[], toolCallId: string, toolName: string): PlacedCall => {
     for (const [index, part] of parts.entries()) {
       if (part.type !== 'tool' || part.toolCallId !== toolCallId || part.toolName !== toolName) continue;
@@ -173,7 +169,7 @@ function toSdkTools(
       dynamicTool({
         description: definition.description,
         inputSchema: toSdkSchema(definition.inputSchema),
-        // The SDK is given something for a call that has its outcome already: nobody reads it.
+        // The SDK needs a return value, but this one is not read.
         execute: async (_input, { toolCallId }) =>
           runCall === null ? NOT_RUN_AT_LIMIT : runCall(place(await durableParts, toolCallId, definition.name)),
       }),

@@ -6,7 +6,6 @@ import type { ModelTimeouts } from '../model/watchdog.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { TextAppender } from './text-appender.ts';
 
-/** What a step needs of the world. */
 export type StepDeps = JobDeps &
   Readonly<{
     models: ModelPort;
@@ -15,9 +14,9 @@ export type StepDeps = JobDeps &
     toolsOf: ToolCatalogue;
     modelTimeouts: ModelTimeouts;
     appendText: TextAppender;
-    /** Whether prompts, answers and the inputs of tools go into spans. Default: they do not. */
+    /** Whether prompts, answers and tool inputs go into spans. Default: false. */
     traceContent?: boolean;
-    /** Longest time of one compaction with all its model calls, where not the default. */
+    /** Longest time of one compaction with all its model calls, if not the default. */
     compactionTimeoutMs?: number;
     /** A random number in [0, 1). */
     random: () => number;

@@ -17,32 +17,28 @@ import {
 import type { StepDeps } from './deps.ts';
 
 export type StepEnding = Readonly<{
-  /** The message that answers the step; null where the step ends without one. */
+  /** The step's assistant message. Null: the step ends without one. */
   messageId: string | null;
   response?: ResponseWrite;
-  /** Set where the response is dropped for another attempt. */
+  /** Set if the response is dropped for another attempt. */
   keptIfCancelled?: KeptAnswer;
-  /** Outcomes of calls that have not been committed yet. */
+  /** Call outcomes that are not committed yet. */
   moves?: readonly CallMove[];
   usage: Usage;
-  /** US dollars of the model call, 0 by default; null where the model's prices are not known. */
+  /** US dollars of the model call, 0 by default. Null: the model's prices are unknown. */
   costUsd?: number | null;
-  /** What the step changed of what is known of the context. */
   contextState?: ContextState;
-  /** Set where the view is worth a prune, should the run end here: it gets a run of its own. */
+  /** Set if the view is worth a prune: when the run ends here, a maintenance run follows. */
   maintenanceAtEnd?: 'prune';
-  /** 1 when the step counts against the run's limit. */
+  /** 1: the step counts towards `maxSteps`. */
   steps: 0 | 1;
-  /** The step has waited for answers: it was counted and paid for when it began to. */
+  /** The step waited for required actions. It was counted and billed when the wait began. */
   isPaid?: true;
   events: readonly NewEvent[];
   outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps' | 'givesFinalAnswer' | 'finalAnswerFor'>;
 }>;
 
-/**
- * Ends the step in one fenced transaction that also decides what comes next, then passes the baton: the next job is
- * added after the commit, and if that fails the reconciler adds it.
- */
+/** Ends the step and plans the next work in one fenced transaction, then enqueues next (else the reconciler does). */
 export async function endStep(
   deps: StepDeps,
   scope: JobScope,
@@ -86,7 +82,7 @@ export async function endStep(
   return 'status' in next[branch] ? 'run-ended' : 'run-goes-on';
 }
 
-/** The limit that the run has reached with this step, where it did not come to its end by itself. */
+/** The limit that the run reached with this step, set by the outcome or measured here. */
 function limitOf(scope: JobScope, ending: StepEnding): Pick<StepOutcome, 'limit'> {
   const { usage, costUsd = 0, outcome } = ending;
   const tokens = usage.inputTokens + usage.outputTokens;

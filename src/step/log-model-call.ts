@@ -4,19 +4,18 @@ import type { ModelEntry } from '../domain/context/limits/model-entry.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import type { Log } from '../platform/log.ts';
 
-/** One call of a model, as it was. */
 type ModelCall = Readonly<{
   purpose: 'step' | 'compaction';
   /** `provider/model`. */
   model: string;
   entry: Pick<ModelEntry, 'prices'>;
-  /** Null: there was no whole answer, and nobody knows what it cost. */
+  /** Null: the answer is incomplete, so its cost is unknown. */
   usage: Usage | null;
   firstChunkMs: number | null;
   durationMs: number;
 }>;
 
-/** Says of a call how long it took and what it cost; metrics are made of it. */
+/** Logs the duration, usage and cost of a model call. Metrics are made from this log event. */
 export function logModelCall(log: Log, scope: LoggedScope, call: ModelCall): void {
   const { purpose, model, entry, usage, firstChunkMs } = call;
   log('debug', {

@@ -2,7 +2,6 @@ import { formatCallId, formatId } from '../domain/ids.ts';
 import type { StreamedCall } from '../model/stream-processor.ts';
 import type { OpenStep } from './endings/partial-answer.ts';
 
-/** Tells readers that the model was asked. */
 export function previewThinking({ deps, scope, messageId }: OpenStep): void {
   deps.bus.preview(scope.sessionId, {
     type: 'llm:thinking',
@@ -15,7 +14,7 @@ export function previewThinking({ deps, scope, messageId }: OpenStep): void {
   });
 }
 
-/** Passes streamed text on to readers; nothing once the lease may have run out. */
+/** Sends streamed text to readers, unless the lease may have expired. */
 export function createTextPreview({
   deps,
   scope,
@@ -32,10 +31,7 @@ export function createTextPreview({
   };
 }
 
-/**
- * Passes the inputs of calls on to readers as they are written, likewise. Nothing of them is stored before the response is
- * whole: half a call must never be found by whoever settles what a dead worker has left.
- */
+/** Sends call inputs to readers. They are not stored: recovery must never find half a call. */
 export function createInputPreview({ deps, scope, messageId }: OpenStep): (call: StreamedCall, delta: string) => void {
   const offsets = new Map<number, number>();
   return ({ index, toolCallId: callId, toolName }, content) => {

@@ -23,10 +23,11 @@ import type { OutputLimits } from './tool-runner/output-limiter.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
 
 /**
- * Settles what an earlier attempt left of this step, or what somebody was asked about. A whole response is finished
- * without asking the model again: calls with an outcome are kept, calls that never started run now, what was answered
- * is done as it was answered, calls of unknown outcome are repeated only where their tool allows it. What is to be
- * asked comes last, and the run waits. A broken response is for the caller to begin the step anew in place of it.
+ * Recovers an interrupted step.
+ * - Response complete: the model is not asked again. Calls with an outcome are kept, pending calls run, answered calls
+ *   get their answer, and calls with an unknown outcome repeat only if their tool allows it. If calls still require an
+ *   action, the run waits.
+ * - Response broken: returned, so that the caller restarts the step in its place.
  */
 export async function recoverStep(
   deps: StepDeps,
@@ -83,18 +84,18 @@ export async function recoverStep(
   return 'step-ended';
 }
 
-/** What a step got is known when nobody is asked about it any more: only then it can be the same as those before it. */
+/** Called only without open required actions, because only then are all results known and comparable. */
 async function hasLooped({ db }: StepDeps, { sessionId, held }: JobScope): Promise<boolean> {
   return isDoomLoop(await retryWhileStoreUnavailable(held, () => readNewestOfView(db, sessionId, DOOM_LOOP_STEPS)));
 }
 
-/** Nothing is begun in place of an answer that broke off: what was streamed of it is kept. */
+/** Ends the broken step of a cancelled run and keeps its streamed text. */
 export async function endBrokenStep(broken: OpenStep): Promise<void> {
   const streamed = await readStreamedParts(broken.deps.db, broken.messageId);
   await endCancelledAnswer(broken, [{ type: 'step-start' }, ...streamed]);
 }
 
-/** Nobody is asked any more. */
+/** Settles the required actions of a cancelled run. */
 async function cancelAsks(calls: readonly CallRequiringAction[], runner: ToolRunner): Promise<void> {
   for (const call of calls) {
     const { state } = call.part;

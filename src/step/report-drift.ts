@@ -5,10 +5,7 @@ import { BatonError } from '../domain/errors.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
 import { noteToolDrift } from '../store/pinned-tools.ts';
 
-/**
- * Says in the session's log and in that of the service that a tool is not what the session knows; once for each drift.
- * @throws BatonError `fenced`: the step is stopped, and the tool must not be called
- */
+/** Records a drift once, in events and log. @throws BatonError `fenced`: the tool must not be called */
 export async function reportDrift(deps: JobDeps, scope: JobScope, drift: ToolDrift): Promise<void> {
   const { sessionId, runId, fence, held } = scope;
   const eventSeq = await retryWhileStoreUnavailable(held, () => noteToolDrift(deps.db, fence, sessionId, drift)).catch(

@@ -9,14 +9,14 @@ import { isOpenCall } from './endings/partial-answer.ts';
 export type ToolsByName = ReadonlyMap<string, Tool>;
 type Response = Pick<InterruptedStep, 'finishReason' | 'parts'>;
 
-/** The calls of a whole response that need an approval, by their index; null where a function decides, in its own time. */
+/** Indices of the calls that need an approval. Null: at least one tool decides by a function, which may take long. */
 export function knownApprovals(tools: ToolsByName, { parts }: Pick<Response, 'parts'>): ReadonlySet<number> | null {
   const needed = parts.map((part) => (isOpenCall(part) ? tools.get(part.toolName)?.needsApproval : false));
   if (needed.some((needs) => typeof needs === 'function')) return null;
   return new Set(needed.flatMap((needs, index) => (needs === true ? [index] : [])));
 }
 
-/** The calls of a whole response that somebody has to say something about before they run, or instead. */
+/** The calls that require an action before or instead of running. */
 export function findRequiredActions(
   tools: ToolsByName,
   response: Response,
@@ -25,7 +25,7 @@ export function findRequiredActions(
   return planAsks(response, traitsOf(tools), toApprove);
 }
 
-/** The calls that are `running` with their response, by their index. One that only reads is marked by its outcome. */
+/** Indices of the calls that are `running` with their response. A read-only call is marked by its outcome alone. */
 export function findStarts(
   tools: ToolsByName,
   response: Response,
@@ -40,7 +40,6 @@ export function findStarts(
   return new Set(planStarts(response, traitsOf(tools), toApprove, lanes).filter(isMarked));
 }
 
-/** What settlement needs to know of tools. */
 export function traitsOf(tools: ToolsByName): ToolTraits {
   return (name) => {
     const tool = tools.get(name);
@@ -53,8 +52,8 @@ export function traitsOf(tools: ToolsByName): ToolTraits {
 }
 
 /**
- * The calls that have not started and need an approval, by their index.
- * @throws BatonError `fenced` when the step is handed back meanwhile: whoever has it next asks again
+ * Indices of the pending calls that need an approval.
+ * @throws BatonError `fenced` if the step is handed back meanwhile; the next worker evaluates the approvals again
  */
 export async function callsToApprove(
   tools: ToolsByName,
@@ -84,7 +83,7 @@ async function needsApproval({ needsApproval: needs }: Tool, input: unknown, sig
   }
 }
 
-/** True once the signal is aborted: nobody has said by then that the call needs no approval. */
+/** Resolves to true on abort: without an answer of the tool's function the call needs an approval. */
 function untilAborted(signal: AbortSignal): Promise<true> {
   if (signal.aborted) return Promise.resolve(true);
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(true), { once: true }));

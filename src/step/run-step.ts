@@ -14,9 +14,8 @@ import { endBrokenStep, recoverStep } from './recover-step.ts';
 import type { BegunStep } from './step-context.ts';
 
 /**
- * Carries out one step job: claim, settle what an earlier attempt left, drain the inbox, one model call with its tools,
- * finish.
- * @throws what the database throws when it is away: the run stays claimed and is recovered
+ * Executes one step job: claim, recover an interrupted step, drain the inbox, one model call with its tools, finish.
+ * @throws errors of an unavailable database: the run stays claimed and is recovered
  */
 export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
   return runClaimed(deps, job, jobSignal, (scope, claim, messageId) =>
@@ -27,7 +26,7 @@ export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal)
   );
 }
 
-/** The step to answer, or null when it is over: settled, cancelled or lost. */
+/** The step to answer. Null: it was recovered, cancelled or lost. */
 async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, messageId: string): Promise<BegunStep | null> {
   const begun = toBegun(messageId, claim);
   if (begun !== null) return { ...begun, modelMemory: claim.modelMemory };
@@ -40,7 +39,7 @@ async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, message
   if (restarted === null) throw new BatonError('fenced', 'another worker has the run');
   deps.bus.announce(scope.sessionId, restarted.eventSeq);
   if (restarted.view === null) {
-    // It was begun by a try whose reply was lost: what it opened is in the place of the other one.
+    // An earlier try restarted the step, but its reply was lost: its message has replaced the broken one.
     const openId = restarted.messageSeq === null ? broken?.messageId : messageId;
     await (openId === undefined ? endCancelled(deps, scope) : endBrokenStep({ deps, scope, messageId: openId }));
   }

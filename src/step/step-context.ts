@@ -19,11 +19,11 @@ export type BegunStep = Readonly<{
   messageId: string;
   messageSeq: number;
   view: readonly ViewMessage[];
-  /** What the claim has brought along; without it what is known of the model is read. */
+  /** The model memory that the claim read. Absent: it is read when needed. */
   modelMemory?: ModelMemory;
 }>;
 
-/** What a step knows of its context before it asks the model. Its view is the one that the model is shown. */
+/** The context of a step before the model is asked. `view` is the one that the model is shown. */
 export type StepContext = BegunStep &
   Readonly<{
     /** Media types of files that the model cannot be shown. */
@@ -36,7 +36,7 @@ export type StepContext = BegunStep &
     measurement: Measurement;
     decision: ContextDecision;
     modelKey: ModelKey;
-    /** For so long the model may not be asked. */
+    /** Time until the provider's pause ends. */
     pausedMs: number;
   }>;
 
@@ -45,7 +45,7 @@ type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'budget' | 'contextSta
 
 /**
  * Measures the view of a step and decides whether it can be sent.
- * @throws BatonError `model_unavailable`; `price_unknown` where a limit of cost could not be kept
+ * @throws BatonError `model_unavailable`; `price_unknown` if a cost limit could not be enforced
  */
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
   const resolved = deps.models(scope.agent.model);
@@ -59,7 +59,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
   ]);
   const tools = await offeredTools(deps, scope.agent, known, begun.view);
   const meter = await contextMeterOf(scope.agent, known, tools);
-  // The limit may be that of a message, and the prices may be gone since the session was created.
+  // The limit may come from a message, and the prices may be gone since the session was created.
   refuseUnpriced(meter.model, meter.entry.prices, costLimitsOf(deps, scope));
   const state = scope.contextState;
   const { view, unsupported } = meter.show(begun.view);
@@ -91,7 +91,6 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
   };
 }
 
-/** What limits the cost of the run of a job. */
 export function costLimitsOf(
   { modelCheck }: Pick<StepDeps, 'modelCheck'>,
   { budget }: Pick<JobScope, 'budget'>,
@@ -106,7 +105,7 @@ function mostOutputTokens(scope: AssessScope): number {
   return Math.min(asked, capped);
 }
 
-/** Remembers what was learned, for every session with this model behind this endpoint. */
+/** Remembers the lesson for every session with this model at this endpoint. */
 export async function learnLimits(
   deps: StepDeps,
   context: Pick<StepContext, 'modelKey'>,

@@ -7,8 +7,8 @@ import { createWriteGroup } from './write-group.ts';
 export type TextAppender = (streamed: StreamedPieces) => Promise<boolean>;
 
 /**
- * One statement for all the sessions that stream at once in a process: one for each of them would be thousands in a
- * second. While Postgres is away everybody is told so at once: each tries again with what has come since.
+ * Writes the text of all streaming sessions of a process in one statement; one for each would be thousands a second.
+ * While Postgres is unavailable the whole group fails at once, and each stream retries with its newer text.
  */
 export function createTextAppender(db: Db): TextAppender {
   return createWriteGroup((streamed: readonly StreamedPieces[], failure) => {

@@ -7,14 +7,13 @@ const FLUSH_AFTER_MS = TEXT_DURABLE_WITHIN_MS - 50;
 export type TextStream = AsyncDisposable &
   Readonly<{
     push: (type: 'text' | 'reasoning', partIndex: number, text: string) => void;
-    /** Stops the timer and waits for the write under way; what was not yet written is the caller's to keep. */
+    /** Stops the timer and waits for the current write. The caller keeps unwritten text. */
     close: () => Promise<void>;
   }>;
 
 /**
- * Makes streamed text durable while it streams: what comes within a moment is appended as one chunk per part, never
- * rewriting what is there. A write that fails is tried again with the next one, in the same pieces: it may have been
- * committed although the answer was lost.
+ * Makes text durable while it streams, as one appended chunk per part and flush. A failed write is repeated with the
+ * next one in the same pieces, because it may have been committed.
  */
 export function createTextStream(write: (chunks: readonly TextChunk[]) => Promise<void>): TextStream {
   let offset = 0;
@@ -65,7 +64,7 @@ export function createTextStream(write: (chunks: readonly TextChunk[]) => Promis
   };
 }
 
-/** Holds back the first half of a surrogate pair whose second half has not come: alone, Postgres would not take it. */
+/** Holds back the first half of a surrogate pair until the second comes: Postgres refuses it alone. */
 function splitPair(chunks: readonly TextChunk[]): { whole: TextChunk[]; half: TextChunk[] } {
   const last = chunks.at(-1);
   if (last === undefined || !/[\uD800-\uDBFF]$/.test(last.text)) return { whole: [...chunks], half: [] };

@@ -3,17 +3,16 @@ import type { TokenCounter } from '../domain/context/meter/tokens.ts';
 export type WindowGuard = Readonly<{
   /** Aborted once request and answer together have reached the limit. */
   signal: AbortSignal;
-  /** Counts a piece of the answer. */
   heard: (text: string) => void;
 }>;
 
-/** Counting every delta by itself would round each of them up. */
+/** Deltas are counted in batches, because each count rounds up. */
 const COUNTED_CHARS = 1_000;
 
 /**
  * Watches an answer grow towards the end of the window.
  * @param requestTokens measure of the request
- * @param stopAtTokens request and answer together; infinite for no limit
+ * @param stopAtTokens of request and answer together; infinite for no limit
  * @param ratio real tokens per counted token
  */
 export function createWindowGuard(

@@ -3,11 +3,10 @@ import { BatonError } from '../domain/errors.ts';
 type Waiting<T, A> = Readonly<{ item: T; settle: PromiseWithResolvers<A> }>;
 
 /**
- * Group commit: what is asked for in the same turn of the event loop is written together, and what is asked for while a
- * write is under way goes with the next one. A group that fails is written again one by one, so that nobody fails for
- * another's sake: a write must do no harm twice.
- * @param write gives one answer for each item, in their order. `failure` is that of the group that the item was written
- *   with before: where its reply was lost, it may have been committed
+ * Group commit: items of one turn of the event loop are written together, and items that come during a write form the
+ * next group. If a group fails, each item is written again alone, so `write` must be safe to repeat.
+ * @param write returns one answer per item, in their order. `failure` is the error of the item's failed group, which
+ * may have been committed
  */
 export function createWriteGroup<T, A>(
   write: (items: readonly T[], failure?: unknown) => Promise<readonly A[]>,

@@ -18,8 +18,11 @@ import { endRefusedTools } from './end-refused-tools.ts';
 import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 
 /**
- * The answer broke off. A cancel keeps what was streamed; an overflow goes to the context layer; where a
- * model takes no tools the step is taken again without them; what may pass by itself is tried again as a delayed step; anything else ends the run.
+ * Ends a step whose answer broke off.
+ * - The run is `cancelling`: keep the streamed parts.
+ * - Overflow: repeat the step after a compaction or a prune.
+ * - The model takes no tools: repeat the step without them.
+ * - A passing error: retry as a delayed step. Any other error ends the run.
  */
 export async function endBrokenAnswer(answering: Answering, result: ModelCallResult): Promise<void> {
   if (answering.scope.held.stopped() === 'cancelled') return endCancelledAnswer(answering, result.partial);
@@ -38,7 +41,7 @@ async function endFailedAnswer(answering: Answering, streamed: readonly Part[], 
   const { deps, scope, messageId, context } = answering;
   const asked = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
   const plan = asked.retry ? { ...asked, delayMs: beforeDeadline(scope, asked.delayMs) } : asked;
-  // What one session is told is known to the others: a hundred that ask again would each be refused again.
+  // Pause the model for all sessions, or each of them would be refused on its own.
   if (asked.retry && failure.class === 'rate_limited')
     await pauseModel(deps.db, context.resolved, scope, asked.delayMs);
   const error = toErrorRecord(failure.error);

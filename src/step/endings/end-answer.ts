@@ -16,8 +16,8 @@ import { learnLimits } from '../step-context.ts';
 import { isOpenCall, keptIfCancelled, resetEvent } from './partial-answer.ts';
 
 /**
- * Ends a step whose answer is whole and whose calls have run, but for those that somebody is asked about.
- * @param written set where the answer is in the transcript already: it has calls
+ * Ends a step whose answer is complete and whose calls have run, except those that require an action.
+ * @param written set if the answer is already in the transcript, because it has calls
  */
 export async function endWholeAnswer(
   answering: Answering,
@@ -26,7 +26,7 @@ export async function endWholeAnswer(
   written: Readonly<{ requiring: readonly CallRequiringAction[] }> | null,
 ): Promise<void> {
   const { deps, scope, context, runner } = answering;
-  // Nobody is asked any more once the step was told to stop for good.
+  // A cancelled run waits for no required actions.
   const requiring = scope.held.stopped() === 'cancelled' ? [] : (written?.requiring ?? []);
   if (written !== null) await settleOpenCalls(answering, response, requiring);
   const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
@@ -62,7 +62,7 @@ export async function endWholeAnswer(
   if (ending === 'run-ended') await sharePrior(answering, after);
 }
 
-/** The answer as the view of the next step will hold it, outcomes of its calls included. */
+/** The answer with the outcomes of its calls, as the next step's view will hold it. */
 function messageOf(answering: Answering, response: ModelResponse): ViewMessage {
   return {
     id: answering.messageId,
@@ -104,7 +104,7 @@ function settled({ runner }: Answering, part: Part, index: number): Part {
   return outcome === undefined || part.type !== 'tool' ? part : { ...part, ...outcome };
 }
 
-/** Calls that the SDK did not run: the step was stopped first, or the response was cut off. */
+/** Settles calls that the SDK did not run, because the step was stopped first or the response was cut off. */
 async function settleOpenCalls(
   { scope, runner }: Answering,
   response: ModelResponse,
@@ -118,7 +118,7 @@ async function settleOpenCalls(
   }
 }
 
-/** The model did not see the request whole: its answer does not count, but it was billed. A cancel keeps it. */
+/** The provider truncated the request: drops its answer, but bills it. A `cancelling` run keeps the answer. */
 async function dropAnswer(answering: Answering, response: ModelResponse, after: AfterAnswer): Promise<void> {
   const { deps, scope, messageId, context } = answering;
   const error = { code: 'silent_truncation', message: 'The provider did not take the whole request.' } as const;
@@ -143,7 +143,7 @@ async function dropAnswer(answering: Answering, response: ModelResponse, after: 
   });
 }
 
-/** What the session learned about the model's tokens is where the next session starts. */
+/** Shares the session's calibration, so that the next session with this model starts from it. */
 async function sharePrior({ deps, context }: Answering, { contextState }: AfterAnswer): Promise<void> {
   if (contextState.calibration === null) return;
   const prior = priorFrom(contextState.calibration, context.prior);

@@ -15,8 +15,8 @@ import { learnLimits } from '../step-context.ts';
 import { keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 
 /**
- * The provider refused the request for its size: remembers what it told of its limits, and takes the step again after a
- * compaction or a prune, or ends the run. False: this remedy cannot help, the error is like any other.
+ * The provider refused the request for its size: remembers the limits in its error, then repeats the step after a
+ * compaction or prune, or ends the run. False: the remedy cannot help, and the error is handled like any other.
  */
 export async function endOverflow(
   answering: Answering,
@@ -67,7 +67,7 @@ export async function endOverflow(
   return true;
 }
 
-/** What is too large without a number is the request only where a shorter history is the remedy. */
+/** An error without numbers teaches the size of the request only if the remedy is to compact the history. */
 function lessonOf({ scope, context }: Answering, { overflow }: ModelFailure, remedy: OverflowRemedy): Lesson | null {
   if (overflow !== null || remedy !== 'compact') return lessonOfNumbers(overflow);
   const { meter, measurement } = context;
@@ -75,8 +75,8 @@ function lessonOf({ scope, context }: Answering, { overflow }: ModelFailure, rem
 }
 
 /**
- * We stopped the answer because the window was nearly full. Its text is kept and the model goes on after a compaction;
- * a call that was not whole is dropped, and where there is nothing else the step is taken again.
+ * The worker stopped the answer because the window was nearly full; incomplete calls are dropped. Its text is kept and
+ * the model continues after a compaction; without text the step is repeated.
  */
 export async function endStoppedAnswer(answering: Answering, streamed: readonly Part[]): Promise<void> {
   const { deps, scope, messageId } = answering;

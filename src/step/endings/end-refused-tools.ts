@@ -11,8 +11,8 @@ import { endStep } from '../finish.ts';
 import { keptIfCancelled, resetEvent } from './partial-answer.ts';
 
 /**
- * The endpoint takes no tools for this model: that is remembered for all sessions, and the step is taken again without
- * any. False: the request had none, so that it was refused for something else.
+ * The endpoint takes no tools for this model: remembers that for all sessions and repeats the step without tools.
+ * False: the request had no tools, so it was refused for another reason.
  */
 export async function endRefusedTools(
   answering: Answering,

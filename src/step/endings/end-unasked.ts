@@ -11,7 +11,7 @@ import { endStep } from '../finish.ts';
 import type { StepContext } from '../step-context.ts';
 import { resetEvent } from './partial-answer.ts';
 
-/** The run has used up what it may use: the model is not asked any more. */
+/** The run has reached a limit, so the model is not asked. */
 export async function endAtLimit(
   deps: StepDeps,
   scope: JobScope,
@@ -22,20 +22,20 @@ export async function endAtLimit(
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
 }
 
-/** The provider told another session to wait: the step begins again when that is over, and no attempt is counted. */
+/** The provider asked another session to wait: the step begins again after the pause and counts no attempt. */
 export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: string, leftMs: number): Promise<void> {
   const postponed = postponementOf(deps, scope, leftMs);
   const outcome = { finishReason: 'other', toolCalls: 0, postponed } as const;
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
 }
 
-/** What a job does whose provider is paused for so long. */
+/** The postponement of a job whose provider is paused for `leftMs`. */
 export function postponementOf({ random }: Pick<StepDeps, 'random'>, scope: JobScope, leftMs: number): Postponement {
   const error = { code: 'rate_limited', message: PROVIDER_ERROR_MESSAGES.rate_limited } as const;
   return postponementIn(scope, afterPauseMs(leftMs, random()), error);
 }
 
-/** A job that begins again after so long, but not after the run's deadline, and what readers are told of it. */
+/** Postpones a job by `waitMs`, but not beyond the run's deadline. Readers see `error`. */
 export function postponementIn(scope: JobScope, waitMs: number, error: ErrorRecord): Postponement {
   return { delayMs: beforeDeadline(scope, waitMs), attempt: scope.attempt, error };
 }
@@ -51,8 +51,8 @@ function unaskedEnding(scope: JobScope, messageId: string) {
 }
 
 /**
- * The view does not fit, or is about to: the model is not asked. The message that was opened is dropped, and the step
- * begins again after the compaction or the prune; what cannot be made to fit ends the run.
+ * The view does not fit, or soon will not: the opened message is dropped, and the step begins again after the
+ * compaction or prune. If neither can help, the run ends.
  */
 export async function endUnasked(
   deps: StepDeps,

@@ -11,10 +11,9 @@ import type { ResponseWrite } from '../../store/step-writes.ts';
 import type { StepDeps } from '../deps.ts';
 import { endStep, type StepEnding } from '../finish.ts';
 
-/** A step whose message is open. */
 export type OpenStep = Readonly<{ deps: StepDeps; scope: JobScope; messageId: string }>;
 
-/** The run was cancelled in mid-answer: what was streamed is kept, calls that were asked for do not start. */
+/** Keeps the streamed parts of a cancelled run's answer. Its pending calls do not start. */
 export async function endCancelledAnswer(answered: OpenStep, parts: readonly Part[]): Promise<void> {
   const { deps, scope, messageId } = answered;
   await endStep(deps, scope, {
@@ -30,9 +29,9 @@ function cancelledEnding(answered: OpenStep, parts: readonly Part[]): ReturnType
 }
 
 /**
- * What takes the place of an answer that is dropped for another attempt, where a cancel turns out to be there before
- * that: what was streamed is kept, as `endCancelledAnswer` does that knew of the cancel.
- * @param usage set where the answer was billed
+ * Replaces a dropped answer if the transaction finds the run `cancelling`: the streamed parts are kept, as in
+ * `endCancelledAnswer`.
+ * @param usage set if the answer was billed
  */
 export function keptIfCancelled(
   answered: OpenStep,
@@ -44,13 +43,12 @@ export function keptIfCancelled(
   return { keptIfCancelled: { response: billed, events: partEvents(answered.messageId, parts) } };
 }
 
-/** The event that tells readers to forget what they saw of a message. */
+/** Tells readers to discard their preview of the message. */
 export function resetEvent(scope: JobScope, messageId: string): NewEvent {
   const data = { runId: formatId('run', scope.runId), step: scope.stepNo, messageId: formatId('message', messageId) };
   return { type: 'step:reset', data };
 }
 
-/** What is kept of an answer that is not whole. */
 export function partialEnding(
   { messageId, scope }: OpenStep,
   parts: readonly Part[],
@@ -70,13 +68,13 @@ export function partialEnding(
   return { messageId, response, usage: NO_USAGE, steps: 0 };
 }
 
-/** The parts with an outcome for every call that has not started and will not. @param why as the model reads it */
+/** Gives an error result to every call that has not started. @param why as the model reads it */
 export function refuseCalls(parts: readonly Part[], why: string): Part[] {
   const output = { type: 'error-text', value: why } as const;
   return parts.map((part) => (isOpenCall(part) ? { ...part, state: 'error', output } : part));
 }
 
-/** True for a call that has not started. */
+/** True: a call that has not started. */
 export function isOpenCall(part: Part): part is PlacedCall['part'] {
   return part.type === 'tool' && part.state === 'pending';
 }

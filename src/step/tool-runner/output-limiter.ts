@@ -20,28 +20,27 @@ import type { CallMove } from '../../store/step-writes.ts';
 import type { Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
 
-/** What the results of a message may take of the context. */
 export type OutputLimits = Readonly<{
   thresholds: Pick<Thresholds, 'toolOutputTokens' | 'toolBatchTokens'>;
-  /** Tokens of a text in the measure of the thresholds. */
+  /** Counts tokens on the scale of the thresholds. */
   count: TokenCounter;
 }>;
 
-/** Fits the results of one message into the view, in the order in which they come in. */
+/** Fits the results of one message into the view, in the order of their arrival. */
 export type OutputLimiter = Readonly<{
-  /** Tells the parts of the message: which calls have a result already, and how many are to come. */
+  /** Sets the parts of the message: the finished calls, and the number of open ones. */
   expect: (parts: readonly Part[]) => void;
   /** Whether a result of this text would be shown whole. It stays so while other calls get theirs. */
   isShownWhole: (text: string, tool: Tool | undefined) => boolean;
-  /** What the view shows of a result, and what is kept of the rest. @throws what the database throws */
+  /** The output that the view shows, and the blob of a cut one. @throws database errors */
   limit: (index: number, output: ToolOutput, tool: Tool | undefined) => Promise<LimitedOutput>;
 }>;
 
 type LimitedOutput = Pick<CallMove, 'cut'> & Readonly<{ output: ToolOutput }>;
 
 /**
- * Cuts the tool outputs of one message to what fits into the view. What is left out can be read in pages.
- * @param messageId UUID of the message that has the calls
+ * Cuts the tool outputs of one message to fit the view. The model can read the rest in pages.
+ * @param messageId UUID of the message with the calls
  */
 export function createOutputLimiter(
   deps: Pick<StepDeps, 'db' | 'newId'>,
@@ -68,7 +67,7 @@ export function createOutputLimiter(
     async limit(index, whole, tool) {
       const text = textBeside(whole);
       const hint = isShownWhole(text, tool) ? '' : await hintOf(index, tool);
-      // From here on nothing is awaited: the next result that comes in sees what this one has taken.
+      // No `await` from here on, so that the next result sees the budget that this one leaves.
       const cap = capFor(tool);
       const shown = capText(text, cap, count, hint);
       const { output, tokens } = fitFiles(whole, cap, count);

@@ -28,40 +28,37 @@ import { createWriteGroup } from '../write-group.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
 
 export type ToolRunner = Readonly<{
-  /** Tells the parts of the message before any of its calls runs: its results share one budget. */
+  /** Sets the parts of the message before any call runs: their results share one budget. */
   expect: (parts: readonly Part[]) => void;
-  /** Tells which calls were committed as `running` with their response, by their index. */
+  /** Sets the calls that were committed as `running` with their response, by index. */
   started: (indices: ReadonlySet<number>) => void;
-  /** Brings one call to an outcome and commits it. @throws BatonError `fenced` and what the database throws */
+  /** Runs one call and commits its outcome. @throws BatonError `fenced`, and database errors */
   run: (call: PlacedCall) => Promise<ToolOutput>;
-  /** Settles a call that is not run, with the reason that the model reads. */
+  /** Settles a call without running it. The model reads the reason. */
   settle: (call: PlacedCall, from: ToolCallState, reason: string) => Promise<void>;
-  /** Settles a call with the output that the client gave. */
+  /** Settles a call with the client's output. */
   give: (call: GivenCall) => Promise<void>;
-  /** Records that nobody knows whether the call took effect. */
+  /** Records that the call may or may not have taken effect. */
   markUnknown: (call: PlacedCall) => Promise<void>;
   /**
-   * Resolves when every call that was begun has its outcome: a result that comes after an abort is kept too. Calls that
-   * were to start and that nobody ran are `pending` then, unless the run is lost.
-   * @throws the error that kept an outcome from being committed
+   * Resolves when every begun call has its outcome; a result that comes after an abort is kept. Calls that were marked
+   * `running` but not begun are `pending` again, unless the run is lost.
+   * @throws the error that prevented the commit of an outcome
    */
   allSettled: () => Promise<void>;
-  /** Like `allSettled`, but for the outcome that came last of all, which need not be committed yet: see `withLast`. */
+  /** Like `allSettled`, but the newest outcome may be uncommitted: see `withLast`. */
   allDone: () => Promise<void>;
-  /**
-   * The outcomes that are to be committed with the end of the step, for as long as `endsWith` takes. They
-   * are kept where it throws.
-   */
+  /** Passes the uncommitted outcome to `endsWith`, which commits it. If that throws, the outcome is kept. */
   withLast: <T>(endsWith: (moves: readonly CallMove[]) => Promise<T>) => Promise<T>;
-  /** Commits them where the step has not come to its end. */
+  /** Commits that outcome if the step did not end. */
   keepLast: () => Promise<void>;
-  /** True when this runner knows the call's outcome. */
+  /** True: this runner knows the call's outcome. */
   hasSettled: (index: number) => boolean;
   /** The outcome of the call, as the view shows it. */
   outcomeOf: (index: number) => CallOutcome | undefined;
 }>;
 
-/** Past the lease nobody knows whose run it is: a tool starts when a heartbeat has brought the answer. */
+/** After the lease has expired another worker may have the run, so a tool waits for the next heartbeat's result. */
 async function mayStart({ held }: JobScope): Promise<'yes' | 'cancelled' | 'no'> {
   while (held.stopped() === null && !held.mayAct()) await held.renewed();
   if (held.stopped() === 'cancelled') return 'cancelled';
@@ -69,10 +66,10 @@ async function mayStart({ held }: JobScope): Promise<'yes' | 'cancelled' | 'no'>
 }
 
 /**
- * Runs the calls of one message. `running` is committed before the side effect, the result before anything else looks
- * at it; both only while this worker holds the run. The result that comes last, while no other call runs, waits for the
- * end of the step, which follows at once: both are one write. Of a result that is too large for the view head and tail
- * are shown, and the whole is committed with it.
+ * Runs the calls of one message. Only the holder of the run commits `running` before the side effect and the result
+ * after it.
+ * - The last result is committed with the end of the step.
+ * - A result too large for the view shows head and tail; the whole is committed with it as a blob.
  */
 export function createToolRunner(
   deps: StepDeps,
@@ -84,7 +81,7 @@ export function createToolRunner(
   const limiter = createOutputLimiter(deps, messageId, limits);
   const running = new Set<Promise<unknown>>();
   const outcomes = new Map<number, CallOutcome>();
-  /** `running` in the database, and not run yet. */
+  /** `running` in the database, but not begun. */
   const started = new Set<number>();
   const failures: unknown[] = [];
   let last: CallMove | null = null;
@@ -102,7 +99,7 @@ export function createToolRunner(
     last = null;
     if (taken !== null && scope.held.stopped() !== 'lost') await commit(taken);
   };
-  /** Bytes become blobs. A client's output was kept so when it was given, and may name blobs; a tool's may not. */
+  /** Bytes become blobs. A client's output, already stored so, may name blobs; a tool's may not. */
   const keepFiles = async (made: CallOutcome): Promise<CallOutcome> => ({
     ...made,
     output: await retryWhileStoreUnavailable(scope.held, () => keepOutputFiles(deps.db, scope.sessionId, made.output)),
@@ -127,14 +124,11 @@ export function createToolRunner(
   const cancel = (call: PlacedCall, from: ToolCallState): Promise<ToolOutput> =>
     refuse(call, from, call.part.state === 'pending' ? CANCELLED_BEFORE_START : UNKNOWN_OUTCOME);
 
-  /** A call that is marked as running and has not begun goes back to what it was. */
+  /** Returns a call that is marked `running` but has not begun to its earlier state. */
   const putBack = async (index: number, open: ToolCallState): Promise<void> => {
     if (scope.held.stopped() !== 'lost') await commit({ messageId, index, from: ['running'], to: open, events: [] });
   };
-  /**
-   * Commits `running`, unless that came with the response. The step may have been stopped while that was under way: then
-   * the tool does not start.
-   */
+  /** Commits `running`, unless that came with the response. A stopped step does not start the tool. */
   const begin = async (call: PlacedCall, open: ToolCallState): Promise<'begun' | ToolOutput> => {
     const { index } = call;
     const isMarked = started.delete(index);
@@ -166,7 +160,7 @@ export function createToolRunner(
     });
     const stopped = scope.held.stopped();
     if (outcome.state === 'error' && (stopped === 'shutdown' || stopped === 'lost')) {
-      // It failed because this worker stops, which is none of the model's business: the next worker settles the call.
+      // The call failed because this worker stops, so the model is not told: the next worker settles the call.
       throw new BatonError('fenced', 'the step was stopped while the call ran');
     }
     const kept = await keepFiles(outcome);
@@ -189,7 +183,7 @@ export function createToolRunner(
       for (const index of indices) started.add(index);
     },
     run(call) {
-      // Nothing waits for a step that goes on.
+      // The step goes on, so its end does not follow yet: commit the held outcome now.
       const committed = commitLast();
       const promise = bothDone(runCall(call), committed);
       const settled = promise.catch((error: unknown) => failures.push(error));
@@ -224,7 +218,7 @@ export function createToolRunner(
   };
 }
 
-/** Waits for both, however one of them ends: a tool that runs is running until it is done. */
+/** Waits for both even if one rejects: a running tool counts as running until it is done. */
 async function bothDone<T>(ran: Promise<T>, committed: Promise<void>): Promise<T> {
   const [output, kept] = await Promise.allSettled([ran, committed]);
   if (kept.status === 'rejected') throw kept.reason;
@@ -232,10 +226,7 @@ async function bothDone<T>(ran: Promise<T>, committed: Promise<void>): Promise<T
   return output.value;
 }
 
-/**
- * @param wasAway they were written before, and nobody knows whether that was committed
- * @throws BatonError `fenced`
- */
+/** @param wasAway the moves may have been committed before @throws BatonError `fenced` */
 async function writeMoves(
   deps: StepDeps,
   scope: JobScope,
@@ -253,7 +244,7 @@ async function writeMoves(
     throw new BatonError('fenced', 'another worker has the run');
   }
   deps.bus.announce(sessionId, moved.eventSeq);
-  // Refused when it is repeated: the first try was committed, and its answer was lost.
+  // Refused on a repeat: the first write was committed, and its reply was lost.
   return moved.answers.map((answer) => (isAgain && answer === 'refused' ? 'moved' : answer));
 }
 
@@ -299,7 +290,7 @@ async function execute(
   return outcome;
 }
 
-/** What the model is shown of what a tool has returned. @throws what the tool's own `toModelOutput` throws */
+/** The tool's result as the model is shown it. @throws errors of the tool's `toModelOutput` */
 async function outcomeOfResult(tool: ServerTool, part: ToolPart, output: unknown): Promise<CallOutcome> {
   const { toolCallId, input } = part;
   const shown =
@@ -315,7 +306,7 @@ class ToolGivenUp extends Error {
   }
 }
 
-/** The work's result. A tool that goes on long after its signal is given up: what it still does is not known. */
+/** The work's result. A tool that ignores its abort signal is given up; its later effects are unknown. */
 async function untilGivenUp<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: givenUp, reject } = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
