@@ -25,31 +25,30 @@ import { pauseModel } from '../store/provider-pauses.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';
 
-/** One request of a compaction. */
 export type ModelRequest = Readonly<{
   resolved: ResolvedModel;
   entry: ModelEntry;
   prompt: ModelPrompt;
-  /** Sent so that the provider's cached prefix holds; an answer that calls one is not taken. */
+  /** Sent to keep the provider's cached prefix. An answer that calls a tool is refused. */
   tools: readonly Tool[];
   maxOutputTokens: number;
-  /** Set where the cached prefix was thought about in that way: another one would miss it. */
+  /** Set if the cached prefix was written with this reasoning level: another level would miss the cache. */
   reasoning?: ReasoningLevel;
 }>;
 
 export type ModelAnswer = Readonly<
   | { kind: 'answered'; text: string; finishReason: FinishReason; toolCalls: number; outputTokens: number }
   | { kind: 'failed'; failure: ModelFailure }
-  /** It must not be asked. */
+  /** A required price is unknown, so the model was not asked. */
   | { kind: 'refused'; error: ErrorRecord }
   /** The job was stopped, its time is up, or it has used up its calls. */
   | { kind: 'stopped'; reason: 'stopped' | 'time_up' | 'calls_used_up' }
 >;
 
-/** A summary keeps to what was said: little temperature. */
+/** Low, because a summary must stay close to the conversation. */
 const TEMPERATURE = 0.3;
 
-/** Asks a model once, and counts what it cost. Never throws for what a provider does. */
+/** Asks a model once and adds its cost to `spent`. Never throws for a provider's error. */
 export async function askModel(work: CompactionWork, request: ModelRequest): Promise<ModelAnswer> {
   const { deps, scope, spent, signal } = work;
   if (signal.aborted) return stopped(work);
@@ -88,7 +87,7 @@ function whyBroken(answer: Exclude<ModelAnswer, { kind: 'answered' }>): BatonErr
   return answer.kind === 'refused' ? answer.error.code : answer.reason;
 }
 
-/** What this session is told is known to the others. */
+/** A rate limit pauses the model for all sessions. */
 async function pauseIfAsked({ deps, failures, scope }: CompactionWork, resolved: ResolvedModel, answer: ModelAnswer) {
   if (answer.kind !== 'failed' || answer.failure.class !== 'rate_limited') return;
   const retry = planRetry('rate_limited', failures + 1, answer.failure.retryAfterMs, deps.random());
@@ -170,12 +169,12 @@ function stopped({ scope }: CompactionWork): ModelAnswer {
   return { kind: 'stopped', reason: scope.held.stopped() === null ? 'time_up' : 'stopped' };
 }
 
-/** Where the prompt carries cache marks, another choice than a step's would miss all messages that are cached. */
+/** With cache marks in the prompt, a tool choice other than the step's would miss all cached messages. */
 function toolChoiceFor({ cacheBreakpoints = false }: ResolvedModel): { toolChoice?: 'none' } {
   return cacheBreakpoints ? {} : { toolChoice: 'none' };
 }
 
-/** The same schemas as in a step's request, byte by byte. */
+/** The same schemas as in a step's request, byte by byte, for the provider's cache. */
 function toSdkTools(tools: readonly Tool[]): ToolSet {
   return Object.fromEntries(
     tools.map(({ name, description, inputSchema }) => [

@@ -11,21 +11,20 @@ import { askModel, type ModelAnswer, type ModelRequest } from './ask-model.ts';
 import type { Unanswered } from './strategy.ts';
 import { type CompactionWork, countReal } from './work.ts';
 
-/** What came of asking in one way. */
 export type Asked = Readonly<
   | { kind: 'valid'; text: string }
-  /** No answer that can be used: another way of asking may bring one. */
+  /** No usable answer. Another way of asking may bring one. */
   | ({ kind: 'faulty' } & Unanswered)
-  /** The request was too large: a smaller one may do. */
+  /** The request was too large. A smaller one may do. */
   | { kind: 'too_large'; error: ErrorRecord }
   /** No other request would be answered now. */
   | ({ kind: 'over' } & Unanswered)
 >;
 
 /**
- * Asks, and asks again: with a reminder of what was wrong, or as it was where the connection broke. A rate limit ends
- * it: waiting would hold the claim. It pauses the provider for all, and no compaction begins meanwhile; the run goes on
- * without a summary, or waits as a delayed job where it cannot.
+ * Asks, and asks again: with a reminder of the fault, or unchanged if the connection broke. A rate limit ends it,
+ * because waiting would hold the claim; the provider is paused for all sessions, and the run goes on without a summary
+ * or waits as a delayed job.
  * @param requestOf null: this way of asking is not open
  * @param attempts at most
  */
@@ -57,7 +56,7 @@ function judge(
   if (answer.kind === 'stopped') return { kind: 'over', error: STOPPED[answer.reason] };
   if (answer.kind === 'refused') return { kind: 'over', error: answer.error };
   if (answer.kind === 'failed') return judgeFailure(answer.failure);
-  // A provider's own count holds where it gives one; the estimate would call a summary too long that kept its limit.
+  // The provider's count comes first: the estimate could reject a summary that kept its limit.
   const tokens = answer.outputTokens > 0 ? answer.outputTokens : countReal(work)(answer.text);
   const fault = validate({ ...answer, tokens });
   if (fault === null) return { kind: 'valid', text: answer.text };
@@ -71,7 +70,7 @@ function judgeFailure(failure: ModelFailure): Asked | Again {
   if (remedy === 'compact' || remedy === 'strip_media' || remedy === 'shrink_output')
     return { kind: 'too_large', error };
   const failedCall = { class: failure.class, retryAfterMs: failure.retryAfterMs };
-  // A request of its own has none.
+  // The next way of asking is a data request, which has no tools.
   if (remedy === 'drop_tools') return { kind: 'faulty', error };
   const mayPass = failure.class === 'transport' || failure.class === 'overloaded';
   return mayPass ? { again: { reminder: null, error, failedCall } } : { kind: 'over', error, failedCall };

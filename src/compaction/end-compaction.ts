@@ -14,28 +14,24 @@ import type { CompactionDeps, Spent } from './work.ts';
 
 type FailedEnd = Extract<CompactionEnd, { state: 'failed' | 'rejected' }>;
 
-/** Tokens of the view, and messages that a summary stands for. */
+/** Tokens of the view, and the number of messages that the summary replaces. */
 type RoundSizes = Readonly<{ round: number; tokensBefore: number; tokensAfter?: number; messages?: number }>;
 
-/** How a compaction job ends. */
 export type CompactionEnding = Readonly<{
   contextState: ContextState;
   events: readonly NewEvent[];
   marks?: readonly NewMark[];
-  /** Null where no round was begun. */
+  /** Null: no round was begun. */
   compaction: CompactionEnd | null;
-  /** Of the round, for the log. */
+  /** For the log. */
   sizes?: RoundSizes;
-  /** Set when nothing can make the view fit: the run ends with it. */
+  /** Set if nothing can make the view fit: the run ends with this error. */
   exhausted?: ErrorRecord;
-  /** Set where the summarizer may not be asked now: the same compaction later. */
+  /** Set if the summarizer may not be asked now: the same compaction runs later. */
   postponed?: Postponement;
 }>;
 
-/**
- * Ends the job in one fenced transaction and passes the baton: to the same step, to whoever waits, or to nobody. A
- * round that a dead worker left open is closed with it.
- */
+/** Ends the job in one fenced transaction, closes a round that a dead worker left open, and enqueues next. */
 export async function endCompaction(deps: CompactionDeps, scope: JobScope, ending: CompactionEnding): Promise<void> {
   const open = ending.compaction === null ? await leftOpen(deps, scope) : null;
   const compaction = ending.compaction ?? open;
@@ -89,7 +85,6 @@ async function leftOpen(deps: CompactionDeps, scope: JobScope): Promise<FailedEn
   return { id, state: 'failed', attempts: 0, costUsd: 0, usage: NO_USAGE, error };
 }
 
-/** What the row of a round says that brought nothing. */
 export function failedRound(
   id: string,
   state: 'rejected' | 'failed',

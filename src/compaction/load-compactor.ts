@@ -3,17 +3,16 @@ import { BatonError } from '../domain/errors.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { importModule, refuseInWorkspace } from '../tools/load-module.ts';
 
-/** What the function of a module is given: what goes, and how much may stand for it. */
+/** The argument of a module's function. */
 type CompactorPlan = Readonly<{
-  /** The messages that go, as the view holds them. */
+  /** The messages to replace, as the view holds them. */
   messages: readonly ViewMessage[];
-  /** The same in words. */
+  /** The same messages as text. */
   transcript: string;
-  /** What the summary before says; null in the first round. */
+  /** The previous summary. Null: this is the first round. */
   previousSummary: string | null;
-  /** How many messages stay as they are. */
   keptMessages: number;
-  /** Most tokens of the text that it returns. */
+  /** Limit of the returned text. */
   maxTokens: number;
   countTokens: (text: string) => number;
   /** From 1. */
@@ -23,11 +22,11 @@ type CompactorPlan = Readonly<{
   signal: AbortSignal;
 }>;
 
-/** The text that stands for the messages that go. */
+/** Returns the text that replaces the messages. */
 export type Compactor = (plan: CompactorPlan) => string | Promise<string>;
 
 /**
- * The function that a module exports, under the name after `#` or as its default.
+ * Loads the function that a module exports under the name after `#`, or as its default.
  * @param name `module:<path>` or `module:<path>#<export>`
  * @throws BatonError `config_invalid` with the key of the agent's file
  */
@@ -35,7 +34,7 @@ export type LoadCompactor = (name: `module:${string}`) => Promise<Compactor>;
 
 const KEY = 'context.compaction.strategy';
 
-/** Loads modules as those of tools are: each is read once per process. @param folder that relative paths count from */
+/** Loads modules like those of tools: once per process. @param folder base of relative paths */
 export function createCompactorLoader(folder: string, workspaceDir: string): LoadCompactor {
   return async (name) => {
     const [module = '', exportName = 'default'] = name.slice('module:'.length).split('#');

@@ -13,18 +13,18 @@ import { readMedia } from '../store/media.ts';
 import type { ModelRequest } from './ask-model.ts';
 import { type CompactionWork, countReal } from './work.ts';
 
-/** A reasoning model thinks before it writes: without room for that its summary would be cut off. */
+/** A reasoning model thinks before it writes: without this room its summary would be cut off. */
 const REASONING_TOKENS = 8_000;
 
-/** A summary's share of the window of whoever writes it. */
+/** A summary's share of the summarizer's window. */
 const ANSWER_SHARE = 1 / 6;
 
-/** What an estimate without an anchor may be wrong by. */
+/** Keeps 5 % of the window free for the error of an estimate without an anchor. */
 const INPUT_SHARE = 0.95;
 
 /**
- * The request that the session's own model was sent before, up to where the tail begins, and an order at its end: the
- * provider's cache serves it. Null where another model summarizes, or where it does not fit.
+ * The last request of the session's own model up to the tail, with the order at its end, so that the provider's cache
+ * serves it. Null: another model summarizes, or the request does not fit.
  */
 export async function prefixRequest(
   work: CompactionWork,
@@ -42,23 +42,17 @@ export async function prefixRequest(
   const media = await readMedia(deps.db, scope.sessionId, sent);
   const prompt = promptFor({ ...resolved, calls: meter.entry.tools }, meter.model, meter.instructions, sent, media);
   const { reasoning } = scope.agent.settings;
-  // A budget would be another one than a step's, which is as good as none to the cache.
+  // A reasoning budget would differ from the step's, and the cache would miss anyway.
   const keepsThinking = resolved.cacheBreakpoints === true && !thinksByBudget(resolved.modelId);
   const asked = { resolved, entry: meter.entry, prompt, tools, maxOutputTokens };
   return reasoning !== undefined && keepsThinking ? { ...asked, reasoning } : asked;
 }
 
-/** What is known before a round has begun. */
 type SummarizerWork = Pick<CompactionWork, 'deps' | 'scope' | 'resolved' | 'meter'>;
 
-/** The model that summarizes, with what is known of it and what it is told to be. */
 export type Summarizer = Readonly<{ resolved: ResolvedModel; meter: ContextMeter; instructions: string }>;
 
-/**
- * @throws BatonError `model_unavailable` for one whose provider is not configured,
- * `agent_not_found` for an agent that is
- *   there no more
- */
+/** @throws BatonError `model_unavailable` (provider not configured), `agent_not_found` (policy's agent is gone) */
 export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   const { deps, resolved, meter } = work;
   const agent = await summarizingAgentOf(work);
@@ -68,7 +62,7 @@ export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   return { resolved: other, meter: await contextMeterOf(agent, await knownModel(deps, other), []), instructions };
 }
 
-/** The agent that the policy names, or the session's own with the model that it names. */
+/** The agent that the policy names, or the session's own agent with the policy's model. */
 async function summarizingAgentOf({ deps, scope, meter }: SummarizerWork): Promise<Agent> {
   const { model } = meter.policy.compaction;
   const name = summarizingAgent(meter.policy);
@@ -80,7 +74,7 @@ async function summarizingAgentOf({ deps, scope, meter }: SummarizerWork): Promi
   };
 }
 
-/** A request of its own, in which the conversation is data. */
+/** A separate request that contains the conversation as data. */
 export function dataRequest(
   work: CompactionWork,
   { resolved, meter, instructions }: Summarizer,
@@ -91,10 +85,7 @@ export function dataRequest(
   return { resolved, entry: meter.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, meter, answerTokens) };
 }
 
-/**
- * Tokens that the transcript may take in a request of its own.
- * @param beside everything else of that request
- */
+/** Tokens left for the transcript in a data request. @param beside everything else of that request */
 export function transcriptRoom(
   work: CompactionWork,
   { meter, instructions }: Summarizer,
@@ -105,23 +96,20 @@ export function transcriptRoom(
   return inputRoom(meter, maxOutputOf(work, meter, answerTokens)) - count(instructions) - count(beside);
 }
 
-/** Real tokens of what a summary stands for: the head, and the summary before. */
+/** Real tokens of the head and the previous summary, which the new summary replaces. */
 export function replacedTokens(work: CompactionWork, plan: CompactPlan): number {
   const ofHead = plan.head.reduce((sum, message) => sum + work.base.tokensOf(message), 0);
   return ofHead + countReal(work)(plan.previousSummary?.body ?? '');
 }
 
-/** The whole window, not only `usable`: a summary needs less room for its answer than a step. */
+/** The whole window rather than `usable`: a summary needs less room for its answer than a step. */
 function inputRoom({ limits, policy }: ContextMeter, maxOutputTokens: number): number {
   const { contextWindow, inputLimit = contextWindow } = limits;
   const room = Math.min(contextWindow - maxOutputTokens, inputLimit, policy.maxContextTokens ?? contextWindow);
   return Math.floor(room * INPUT_SHARE);
 }
 
-/**
- * Tokens that a summary may have: no more than its model can answer with, and so few that beside the summary so far and
- * the answer there is room for what is new.
- */
+/** Token limit of a summary: leaves room for new messages beside the previous summary and the answer. */
 export function summaryTokensOf(
   { limits }: Pick<ContextMeter, 'limits'>,
   plan: Pick<CompactPlan, 'bodyTokens'>,
@@ -130,7 +118,7 @@ export function summaryTokensOf(
 }
 
 function maxOutputOf({ meter: own, view }: CompactionWork, meter: ContextMeter, answerTokens: number): number {
-  // Of another model nobody has seen yet whether it reasons.
+  // Another model has no answers in the view that would show whether it reasons.
   const mayReason =
     meter.model !== own.model ||
     view.some(({ model, parts }) => model === meter.model && parts.some(({ type }) => type === 'reasoning'));

@@ -11,15 +11,14 @@ import { endCompaction } from './end-compaction.ts';
 import type { Strategy, Unanswered } from './strategy.ts';
 import type { CompactionWork } from './work.ts';
 
-/** What came of a strategy's plan. */
 export type Result = Readonly<
   | { kind: 'accepted'; plan: CompactPlan; parts: readonly Part[]; model: string | null; tokensAfter: number }
-  /** There was a text, but the view with it is no better. */
+  /** The strategy wrote a text, but the view with it is no better. */
   | { kind: 'rejected'; error: ErrorRecord; tokensAfter: number }
   | ({ kind: 'failed' } & Unanswered)
 >;
 
-/** Has the strategy write, puts the new view together, and judges it by the meter that asked for the compaction. */
+/** Executes the strategy, builds the new view, and judges it by the context meter that asked for the compaction. */
 export async function resultOf(work: CompactionWork, strategy: Strategy, planned: CompactPlan): Promise<Result> {
   const draft = await strategy.execute(work, planned);
   if (!draft.ok) {
@@ -46,7 +45,7 @@ function rejection(refusal: Refusal, plan: CompactPlan, tokensAfter: number): Er
   return { code: 'internal', message: `The compacted view was ${why} (${sizes}).` };
 }
 
-/** Writes an accepted result: summary, marks, state and what comes next in one transaction. */
+/** Writes an accepted result: summary, marks, context state and next work in one transaction. */
 export async function writeResult(
   work: CompactionWork,
   written: Readonly<{

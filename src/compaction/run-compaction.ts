@@ -32,25 +32,24 @@ import { strategyOf } from './strategies/strategies.ts';
 import type { Strategy } from './strategy.ts';
 import { type CompactionDeps, type CompactionWork, nothingSpent } from './work.ts';
 
-/** Longest time of one compaction, all its model calls together: the session waits for it. */
+/** Longest time of one compaction with all its model calls. The session waits for it. */
 const MAX_COMPACTION_MS = 120_000;
 
-/** A compaction as it begins: what is known before anything is planned. */
+/** The state of a compaction before it is planned. */
 type Setting = Readonly<{
   deps: CompactionDeps;
   scope: JobScope;
   view: readonly ViewMessage[];
   pending: NonNullable<ContextState['pending']>;
   work: Omit<CompactionWork, 'round' | 'signal'>;
-  /** The next request as the trigger measures it. */
+  /** The next request, measured as the trigger measured it. */
   measurement: Measurement;
 }>;
 
 /**
- * Carries out one compaction job: plan, ask the strategy for what stands for the old part of the view, judge it, and
- * write it together with what comes next. A failed one changes nothing but its row; whether the run goes on with the
- * view as it was depends on whether that still fits.
- * @throws what the database throws when it is away: the run stays claimed and is recovered
+ * Executes one compaction job: plan, let the strategy write the summary, judge it, and commit it with the next work. A
+ * failed round changes only its own row; the run goes on if the old view still fits.
+ * @throws errors of an unavailable database: the run stays claimed and is recovered
  */
 export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
   return runClaimed(deps, job, jobSignal, (scope, { view }) =>
@@ -123,12 +122,12 @@ async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan)
   const whole: CompactionWork = { ...work, round: begun.round, signal };
   const result = await resultOf(whole, strategy, plan);
   if (mayNotWrite(scope)) return;
-  // Awaited: the time goes on until the last rung of the ladder.
+  // `await` keeps the time limit in force until the result is written.
   if (result.kind === 'accepted') return await writeResult(whole, { id, reason, strategy, result });
   return await afterFailure(setting, whole, strategy, id, result);
 }
 
-/** Lost: nothing may be written. Shutting down: the next worker begins anew. */
+/** Lost: this worker may not write. Shutdown: the next worker begins anew. */
 function mayNotWrite({ held }: JobScope): boolean {
   return held.stopped() === 'lost' || held.stopped() === 'shutdown';
 }
@@ -170,7 +169,6 @@ async function retryOf(work: CompactionWork, after: AfterFailure, failed: Failed
   return planSummaryRetry({ after, failedCall, failures: work.failures, pausedMs, jitter: work.deps.random() });
 }
 
-/** The round failed; the view is as it was. */
 function failedEnding(
   setting: Setting,
   { spent, round }: CompactionWork,
@@ -190,15 +188,13 @@ function failedEnding(
   };
 }
 
-/** The same compaction in a round of its own, once the provider may answer again: nothing is taken out meanwhile. */
+/** Postpones the same compaction to a new round, when the provider may answer again. */
 function endForRetry({ deps, scope, pending }: Setting, ending: CompactionEnding, delayMs: number, error: ErrorRecord) {
   const contextState = afterPassingFailure(scope.contextState, pending);
   return endCompaction(deps, scope, { ...ending, contextState, postponed: postponementIn(scope, delayMs, error) });
 }
 
-/**
- * For so long the summarizer's provider may not be asked. One that is not to be had is for the strategy to find out.
- */
+/** Time until the summarizer's pause ends. 0 if the summarizer is unavailable: the strategy reports that. */
 async function summarizerPausedMs(work: Setting['work']): Promise<number> {
   const summarizer = await summarizerOf(work).catch((error: unknown) => {
     if (error instanceof BatonError) return null;
@@ -207,13 +203,13 @@ async function summarizerPausedMs(work: Setting['work']): Promise<number> {
   return summarizer === null ? 0 : pauseLeftMs(work.deps.db, summarizer.resolved, work.scope.tenantId);
 }
 
-/** The same compaction when the pause is over: nothing has begun, nothing is counted. */
+/** Postpones the compaction to the end of the pause. No round began, so none is counted. */
 function endPostponed({ deps, scope }: Setting, pausedMs: number): Promise<void> {
   const postponed = postponementOf(deps, scope, pausedMs);
   return endCompaction(deps, scope, { contextState: scope.contextState, events: [], compaction: null, postponed });
 }
 
-/** Nothing to take out, and it still fits: the run goes on, and asks again once the view has grown. */
+/** Nothing to replace, but the view fits: the run goes on, and compacts once the view has grown. */
 function endWithout(setting: Setting): Promise<void> {
   return endCompaction(setting.deps, setting.scope, {
     contextState: failedState(setting),

@@ -5,33 +5,32 @@ import type { StrategyName } from '../domain/context/limits/policy.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { CompactionWork } from './work.ts';
 
-/** Why there is no text, and the call to the model that it came of. */
+/** Why there is no text, and the failed model call behind it, if any. */
 export type Unanswered = Readonly<{ error: ErrorRecord; failedCall?: FailedCall }>;
 
-/** The text that stands for the head of a plan, or why there is none. */
+/** The text that replaces the head of a plan, or why there is none. */
 export type Draft = Readonly<
   | {
       ok: true;
       body: string;
-      /** `provider/model` that wrote it; null where no model did. */
+      /** `provider/model` of the writer. Null: no model wrote it. */
       model: string | null;
-      /** Set where the text stands for another head than was planned. */
+      /** Set if the text replaces another head than the planned one. */
       plan?: CompactPlan;
     }
   | ({ ok: false } & Unanswered)
 >;
 
-/** No text, for what the model was last asked in vain. */
 export function noDraft({ error, failedCall }: Unanswered): Draft {
   return { ok: false, error, ...(failedCall !== undefined && { failedCall }) };
 }
 
-/** One way to make a view smaller. What starts it is decided before (`isStartedBy`). */
+/** One way to make a view smaller. `isStartedBy` decides when it starts. */
 export type Strategy = Readonly<{
   name: StrategyName;
   plan: (base: PlanBase) => CompactionPlan;
-  /** Writes the text that stands for the head. Never throws for what a provider does. */
+  /** Writes the text that replaces the head. Never throws for a provider's error. */
   execute: (work: CompactionWork, plan: CompactPlan) => Promise<Draft>;
-  /** What is wrong with a model's answer, or null. */
+  /** The fault of a model's answer. Null: none. */
   validate: (answer: SummaryAnswer, plan: CompactPlan, replacedTokens: number) => SummaryFault | null;
 }>;

@@ -21,14 +21,11 @@ import {
 import { type Draft, noDraft, type Strategy } from './strategy.ts';
 import { type CompactionWork, countReal } from './work.ts';
 
-/** Pieces of a long head: more requests than this are not worth their while. */
+/** Upper limit of the pieces of a long head: more requests are not worth their cost. */
 const MAX_PIECES = 4;
 const MIN_PIECE_TOKENS = 300;
 
-/**
- * A summary of the plan's head. First of the session's own model, with the request that it was sent before and the
- * order at its end, as long as that fits. Then as data.
- */
+/** Summarizes the plan's head: first with the session's cached prefix, if that fits, then as data. */
 export async function summarizeHead(
   work: CompactionWork,
   plan: CompactPlan,
@@ -61,10 +58,7 @@ async function askWithPrefix(
   return askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced));
 }
 
-/**
- * A summary of the plan's head by a request that holds the conversation as data, in as many pieces as the summarizer's
- * window needs, each merged with the summary so far.
- */
+/** Summarizes the head as data, in pieces that fit the summarizer. Each piece is merged with the summary so far. */
 export async function summarizeAsData(
   work: CompactionWork,
   planned: CompactPlan,
@@ -79,7 +73,7 @@ export async function summarizeAsData(
   const plan = { ...planned, bodyTokens: summaryTokensOf(summarizer.meter, planned) };
   const pieces = piecesOf(work, plan, summarizer);
   const first = await inPieces(work, plan, summarizer, validate, pieces);
-  // The window is smaller than anybody knew.
+  // The window is smaller than its known limit.
   const asked =
     first.kind === 'too_large'
       ? await inPieces(work, plan, summarizer, validate, smallerPiecesOf(work, plan, summarizer, pieces))
@@ -119,17 +113,17 @@ const NO_ROOM: ErrorRecord = {
   message: 'The window of the summarizer is too small for what is to be summarized.',
 };
 
-/** The head as pieces for the summarizer's window. */
 function piecesOf(work: CompactionWork, plan: CompactPlan, summarizer: Summarizer): string[] {
   const beside = summaryRequestText(orderOf(work, plan, summarizer.meter, 'sections_missing'), '', '');
   const previousTokens = countReal(work, summarizer.meter)(plan.previousSummary?.body ?? '');
-  // From the second piece on the summary so far is one of these pieces' own, as long as it may be.
+  // From the second piece on, the request contains the summary of the earlier pieces, which may be as long as its
+  // limit.
   const mergedTokens = Math.max(previousTokens, plan.bodyTokens);
   const room = transcriptRoom(work, summarizer, beside, plan.bodyTokens) - mergedTokens;
   return cutHead(work, plan, summarizer, room);
 }
 
-/** Half of the largest that was sent: a request that was refused for its size is not sent again. */
+/** Pieces of half the largest refused size, so that a refused request is not sent again. */
 function smallerPiecesOf(
   work: CompactionWork,
   plan: CompactPlan,

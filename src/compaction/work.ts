@@ -10,29 +10,27 @@ import type { StepDeps } from '../step/deps.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { LoadCompactor } from './load-compactor.ts';
 
-/** What a compaction needs of the world. */
 export type CompactionDeps = StepDeps &
   Readonly<{
-    /** Where the agent is found that is to summarize. */
+    /** Resolves the summarizing agent. */
     agents: AgentCatalogue;
     loadCompactor: LoadCompactor;
   }>;
 
-/** Model calls of one compaction, on all its rungs together. */
+/** Model calls of one compaction, over all its attempts. */
 export const MAX_MODEL_CALLS = 6;
 
-/** What the model calls of a compaction have cost so far; null once the price of one is not known. */
+/** Model calls of a compaction so far. `costUsd` is null once the price of one is unknown. */
 export type Spent = { calls: number; usage: Usage; costUsd: number | null };
 
 export const nothingSpent = (): Spent => ({ calls: 0, usage: NO_USAGE, costUsd: 0 });
 
-/** Adds tokens and US dollars to what was spent so far, in place. Calls are counted by who makes them. */
+/** Adds tokens and US dollars in place. The caller counts the call. */
 export function spend(spent: Spent, usage: Usage, costUsd: number | null): void {
   spent.usage = addUsage(spent.usage, usage);
   spent.costUsd = addCosts(spent.costUsd, costUsd);
 }
 
-/** One compaction under way. */
 export type CompactionWork = Readonly<{
   deps: CompactionDeps;
   scope: JobScope;
@@ -41,17 +39,16 @@ export type CompactionWork = Readonly<{
   resolved: ResolvedModel;
   tools: readonly Tool[];
   meter: ContextMeter;
-  /** What the plan was made of. */
   base: PlanBase;
   round: number;
-  /** Rounds of this compaction that failed before, for what passes by itself. */
+  /** Earlier rounds of this compaction that failed for a passing cause. */
   failures: number;
   spent: Spent;
   /** Aborted when the job is stopped or its time is up. */
   signal: AbortSignal;
 }>;
 
-/** Real tokens of a text for a model, the session's own by default. */
+/** Counts the real tokens of a text for a model, the session's own by default. */
 export function countReal({ meter: own, scope }: CompactionWork, meter = own): (text: string) => number {
   return countRealTokens(meter, scope.contextState);
 }

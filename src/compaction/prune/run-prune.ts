@@ -14,18 +14,18 @@ import type { JobOutcome } from '../../queues/job-queue.ts';
 import type { StepDeps } from '../../step/deps.ts';
 import { finishMaintenance, type MaintenanceFinish } from '../../store/maintenance.ts';
 
-/** What a prune needs of the world: no model is called, but its limits and its tools decide what is due. */
+/** The dependencies of a prune. It calls no model, but needs the model's limits and tools to measure the view. */
 export type PruneDeps = JobDeps & ContextMeterDeps & Pick<StepDeps, 'models' | 'toolsOf'>;
 
 /**
- * Carries out one prune job: claim, read the view, mark what it shows cleared from now on, pass the baton. The marks,
- * the events and what comes next are one fenced transaction, so that a second delivery finds nothing left to do.
- * @throws what the database throws when it is away: the run stays claimed and is recovered
+ * Executes one prune job: claim, read the view, mark tool outputs as cleared, enqueue next. Marks, events and plan are
+ * one fenced transaction, so a second delivery of the job finds nothing to do.
+ * @throws errors of an unavailable database: the run stays claimed and is recovered
  */
 export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
   return runClaimed(deps, job, jobSignal, (scope, { view }) =>
     inSpan('prune', {}, async () => {
-      // Without a view a cancel was requested before anything began.
+      // The claim returns no view if the run was cancelled before the job began.
       const plan = view === null ? null : await planFor(deps, scope, view);
       const stopped = scope.held.stopped();
       if (stopped === 'lost' || stopped === 'shutdown') return;

@@ -3,7 +3,7 @@ import { validateSummary } from '../../domain/context/compaction/summary-validat
 import type { Strategy } from '../strategy.ts';
 import { summarizeHead } from '../summarize.ts';
 
-/** The default: a structured summary of what is old, where that pays or the window is full. */
+/** The default: a structured summary of the old messages, if that pays or the window is full. */
 export const auto: Strategy = {
   name: 'auto',
   plan: (base) => planCompaction({ ...base, bodyTokens: () => base.thresholds.summaryTokens }),

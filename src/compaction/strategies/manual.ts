@@ -1,5 +1,5 @@
 import type { Strategy } from '../strategy.ts';
 import { auto } from './auto.ts';
 
-/** The same summary, but only where somebody asks for it. */
+/** The same summary, but only on request. */
 export const manual: Strategy = { ...auto, name: 'manual' };

@@ -4,11 +4,11 @@ import { readSummary } from '../../domain/context/compaction/summary-document.ts
 import type { Strategy } from '../strategy.ts';
 import { countReal } from '../work.ts';
 
-/** The middle goes and a notice stands for it: no model, and so the last resort of the strategies that ask one. */
+/** Replaces the middle by a notice. It needs no model, so it is the last resort of the strategies that do. */
 export const middleRemoval: Strategy = {
   name: 'middle-removal',
   plan: (base) => {
-    // The notice comes after what the summary before said.
+    // The notice follows the text of the previous summary.
     const kept = base.countText(readSummary(base.view)?.body ?? '');
     return planCompaction({
       ...base,

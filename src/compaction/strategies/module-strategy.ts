@@ -7,10 +7,7 @@ import { replacedTokens } from '../requests.ts';
 import type { Strategy } from '../strategy.ts';
 import { countReal } from '../work.ts';
 
-/**
- * A strategy whose text a module writes. What it writes is judged as a model's would be, and where it throws, gives no
- * text or too much, the round has failed: the view stays as it is.
- */
+/** A strategy whose text a module writes. A throw, an empty or a too long text fails the round; the view stays. */
 export function moduleStrategy(name: `module:${string}`, load: () => Promise<Compactor>): Strategy {
   const strategy: Strategy = {
     name,

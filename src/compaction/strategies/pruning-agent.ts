@@ -24,19 +24,16 @@ import { type CompactionWork, countReal } from '../work.ts';
 import { auto } from './auto.ts';
 import { middleRemoval } from './middle-removal.ts';
 
-/** What is left of the head at most; and of what can be used, since all of it is written anew. */
+/** Upper limits of the rewritten conversation: its share of the head, and of the usable tokens. */
 const HEAD_SHARE = 0.6;
 const USABLE_SHARE = 0.2;
 const MAX_RESTARTS = 3;
-/** What stays where no answer can be used. */
+/** Messages that stay if no answer is usable. */
 const FALLBACK_MESSAGES = 5;
 
 type Plan = Parameters<Strategy['execute']>[1];
 
-/**
- * A model writes the old part of the conversation anew, shorter, and answers as JSON. A part that is too large for one
- * request to it is summarized as the default strategy does.
- */
+/** A model rewrites the old part as shorter JSON. A part too large for one request gets the default summary. */
 export const pruningAgent: Strategy = {
   name: 'pruning-agent',
   plan: (base) =>
@@ -58,9 +55,9 @@ export const pruningAgent: Strategy = {
       (answer) => pruningAgent.validate(answer, plan, replaced),
       1 + MAX_RESTARTS,
     );
-    // What does not fit into one request cannot be pruned as one conversation: it is summarized piece by piece.
+    // Too large to prune as one conversation: summarize it piece by piece.
     if (asked === null || asked.kind === 'too_large') return summarizeAsData(work, plan, auto.validate);
-    // Nobody has answered: that may pass, and what an answer would have kept is not given up for it.
+    // No answer came. That may pass, so the messages are not given up for the fallback.
     if (asked.kind === 'over' || (asked.kind === 'faulty' && asked.failedCall !== undefined)) return noDraft(asked);
     const pruned = asked.kind === 'valid' ? parsePrunedConversation(asked.text) : null;
     if (pruned !== null) return { ok: true, body: prunedBody(pruned), model: summarizer.meter.model };
@@ -74,7 +71,7 @@ export const pruningAgent: Strategy = {
 
 const usableShare = ({ thresholds }: PlanBase): number => thresholds.usableTokens * USABLE_SHARE;
 
-/** Null where the old part is too large for one request. */
+/** Null: the old part is too large for one request. */
 async function requestOf(
   work: CompactionWork,
   plan: Plan,
@@ -104,7 +101,7 @@ async function requestOf(
   return dataRequest(work, summarizer, textOf(whole), plan.bodyTokens);
 }
 
-/** No answer that can be used: the last few messages, whole steps each, and a notice for the rest. */
+/** No answer is usable: keep the last few messages, in whole steps, and a notice for the rest. */
 async function fallback(work: CompactionWork): Promise<Draft> {
   const { base } = work;
   const thresholds = { ...base.thresholds, tailTokens: 0 };

@@ -9,7 +9,6 @@ import { proactiveThreshold } from './proactive-threshold.ts';
 import { pruningAgent } from './pruning-agent.ts';
 import { reactiveOverflow } from './reactive-overflow.ts';
 
-/** Ours by their names. */
 const STRATEGY: Readonly<Record<(typeof STRATEGIES)[number], Strategy>> = {
   auto,
   'reactive-overflow': reactiveOverflow,
@@ -19,6 +18,6 @@ const STRATEGY: Readonly<Record<(typeof STRATEGIES)[number], Strategy>> = {
   manual,
 };
 
-/** The strategy of a name. A module is loaded when it is carried out. */
+/** A module is loaded when its strategy is executed. */
 export const strategyOf = (name: StrategyName, loadCompactor: LoadCompactor): Strategy =>
   isModuleStrategy(name) ? moduleStrategy(name, () => loadCompactor(name)) : STRATEGY[name];
