@@ -8,35 +8,30 @@ import type { McpServers } from './mcp/mcp-servers.ts';
 import { createSearchTools } from './search-tools.ts';
 import { isServerTool, type Tool } from './tool.ts';
 
-/** What decides which tools a session has. */
 type AgentTools = Pick<Agent, 'name' | 'tools' | 'toolLimits' | 'approvals' | 'mcpServers' | 'pinnedTools'>;
 
-/**
- * The tools of an agent, each name once; built once for the same definition.
- * @throws BatonError `config_invalid` that names the key of the agent that cannot be served
- */
+/** Builds an agent's tools once per definition. @throws BatonError `config_invalid` with the agent's key */
 export type ToolCatalogue = (agent: AgentTools) => Promise<readonly Tool[]>;
 
-/** Tools that belong together; where they have limits of their own, made for those of the agent. */
+/** Related tools. If they have limits of their own, they are created for those of the agent. */
 type ToolSet = readonly Tool[] | ((limits: ToolLimits) => readonly Tool[]);
 
 type ToolCatalogueOptions = Readonly<{
   /** By the name of the set. */
   sets: Readonly<Record<string, ToolSet>>;
-  /** Tools that every agent with a tool has, whether it names them or not; no other tool takes their names. */
+  /** Tools of every agent that has any tool, whether it names them or not. Their names are reserved. */
   builtIn?: readonly Tool[];
   loadModule?: LoadToolModule;
   createHttpTool?: (config: HttpToolConfig, key: string) => Tool;
   mcp?: Pick<McpServers, 'toolsOf'>;
 }>;
 
-/** Definitions whose tools are kept: those of the agents, and of the sessions of their earlier versions. */
+/** Limit of the kept definitions: those of the agents, and those of sessions with earlier versions. */
 const MAX_KEPT = 500;
 
 /**
- * Builds the tools of an agent's definition, once for equal definitions as long as they are among the last 500. Its
- * promise rejects with BatonError `config_invalid` for a tool that is not to be had or whose name is taken, until it is
- * asked anew.
+ * Builds the tools of an agent's definition, and keeps those of the last 500 definitions. Its promise rejects with
+ * BatonError `config_invalid` if a tool is unavailable or its name is taken; the next request builds again.
  */
 export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogue {
   const kept = new Map<string, Promise<readonly Tool[]>>();
@@ -46,7 +41,7 @@ export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogu
     if (known !== undefined) return known;
     const built = buildTools(options, agent);
     kept.set(key, built);
-    // A module may be there when it is next asked for.
+    // A missing module may exist at the next request.
     built.catch(() => kept.delete(key));
     const oldest = kept.keys().next();
     if (kept.size > MAX_KEPT && !oldest.done) kept.delete(oldest.value);
@@ -110,7 +105,7 @@ async function toolsOfSource(
   throw new BatonError('config_invalid', `${key}: ${toolSourceLabel(source)} cannot be had here`);
 }
 
-/** Sets and tools by their names. A built-in tool stands for every tool of its name. */
+/** Sets and tools by their names. A built-in tool replaces every tool of its name. */
 function namedTools({ sets, builtIn = [] }: ToolCatalogueOptions, limits: ToolLimits): Map<string, readonly Tool[]> {
   const builtInByName = new Map(builtIn.map((tool) => [tool.name, tool]));
   const named = new Map<string, readonly Tool[]>(builtIn.map((tool) => [tool.name, [tool]]));
@@ -135,14 +130,14 @@ function withLimits(tools: ReadonlyMap<string, Tool>, agent: AgentTools): readon
   });
 }
 
-/** What a server offers is known when a session is created, and may be something else for the next one. */
+/** True: an MCP server may offer this tool. Its list is only known when a session is created, and may change. */
 function mayBeOfServer(agent: AgentTools, name: string): boolean {
   return agent.tools.some(
     (source) => typeof source !== 'string' && source.mcp !== undefined && name.startsWith(namePrefix(source.mcp)),
   );
 }
 
-/** What the agent asks for goes beyond what its tools ask for by themselves. */
+/** The agent's approvals are added to those that its tools require by themselves. */
 function withApprovals(tools: readonly Tool[], agent: AgentTools): readonly Tool[] {
   const { approvals } = agent;
   for (const [index, name] of approvals.entries()) {

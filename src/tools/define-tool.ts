@@ -9,18 +9,18 @@ type Definition<Schema, Input> = Omit<Tool, 'inputSchema' | 'execute' | 'needsAp
     needsApproval?: boolean | ((input: Input) => boolean | Promise<boolean>);
   }>;
 
-/** What a module that exports a function is told, when that is asked for the tools. */
+/** The argument of a module's function that returns tools. */
 export type ToolModuleContext = Readonly<{
-  /** The agent that the tools are for. */
   agent: string;
   /** The root of the workspace tools, absolute. */
   workspaceDir: string;
 }>;
 
 /**
- * A tool for agents. `execute` and `needsApproval` get the input as its schema parses it, defaults and transforms
- * included; the transcript keeps what the model wrote. Input that does not fit is refused, and the model reads why. A
- * JSON Schema (an object) is shown to the model only: `execute` has to check its input by itself.
+ * A tool for agents.
+ * - `execute` and `needsApproval` get the parsed input, with defaults and transforms; the transcript keeps the model's.
+ * - Invalid input is refused, and the model reads why.
+ * - A JSON Schema (an object) is only shown to the model: `execute` has to check its input itself.
  * @throws BatonError `config_invalid` for a schema that is not one of an object
  */
 export function defineTool<Schema extends z.ZodType>(definition: Definition<Schema, z.output<Schema>>): ServerTool;
@@ -45,7 +45,7 @@ export function defineTool(definition: Definition<z.ZodType | JsonSchema, never>
   };
 }
 
-/** Input that does not fit is refused: there is nothing to approve. */
+/** Invalid input needs no approval: it is refused anyway. */
 function ofParsed(schema: z.ZodType, needs: (input: unknown) => boolean | Promise<boolean>) {
   return async (input: unknown): Promise<boolean> => {
     const parsed = await schema.safeParseAsync(input);

@@ -2,7 +2,7 @@ import { BatonError } from '../domain/errors.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The value of a variable that a definition names. @throws BatonError `config_invalid` with the key that names it */
+/** @throws BatonError `config_invalid` with the key that names the variable, if that is not set */
 export function requireVariable(environment: Environment, name: string, key: string): string {
   const value = environment[name];
   if (value !== undefined && value !== '') return value;

@@ -3,11 +3,11 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { COMMAND_LIMITS } from '../domain/tunables.ts';
 
-/** How processes that are none of ours are started here. */
+/** How to start processes of foreign programs here. */
 export type Isolation = Readonly<{
-  /** Whether they cannot read what this process was started with, and has in its memory, from `/proc`. */
+  /** True: they cannot read this process's environment and memory from `/proc`. */
   isApart: boolean;
-  /** To be put before a command. */
+  /** Arguments that precede a command. */
   prefix: readonly string[];
 }>;
 
@@ -15,13 +15,13 @@ export type CommandLimits = Readonly<{ processes: number; memoryBytes: number; f
 
 const run = promisify(execFile);
 const PROBE_TIMEOUT_MS = 15_000;
-/** What commands of root may need on files and accounts: less than root has, and nothing that reads other processes. */
+/** Capabilities of commands of root: for files and accounts, none that read other processes. */
 const KEPT_CAPABILITIES = ['chown', 'dac_override', 'fowner', 'fsetid', 'setgid', 'setuid'];
 const HARD_LIMITS = /^Max (?<name>file size|data size|processes) +\S+ +(?<hard>\d+)/gm;
 
 let known: Promise<Isolation> | undefined;
 
-/** The best way that works on this system, found out once per process by trying. */
+/** The best isolation that works on this system. It is probed once per process. */
 export function isolationOfCommands(): Promise<Isolation> {
   known ??= findIsolation(process.pid, COMMAND_LIMITS);
   return known;
@@ -29,9 +29,8 @@ export function isolationOfCommands(): Promise<Isolation> {
 
 /**
  * Tries the ways of this system in turn.
- *
- * @param pid of a process of this account, whose `/proc/PID/environ` must be closed to what is started
- * @param account what commands run as, where that is not as this process does: a prefix that becomes it
+ * @param pid of a process of this account; started commands must not be able to read its `/proc/PID/environ`
+ * @param account of the commands, if not that of this process: `prefix` switches to it
  */
 export async function findIsolation(
   pid: number,
@@ -47,12 +46,11 @@ export async function findIsolation(
 }
 
 /**
- * Linux shows the environment and the memory of a process to those that could trace it. Who is in another user namespace,
- * or has fewer capabilities, could not, though it is the same account.
- *
+ * Linux shows the environment and memory of a process only to processes that could trace it. A process of the same
+ * account could not, if it is in another user namespace or has fewer capabilities.
  * - root loses capabilities. In a namespace of its own it could no longer touch files of other accounts.
- * - Other accounts have none to lose: they get a user namespace in which they are who they were. The number of processes
- *   is counted for it alone; elsewhere it would be that of everything the account runs, and root is exempt.
+ * - Other accounts have none to lose: they get a user namespace that maps their own id. Only this namespace's processes
+ *   count towards the process limit; elsewhere all processes of the account would count, and root is exempt.
  */
 function waysApart(isRoot: boolean, limits: CommandLimits): Isolation[] {
   const perProcess = ['prlimit', `--data=${limits.memoryBytes}`, `--fsize=${limits.fileBytes}`, '--core=0', '--'];
@@ -68,7 +66,7 @@ function waysApart(isRoot: boolean, limits: CommandLimits): Isolation[] {
   ];
 }
 
-/** Limits may only be lowered. */
+/** A process may only lower its hard limits. */
 async function withinHardLimits(limits: CommandLimits): Promise<CommandLimits> {
   const text = await readFile('/proc/self/limits', 'utf8').catch(() => '');
   const hard = new Map(
@@ -82,7 +80,7 @@ async function withinHardLimits(limits: CommandLimits): Promise<CommandLimits> {
   };
 }
 
-/** Whether a command can be started so, and cannot read the environment of a process. */
+/** Whether a command can be started with this prefix and cannot read the environment of `closedPid`, if given. */
 async function works(prefix: readonly string[], closedPid: number | null): Promise<boolean> {
   const script = closedPid === null ? 'true' : `! cat /proc/${closedPid}/environ >/dev/null 2>&1`;
   const [file = 'sh', ...args] = [...prefix, 'sh', '-c', script];

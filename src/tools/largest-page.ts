@@ -3,9 +3,9 @@ import type { ToolContext } from './tool.ts';
 const MAX_PAGE_CHARS = 20_000;
 
 /**
- * The page of the most items that the model will be shown whole; of one item at least.
- * @param most items that there are
- * @param render the page of the first so many items; more items make it longer
+ * The page with the most items that the model would be shown whole; at least one item.
+ * @param most number of items
+ * @param render the page of the first `length` items; more items make it longer
  */
 export function largestPage(
   most: number,

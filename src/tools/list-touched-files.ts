@@ -14,10 +14,7 @@ const inputSchema = z.strictObject({
   edited: z.boolean().optional().describe('Only edited ones.'),
 });
 
-/**
- * `list_touched_files`: what the calls of its own session have touched, also where the view shows nothing of them any
- * more. Summaries name the newest only.
- */
+/** `list_touched_files`: all files and resources that the session's calls touched. Summaries name only the newest. */
 export function createListTouchedFilesTool(db: Db): ServerTool {
   return {
     name: 'list_touched_files',

@@ -10,8 +10,8 @@ import type { Tool } from './tool.ts';
 import { isInside, realPathOf } from './workspace/workspace-path.ts';
 
 /**
- * The tools that a module exports: one, a list, or a function of the context that gives either, as its default
- * export or under any names.
+ * The tools that a module exports, as its default export or under any names: one tool, a list, or a function of the
+ * context that returns either.
  * @param key of the agent that names the module, for errors
  * @throws BatonError `config_invalid` with the key
  */
@@ -28,7 +28,6 @@ const isObjectSchema = (value: unknown): boolean =>
 const isOfOldZod = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && '_def' in value && 'safeParse' in value && !('_zod' in value);
 
-/** What a module may say of a tool. */
 export const moduleToolSchema = z.looseObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
@@ -48,7 +47,7 @@ export const moduleToolSchema = z.looseObject({
   maxOutputChars: z.number().int().positive().optional(),
 });
 
-/** What modules of tools import, wherever they are: the very code that loads them. */
+/** `baton/tools` resolves to this code for every module of tools, wherever it lies. */
 const TOOLS_MODULE = 'baton/tools';
 const TOOLS_URL = new URL(`define-tool${path.extname(import.meta.url)}`, import.meta.url).href;
 
@@ -63,7 +62,7 @@ function makeToolsKnown(): void {
       try {
         return next(specifier, context);
       } catch (error) {
-        // A folder of agents need be no package: there it is the zod of Baton.
+        // A folder of agents need not be a package: `zod` then resolves to Baton's.
         if (!isZod(specifier) || context.parentURL === import.meta.url) throw error;
         return next(specifier, { ...context, parentURL: import.meta.url });
       }
@@ -74,9 +73,9 @@ function makeToolsKnown(): void {
 const isZod = (specifier: string): boolean => specifier === 'zod' || specifier.startsWith('zod/');
 
 /**
- * Loads modules by path with Node's own import: a module is read once per process, so that a change needs a restart;
- * one that could not be loaded is read again when it is asked for again.
- * @param folder that relative paths count from
+ * Loads modules by path with Node's own import. A module is read once per process, so a change needs a restart; a
+ * module that failed to load is read again at the next request.
+ * @param folder base of relative paths
  */
 export function createModuleLoader(folder: string, workspaceDir: string): LoadToolModule {
   makeToolsKnown();
@@ -93,22 +92,22 @@ export function createModuleLoader(folder: string, workspaceDir: string): LoadTo
   };
 }
 
-/** Whatever writes into the workspace would write code that this process runs. */
+/** A tool that writes into the workspace could otherwise change code that this process runs. */
 export async function refuseInWorkspace(file: string, workspaceDir: string, key: string): Promise<void> {
   const [real, workspace] = await Promise.all([realPathOf(file), realPathOf(workspaceDir)]);
   if (!isInside(workspace, real)) return;
   throw new BatonError('config_invalid', `${key}: ${file} lies in the workspace, where tools could change its code`);
 }
 
-/** How often a module could not be loaded, by its file. One that was loaded once keeps its address. */
+/** Failed loads of a module, by its file. A loaded module keeps its address. */
 const failures = new Map<string, number>();
 
-/** What a module exports. @throws BatonError `config_invalid` with the key */
+/** The exports of a module. @throws BatonError `config_invalid` with the key */
 export async function importModule(file: string, key: string): Promise<Readonly<Record<string, unknown>>> {
   try {
     const url = pathToFileURL(file);
     const tries = failures.get(file) ?? 0;
-    // Node remembers what it could not run: under another address it is read anew.
+    // Node caches a failed import, so each retry uses another address.
     if (tries > 0) url.searchParams.set('try', String(tries));
     return await import(url.href);
   } catch (cause) {
@@ -129,7 +128,7 @@ async function toTools(value: unknown, context: ToolModuleContext, where: string
   const made: unknown = typeof value === 'function' ? await make(value, context, where) : value;
   return (Array.isArray(made) ? made : [made]).map((tool: unknown) => {
     const parsed = moduleToolSchema.safeParse(tool);
-    // The tool itself: its functions may need the object that they are in.
+    // Not a copy: the tool's functions may use `this`.
     if (parsed.success) return tool as Tool;
     const [issue] = parsed.error.issues;
     const problem =
@@ -138,7 +137,7 @@ async function toTools(value: unknown, context: ToolModuleContext, where: string
   });
 }
 
-/** One module may have many. */
+/** Names the tool in the error, because one module may have many. */
 function nameOf(tool: unknown): string {
   const hasName = typeof tool === 'object' && tool !== null && 'name' in tool && typeof tool.name === 'string';
   return hasName ? `tool ${JSON.stringify(tool.name)}: ` : '';

@@ -1,4 +1,4 @@
-/** What the model reads in place of data that is no text. */
+/** The model reads this in place of binary data. */
 export function mediaNotice(mediaType: string, bytes: number): string {
   return `[${mediaType}, ${bytes} bytes, not shown]`;
 }

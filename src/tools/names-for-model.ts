@@ -4,9 +4,9 @@ import type { ToolCatalogue } from './catalogue.ts';
 import { nothingPinned } from './mcp/mcp-servers.ts';
 
 /**
- * The tools of an agent by the names that its model calls them by. What an MCP server offers is only known when a
- * session begins: where the agent names no tools of it, `SERVER__*` stands for all of them.
- * @throws BatonError `config_invalid` for a tool that is not to be had
+ * The names of an agent's tools as its model calls them. An MCP server's tools are only known when a session begins:
+ * `SERVER__*` stands for all of them, unless the agent names some.
+ * @throws BatonError `config_invalid` for an unavailable tool
  */
 export async function toolNamesForModel(toolsOf: ToolCatalogue, agent: Agent): Promise<string[]> {
   const tools = await toolsOf({ ...agent, pinnedTools: nothingPinned(agent) });

@@ -1,22 +1,18 @@
 import { toBoundary } from '../domain/truncate.ts';
 
-/**
- * Longer lines are folded: a page must fit the smallest window, and one line of JSON must be readable in pages, too.
- */
+/** Longer lines are folded: a page must fit the smallest window, also of JSON on one line. */
 export const MAX_ROW_CHARS = 500;
 
 /** A text in numbered rows, counted from 1. A row is a line, or a piece of a long one. */
 export type OutputRows = Readonly<{
   count: number;
-  /** The row of a position in the text. */
   rowAt: (position: number) => number;
-  /** Where the row begins in the text. */
   startOf: (row: number) => number;
-  /** `<number><tab><text>`; a `+` after the number: the row goes on with the line above. */
+  /** `<number><tab><text>`. A `+` after the number: the row continues the line above. */
   show: (row: number) => string;
 }>;
 
-/** Folds a text into rows: the same text gives the same rows, whatever part of it is asked for. */
+/** Folds a text into rows. Equal texts have equal rows in every call. */
 export function foldRows(text: string): OutputRows {
   const starts = rowStarts(text);
   const startOf = (row: number): number => starts[row - 1] ?? text.length;
@@ -52,19 +48,17 @@ function rowStarts(text: string): number[] {
   return starts;
 }
 
-/** What a search looks for. Plain data: it travels to another thread. */
+/** One search. Plain data, because it is sent to another thread. */
 export type OutputSearch = Readonly<{
   text: string;
   search: string;
-  /** First row to look at. */
   fromRow: number;
   maxRows: number;
 }>;
 
 /**
- * The rows in which something is found, in order: the search as plain text or, where the text nowhere has that, as a
- * regular expression; upper and lower case are the same. A pattern can take for ever, so this is for a thread that can
- * be ended.
+ * The matching rows in order, for plain text or, if the text does not contain that, a regular expression; case is
+ * ignored. A pattern can take forever, so this runs in a thread that can be ended.
  */
 export function findRows({ text, search, fromRow, maxRows }: OutputSearch): number[] {
   const rows = foldRows(text);
@@ -76,7 +70,7 @@ export function findRows({ text, search, fromRow, maxRows }: OutputSearch): numb
     const row = rows.rowAt(match.index);
     if (row !== found.at(-1)) found.push(row);
     if (found.length === maxRows) break;
-    // On to the next row: one match shows it.
+    // On to the next row: one match is enough to show a row.
     expression.lastIndex = Math.max(rows.startOf(row + 1), match.index + 1);
   }
   return found;

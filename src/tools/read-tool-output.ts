@@ -20,7 +20,7 @@ const MAX_PAGE_ROWS = 2_000;
 const DEFAULT_MATCHES = 50;
 /** Rows shown before and after a match. */
 const CONTEXT_ROWS = 2;
-/** The start of the thread included. */
+/** Includes the start of the thread. */
 const SEARCH_TIMEOUT_MS = 5_000;
 const SEARCH_THREAD = threadModule(new URL('./output-search-thread.ts', import.meta.url));
 
@@ -33,9 +33,9 @@ const inputSchema = z.strictObject({
 type Input = z.output<typeof inputSchema>;
 
 /**
- * `read_tool_output`: pages through what its own session has and the view shows in part or not at all: outputs of
- * tools, messages, and files of the user, which are shown again where they are no text. The description is short: it is
- * sent with every request.
+ * `read_tool_output`: pages through content of the session that the view shows only in part or not at all: tool
+ * outputs, messages, and the user's files (shown again if they are not text). The description is short because every
+ * request carries it.
  */
 export function createReadToolOutputTool(db: Db): ServerTool {
   return {
@@ -94,7 +94,7 @@ async function outputOf(
   throw new BatonError('conflict', `The call ${id} (${stored.toolName}) has no output yet.`);
 }
 
-/** A text as it is; any other file so that it is shown, where the model can be shown it. */
+/** A text file as text; any other file as a file part, for models that can be shown it. */
 function fileContent({ file, bytes }: AttachedContent): Content {
   const { mediaType, filename, url } = file;
   if (bytes !== null && isTextFile(mediaType)) return bytes.toString('utf8');
@@ -106,7 +106,7 @@ function fileContent({ file, bytes }: AttachedContent): Content {
   };
 }
 
-/** As many rows from the offset on as are asked for, and as fit. */
+/** The rows from the offset on, up to the limit and as many as fit. */
 function pageOf(rows: OutputRows, offset: number, { limit = MAX_PAGE_ROWS }: Input, context: ToolContext): string {
   return largestPage(Math.min(limit, rows.count - offset + 1), context.isShownWhole, (length) => {
     const last = offset + length - 1;
@@ -116,7 +116,7 @@ function pageOf(rows: OutputRows, offset: number, { limit = MAX_PAGE_ROWS }: Inp
   });
 }
 
-/** The rows found, one more than asked for where there are more. */
+/** The matching rows; one more than the limit if there are more. */
 async function found(text: string, input: Input, context: ToolContext): Promise<number[]> {
   const { search = '', offset = 1, limit = DEFAULT_MATCHES } = input;
   const request: OutputSearch = { text, search, fromRow: offset, maxRows: limit + 1 };
@@ -140,7 +140,7 @@ function matchesOf(rows: OutputRows, matches: readonly number[], input: Input, c
   });
 }
 
-/** The matching rows (`>`) and those around them; a line of dashes where rows are left out. */
+/** The matching rows (`>`) and those around them. A line of dashes stands for omitted rows. */
 function withContext(rows: OutputRows, matches: readonly number[]): string[] {
   const lines: string[] = [];
   const matching = new Set(matches);

@@ -1,6 +1,4 @@
-/**
- * A worker's environment holds its keys: what it starts gets only what is listed here, and what it is given by name.
- */
+/** A worker's environment holds its keys: child processes get only these variables and those named for them. */
 const PASSED_ENVIRONMENT = [
   'PATH',
   'HOME',
@@ -14,7 +12,7 @@ const PASSED_ENVIRONMENT = [
   'TZ',
 ];
 
-/** The environment of a process that is none of ours. @param names of variables that it gets beside the usual ones */
+/** The environment of a foreign program. @param names of additional variables */
 export function reducedEnvironment(environment: NodeJS.ProcessEnv, names: readonly string[] = []): NodeJS.ProcessEnv {
   const passed = [...PASSED_ENVIRONMENT, ...names].map((name) => [name, environment[name]] as const);
   return { ...Object.fromEntries(passed.filter(([, value]) => value !== undefined)), TERM: 'dumb' };

@@ -4,8 +4,8 @@ import { BatonError } from '../domain/errors.ts';
 const THREAD_HEAP_MB = 256;
 
 /**
- * Runs a module in a thread of its own and returns the message that it posts, of the type that the module promises. The
- * thread is ended on time-out and abort: for work that can take for ever, such as a regular expression.
+ * Runs a module in its own thread and returns the message that it posts, of the module's type. Timeout and abort end
+ * the thread: for work that can take forever, such as a regular expression.
  * @param workerData plain data for the thread
  * @throws BatonError `timeout` or `internal`, and the signal's reason
  */
@@ -36,7 +36,7 @@ export async function runInThread<Result>(
   return await promise;
 }
 
-/** The module of a thread as it is here: TypeScript in the source tree, JavaScript once built. */
+/** The file of a thread's module: TypeScript in the source tree, JavaScript after the build. */
 export function threadModule(source: URL): URL {
   return import.meta.url.endsWith('.ts') ? source : new URL(source.href.replace(/\.ts$/, '.js'));
 }

@@ -1,16 +1,16 @@
 import type { Json, OutputItem, ToolOutput } from '../domain/transcript/message.ts';
 import { sanitizeText } from './sanitize-text.ts';
 
-/** Looked at to tell whether a text is none. */
+/** Length of the sample that decides whether a text is binary. */
 const SAMPLE_CHARS = 8_192;
-/** Shorter texts are shown as they are: little is saved, and a few odd characters would decide. */
+/** Shorter texts are shown unchanged: little is saved, and a few odd characters would decide. */
 const MIN_BINARY_CHARS = 64;
-/** Text in any language has next to none of these; decoded images, archives and programs have many times more. */
+/** Text in any language has almost none of these; decoded images, archives and programs have many times more. */
 const MIN_UNPRINTABLE_SHARE = 0.1;
 
 /**
- * An output that can be stored and shown, whatever its tool returned: NUL and lone surrogates become U+FFFD, in every
- * string and key, and a text that is really binary data gives way to a notice. Pure; clean output comes back unchanged.
+ * Makes any tool output storable and readable: NUL and lone surrogates become U+FFFD in every string and key, and a
+ * notice replaces text that is binary data. Pure; clean output is returned unchanged.
  */
 export function sanitizeOutput(output: ToolOutput): ToolOutput {
   if (output.type === 'json') return { type: 'json', value: sanitizeJson(output.value) };
@@ -44,7 +44,7 @@ function isBinary(text: string): boolean {
   return countUnprintable(sample) >= sample.length * MIN_UNPRINTABLE_SHARE;
 }
 
-/** What no text has: U+FFFD where bytes could not be decoded, and control characters but for white space and ESC. */
+/** Counts U+FFFD (undecodable bytes) and control characters, except white space and ESC. */
 function countUnprintable(text: string): number {
   let count = 0;
   for (let index = 0; index < text.length; index++) {

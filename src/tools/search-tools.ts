@@ -5,13 +5,13 @@ import type { ServerTool, Tool } from './tool.ts';
 
 const DEFAULT_FOUND = 5;
 const MAX_FOUND = 20;
-/** Of those that were not looked for, as many are named. */
+/** Limit of the tool names in an answer without a match. */
 const MAX_NAMED = 100;
 const NAME_WEIGHT = 3;
 
 type Described = Pick<Tool, 'name' | 'description'>;
 
-/** `search_tools`: finds tools that the model is not offered yet. What is found can be called from the next step on. */
+/** `search_tools`: finds deferred tools. The model can call them from the next step on. */
 export function createSearchTools(tools: readonly Described[]): ServerTool {
   return defineTool({
     name: SEARCH_TOOLS,
@@ -29,12 +29,12 @@ export function createSearchTools(tools: readonly Described[]): ServerTool {
   });
 }
 
-/** A name that is only named does not count as found: see `workingSet`. */
+/** A listed name must not count as found, so it is altered: see `workingSet`. */
 const nameWithSpace = ({ name }: Described): string => name.replaceAll('_', ' ');
 
 /**
- * The tools in whose names and descriptions most of the query's words are, at most `limit`, the best first. Words of
- * one or two characters do not count: they are in anything. Pure.
+ * The tools whose names and descriptions contain most of the query's words, at most `limit`, the best first. Words of
+ * one or two characters are ignored: they occur in any text. Pure.
  */
 export function findTools<T extends Described>(tools: readonly T[], query: string, limit: number): T[] {
   const words = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])];

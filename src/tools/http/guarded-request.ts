@@ -5,12 +5,12 @@ import { isIP, type LookupFunction } from 'node:net';
 import { BatonError } from '../../domain/errors.ts';
 import { isPublicAddress } from './public-address.ts';
 
-/** Where requests may go beside the public Internet. */
+/** Allowed destinations besides the public Internet. */
 export type OutboundPolicy = Readonly<{
   allowPrivate: boolean;
   /** Names (as in the URL, in lower case) that may be at any address. */
   allowedHosts: readonly string[];
-  /** Finds the addresses of a name. Default: the system's resolver. */
+  /** Resolves a name to addresses. Default: the system's resolver. */
   resolve?: (hostname: string) => Promise<readonly LookupAddress[]>;
 }>;
 
@@ -27,11 +27,11 @@ export type GuardedResponse = Readonly<{
   status: number;
   contentType: string;
   body: Buffer;
-  /** There was more than may be read. */
+  /** The response was longer than `maxResponseBytes`. */
   isCut: boolean;
 }>;
 
-/** A request that failed. `sent`: the endpoint may have got it, so nobody knows whether it took effect. */
+/** A request that failed. `sent`: the endpoint may have received it, so its effect is unknown. */
 export class RequestFailed extends Error {
   override readonly name = 'RequestFailed';
   readonly sent: boolean;
@@ -43,9 +43,8 @@ export class RequestFailed extends Error {
 }
 
 /**
- * One request to an address that is looked at before it is connected to, and pinned: the connection takes the addresses
- * that were checked, so that a name that resolves to another one a moment later gains nothing. No redirect is followed,
- * no proxy asked, no connection kept.
+ * Sends one request, only to checked addresses: they are pinned, so a later DNS answer cannot redirect the connection.
+ * Follows no redirect, uses no proxy, keeps no connection.
  * @throws BatonError `invalid_request` for an address that is not allowed; RequestFailed
  */
 export async function sendGuarded(request: GuardedRequest, policy: OutboundPolicy): Promise<GuardedResponse> {
@@ -53,7 +52,7 @@ export async function sendGuarded(request: GuardedRequest, policy: OutboundPolic
   const hostname = url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
   const isAllowed = (address: string): boolean =>
     policy.allowPrivate || policy.allowedHosts.includes(hostname) || isPublicAddress(address);
-  // Where the URL holds an address there is nothing to look up, so that `lookup` below is not asked.
+  // An address in the URL needs no lookup, so `lookup` below is not called.
   if (isIP(hostname) !== 0 && !isAllowed(hostname)) throw refused(hostname);
   const { request: open, Agent } = url.protocol === 'https:' ? https : http;
   const agent = new Agent({ keepAlive: false });
@@ -94,7 +93,7 @@ function checkedLookup(
   };
 }
 
-/** Does not say what the name resolves to: that is the network's business, not the model's. */
+/** Does not reveal the resolved address: the model must not learn about the network. */
 function refused(hostname: string): BatonError {
   return new BatonError('invalid_request', `The address of ${hostname} is not a public one: the request was not sent.`);
 }

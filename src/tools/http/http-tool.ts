@@ -7,7 +7,7 @@ import type { ServerTool, ToolContext } from '../tool.ts';
 import { type GuardedResponse, type OutboundPolicy, RequestFailed, sendGuarded } from './guarded-request.ts';
 import { signRequest } from './sign-request.ts';
 
-/** Time for a call to be ended and answered before the runner's own limit. */
+/** Time to end and answer a call before the runner's own limit. */
 const TIMEOUT_MARGIN_MS = 5_000;
 /** Characters of a refusal's body that the model reads. */
 const ERROR_BODY_CHARS = 2_000;
@@ -15,8 +15,8 @@ const TEXT_TYPES = /^(?:text\/|application\/(?:.*\+)?(?:json|xml|yaml|javascript
 const JSON_TYPES = /^application\/(?:.*\+)?json(?:$|;)/;
 
 /**
- * A tool that is an HTTP endpoint: it is sent the input with the ids of the call, and its answer is the result. The
- * call key goes along as `Idempotency-Key`, and with a secret the request is signed.
+ * A tool that is an HTTP endpoint: it gets the input with the ids of the call, and its response is the result. The call
+ * key is the `Idempotency-Key`; with a secret the request is signed.
  * @param key of the agent that defines it, for errors
  * @throws BatonError `config_invalid` for a variable that is not set
  */
@@ -93,7 +93,7 @@ function toResult(response: GuardedResponse): unknown {
   }
 }
 
-/** An image or a PDF is shown as what it is, to a model that takes it. */
+/** An image or a PDF is shown as a file to a model that takes it. */
 function fileOf(mediaType: string, body: Buffer): unknown {
   const data = { type: 'data', data: body.toString('base64') };
   return { type: 'content', value: [{ type: 'file', mediaType, data }] };

@@ -1,7 +1,7 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
 /**
- * What is not on the public Internet, by the registries of special-purpose addresses
+ * Addresses that are not on the public Internet, by the registries of special-purpose addresses
  * (https://www.iana.org/assignments/iana-ipv4-special-registry, …/iana-ipv6-special-registry): this host, private
  * networks, carrier-grade NAT, link-local (cloud metadata with it), documentation, benchmarks, multicast, reserved.
  */
@@ -35,7 +35,7 @@ const CLOUD_INTERNAL_IPV4 = [
   ['166.8.0.0', 14],
 ] as const;
 
-/** Of IPv6 only global unicast is public at all; in it these are not. Tunnels may lead to any IPv4 address. */
+/** In IPv6 only global unicast is public, except these ranges. Tunnels may lead to any IPv4 address. */
 const PUBLIC_IPV6 = ['2000::', 3] as const;
 const BLOCKED_IPV6 = [
   ['2001::', 23],
@@ -51,12 +51,13 @@ const globalIpv6 = new BlockList();
 globalIpv6.addSubnet(...PUBLIC_IPV6, 'ipv6');
 
 /**
- * Whether an IP address is one of the public Internet, and not a cloud's own. Text that is no IP address is not: names are resolved first.
- * IPv4 in IPv6 (`::ffff:10.0.0.1`, `64:ff9b::a00:1`) is outside of global unicast and so never public. Pure.
+ * Whether an IP address is on the public Internet and not internal to a cloud; false for other text, since names are
+ * resolved first. IPv4 in IPv6 (`::ffff:10.0.0.1`, `64:ff9b::a00:1`) is outside of global unicast and so never public.
+ * Pure.
  */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !blocked.check(address, 'ipv4');
-  // With a zone (`fe80::1%eth0`) it is of one link.
+  // An address with a zone (`fe80::1%eth0`) belongs to one link.
   if (!isIPv6(address) || address.includes('%')) return false;
   return globalIpv6.check(address, 'ipv6') && !blocked.check(address, 'ipv6');
 }

@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto';
 
-/** Secrets that are written like this are Base64 of the key. */
+/** Secrets with this prefix are the key in Base64. */
 const PREFIX = 'whsec_';
 
 /**
- * Headers by which an endpoint knows that a request is ours and fresh, after https://www.standardwebhooks.com:
- * HMAC-SHA256 of `id.timestamp.body`. Pure.
+ * Headers that prove a request to be Baton's and fresh, after https://www.standardwebhooks.com: HMAC-SHA256 of
+ * `id.timestamp.body`. Pure.
  * @param secret `whsec_` and Base64, or any text
  */
 export function signRequest(secret: string, id: string, nowMs: number, body: string): Record<string, string> {

@@ -4,27 +4,26 @@ import type { Json } from '../../domain/transcript/message.ts';
 import { mediaNotice } from '../media-notice.ts';
 import { type Content, toContent } from './content.ts';
 
-/** The answer without its pieces: each of them is looked at by itself. */
+/** The answer with unparsed content pieces: each is parsed on its own. */
 const answerSchema = z.looseObject({
   content: z.array(z.unknown()).default([]),
   structuredContent: z.unknown().optional(),
   isError: z.unknown().optional(),
 });
 
-/** A piece of what a server answered: text, or data of a media type. */
 type ResultPart =
   | Readonly<{ type: 'text'; text: string }>
   | Readonly<{ type: 'file'; mediaType: string; base64: string; uri?: string }>;
 
-/** The answer in our terms: `structured` where it is JSON beside or in place of its text. */
+/** The parsed answer. `structured`: JSON beside or in place of its text. */
 export type CallResult = Readonly<{ isError: boolean; parts: readonly ResultPart[]; structured: Json | undefined }>;
 
 /**
- * What a server answered to a call. What stands there twice counts once: text that is the structured content as JSON,
- * structured content that only wraps the text or the whole content, and a file's data within structured content. A
- * piece that is not valid is named in its place. Pure.
- * @param answer JSON, of whatever form
- * @throws Error for what is no result of a tool
+ * Parses a server's answer to a call; an invalid piece becomes a text that names it. Removes duplicates: text that is
+ * the structured content as JSON, structured content that only wraps the text or the whole content, and a file's data
+ * within structured content. Pure.
+ * @param answer JSON of any form
+ * @throws Error if the answer is not a tool result
  */
 export function toCallResult(answer: unknown): CallResult {
   const { data, error } = answerSchema.safeParse(answer);
@@ -77,15 +76,13 @@ function isJsonOf(text: string, structured: Json): boolean {
   }
 }
 
-/** `{ "result": "the text" }`, under whatever key. */
+/** `{ "result": "the text" }`, under any key. */
 function wraps(structured: Json, content: unknown): boolean {
   const values = typeof structured === 'object' && structured !== null ? Object.values(structured) : [];
   return values.length === 1 && isDeepStrictEqual(values[0], content);
 }
 
-/**
- * With a notice in place of what a file of the result holds already: as text it would be many times as much to read.
- */
+/** Replaces data of the result's files by notices: as text it would be many times as long. */
 function withoutFiles(value: Json, notices: ReadonlyMap<string, string>): Json {
   if (typeof value === 'string') return notices.get(value) ?? value;
   if (value === null || typeof value !== 'object') return value;
@@ -93,7 +90,7 @@ function withoutFiles(value: Json, notices: ReadonlyMap<string, string>): Json {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withoutFiles(item, notices)]));
 }
 
-/** The result as a tool returns it: JSON where it is nothing else, content where it has files, otherwise text. Pure. */
+/** The result as a tool returns it: JSON if that is all, content if it has files, otherwise text. Pure. */
 export function toToolValue(result: CallResult): Json {
   const { parts, structured } = result;
   if (parts.length === 0) return structured ?? '[no output]';
@@ -108,7 +105,7 @@ export function toToolValue(result: CallResult): Json {
   return { type: 'content', value: [...value, ...json] };
 }
 
-/** The result as text alone, with notices for its files: what an error is told as. Pure. */
+/** The result as text only, with notices for its files; used for errors. Pure. */
 export function toToolText({ parts, structured }: CallResult): string {
   const texts = parts.map((part) => (part.type === 'text' ? part.text : fileNotice(part)));
   return [...texts, ...(structured === undefined ? [] : [JSON.stringify(structured)])].join('\n');

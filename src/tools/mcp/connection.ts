@@ -13,47 +13,43 @@ import { createLineBudget, type LineBudget } from './line-budget.ts';
 import { ANSWER_TIMEOUT_MS, callTool, listTools, type McpCall, withOwnSignal } from './requests.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 
-/** The largest message of a server. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
-/** The pause before another start: of a server that does not start, or has ended soon after. */
+/** Backoff before the restart of a server that does not start or ended soon after. */
 const RESTART_BASE_MS = 250;
 const RESTART_CAP_MS = 10_000;
-/** A server that has lived for this long was well. */
+/** A server that has run this long resets the backoff. */
 const SETTLED_AFTER_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 1_000;
-/** A drift is noticed this late at most by calls, and a server is asked no more often. */
+/** A call notices drift after this time at most, and a server is asked no more often. */
 const MAX_LIST_AGE_MS = 60_000;
-/** What is logged of what a server says on stderr, however often it is started. */
+/** Logged lines of a server's stderr, over all its restarts. */
 const LOGGED_LINES = { maxLines: 500, perMs: 60_000 };
 
-/** A connection that stands, as far as is known. */
+/** A connection that is open, as far as known. */
 type McpLink = Readonly<{
-  /** @throws what the SDK throws */
+  /** @throws errors of the SDK */
   call: (call: McpCall) => Promise<unknown>;
-  /** Lets go of it: the next use makes another one. */
+  /** Closes the connection; the next use opens another one. */
   drop: () => Promise<void>;
 }>;
 
-/** The one connection of this process to a server, made when it is first needed. */
+/** This process's only connection to a server, opened at its first use. */
 export type McpConnection = AsyncDisposable &
   Readonly<{
-    /** Waits for the pause after a failure, and connects. @throws BatonError `tools_unavailable` */
+    /** Connects, after a failure with a pause. @throws BatonError `tools_unavailable` */
     open: (signal: AbortSignal) => Promise<McpLink>;
-    /**
-     * The tools that the server offers now, as far as is known. `fresh`: it is asked again.
-     * @throws BatonError `tools_unavailable`
-     */
+    /** The server's current tools, as far as known. `fresh`: asks it. @throws BatonError `tools_unavailable` */
     tools: (fresh: boolean, signal: AbortSignal) => Promise<ReadonlyMap<string, PinnedTool>>;
-    /** Lets go of a connection that nobody has used for so long: the next use makes another one. */
+    /** Closes a connection that was unused for this long; the next use opens another one. */
     closeUnused: (forMs: number) => Promise<void>;
   }>;
 
 type Live = McpLink & {
   client: Client;
   tools: ReadonlyMap<string, PinnedTool>;
-  /** The server has said that its list has changed. */
+  /** The server has announced a change of its list. */
   isStale: boolean;
-  /** When it was last asked for the list, by the monotonic clock. */
+  /** When the list was last requested, by the monotonic clock. */
   askedAtMs: number;
 };
 
@@ -62,14 +58,11 @@ export type ConnectionOptions = Readonly<{
   config: McpServerConfig;
   environment: Environment;
   log: Log;
-  /** How long the list of a server counts that may not be able to say that it has changed. Default: a minute. */
+  /** How long a list stays valid if the server may be unable to announce changes. Default: a minute. */
   maxListAgeMs?: number | undefined;
 }>;
 
-/**
- * A connection to one server, opened when it is first used. After a failure it waits, longer each
- * time, and opens again.
- */
+/** A connection to one server, opened at its first use. After a failure it reconnects with growing delays. */
 export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const { server, config, log, maxListAgeMs = MAX_LIST_AGE_MS } = options;
   const closing = new AbortController();
@@ -96,11 +89,11 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     const { transport, terminate } = openTransport(options, said);
     const client = new Client({ name: 'baton', version: '1' });
     const startedAtMs = performance.now();
-    // What the transport says of its end is more than that it has ended.
+    // The transport's error says more than the close event that follows.
     const last: { error: unknown } = { error: undefined };
     client.onerror = (error) => {
       last.error = error;
-      // The SDK has given up a stream that may carry the answer to a call: nobody waits for that any longer.
+      // The SDK has given up a stream that may carry the answer to a call: without a close the call would wait in vain.
       if (error.message.startsWith('Maximum reconnection attempts')) void client.close();
     };
     try {
@@ -161,13 +154,13 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     }
     return untilAborted(live, signal);
   };
-  /** Without a session a server over HTTP has no way to say anything unasked, and others need not. */
+  /** A server over HTTP without a session cannot send notifications, and other servers need not. */
   const mayHaveChanged = ({ client, askedAtMs }: Live): boolean => {
     const tells = config.url === undefined && client.getServerCapabilities()?.tools?.listChanged === true;
     return !tells && performance.now() - askedAtMs >= maxListAgeMs;
   };
   const refresh = async (made: Live, signal: AbortSignal): Promise<void> => {
-    // Before the answer: what changes from here on is for another look, and nobody else need ask meanwhile.
+    // Before the answer: later changes need another request, and parallel callers need not ask.
     made.isStale = false;
     made.askedAtMs = performance.now();
     const tools = await untilAborted(listTools(made.client, server, closing.signal), signal);
@@ -188,7 +181,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       } catch (cause) {
         made.isStale ||= mustAsk;
         if (!['refused', 'lost'].includes(failureOf(cause, signal))) {
-          // Nobody has said that anything has changed: a call need not fail for that.
+          // The server announced no change, so the call continues with the known list.
           if (!mustAsk) return made.tools;
           throw unavailable(`The MCP server ${server} does not list its tools.`, cause);
         }
@@ -213,7 +206,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   };
 }
 
-/** Says why a server is of no use: a list that was refused has said so itself. */
+/** Why a server cannot be used. A refused list has its own error already. */
 const unavailable = (message: string, cause: unknown): BatonError =>
   cause instanceof BatonError && cause.code === 'tools_unavailable'
     ? cause
@@ -225,7 +218,7 @@ async function closeClient(client: Client, terminate: () => Promise<void>): Prom
   await client.close();
 }
 
-/** How the server is reached, and what it is told at the end. */
+/** The transport to the server, and the request that ends its session. */
 function openTransport({ server, config, environment }: ConnectionOptions, said: LineBudget): HttpTransport {
   if (config.url !== undefined) {
     const headers = headersFrom(environment, config.headersFromEnv ?? {}, `mcpServers.${server}.headersFromEnv`);
@@ -236,7 +229,7 @@ function openTransport({ server, config, environment }: ConnectionOptions, said:
   return { transport: createStdioTransport(given, MAX_MESSAGE_BYTES), terminate: async () => undefined };
 }
 
-/** The promise's outcome, unless the signal comes first: what others wait for as well goes on. */
+/** Settles with the promise or rejects on abort. The shared work behind the promise continues. */
 async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();

@@ -8,7 +8,6 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 
-/** A piece of a result, as the protocol has it. */
 export type Content = ContentBlock;
 
 const KINDS: ReadonlyMap<string, z.ZodType<Content>> = new Map<string, z.ZodType<Content>>([
@@ -19,7 +18,7 @@ const KINDS: ReadonlyMap<string, z.ZodType<Content>> = new Map<string, z.ZodType
   ['resource', EmbeddedResourceSchema],
 ]);
 
-/** What a piece may say of itself, wherever it does. */
+/** Descriptive fields that any content block may have. */
 const anyPieceSchema = z.looseObject({
   type: z.string().catch(''),
   mimeType: z.string().optional().catch(undefined),
@@ -31,7 +30,7 @@ const anyPieceSchema = z.looseObject({
 
 const MAX_NAME_CHARS = 100;
 
-/** A piece of a result; one that is not valid becomes a text that names it and says what is wrong. Pure. */
+/** Parses a content block. An invalid one becomes a text with its name and the problem. Pure. */
 export function toContent(piece: unknown): Content {
   const known = anyPieceSchema.safeParse(piece);
   if (!known.success) return malformed('content', 'is not an object');

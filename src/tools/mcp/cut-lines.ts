@@ -1,14 +1,10 @@
-/** What of a text that comes in pieces has not been told yet. */
 type CutLines = Readonly<{
   push: (piece: string) => void;
-  /** Tells the last line, if nothing ended it. */
+  /** Emits the last line if it has no line break. */
   end: () => void;
 }>;
 
-/**
- * Tells the lines of a text as they come, empty ones left out. Of a longer line only the beginning is told and kept,
- * whether or not it ever ends.
- */
+/** Emits the lines that are not empty, cut to `maxChars`. An endless line is not buffered beyond that. */
 export function cutLines(maxChars: number, onLine: (line: string) => void): CutLines {
   let line = '';
   const tell = (): void => {

@@ -2,23 +2,21 @@ import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamable
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import { BatonError } from '../../domain/errors.ts';
 
-/** What came of a request that has no result. */
 type Failure =
-  /** The server does not know our connection any more, so that it has not begun the request. */
+  /** The server no longer knows the connection, so it has not started the request. */
   | 'refused'
-  /** The connection broke while the request was under way. */
+  /** The connection broke during the request. */
   | 'lost'
   /** No answer in time, or the run was stopped. */
   | 'stopped'
-  /** The server's own words about the request. */
+  /** The server answered with an error. */
   | 'answered'
-  /** It was never sent. */
+  /** The request was never sent. */
   | 'unsent';
 
-/** Nobody listens there, or there is no such place: not one byte of the request was sent. */
+/** No server at this address: not one byte of the request was sent. */
 const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
-/** Tells by an error of the SDK what came of the request. Pure. */
 export function failureOf(error: unknown, signal: AbortSignal): Failure {
   if (signal.aborted) return 'stopped';
   if (error instanceof BatonError) return 'unsent';

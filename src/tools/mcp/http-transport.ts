@@ -4,13 +4,13 @@ import { ErrorCode } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 
-/** The SDK's transport, and how its server is told that nobody comes back. */
+/** The SDK's transport, and the request that ends the session on the server. */
 export type HttpTransport = Readonly<{ transport: Transport; terminate: () => Promise<void> }>;
 
 /**
- * Talks to a server over streamable HTTP. The SDK waits for an answer until the call's time is up when the stream that
- * it was to come by has broken and cannot be resumed; here the call fails at once.
- * @param maxAnswerBytes of one answer with all that comes before it
+ * Talks to a server over streamable HTTP. If the stream of an answer breaks and cannot be resumed, the SDK would wait
+ * until the call's timeout; here the call fails at once.
+ * @param maxAnswerBytes of one answer with all events before it
  */
 export function createHttpTransport(
   url: URL,
@@ -27,7 +27,7 @@ export function createHttpTransport(
     redirectPolicy: 'same-origin',
     fetch: watchedFetch(maxAnswerBytes, onBroken),
   });
-  // Its own type for the session's id differs by an `undefined` from the interface that it implements.
+  // The SDK's type of the session id differs by an `undefined` from the interface that it implements.
   return { transport: transport as Transport, terminate: () => transport.terminateSession() };
 }
 
@@ -40,7 +40,7 @@ function watchedFetch(maxBytes: number, onBroken: (id: string | number) => void)
     if (id === null || !response.ok || response.body === null) return response;
     const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
     const onEnd = (isResumable: boolean): void => {
-      // An answer that has come makes this one unknown, which is ignored.
+      // If the answer has already come, the SDK ignores this error as one of an unknown id.
       if (isStream && !isResumable) onBroken(id);
     };
     const { status, statusText, headers } = response;
@@ -53,7 +53,7 @@ function idOf(body: string): string | number | null {
   return parsed.success ? parsed.data.id : null;
 }
 
-/** Events with ids can be asked for again: the SDK does so, and gives up by itself. */
+/** Events with ids can be resumed: the SDK does so, and gives up by itself. */
 const EVENT_ID = /^id:/m;
 
 function watchedBody(
@@ -72,7 +72,7 @@ function watchedBody(
         yield chunk;
       }
     } finally {
-      // After the reader has had what came last.
+      // After the reader has received the last bytes.
       setImmediate(() => onEnd(isResumable && bytes <= maxBytes));
     }
   }

@@ -2,7 +2,6 @@ export type LineBudgetOptions = Readonly<{
   maxLines: number;
   perMs: number;
   onLine: (line: string) => void;
-  /** So many lines were not told. */
   onLeftOut: (lines: number) => void;
 }>;
 
@@ -11,10 +10,7 @@ export type LineBudget = Disposable &
     push: (line: string) => void;
   }>;
 
-/**
- * Tells the first lines of each span of time, which begins with a line, and at its end how many others there were.
- * Disposing it tells that at once. What it waits for keeps no process alive.
- */
+/** Passes on the first `maxLines` of each period and reports the number of dropped lines at its end or on disposal. */
 export function createLineBudget({ maxLines, perMs, onLine, onLeftOut }: LineBudgetOptions): LineBudget {
   let timer: NodeJS.Timeout | null = null;
   let lines = 0;

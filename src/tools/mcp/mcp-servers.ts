@@ -18,33 +18,30 @@ import { createMcpTool } from './mcp-tool.ts';
 
 type McpAgent = Pick<Agent, 'tools' | 'mcpServers' | 'pinnedTools'>;
 
-/** The MCP servers of this process: those that every agent may name, and those that agents bring along. */
+/** The MCP servers of this process: the shared ones, and those that agents define. */
 export type McpServers = AsyncDisposable &
   Readonly<{
     /**
      * The tools of a source, as the session has pinned them; no server is asked.
-     * @throws BatonError `config_invalid` for a server that is not configured, or without pinned definitions
+     * @throws BatonError `config_invalid` for a server that is not configured, or has no pinned definitions
      */
     toolsOf: (agent: McpAgent, source: McpSource, key: string) => readonly Tool[];
     /**
-     * The agent with what its servers offer now, for a new session.
-     * @throws BatonError `tools_unavailable` for a server that cannot be reached, or offers more than a session takes
+     * The agent with its servers' current tools, for a new session.
+     * @throws BatonError `tools_unavailable` for a server that is unreachable, or offers more than a session takes
      */
     pin: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
-    /**
-     * From now on closes connections that none of the agents of now names and that nobody has used for a while.
-     * Sessions of earlier agents make them anew.
-     */
+    /** Periodically closes unused connections that no current agent names. Older sessions open them anew. */
     closeUnused: (agents: AgentCatalogue) => Disposable;
   }>;
 
-/** A person may think for that long about the next message of a session. */
+/** A user may think this long about the next message of a session. */
 const UNUSED_AFTER_MS = 15 * 60_000;
 
 /**
  * The MCP servers of this process, one connection per server and configuration, opened at its first use.
- * @param shared servers by name for all agents; an agent's own server of the same name goes before it
- * @param options.unusedAfterMs how long one that no agent names any more may be unused. Default: 15 minutes
+ * @param shared servers by name for all agents; an agent's own server of the same name takes precedence
+ * @param options.unusedAfterMs how long a server that no agent names may stay unused. Default: 15 minutes
  */
 export function createMcpServers(
   shared: McpServerConfigs,
@@ -109,7 +106,7 @@ export function createMcpServers(
       return { ...agent, pinnedTools: Object.fromEntries(pinned) };
     },
     closeUnused(agents) {
-      // A folder of agents that cannot be read at this moment says nothing about who is used.
+      // If the folder of agents cannot be read now, close nothing.
       const timer = setInterval(() => void closeAllUnused(agents).catch(() => undefined), unusedAfterMs);
       timer.unref();
       return { [Symbol.dispose]: () => clearInterval(timer) };
@@ -122,7 +119,6 @@ export function createMcpServers(
 
 const keyOf = (server: string, config: McpServerConfig): string => JSON.stringify([server, config]);
 
-/** The sources of an agent by the server that they are about. */
 function mcpSources(agent: Pick<Agent, 'tools'>): Map<string, McpSource[]> {
   const sources = agent.tools.flatMap((source): McpSource[] => {
     if (typeof source === 'string' || source.mcp === undefined) return [];
@@ -132,12 +128,12 @@ function mcpSources(agent: Pick<Agent, 'tools'>): Map<string, McpSource[]> {
   return Map.groupBy(sources, ({ mcp }) => mcp);
 }
 
-/** Nothing pinned of any server: what is known of an agent at the start. */
+/** No pinned tools for any server, as at the start. */
 export function nothingPinned(agent: Pick<Agent, 'tools'>): PinnedTools {
   return Object.fromEntries([...mcpSources(agent).keys()].map((server) => [server, { hash: '', tools: [] }]));
 }
 
-/** Every session keeps the definitions, and every request to its model carries those that are not deferred. */
+/** Every session keeps the definitions, and every model request carries those that are not deferred. */
 function checkBounds(agent: Agent, server: string, tools: readonly PinnedTool[]): void {
   const bytes = definitionBytes(tools);
   if (tools.length <= MAX_SERVER_TOOLS && bytes <= MAX_SERVER_DEFINITION_BYTES) return;
@@ -149,7 +145,7 @@ function checkBounds(agent: Agent, server: string, tools: readonly PinnedTool[])
   );
 }
 
-/** Finds at the start what a server would miss when it is first needed. */
+/** Finds missing variables at the start instead of at the first connection. */
 function checkVariables({ env = [], headersFromEnv = {} }: McpServerConfig, environment: Environment, server: string) {
   for (const [index, name] of env.entries()) requireVariable(environment, name, `mcpServers.${server}.env.${index}`);
   headersFrom(environment, headersFromEnv, `mcpServers.${server}.headersFromEnv`);

@@ -9,13 +9,13 @@ export type McpToolOptions = Readonly<{
   server: string;
   trust: boolean;
   connection: McpConnection;
-  /** Of all definitions that the session has of the server. */
+  /** Hash of all definitions that the session has of the server. */
   pinnedHash: string;
 }>;
 
 /**
- * A tool of an MCP server as the session has pinned it: the model sees that definition, whatever the server says later.
- * A server's hints about its tools count only where the configuration trusts it.
+ * A tool of an MCP server as the session has pinned it: the model sees that definition, even if the server changes it.
+ * A server's hints about its tools count only if the configuration trusts it.
  */
 export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool {
   const { server, trust } = options;
@@ -36,7 +36,7 @@ export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool
   };
 }
 
-/** A tool that has changed since is called all the same, and that is said; one that is gone is not. */
+/** A changed tool is still called, and the drift is reported; a removed tool is not called. */
 async function checkStillOffered(
   { server, connection, pinnedHash }: McpToolOptions,
   pinned: PinnedTool,
@@ -52,7 +52,7 @@ async function checkStillOffered(
   throw new BatonError('not_found', `The MCP server ${server} does not offer the tool ${pinned.name} any more.`);
 }
 
-/** Calls the tool; again only what is known not to have been taken up, or may be repeated. */
+/** Calls the tool. Repeats a failed call only if the server has not started it, or it may be repeated. */
 async function callOnce(
   { server, connection }: McpToolOptions,
   { name }: PinnedTool,
@@ -77,7 +77,7 @@ async function callOnce(
   });
 }
 
-/** An answered call has been made, even if its answer is not valid. */
+/** An answered call has been made, even if its answer is invalid. */
 function readResult(server: string, answer: unknown): CallResult {
   try {
     return toCallResult(answer);

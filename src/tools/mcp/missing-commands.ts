@@ -6,7 +6,7 @@ import type { Environment } from '../environment.ts';
 
 type Missing = Readonly<{ server: string; command: string }>;
 
-/** The commands of MCP servers that agents name, and that are not on this machine, each once. */
+/** The commands of the agents' MCP servers that are missing on this machine, each once. */
 export function missingCommands(agents: AgentSet, shared: McpServerConfigs, environment: Environment): Missing[] {
   const missing = new Map<string, Missing>();
   for (const name of agents.names()) {
@@ -27,7 +27,7 @@ function serversOf({ tools, mcpServers }: Agent, shared: McpServerConfigs): [str
   });
 }
 
-/** As the system looks for it: by its path where it has one, else in the folders of PATH. */
+/** Looks the command up like the system: by its path if it has one, else in the folders of PATH. */
 function isThere(command: string, cwd: string | undefined, { PATH = '' }: Environment): boolean {
   const folder = path.resolve(cwd ?? '.');
   if (/[\\/]/.test(command)) return isExecutable(path.resolve(folder, command));

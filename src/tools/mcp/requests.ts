@@ -5,12 +5,12 @@ import { BatonError } from '../../domain/errors.ts';
 
 /** For a server to start, and for its list of tools. */
 export const ANSWER_TIMEOUT_MS = 30_000;
-/** A list that goes on beyond these is not read to its end: it is kept in memory, for all agents that use the server. */
+/** Limits of a server's list, which stays in memory for all its agents. A longer list is refused. */
 const MAX_LISTED_TOOLS = 5_000;
 const MAX_LISTED_BYTES = 4 * 1024 * 1024;
 const MAX_TOOL_PAGES = 500;
 
-/** One call of a tool. `meta` goes along as it is. */
+/** `meta` is sent unchanged. */
 export type McpCall = Readonly<{
   tool: string;
   input: Record<string, unknown>;
@@ -19,9 +19,9 @@ export type McpCall = Readonly<{
 }>;
 
 /**
- * What the server answers, as it came: one piece that is not valid must not cost the others, nor the outcome.
- * @param timeoutMs without an answer or a sign of progress
- * @throws what the SDK throws
+ * Returns the server's answer unparsed: one invalid piece must not lose the others or the outcome.
+ * @param timeoutMs limit without an answer or a sign of progress
+ * @throws errors of the SDK
  */
 export function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<unknown> {
   const { tool, input, meta } = call;
@@ -38,8 +38,8 @@ export function callTool(client: Client, timeoutMs: number, call: McpCall): Prom
 }
 
 /**
- * All tools that a server lists and that can simply be called, by their names.
- * @throws BatonError `tools_unavailable` for a list that is too long; what the SDK throws
+ * All callable tools that a server lists, by their names.
+ * @throws BatonError `tools_unavailable` for a list that is too long; errors of the SDK
  */
 export async function listTools(
   client: Client,
@@ -57,7 +57,7 @@ export async function listTools(
     const listed = await listPage(client, cursor, signal);
     if (tools.size + listed.tools.length > MAX_LISTED_TOOLS) refuse(`more than ${MAX_LISTED_TOOLS} tools`);
     for (const { name, description = name, inputSchema, annotations, execution } of listed.tools) {
-      // Answers to such a tool have to be asked for, which we do not.
+      // Such a tool returns a task that has to be polled, which Baton does not support.
       if (execution?.taskSupport === 'required') continue;
       const { readOnlyHint, idempotentHint } = annotations ?? {};
       const tool = pinnedToolSchema.parse({ name, description, inputSchema, readOnlyHint, idempotentHint });
@@ -79,8 +79,8 @@ function listPage(client: Client, cursor: string | undefined, stop: AbortSignal)
 }
 
 /**
- * Gives a request a signal that lives as long as the request: the SDK never lets go of the one that it is given, and
- * would cancel what is long done.
+ * Gives a request its own signal for its lifetime: the SDK never removes its listener, and would cancel requests that
+ * are long done.
  */
 export async function withOwnSignal<T>(signal: AbortSignal, work: (own: AbortSignal) => Promise<T>): Promise<T> {
   const own = new AbortController();

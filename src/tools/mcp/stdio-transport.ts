@@ -4,9 +4,7 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { BatonError } from '../../domain/errors.ts';
 import { type ServerCommand, type ServerProcess, startServerProcess } from './supervised-server.ts';
 
-/**
- * Talks to a server process that cannot outlive this one; the SDK's own transport leaves it behind after a `kill -9`.
- */
+/** Talks to a server process that ends with this one; the SDK's own transport leaves it running after a `kill -9`. */
 export function createStdioTransport(command: ServerCommand, maxMessageBytes: number): Transport {
   const buffer = new ReadBuffer({ maxBufferSize: maxMessageBytes });
   let server: ServerProcess | null = null;
@@ -46,7 +44,7 @@ export function createStdioTransport(command: ServerCommand, maxMessageBytes: nu
         if (message === null) return;
         transport.onmessage?.(message);
       } catch (error) {
-        // A line that is no message: servers print to stdout what belongs on stderr.
+        // The line is no message: some servers print to stdout instead of stderr.
         transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
       }
     }

@@ -5,7 +5,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { isolationOfCommands } from '../isolation.ts';
 import { cutLines } from './cut-lines.ts';
 
-/** A server process. What it says on stderr goes to `onLine`, of a long line the beginning. */
+/** A server process. Its stderr goes to `onLine`, long lines cut. */
 export type ServerCommand = Readonly<{
   command: string;
   args: readonly string[];
@@ -17,23 +17,23 @@ export type ServerCommand = Readonly<{
 export type ServerProcess = Readonly<{
   input: Writable;
   output: Readable;
-  /** Ends its whole group: at once it is told by the end of its input, then by signals. Resolves when all are gone. */
+  /** Ends the process group: closes its input, then sends signals. Resolves when all its processes are gone. */
   stop: () => Promise<void>;
-  /** Resolves when it has ended, with its exit code; null where it was killed. */
+  /** Resolves with the exit code when it has ended. Null: it was killed. */
   ended: Promise<number | null>;
 }>;
 
 const KILL_GRACE_SECONDS = 2;
-/** Time to end by itself once its input has. */
+/** Time to exit by itself after its input has ended. */
 const END_GRACE_MS = 1_000;
-/** A server that says something for ever without ending its line fills neither the memory nor the log. */
+/** Limits a line that never ends, for the memory and the log. */
 const MAX_LINE_CHARS = 16_384;
 const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
 
 /**
- * Leads a process group around the command, as the one for commands of `bash` does: descriptor 3 is a socket that ends
- * when the worker lets go of it or dies, however it dies, and then the watcher stops the group. Input and output are
- * the command's own. The exit code goes over descriptor 3, since the leader ends with its group.
+ * Leads a process group around the command, like the one of `bash`: descriptor 3 is a socket that ends when the worker
+ * closes it or dies, however it dies, and the watcher then stops the group. The exit code goes over descriptor 3, since
+ * the leader ends with its group; input and output are the command's own.
  */
 const SUPERVISOR = `
 trap '' TERM
@@ -49,8 +49,8 @@ kill -s KILL 0
 `;
 
 /**
- * Starts a process that serves this one and dies with it. POSIX only.
- * @throws BatonError `internal` when not even the shell around it can be started
+ * Starts a server process that dies with this one. POSIX only.
+ * @throws BatonError `internal` if not even the shell around it can be started
  */
 export async function startServerProcess(server: ServerCommand): Promise<ServerProcess> {
   const { command, args, cwd, environment, onLine } = server;
@@ -88,7 +88,7 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
     async stop() {
       using cleanup = new DisposableStack();
       const letGo = setTimeout(() => lifeline.end(), END_GRACE_MS);
-      // If the command has killed its watcher.
+      // For a command that has killed its watcher.
       const backstop = setTimeout(() => killGroup(child), END_GRACE_MS + BACKSTOP_MS);
       cleanup.defer(() => clearTimeout(letGo));
       cleanup.defer(() => clearTimeout(backstop));
@@ -103,6 +103,6 @@ function killGroup(child: ChildProcess): void {
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // Nothing is left of the group.
+    // The group is gone already.
   }
 }

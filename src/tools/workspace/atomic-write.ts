@@ -6,22 +6,20 @@ import { makeFolder, notAFile } from './workspace-folder.ts';
 import type { WorkspacePath } from './workspace-path.ts';
 import { takeWriteTurn } from './write-turn.ts';
 
-/** The new content of a file, worked out while no other process that uses these tools changes it. */
+/** Computes the new content of a file. No other process with these tools changes the file meanwhile. */
 type Rewrite<T> = () => Promise<Readonly<{ bytes: Uint8Array; result: T }>>;
 
-/** Builds, formatters and commands change files without asking for a turn: so often is a change worked out anew. */
+/** Builds, formatters and commands change files without taking a turn: this often a change is computed anew. */
 const MAX_TRIES = 10;
 
 /**
- * Replaces or creates a file so that readers see the old or the new content and never a part, and nothing that was
- * written since `rewrite` began is lost; creates its parent directories. An existing file keeps its permissions.
- *
- * What changes the file without these tools is noticed up to the very move of the new content into its place.
- *
- * @param rewrite called again where the file has changed meanwhile
- * @returns what `rewrite` did, and whether the file is new
- * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`, `FILE_BUSY`; what `rewrite` throws; the signal's reason, the
- *   file then being unchanged; or a system error
+ * Replaces a file atomically, keeping its permissions, or creates it with its parent directories. Readers see the old
+ * or the new content, and no write since the start of `rewrite` is lost: changes by other programs are detected up to
+ * the rename.
+ * @param rewrite called again if the file has changed meanwhile
+ * @returns the result of `rewrite`, and whether the file is new
+ * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`, `FILE_BUSY`; errors of `rewrite`; the signal's reason,
+ * with the file unchanged; or a system error
  */
 export async function writeAtomically<T>(
   path: WorkspacePath,
@@ -57,10 +55,10 @@ async function tryToWrite<T>(path: WorkspacePath, rewrite: Rewrite<T>, signal: A
 
 async function statFile(target: string, shown: string): Promise<BigIntStats | undefined> {
   try {
-    // A link that has come since the path was resolved is no file either: a rename would replace it.
+    // A link that was created since the path was resolved is no file: a rename would replace it.
     const stats = await lstat(target, { bigint: true });
     if (!stats.isFile()) throw notAFile(shown);
-    // A rename asks only for permission on the directory: a read-only file would be replaced.
+    // A rename needs permission only on the directory, so a read-only file would be replaced.
     await access(target, constants.W_OK);
     return stats;
   } catch (error) {
@@ -69,7 +67,7 @@ async function statFile(target: string, shown: string): Promise<BigIntStats | un
   }
 }
 
-/** A write changes a time that nothing can set back, a replacement the inode. */
+/** A write changes the ctime, which no program can set back; a replacement changes the inode. */
 function isSame(before: BigIntStats | undefined, now: BigIntStats | undefined): boolean {
   if (before === undefined || now === undefined) return before === now;
   return before.ino === now.ino && before.size === now.size && before.ctimeNs === now.ctimeNs;

@@ -5,21 +5,18 @@ import { type CommandOutcome, runSupervised } from './supervised-command.ts';
 import type { Workspace, WorkspaceLimits } from './workspace-limits.ts';
 import { workspaceTool } from './workspace-tool.ts';
 
-/** Time for a command to be stopped and answered before the runner's own limit. */
+/** Time to stop and answer a command before the runner's own limit. */
 const TIMEOUT_MARGIN_MS = 10_000;
-/**
- * What the model is shown of one output at once, unless its agent says otherwise; the whole is kept and read in pages.
- */
+/** Characters of an output that the model is shown by default. The whole is kept and can be read in pages. */
 const MAX_SHOWN_CHARS = 30_000;
 /** Linux takes at most 128 KiB in one argument; a character is up to 4 bytes (2 of them in UTF-16). */
 const MAX_COMMAND_CHARS = 30_000;
 
 /**
- * `bash`: runs a shell command with the workspace root as working directory.
- *
- * This is NOT a sandbox: a command can read and write whatever the worker's user can, and the network. What it is kept
- * from where the system allows it is the worker's environment and memory (isolation.ts). Give it to trusted agents, or
- * run workers in a container.
+ * `bash`: runs a shell command in the workspace root. This is NOT a sandbox: give it to trusted agents, or run workers
+ * in a container.
+ * - A command can read and write everything that the worker's user can, and use the network.
+ * - If the system allows it, a command cannot read the worker's environment and memory (isolation.ts).
  */
 export function createBashTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({

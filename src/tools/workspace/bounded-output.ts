@@ -5,10 +5,10 @@ export type BoundedOutput = Readonly<{
   toString: () => string;
 }>;
 
-/** What may come in before the tail is cut again: many small pieces would each copy all of it. */
+/** Growth of the tail before it is cut again: cutting for each small piece would copy all of it. */
 const SLACK_CHARS = 1_000_000;
 
-/** A collector that keeps at most `maxChars` characters, and for a moment some more. */
+/** Keeps at most `maxChars` characters, and briefly some more. */
 export function createBoundedOutput(maxChars: number): BoundedOutput {
   const headChars = Math.ceil(maxChars / 2);
   const tailChars = maxChars - headChars;

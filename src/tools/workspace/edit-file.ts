@@ -11,7 +11,6 @@ import { resolveInWorkspace, type WorkspacePath } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
 import { encodeWithin } from './write-file.ts';
 
-/** `edit_file`: replaces exact text in a file. */
 export function createEditFileTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'edit_file',
@@ -39,7 +38,7 @@ async function editFile(file: WorkspacePath, edit: Edit, maxBytes: number, signa
     const bytes = encodeWithin(content, maxBytes);
     return { bytes, result: { lineNumbers, size: bytes.byteLength } };
   };
-  // Before anything is made beside a file that cannot be edited as it is.
+  // Fails before a draft is created beside a file that cannot be edited.
   await rewrite();
   const { lineNumbers, size } = (await writeAtomically(file, rewrite, signal)).result;
   const count = lineNumbers.length;
@@ -55,7 +54,8 @@ async function readWhole(file: WorkspacePath, maxBytes: number, signal: AbortSig
   const bytes = await handle.readFile({ signal });
   if (looksBinary(bytes)) throw notText(file);
   try {
-    // fatal: writing replacement characters back would destroy what is not UTF-8. ignoreBOM: it stays in the file.
+    // fatal: writing replacement characters back would destroy bytes that are not UTF-8. ignoreBOM: it stays in the
+    // file.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
     throw notText(file, { cause });

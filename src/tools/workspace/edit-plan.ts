@@ -1,14 +1,12 @@
 import { WorkspaceError } from './workspace-error.ts';
 
-/** An exact replacement asked for by a model. */
 export type Edit = Readonly<{ oldText: string; newText: string; replaceAll: boolean }>;
 
 const SHOWN_OCCURRENCES = 10;
 
 /**
  * The content after an edit, with the 1-based lines at which replaced text began. Pure.
- *
- * @throws WorkspaceError `EDIT_NO_CHANGE`, `EDIT_NO_MATCH`, `EDIT_NOT_UNIQUE`, each saying what to do instead
+ * @throws WorkspaceError `EDIT_NO_CHANGE`, `EDIT_NO_MATCH`, `EDIT_NOT_UNIQUE`, each with advice to the model
  */
 export function applyEdit(content: string, edit: Edit): Readonly<{ content: string; lineNumbers: readonly number[] }> {
   const { oldText, newText, replaceAll } = edit;

@@ -5,7 +5,7 @@ import { createFolderCursor, type FolderCursor, walk } from './walk.ts';
 import { READ_FLAGS, statInWorkspace } from './workspace-folder.ts';
 import { displayPath, relativeToRoot } from './workspace-path.ts';
 
-/** What one search looks for. Plain data: it travels to another thread. */
+/** One search. Plain data, because it is sent to another thread. */
 export type GrepRequest = Readonly<{
   root: string;
   /** File or directory to search, without symbolic links. */
@@ -18,15 +18,14 @@ export type GrepRequest = Readonly<{
   maxFileBytes: number;
 }>;
 
-/** What was found, one line a match, and what was left out. */
+/** One line per match, and counts of the omitted files. */
 export type GrepOutcome = Readonly<{ lines: readonly string[]; stopped: boolean; tooLarge: number; skipped: number }>;
 
 /** Characters shown before a match whose line is cut. */
 const CONTEXT_CHARS = 80;
 
 /**
- * Searches files line by line. A pattern can take for ever, so this is for a thread that can be ended.
- *
+ * Searches files line by line. A pattern can take forever, so this runs in a thread that can be ended.
  * @throws a system error if `start` cannot be read
  */
 export async function grepSearch(request: GrepRequest): Promise<GrepOutcome> {
@@ -58,10 +57,7 @@ async function* candidates({ root, start, glob }: GrepRequest): AsyncGenerator<C
   }
 }
 
-/**
- * As in ripgrep, a glob without a slash is about names; one with a slash counts from the
- * searched directory or the root.
- */
+/** As in ripgrep: a glob without a slash matches names, one with a slash paths from the start or the root. */
 function matches(real: string, root: string, start: string, glob: string): boolean {
   if (!glob.includes('/')) return matchesGlob(basename(real), glob);
   return matchesGlob(relativeToRoot(start, real), glob) || matchesGlob(relativeToRoot(root, real), glob);
@@ -83,7 +79,7 @@ async function readText(
     const bytes = readFileSync(descriptor);
     return looksBinary(bytes) ? undefined : { text: bytes.toString() };
   } catch {
-    // Gone or unreadable since the walk saw it: one file must not end the search.
+    // Removed or unreadable since the walk: one file must not end the search.
     return undefined;
   }
 }

@@ -10,7 +10,7 @@ import type { Workspace, WorkspaceLimits } from './workspace-limits.ts';
 import { resolveInWorkspace } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
 
-/** Time for a search to be ended and answered before the runner's own limit. */
+/** Time to end and answer a search before the runner's own limit. */
 const TIMEOUT_MARGIN_MS = 5_000;
 const THREAD = threadModule(new URL('./grep-thread.ts', import.meta.url));
 const MAX_PATTERN_CHARS = 1_000;

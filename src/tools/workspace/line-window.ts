@@ -1,17 +1,16 @@
-/** One line of a file; `cutChars` characters of it were left out at its end. */
+/** One line of a file; `cutChars` characters were cut from its end. */
 export type Line = Readonly<{ text: string; cutChars: number }>;
 
-/** Picks lines out of a text that comes in pieces; holds no more than those lines, each up to its limit. */
+/** Picks lines out of a text that comes in pieces. Holds only those lines, each up to its limit. */
 export type LineWindow = Readonly<{
-  /** Takes the next piece. True: the window is full and there is more text, nothing further is needed. */
+  /** Takes the next piece. True: the window is full and there is more text, so no further piece is needed. */
   push: (text: string) => boolean;
-  /** Ends the text. */
   end: () => Readonly<{ lines: readonly Line[]; totalLines: number; carriageReturns: boolean }>;
 }>;
 
 /**
- * A window of `limit` lines from line `offset` (1-based), each cut after `maxLineChars` characters.
- * A line break ends a line.
+ * A window of `limit` lines from line `offset` (1-based), each cut after `maxLineChars` characters. A line break ends a
+ * line.
  */
 export function createLineWindow(offset: number, limit: number, maxLineChars: number): LineWindow {
   const lines: Line[] = [];
@@ -32,7 +31,7 @@ export function createLineWindow(offset: number, limit: number, maxLineChars: nu
     if (lineNumber >= offset) {
       carriageReturns ||= lastChar === '\r';
       const cutChars = Math.max(0, chars - maxLineChars);
-      // A copy: a slice would keep the whole piece that it comes from in memory.
+      // A copy: a slice would keep its whole source piece in memory.
       lines.push({ text: cutChars > 0 ? Buffer.from(kept).toString() : kept.slice(0, chars), cutChars });
     }
     lineNumber += 1;

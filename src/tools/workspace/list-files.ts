@@ -7,7 +7,7 @@ import type { Workspace } from './workspace-limits.ts';
 import { displayPath, relativeToRoot, resolveInWorkspace } from './workspace-path.ts';
 import { workspaceTool } from './workspace-tool.ts';
 
-/** `list_files`: what is in a directory, one entry a line with its size in bytes, sorted. */
+/** `list_files`: the entries of a directory, one a line with its size in bytes, sorted. */
 export function createListFilesTool({ root, limits }: Workspace): ServerTool {
   return workspaceTool({
     name: 'list_files',

@@ -5,12 +5,11 @@ import { reducedEnvironment } from '../reduced-environment.ts';
 import { createBoundedOutput } from './bounded-output.ts';
 import { WorkspaceError } from './workspace-error.ts';
 
-/** How a command ended. `exitCode` is null if the shell was killed before it could tell. */
+/** How a command ended. `exitCode` is null if the shell was killed before it could report. */
 export type CommandOutcome = Readonly<{ output: string; exitCode: number | null; timedOut: boolean }>;
 
 type Command = Readonly<{
   command: string;
-  /** Working directory. */
   cwd: string;
   timeoutMs: number;
   maxOutputChars: number;
@@ -21,14 +20,13 @@ const KILL_GRACE_SECONDS = 2;
 const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
 
 /**
- * Runs as leader of a new process group around the command ($1). Descriptor 3 is a socket to the worker, held
- * open by nobody else there: it ends when the worker lets go of it or dies, however it dies. Then the watcher
- * stops the group: SIGTERM, $2 seconds of grace, SIGKILL. That is the only way a group is ended, so each timeout
- * proves the way of a crash.
- *
+ * Runs as leader of a new process group around the command ($1).
+ * - Descriptor 3 is a socket to the worker, which alone holds its other end: it ends when the worker closes it or dies,
+ *   however it dies. The watcher then stops the group: SIGTERM, $2 seconds of grace, SIGKILL.
+ * - A group is ended in no other way, so each timeout also tests the handling of a crash.
  * - The leader, the watcher and cat ignore SIGTERM; the command gets the default back.
  * - `cat` gives the command a real pipe: a script cannot open /dev/stderr when it is a socket (Node.js makes sockets).
- *   It holds what is not yet read, and ends when no process has the output open.
+ *   It buffers unread output, and ends when no process has the output open.
  * - The exit code goes over descriptor 3, since background processes may keep the output open long after the command.
  */
 const SUPERVISOR = `
@@ -50,10 +48,11 @@ kill -s KILL 0
 `;
 
 /**
- * Runs a shell command in a process group of its own, without input, stdout and stderr as one stream. When it ends,
- * times out or is aborted, and when this process dies, everything left in the group is stopped (SIGTERM, then SIGKILL);
- * the promise settles after that. It runs apart from this process where the system allows it. Processes that leave the group (setsid) are not followed. POSIX only.
- *
+ * Runs a shell command in its own process group, without input, stdout and stderr as one stream. POSIX only.
+ * - When it ends, times out or is aborted, and when this process dies, the rest of the group is stopped (SIGTERM, then
+ *   SIGKILL); the promise settles after that.
+ * - It runs isolated from this process if the system allows it.
+ * - Processes that leave the group (setsid) are not followed.
  * @throws WorkspaceError `ABORTED` with the output so far, `COMMAND_NOT_STARTED`
  */
 export async function runSupervised({
@@ -89,13 +88,13 @@ export async function runSupervised({
 
   const stop = (): void => {
     if (lifeline instanceof Socket) lifeline.end();
-    // If the command has killed its watcher.
+    // For a command that has killed its watcher.
     const backstop = setTimeout(() => killGroup(child), BACKSTOP_MS);
     cleanup.defer(() => clearTimeout(backstop));
   };
   if (lifeline instanceof Socket) {
     let report = '';
-    // Its group is being stopped: a write that comes too late is no failure.
+    // The group is being stopped: a late write is no failure.
     lifeline.on('error', () => {});
     lifeline.setEncoding('latin1').on('data', (text: string) => {
       report += text;
@@ -122,7 +121,7 @@ async function closeOf(child: ChildProcess): Promise<void> {
   child.once('error', (cause) =>
     reject(new WorkspaceError('COMMAND_NOT_STARTED', 'The command could not be started.', { cause })),
   );
-  // Only a killed leader leaves others behind; on the ordinary way it ends its whole group with itself.
+  // Only a killed leader leaves processes behind; normally it ends its whole group with itself.
   child.once('exit', () => killGroup(child));
   child.once('close', () => resolve());
   return promise;
@@ -141,7 +140,7 @@ function killGroup(child: ChildProcess): void {
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // Nothing is left of the group.
+    // The group is gone already.
   }
 }
 

@@ -3,11 +3,10 @@ import { basename, dirname, join } from 'node:path';
 import { openFolder, type WorkspaceFolder } from './workspace-folder.ts';
 import type { WorkspacePath } from './workspace-path.ts';
 
-/** Something found below a directory. */
 export type WalkEntry = Readonly<{
   real: string;
   kind: 'directory' | 'file' | 'link' | 'other';
-  /** Why the contents of a directory do not follow although the walk is recursive. */
+  /** Why a recursive walk left out the contents of this directory. */
   notEntered?: 'skipped' | 'unreadable';
 }>;
 
@@ -15,13 +14,12 @@ type Folder = Pick<WorkspacePath, 'root' | 'real'>;
 
 const SKIPPED_DIRECTORIES: ReadonlySet<string> = new Set(['.git', 'node_modules']);
 
-/** Directories whose contents a walk leaves out, for descriptions. A walk that starts inside of one does enter. */
+/** Directories whose contents a walk leaves out, for descriptions. A walk that starts inside one does enter it. */
 export const skippedDirectories = [...SKIPPED_DIRECTORIES].join(' and ');
 
 /**
- * Yields what is below a directory of the workspace, sorted by name (code units), each directory before its contents.
- * Never follows a symbolic link. No directory is held open meanwhile, or deep ones would take all descriptors.
- *
+ * Yields the entries below a directory of the workspace, sorted by name (code units), each directory before its
+ * contents. Follows no symbolic link, and holds no directory open, or deep ones would take all descriptors.
  * @throws a system error or WorkspaceError if the directory itself cannot be read; the signal's reason
  */
 export async function* walk(
@@ -62,7 +60,7 @@ async function* walkDirectory(
   yield* contents;
 }
 
-/** Opens the folder of one file after the other; the last one stays open, since most files lie where the last one did. */
+/** Opens the folder of one file after the other, and keeps the last one open: most files share it. */
 export type FolderCursor = AsyncDisposable & Readonly<{ folderOf: (real: string) => Promise<WorkspaceFolder> }>;
 
 /** @param root the workspace root without symbolic links */

@@ -1,4 +1,3 @@
-/** Stable codes of everything that a workspace tool refuses or fails with. */
 export type WorkspaceErrorCode =
   | 'ABORTED'
   | 'BINARY_FILE'
@@ -22,8 +21,8 @@ export type WorkspaceErrorCode =
   | 'SEARCH_TIMEOUT';
 
 /**
- * An error that the model reads: its message says what to do next and never names a path above the workspace root.
- * Details that may (such as the error of the file system) are in `cause` only.
+ * An error that the model reads: its message says how to continue and never names a path above the workspace root. Only
+ * `cause` has details that may (such as the error of the file system).
  */
 export class WorkspaceError extends Error {
   readonly code: WorkspaceErrorCode;
@@ -35,13 +34,13 @@ export class WorkspaceError extends Error {
   }
 }
 
-/** The `code` of a Node.js system error (`ENOENT`, …), or undefined for anything else. */
+/** The `code` of a Node.js system error (`ENOENT`, …). Undefined: it is another error. */
 export function systemErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || !('errno' in error)) return undefined;
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Turns a Node.js system error into one for the model, about the path that the model itself gave. */
+/** Turns a Node.js system error into one for the model, about the path that the model gave. */
 export function fromSystemError(error: Error, code: string, path: string): WorkspaceError {
   const quoted = JSON.stringify(path);
   const options = { cause: error };

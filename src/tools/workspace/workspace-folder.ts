@@ -4,34 +4,33 @@ import { basename, dirname, isAbsolute, join } from 'node:path';
 import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
 import { isInside, type WorkspacePath } from './workspace-path.ts';
 
-/** Where Linux shows the open files of this process, so that names can be looked up below an open folder. */
+/** Linux lists the open files of this process here, so that names can be looked up below an open folder. */
 const OPEN_FILES = '/proc/self/fd';
 const HAS_OPEN_FILES = existsSync(OPEN_FILES);
 
 /**
- * A folder of the workspace that is held open. Other processes may rename what is in the workspace, or put links in its place, after
- * a path was checked: names are therefore looked up in this very folder and not by its path.
+ * A folder of the workspace that is held open. Other processes may rename files or replace them by links after a path
+ * was checked, so names are looked up in this open folder instead of by its path.
  */
 export type WorkspaceFolder = AsyncDisposable &
   Readonly<{
     handle: FileHandle;
     /** The folder itself, for calls that take a path. Valid as long as the folder is held open. */
     path: string;
-    /** Something in the folder, for calls that take a path and follow no link at its end. `name` has no slash. */
+    /** The path of an entry, for calls that follow no link at its end. `name` has no slash. */
     pathOf: (name: string) => string;
   }>;
 
 /**
- * Opens a folder of the workspace, by a path that was resolved before, and checks where the opened folder lies. Without
- * `/proc` (macOS) a process that swaps folders and links at just the right moments is not defeated.
- *
- * @throws WorkspaceError `PATH_OUTSIDE_WORKSPACE` if the path leads out of the workspace by now; or a system error
+ * Opens a folder of the workspace by a resolved path, and checks the location of the opened folder. Without `/proc`
+ * (macOS) a process that swaps folders and links at the right moments can evade the check.
+ * @throws WorkspaceError `PATH_OUTSIDE_WORKSPACE` if the path now leads out of the workspace; or a system error
  */
 export async function openFolder({ root, real }: Pick<WorkspacePath, 'root' | 'real'>): Promise<WorkspaceFolder> {
   const handle = await open(real, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
   try {
     const place = await placeOf(handle, real);
-    // Linux calls a place that no path leads to any more "(unreachable)/…".
+    // Linux shows a folder that no path leads to any more as "(unreachable)/…".
     if (!isAbsolute(place) || !isInside(root, place)) throw movedAway();
   } catch (error) {
     await handle.close();
@@ -46,7 +45,7 @@ export async function openFolder({ root, real }: Pick<WorkspacePath, 'root' | 'r
   };
 }
 
-/** {@link openFolder}, which makes the folder and those above it where they are missing. */
+/** {@link openFolder}, but creates the folder and its missing parents. */
 export async function makeFolder({ root, real }: Pick<WorkspacePath, 'root' | 'real'>): Promise<WorkspaceFolder> {
   try {
     return await openFolder({ root, real });
@@ -62,16 +61,15 @@ export async function makeFolder({ root, real }: Pick<WorkspacePath, 'root' | 'r
   return openFolder({ root, real });
 }
 
-/** What a path of the workspace leads to. @throws WorkspaceError as {@link openFolder}; or a system error */
+/** The stats of a path of the workspace. @throws WorkspaceError as {@link openFolder}; or a system error */
 export async function statInWorkspace({ root, real }: Pick<WorkspacePath, 'root' | 'real'>): Promise<Stats> {
   await using folder = await openFolder({ root, real: real === root ? root : dirname(real) });
-  // The root is an open file here, which is shown as a link.
+  // The root is an open file here, which `/proc` shows as a link.
   return real === root ? await stat(folder.path) : await lstat(folder.pathOf(basename(real)));
 }
 
 /**
  * Opens an existing regular file for reading.
- *
  * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`; or a system error of the file system
  */
 export async function openRegularFile({ root, real, shown }: WorkspacePath): Promise<FileHandle> {
@@ -97,7 +95,6 @@ export function notAFile(shown: string): WorkspaceError {
   return new WorkspaceError('NOT_A_FILE', `${JSON.stringify(shown)} is a directory or special, not a file.`);
 }
 
-/** The real path of an open folder at this moment. */
 async function placeOf(handle: FileHandle, given: string): Promise<string> {
   if (HAS_OPEN_FILES) return readlink(join(OPEN_FILES, String(handle.fd)));
   const [place, { dev, ino }] = await Promise.all([realpath(given), handle.stat()]);

@@ -1,14 +1,13 @@
 import type { ToolLimits } from '../../agents/tool-sources.ts';
 import { MAX_KEPT_OUTPUT_CHARS } from '../../domain/tunables.ts';
 
-/** Bounds of one call of a workspace tool. Characters are UTF-16 code units. */
+/** Limits of one call of a workspace tool. Characters are UTF-16 code units. */
 export type WorkspaceLimits = Readonly<{
-  /** Entries that one `list_files` returns. */
   listMaxEntries: number;
-  /** Lines that one `read_file` returns: the default and the most that can be asked for. */
+  /** Lines that one `read_file` returns: default and maximum. */
   readMaxLines: number;
   readMaxLineChars: number;
-  /** Matches that one `grep` returns: the default and the most that can be asked for. */
+  /** Matches that one `grep` returns: default and maximum. */
   grepMaxMatches: number;
   grepMaxLineChars: number;
   /** Larger files are left out of a search, and the result says so. */
@@ -16,13 +15,13 @@ export type WorkspaceLimits = Readonly<{
   grepTimeoutMs: number;
   /** Largest file that `write_file` writes and `edit_file` edits. */
   writeMaxBytes: number;
-  /** Characters of output that are read of one command; of longer output head and tail are. */
+  /** Characters of a command's output that are kept; of longer output head and tail. */
   bashMaxOutputChars: number;
   bashDefaultTimeoutMs: number;
   bashMaxTimeoutMs: number;
 }>;
 
-/** Room for what `bash` says beside the output: what was cut out, and the exit code. */
+/** Room for the notices of `bash` beside the output: the cut, and the exit code. */
 const BASH_NOTICE_CHARS = 200;
 
 export const defaultWorkspaceLimits: WorkspaceLimits = {
@@ -42,7 +41,7 @@ export const defaultWorkspaceLimits: WorkspaceLimits = {
 /** One directory that tools work in. `root` is absolute; it may itself be a symbolic link. */
 export type Workspace = Readonly<{ root: string; limits: WorkspaceLimits }>;
 
-/** The bounds that an agent's `toolLimits` put in place of the defaults: what is cut at the source is never read. */
+/** The limits that an agent's `toolLimits` override. A limit at the source saves reading the rest. */
 export function workspaceLimitsOf({ read_file: readFile, grep }: ToolLimits): Partial<WorkspaceLimits> {
   return {
     ...(readFile?.maxLines !== undefined && { readMaxLines: readFile.maxLines }),

@@ -2,7 +2,6 @@ import { readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
 
-/** A path inside a workspace. */
 export type WorkspacePath = Readonly<{
   /** The workspace root without symbolic links. */
   root: string;
@@ -16,10 +15,9 @@ export type WorkspacePath = Readonly<{
 const MAX_LINKS = 40;
 
 /**
- * Resolves a path that a model gave. Relative paths start at the root. The deepest existing ancestor is resolved with
- * realpath; links that lead nowhere yet are followed by hand, so that no file is created through them outside. What it
- * tells may have changed by the time it is used: folders are opened and checked once more in workspace-folder.ts.
- *
+ * Resolves a path that a model gave, from the root if it is relative. Dangling links are followed by hand, so that no
+ * file is created through them outside. The result may be outdated when it is used, so workspace-folder.ts checks
+ * again.
  * @throws WorkspaceError `PATH_OUTSIDE_WORKSPACE`, `PATH_INVALID`; or a system error of the file system
  */
 export async function resolveInWorkspace(root: string, given: string): Promise<WorkspacePath> {
@@ -28,7 +26,7 @@ export async function resolveInWorkspace(root: string, given: string): Promise<W
     throw new WorkspaceError('NOT_FOUND', 'The workspace root does not exist.', { cause });
   });
   const absolute = resolve(root, given);
-  // Before the file system is asked: an answer about a path outside would already tell what exists there.
+  // Before the file system is asked: its answer about an outside path would reveal whether that exists.
   if (!isInside(resolve(root), absolute) && !isInside(realRoot, absolute)) throw outside(given);
   const real = await realPathOf(absolute);
   if (!isInside(realRoot, real)) throw outside(given);
@@ -40,10 +38,7 @@ export function relativeToRoot(realRoot: string, real: string): string {
   return relative(realRoot, real).split(sep).join('/') || '.';
 }
 
-/**
- * A path as one line of text. Names with control characters (a file name may hold a line break) or backslashes are
- * shown as a JSON string.
- */
+/** A path as one line of text; a JSON string if it has control characters, quotes or backslashes. */
 export function displayPath(path: string): string {
   return /[\p{Cc}"\\]/u.test(path) ? JSON.stringify(path) : path;
 }
@@ -55,9 +50,8 @@ export function isInside(root: string, path: string): boolean {
 }
 
 /**
- * An absolute path with every symbolic link followed. The last parts need not exist: links that lead nowhere yet are
- * followed to where they would.
- *
+ * An absolute path with every symbolic link followed. The last parts need not exist: a dangling link resolves to its
+ * target's path.
  * @throws WorkspaceError `PATH_INVALID` after too many links; or a system error of the file system
  */
 export function realPathOf(absolute: string): Promise<string> {

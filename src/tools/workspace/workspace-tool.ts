@@ -9,8 +9,8 @@ type Definition<Schema extends z.ZodType> = Omit<Tool, 'inputSchema' | 'execute'
 };
 
 /**
- * A tool whose input is checked, whose output and messages are storable text and whose errors are all
- * {@link WorkspaceError}s without a path above the root.
+ * A tool whose input is checked, whose output and messages are storable text and whose errors are all {@link
+ * WorkspaceError}s without a path above the root.
  */
 export function workspaceTool<Schema extends z.ZodType>({ run, ...rest }: Definition<Schema>): ServerTool {
   return {

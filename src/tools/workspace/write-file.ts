@@ -28,11 +28,7 @@ export function createWriteFileTool({ root, limits }: Workspace): ServerTool {
   });
 }
 
-/**
- * UTF-8 bytes of a file's new content.
- *
- * @throws WorkspaceError `FILE_TOO_LARGE`
- */
+/** UTF-8 bytes of a file's new content. @throws WorkspaceError `FILE_TOO_LARGE` */
 export function encodeWithin(content: string, maxBytes: number): Uint8Array {
   const bytes = Buffer.from(content);
   if (bytes.byteLength <= maxBytes) return bytes;

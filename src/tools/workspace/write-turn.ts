@@ -6,39 +6,37 @@ import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
 import { openFolder, type WorkspaceFolder } from './workspace-folder.ts';
 import type { WorkspacePath } from './workspace-path.ts';
 
-/** The turn of one process to change a file. */
 type WriteTurn = AsyncDisposable &
   Readonly<{
     /** An empty file, for the new content. */
     draft: FileHandle;
     /**
-     * Puts the draft in the file's place.
-     * @returns false, and the file is as it was, where another process has taken this one for dead and its turn away
+     * Moves the draft to the file's place.
+     * @returns false, with the file unchanged, if another process took this one for dead and took its turn away
      */
     commit: () => Promise<boolean>;
   }>;
 
 type TurnTimes = Readonly<{ refreshMs: number; deadAfterMs: number; giveUpAfterMs: number }>;
 
-/** A process shows that it is alive far more often than its turn is taken away for not doing so. */
+/** A process refreshes its turn far more often than another may take it away. */
 const TIMES: TurnTimes = { refreshMs: 1_000, deadAfterMs: 15_000, giveUpAfterMs: 60_000 };
 const POLL_MS = 5;
 const MAX_POLL_MS = 50;
-/** A turn has one draft; what else is put into its folder is not ours to remove. */
+/** A turn has one draft. Other files in its folder are not Baton's to remove. */
 const MAX_DRAFTS = 1;
 
 type FilePath = Pick<WorkspacePath, 'root' | 'real'>;
 
 /**
- * Waits for the turn to change a file among all processes that share the workspace. They may be in containers that have
- * nothing in common but these folders, so the turn is a folder beside the file, with the draft in it:
- *
- * - It is taken by moving a folder with a draft to the turn's name, which works only while no folder with a draft is there.
- * - The move of the draft out of the folder of that name changes the file and gives the turn back in one.
- * - A turn that shows no sign of life is taken away by moving its folder aside. Its process, should it live, has no draft
- *   under the name any more and can change nothing. No clocks are compared.
- *
- * @param folder where the file lies, held open for longer than the turn
+ * Waits for the turn to change a file among all processes that share the workspace. They may be in containers that
+ * share nothing but these folders, so the turn is a folder beside the file, with the draft in it:
+ * - A process takes the turn by moving a folder with a draft to the turn's name, which works only while no folder with
+ *   a draft is there.
+ * - Moving the draft out of the folder of that name changes the file and gives the turn back, in one operation.
+ * - A process takes an unrefreshed turn away by moving its folder aside. If the turn's process is still alive, it has
+ *   no draft under the name any more and can change nothing. No clocks are compared.
+ * @param folder of the file, held open for longer than the turn
  * @throws WorkspaceError `FILE_BUSY` after a minute; the signal's reason; or a system error
  */
 export async function takeWriteTurn(
@@ -52,7 +50,8 @@ export async function takeWriteTurn(
   const turn = folder.pathOf(turnName(basename(real)));
   await using cleanup = new AsyncDisposableStack();
   await mkdir(own);
-  // The turn's name is that of another one by now where this turn was taken away: that has a draft in it, and stays.
+  // If this turn was taken away, the turn's name may be another process's. That folder has a draft in it, so `rmdir`
+  // leaves it.
   for (const path of [own, turn]) cleanup.defer(() => removeDraft(path, id));
   const held = cleanup.use(await openFolder({ root, real: join(dirname(real), temporaryName(id)) }));
   const draft = cleanup.use(await open(held.pathOf(id), 'wx'));
@@ -89,7 +88,7 @@ async function waitForTurn(
 
 const nextWaitMs = (waitMs: number): number => Math.min(MAX_POLL_MS, waitMs * 2);
 
-/** What is different after every sign of life, and of every turn. */
+/** Changes with every refresh, and differs between turns. */
 async function signOfLife(turn: string): Promise<string> {
   const stats = await lstat(turn, { bigint: true }).catch(() => undefined);
   return stats === undefined ? '' : `${stats.ino} ${stats.ctimeNs}`;
@@ -118,7 +117,7 @@ async function removeFile(path: string): Promise<void> {
   await unlink(path).catch(() => undefined);
 }
 
-/** Moves something. False: it failed for one of the given reasons. */
+/** Renames a file. False: it failed for one of the given reasons. */
 async function hasMoved(from: string, to: string, ...reasons: readonly string[]): Promise<boolean> {
   try {
     await rename(from, to);
@@ -131,7 +130,7 @@ async function hasMoved(from: string, to: string, ...reasons: readonly string[])
 
 const temporaryName = (id: string): string => `.write-${id}.tmp`;
 
-/** Any name of a file, as one that is not too long. */
+/** A hash, because a file's name may be too long with a suffix. */
 function turnName(name: string): string {
   return temporaryName(createHash('sha256').update(name).digest('hex').slice(0, 32));
 }
