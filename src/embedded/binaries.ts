@@ -9,7 +9,7 @@ const PLATFORMS_WITH_BINARIES = new Set(['linux-x64', 'linux-arm64', 'darwin-x64
 
 const sharedLibraryLinks = z.array(z.object({ source: z.string(), target: z.string() }));
 
-/** Absolute paths of the two programs that are needed, and the environment they run in. */
+/** Absolute paths of the two programs, and their environment. */
 export type PostgresBinaries = {
   readonly initdb: string;
   readonly postgres: string;
@@ -45,21 +45,20 @@ export function findBinariesPackage(
 }
 
 /**
- * Makes the programs of a binaries package runnable, even if the package's install script was blocked. That script
- * creates the version links of the shared libraries. Where they are missing they are created in `linkDir` and put on
- * the library path: the package's own directory may be read-only.
- *
- * @param linkDir a directory of ours inside the data directory; created only when it is needed
+ * Makes the programs of a binaries package runnable, even if its install script was blocked. Missing version links of
+ * shared libraries are created in `linkDir` and put on the library path, because the package directory may be
+ * read-only.
+ * @param linkDir inside the data directory; created only if needed
  */
 export async function prepareBinaries(packageDir: string, linkDir: string): Promise<PostgresBinaries> {
   const bin = join(packageDir, 'native', 'bin');
-  // A fixed environment: PG*, locale and library settings of the caller must not reach the server, and the log is
-  // parsed for messages, so it has to be in English.
+  // A fixed environment: PG*, locale and library settings of the caller must not reach the server. The log must be in
+  // English, because it is parsed.
   const { PATH = '/usr/sbin:/usr/bin:/sbin:/bin' } = process.env;
   const env: Record<string, string> = { PATH, LC_ALL: 'C', TZ: 'UTC' };
   if (await linkMissingLibraries(packageDir, linkDir)) {
     env[process.platform === 'darwin' ? 'DYLD_LIBRARY_PATH' : 'LD_LIBRARY_PATH'] =
-      // Both: a library found through a link looks for its own needs beside the link.
+      // Both: a library found through a link looks for its own dependencies beside the link.
       `${linkDir}:${join(packageDir, 'native', 'lib')}`;
   }
   return { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres'), env };

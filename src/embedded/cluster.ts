@@ -28,18 +28,16 @@ const credentialsSchema = z.object({
 /** The passwords of a cluster, kept in a 0600 file inside it. */
 export type Credentials = z.infer<typeof credentialsSchema>;
 
-/** Where the cluster of a data directory lives. */
 export function clusterDirOf(dataDir: string): string {
   return join(dataDir, CLUSTER);
 }
 
 /**
- * Opens the cluster of a data directory and creates it on the first start, with the role `baton` and its database.
- * It is made under a temporary name and renamed when complete: whatever interrupts the making, `cluster` is either
- * whole or absent, and remains of an interrupted one are removed here. Call it with the data directory locked.
- *
- * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_VERSION` when another major version made the cluster,
- *   `EMBEDDED_POSTGRES_DATA_DIR` when it is not a cluster of ours, `EMBEDDED_POSTGRES_INIT_FAILED`
+ * Opens the cluster of a data directory, whose lock the caller must hold. The first start creates it with the role
+ * `baton` and its database, under a temporary name until complete, so `cluster` is either whole or absent; the next
+ * start removes an incomplete one.
+ * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_VERSION` if another major version made the cluster,
+ * `EMBEDDED_POSTGRES_DATA_DIR` if Baton did not make it, `EMBEDDED_POSTGRES_INIT_FAILED`
  */
 export async function openCluster(
   command: PostgresCommand,
@@ -145,7 +143,7 @@ async function runProgram(
     timeout: INIT_TIMEOUT_MS,
     killSignal: 'SIGKILL',
   });
-  // A program that ends early breaks the pipe; its exit code tells the story.
+  // A program that ends early breaks the pipe. Its exit code reports the failure.
   running.child.stdin?.on('error', () => undefined).end(input);
   await running;
 }
@@ -164,7 +162,7 @@ async function writePrivateFile(path: string, content: string, dataDir: string):
   await shareOwner(path, dataDir);
 }
 
-/** A rename is durable only after its directory is. */
+/** A rename is durable only after its directory is synced. */
 async function syncDirectory(path: string): Promise<void> {
   await using directory = await open(path);
   await directory.sync();

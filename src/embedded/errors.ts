@@ -1,4 +1,3 @@
-/** Stable codes of everything that can go wrong with the embedded database. */
 export type EmbeddedPostgresErrorCode =
   | 'EMBEDDED_POSTGRES_UNSUPPORTED'
   | 'EMBEDDED_POSTGRES_IN_USE'
@@ -8,7 +7,7 @@ export type EmbeddedPostgresErrorCode =
   | 'EMBEDDED_POSTGRES_START_FAILED'
   | 'EMBEDDED_POSTGRES_ENDED';
 
-/** The one error type of the embedded database; `code` is stable, the message says what a person can do. */
+/** The only error type of the embedded database. `code` is stable, the message tells the user the remedy. */
 export class EmbeddedPostgresError extends Error {
   override readonly name = 'EmbeddedPostgresError';
   readonly code: EmbeddedPostgresErrorCode;

@@ -2,15 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EmbeddedPostgresError } from './errors.ts';
 import type { Postmaster } from './postmaster.ts';
 
-/** Waits before each try to start the server again: 15 s in all, without the time of the starts themselves. */
+/** Waits before each restart of the server: 15 s in all, without the starts themselves. */
 const RETRY_DELAYS_MS = [0, 1_000, 2_000, 4_000, 8_000];
-/** A server that has run for so long was well: the tries of its next restart count from zero. */
+/** After this uptime the next restart counts its tries from zero. */
 const WELL_AFTER_MS = 60_000;
 
 export type KeepRunningOptions = Readonly<{
-  /** Starts the server again, on the same port. Gives up early when the signal aborts. */
+  /** Restarts the server on the same port. Gives up early when the signal aborts. */
   restart: (signal: AbortSignal) => Promise<Postmaster>;
-  /** The server has ended by itself, or a try to start it again has failed; the next try comes after the delay. */
+  /** The server ended by itself, or a restart failed. The next try comes after the delay. */
   onDown: (error: EmbeddedPostgresError, retryInMs: number) => void;
   onUp: (server: Postmaster) => void;
   retryDelaysMs?: readonly number[];
@@ -23,7 +23,7 @@ export type KeptRunning = Readonly<{
   stop: () => Promise<void>;
 }>;
 
-/** Starts a server again whenever it ends by itself, with growing delays, until it is stopped or no try is left. */
+/** Restarts a server that ends by itself, with growing delays, until it is stopped or no try is left. */
 export function keepRunning(first: Postmaster, options: KeepRunningOptions): KeptRunning {
   const { restart, onDown, onUp, retryDelaysMs = RETRY_DELAYS_MS } = options;
   const stopping = new AbortController();
@@ -31,7 +31,7 @@ export function keepRunning(first: Postmaster, options: KeepRunningOptions): Kep
   let current = first;
   let tries = 0;
 
-  /** @returns null when it was stopped meanwhile, or when no try is left */
+  /** @returns null if it was stopped meanwhile or no try is left */
   async function startAgain(ended: EmbeddedPostgresError): Promise<Postmaster | null> {
     let error = ended;
     for (;;) {

@@ -10,37 +10,35 @@ import { startPostmaster } from './postmaster.ts';
 import { choosePostgresCommand } from './privileges.ts';
 import { shareOwner } from './share-owner.ts';
 
-/** A PostgreSQL server that belongs to this process. */
 export type EmbeddedPostgres = AsyncDisposable & {
   /** TCP on 127.0.0.1, role `baton` (not superuser), database `baton` (owned by it). Contains the password. */
   readonly connectionString: string;
   readonly port: number;
-  /** Of the server that runs at this moment. */
+  /** Pid of the current server; a restart changes it. */
   readonly pid: number;
-  /** Resolves with the cause when the server has ended by itself and cannot be started again; never rejects. */
+  /** Resolves with the cause when the server has ended by itself and cannot be restarted; never rejects. */
   readonly lost: Promise<EmbeddedPostgresError>;
 };
 
 export type EmbeddedPostgresOptions = Readonly<{
-  /** Any directory of our own, relative or absolute; `cluster/` in it is the database. */
+  /** Any directory of Baton's own, relative or absolute. `cluster/` in it is the database. */
   dataDir: string;
-  /** Gets the server's log and our own remarks, line by line, without line ends. */
+  /** Gets the server's log and Baton's remarks, line by line, without line ends. */
   log?: (line: string) => void;
-  /** The server is down: it has ended by itself, or could not be started again. The next try comes after the delay. */
+  /** The server ended by itself or a restart failed. The next try comes after the delay. */
   onDown?: (error: EmbeddedPostgresError, retryInMs: number) => void;
-  /** The server accepts connections again. */
   onUp?: (pid: number) => void;
 }>;
 
 /**
- * Starts PostgreSQL from npm's binaries on a data directory, which is created on the first start. A server that ends by
- * itself is started again on the same port, with growing delays. It ends when the result is disposed (fast shutdown,
- * escalating, at most about 25 s) and, on Linux, also when this process is killed. Call it from the main thread: the
- * kernel ties the server to the calling thread.
- *
+ * Starts PostgreSQL from npm's binaries on a data directory, which the first start creates.
+ * - A server that ends by itself is restarted on the same port, with growing delays.
+ * - It stops when the result is disposed (fast shutdown, escalating, at most about 25 s) and, on Linux, also when this
+ *   process is killed.
+ * - Call it from the main thread: the kernel ties the server to the calling thread.
  * @throws EmbeddedPostgresError with the code `EMBEDDED_POSTGRES_UNSUPPORTED` (no binaries for this platform: set
- *   DATABASE_URL), `EMBEDDED_POSTGRES_IN_USE` (names the pid of the other owner), `EMBEDDED_POSTGRES_DATA_DIR`,
- *   `EMBEDDED_POSTGRES_VERSION`, `EMBEDDED_POSTGRES_INIT_FAILED` or `EMBEDDED_POSTGRES_START_FAILED`
+ * DATABASE_URL), `EMBEDDED_POSTGRES_IN_USE` (names the pid of the other owner), `EMBEDDED_POSTGRES_DATA_DIR`,
+ * `EMBEDDED_POSTGRES_VERSION`, `EMBEDDED_POSTGRES_INIT_FAILED` or `EMBEDDED_POSTGRES_START_FAILED`
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const { log = () => undefined, onDown = () => undefined, onUp = () => undefined } = options;
@@ -95,8 +93,8 @@ async function prepareDataDir(givenPath: string): Promise<string> {
 }
 
 async function claimCreated(path: string, firstCreated: string): Promise<void> {
-  // Only the innermost directory is private: where user namespaces are forbidden, PostgreSQL runs under an account
-  // that has to pass through the others.
+  // Only the innermost directory is private: without user namespaces PostgreSQL runs under another account, which must
+  // traverse the others.
   await chmod(path, 0o700);
   for (let dir = path; dir.length >= firstCreated.length; dir = dirname(dir)) {
     await shareOwner(dir, dirname(firstCreated));

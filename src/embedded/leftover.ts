@@ -9,19 +9,15 @@ import { escalate, OWN_CLUSTER_SETTING } from './postmaster.ts';
 const run = promisify(execFile);
 
 /**
- * Deals with the `postmaster.pid` of an earlier life of this cluster. Call it only with the data directory locked: then
- * a server that still runs has lost its owner.
- *
- * Such a server is stopped, not adopted: it would not die with this process, its log goes nowhere, its settings may be
- * those of another version, and whoever is still connected to it belongs to the dead owner. Starting anew costs
- * milliseconds.
- *
- * A file whose process is gone, or whose pid now belongs to something else, is removed; PostgreSQL itself only asks
- * whether *some* process has that pid, and would refuse to start. Its own guard against lingering backends, the
- * shared memory of the directory, stays in force.
- *
- * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_IN_USE` when somebody else runs a server on the cluster or a
- *   left-over one does not end
+ * Handles the `postmaster.pid` of an earlier server of this cluster. The caller must hold the lock of the data
+ * directory: a server that still runs has then lost its owner.
+ * - Such a server is stopped, not adopted: it would outlive this process, its log is lost, its settings may be those of
+ *   another version, and its clients belong to the dead owner. A new start costs milliseconds.
+ * - A file whose process is gone, or whose pid belongs to another program, is removed. PostgreSQL itself checks only
+ *   whether *some* process has that pid, and would refuse to start. Its own guard against lingering backends, the
+ *   shared memory of the directory, stays in force.
+ * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_IN_USE` if a server that Baton did not start runs on the cluster, or
+ * a left-over server does not end
  */
 export async function settleLeftover(clusterDir: string, log: (line: string) => void): Promise<void> {
   const pidPath = join(clusterDir, 'postmaster.pid');
@@ -62,17 +58,17 @@ async function stopLeftover(pid: number, clusterDir: string): Promise<void> {
   }
 }
 
-/** Is `pid` a live PostgreSQL server of this cluster, and one that we started? */
+/** Whether `pid` is a live PostgreSQL server of this cluster, and whether Baton started it. */
 async function inspectServer(pid: number, clusterDir: string): Promise<'own' | 'foreign' | undefined> {
   const { args, cwd } = process.platform === 'linux' ? await inspectLinux(pid) : await inspectWithPs(pid);
   if (basename(args[0] ?? '') !== 'postgres') return undefined;
-  // A server works in its data directory; its command line may name it by another path.
+  // A server works in its data directory, but its command line may name that by another path.
   if (cwd !== clusterDir && !args.includes(clusterDir)) return undefined;
   return args.includes(OWN_CLUSTER_SETTING) ? 'own' : 'foreign';
 }
 
 async function inspectLinux(pid: number): Promise<{ args: string[]; cwd: string | undefined }> {
-  // A zombie has an empty command line, so a dead server nobody has reaped does not count as alive.
+  // A zombie has an empty command line, so an ended server that is not reaped yet does not count as alive.
   const commandLine = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
   const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => undefined);
   return { args: commandLine.split('\0'), cwd };
@@ -80,7 +76,7 @@ async function inspectLinux(pid: number): Promise<{ args: string[]; cwd: string 
 
 async function inspectWithPs(pid: number): Promise<{ args: string[]; cwd: undefined }> {
   const ps = await run('ps', ['-ww', '-o', 'command=', '-p', String(pid)]).catch(() => ({ stdout: '' }));
-  // `ps` joins arguments by blanks; settings start with ` -D ` and ` -c ` so that paths with blanks survive.
+  // `ps` joins arguments by blanks. Settings start with ` -D ` and ` -c `, so that paths with blanks survive.
   const [program = '', ...settings] = ps.stdout.trim().split(/ -[Dc] /);
   return { args: [program, ...settings], cwd: undefined };
 }

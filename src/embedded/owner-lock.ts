@@ -8,18 +8,15 @@ import { shareOwner } from './share-owner.ts';
 const SQLITE_BUSY = 5;
 const OWNER_NAME_TIMEOUT_MS = 1_000;
 
-/** Keeps locks from the garbage collector, which would close, and so free, that of a server nobody refers to. */
+/** Keeps locks of unreferenced servers from the garbage collector, which would close and so free them. */
 const heldLocks = new Set<DatabaseSync>();
 
 /**
- * Takes the data directory for this process, or says who has it.
- *
- * Node has no file locks of its own; SQLite has, and the kernel frees them when the process dies in whatever way. So
- * there is no stale lock to judge, and a free lock proves that the last owner is gone. The database stays empty.
- * `owner.pid` beside it only names the owner in the error.
- *
- * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_IN_USE` naming the pid of the owner,
- *   `EMBEDDED_POSTGRES_DATA_DIR` when the lock file cannot be opened for writing
+ * Locks the data directory for this process by an empty SQLite database: Node has no file locks, and the kernel frees
+ * SQLite's however the process dies. So a free lock proves that the last owner is gone; `owner.pid` only names the
+ * owner in the error.
+ * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_IN_USE` naming the pid of the owner, `EMBEDDED_POSTGRES_DATA_DIR` if
+ * the lock file cannot be opened for writing
  */
 export async function lockDataDir(dataDir: string): Promise<AsyncDisposable> {
   const lockPath = join(dataDir, 'owner.lock');
@@ -54,7 +51,7 @@ function takeLock(lockPath: string): DatabaseSync | undefined {
   let database: DatabaseSync | undefined;
   try {
     database = new DatabaseSync(lockPath, { timeout: 0 });
-    // The journal in memory: a file beside the lock would be left behind by a crash.
+    // The journal stays in memory: a crash would leave a journal file beside the lock.
     database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
     return database;
   } catch (cause) {
@@ -64,7 +61,7 @@ function takeLock(lockPath: string): DatabaseSync | undefined {
   }
 }
 
-/** Between taking the lock and writing its pid the owner is unnamed, or a dead predecessor is named: wait a moment. */
+/** Waits for the owner's pid: right after it locks, the file is missing or still names a dead predecessor. */
 async function readOwner(pidPath: string): Promise<number | undefined> {
   const deadline = Date.now() + OWNER_NAME_TIMEOUT_MS;
   do {

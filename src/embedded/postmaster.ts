@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EmbeddedPostgresError } from './errors.ts';
 import type { PostgresCommand } from './privileges.ts';
 
-/** Marks servers of ours on their command line. */
+/** Marks Baton's servers on their command line. */
 export const OWN_CLUSTER_SETTING = 'cluster_name=baton-embedded';
 
 const START_TIMEOUT_MS = 120_000;
@@ -17,7 +17,7 @@ const KEPT_LOG_LINES = 40;
 const SETTINGS = [
   OWN_CLUSTER_SETTING,
   'listen_addresses=127.0.0.1',
-  // No Unix socket: its path has a length limit of about 100 characters, data directories do not.
+  // No Unix socket: its path is limited to about 100 characters, the data directory's is not.
   'unix_socket_directories=',
   'max_connections=200',
   'shared_buffers=128MB',
@@ -34,11 +34,10 @@ const SETTINGS = [
   'client_connection_check_interval=1000',
 ];
 
-/** A running server of ours. */
 export type Postmaster = {
   readonly port: number;
   readonly pid: number;
-  /** Resolves when the server has ended; never rejects. The sentence says how, of one that was not stopped. */
+  /** Resolves when the server has ended; never rejects. The sentence describes an unrequested end. */
   readonly ended: Promise<string>;
   /** Fast shutdown; waits for the exit, and escalates so that it ends within half a minute. */
   stop(): Promise<void>;
@@ -57,10 +56,8 @@ type Attempt = { readonly postmaster: Postmaster } | { readonly failure: string 
 
 /**
  * Starts the server of a cluster on a free port of 127.0.0.1 and resolves when it accepts connections.
- *
- * It runs in a session of its own, so that Ctrl-C on the terminal reaches only us and our drain still has a database.
- * It is tied to the *thread* that calls this: Linux sends the parent-death signal when that thread ends.
- *
+ * - It has a session of its own, so Ctrl-C on the terminal leaves the database running while this process drains.
+ * - It is tied to the calling *thread*: Linux sends the parent-death signal when that thread ends.
  * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_START_FAILED` with the last lines of the server's log
  */
 export async function startPostmaster(options: Options): Promise<Postmaster> {
@@ -71,7 +68,7 @@ export async function startPostmaster(options: Options): Promise<Postmaster> {
     const attempt = await tryToStart(options, await pickPort());
     if ('postmaster' in attempt) return attempt.postmaster;
     const { failure } = attempt;
-    // Somebody may take the port between our look and the server's bind.
+    // Another process may take the port before the server binds it.
     if (/could not bind|could not create any TCP/.test(failure) && ++portAttempts < PORT_ATTEMPTS) {
       log('the port was taken meanwhile; trying another one');
       continue;
@@ -87,10 +84,9 @@ export async function startPostmaster(options: Options): Promise<Postmaster> {
 }
 
 /**
- * Asks a server to end: fast shutdown, then immediate, then kill.
- *
- * @param signal sends a signal; may throw when the process is gone
- * @param endsWithin resolves to true as soon as the process has ended, to false after the given milliseconds
+ * Stops a server: fast shutdown, then immediate, then kill.
+ * @param signal sends a signal; may throw if the process is gone
+ * @param endsWithin true as soon as the process has ended, false after the given milliseconds
  * @returns whether it ended
  */
 export async function escalate(
@@ -107,7 +103,7 @@ export async function escalate(
     try {
       signal(name);
     } catch {
-      // Gone between the look and the signal; the wait finds out.
+      // The process is gone already; the wait finds out.
     }
     if (await endsWithin(patienceMs)) return true;
   }
@@ -137,7 +133,7 @@ async function tryToStart(options: Options, port: number): Promise<Attempt> {
     await stopChild(child, server);
     return { failure: server.tail() || `postgres gave no reason (${outcome}).` };
   }
-  // Whoever forgets to dispose must not hang; the exit hook and the parent-death signal stop the server then.
+  // A process that forgets to dispose must not hang. The exit hook and the parent-death signal then stop the server.
   child.unref();
   if (child.stderr instanceof Socket) child.stderr.unref();
   return {
@@ -153,7 +149,7 @@ async function tryToStart(options: Options, port: number): Promise<Attempt> {
   };
 }
 
-/** The last lines of a server's log are kept up to this many characters: they say why it ended. */
+/** Length of the log's end that goes into the error. */
 const LAST_WORDS_CHARS = 350;
 
 function describeEnd(reason: string, tail: string): string {
@@ -187,7 +183,7 @@ function watch(child: ChildProcess, log: (line: string) => void): Watched {
   child.once('close', () => closed.resolve());
   const finish = async (reason: string) => {
     process.removeListener('exit', stopAtExit);
-    // The last lines may still be in the pipe; backends that outlive a killed server can hold it open.
+    // The last lines may still be in the pipe, but backends that outlive a killed server can hold it open.
     using timer = timeout(500);
     await Promise.race([closed.promise, timer.elapsed]);
     ended.resolve(reason);

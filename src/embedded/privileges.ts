@@ -6,15 +6,15 @@ import { EmbeddedPostgresError } from './errors.ts';
 
 const run = promisify(execFile);
 
-/** The account without rights on every Linux system; it needs no entry in /etc/passwd. */
+/** The unprivileged account on every Linux system. It needs no entry in /etc/passwd. */
 const NOBODY = 65534;
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** How PostgreSQL programs are run here: a prefix that lowers privileges and ties them to this process. */
+/** How to run PostgreSQL programs here: a prefix that lowers privileges and ties them to this process. */
 export type PostgresCommand = {
   readonly prefix: readonly string[];
   readonly binaries: PostgresBinaries;
-  /** Working directory: one that the lowered account can read. */
+  /** A directory that the unprivileged account can read. */
   readonly cwd: string;
   /** Major version of the binaries, as in the file PG_VERSION. */
   readonly majorVersion: string;
@@ -23,18 +23,15 @@ export type PostgresCommand = {
 type Candidate = { readonly name: string; readonly prefix: readonly string[]; readonly ownerId?: number };
 
 /**
- * Chooses how to run PostgreSQL, which refuses to run as root, by trying in each way to enter the data
- * directory and to run `postgres --version`.
- *
- * - root, directory of root: a user namespace that maps root to nobody. Files stay root's, so it works
- *   below directories only root may enter. Where namespaces are forbidden (many containers): as nobody, who
- *   then gets the directory.
- * - root, directory of somebody else: as that account, so that its owner can start it later without root.
- * - not root: as we are.
- *
+ * Chooses how to run PostgreSQL, which refuses to run as root. Each candidate tries to enter the data directory and to
+ * run `postgres --version`.
+ * - root, directory of root: a user namespace that maps root to uid 65534. Files stay root's, so it works below
+ *   directories that only root may enter. Where namespaces are forbidden (many containers): as uid 65534, which then
+ *   gets the directory.
+ * - root, directory of another account: as that account, so that its owner can start it later without root.
+ * - not root: as the current account.
  * On Linux `--pdeathsig INT` makes the kernel stop PostgreSQL when this process dies, however it dies.
- *
- * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_START_FAILED` when no way works
+ * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_START_FAILED` if no way works
  */
 export async function choosePostgresCommand(
   binaries: PostgresBinaries,
@@ -83,7 +80,8 @@ async function candidates(dataDir: string): Promise<Candidate[]> {
 }
 
 async function probe(prefix: readonly string[], binaries: PostgresBinaries, cwd: string): Promise<string> {
-  // The working directory is entered before privileges drop; only `cd` shows whether the path can be walked after.
+  // The working directory is entered before privileges drop. Only `cd` shows whether the path can be traversed
+  // afterwards.
   const script = 'cd "$1" && exec "$2" --version';
   const [file = 'sh', ...args] = [...prefix, 'sh', '-c', script, 'sh', cwd, binaries.postgres];
   const { stdout } = await run(file, args, { cwd, env: binaries.env, timeout: PROBE_TIMEOUT_MS });

@@ -9,8 +9,8 @@ import { EmbeddedPostgresError } from './errors.ts';
 const PORT_LINE = 4;
 
 /**
- * How to connect to the embedded PostgreSQL that another process of this machine has started, for as long as it runs.
- * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_DATA_DIR` when none runs there
+ * The connection string of the embedded PostgreSQL that another process of this machine runs.
+ * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_DATA_DIR` if none runs there
  */
 export async function connectionToRunning(dataDir: string): Promise<string> {
   const clusterDir = clusterDirOf(resolve(dataDir));

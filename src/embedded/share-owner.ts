@@ -1,12 +1,9 @@
 import { lchown, lstat } from 'node:fs/promises';
 
-/**
- * Gives something that root has created to the owner of an existing directory; does nothing if we are not root. So a
- * start as root in somebody's directory leaves nothing there that its owner could not use.
- */
+/** Gives a file that root created to the owner of an existing directory, who could not use it otherwise. */
 export async function shareOwner(path: string, directory: string): Promise<void> {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = await lstat(directory);
-  // Of a link it is the link itself: where that leads to is not ours to give.
+  // `lchown` changes a link itself, not its target.
   await lchown(path, uid, gid);
 }
