@@ -1,11 +1,10 @@
-/** A map that keeps the most recently used entries. */
 export type BoundedMap<K, V> = Readonly<{
   get: (key: K) => V | undefined;
   set: (key: K, value: V) => void;
   clear: () => void;
 }>;
 
-/** Makes a map of at most `limit` entries; the least recently used one goes first. */
+/** Evicts the least recently used entry beyond `limit`. */
 export function createBoundedMap<K, V>(limit: number): BoundedMap<K, V> {
   const entries = new Map<K, V>();
   return {

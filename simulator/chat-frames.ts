@@ -8,7 +8,7 @@ const FINISH_REASONS = {
   'content-filter': 'content_filter',
 } as const;
 
-/** The chunks of a chat-completions stream. Reasoning is not shown in this protocol; it only counts in the usage. */
+/** The chunks of a chat-completions stream. This protocol does not show reasoning; only the usage counts it. */
 export function* chatFrames(reply: PreparedReply, includeUsage: boolean): Generator<Frame> {
   const base = {
     id: `chatcmpl-${randomUUID()}`,
@@ -36,7 +36,6 @@ export function* chatFrames(reply: PreparedReply, includeUsage: boolean): Genera
   if (includeUsage) yield { kind: 'end', event: { ...base, choices: [], usage: chatUsage(reply) } };
 }
 
-/** The body of a chat completion that is not streamed. */
 export function chatBody(reply: PreparedReply): JsonObject {
   const text = reply.text + reply.textAfterTools;
   const message = {

@@ -9,7 +9,6 @@ import { inProtocol, messagesError } from './protocol-error.ts';
 import type { ReplyGates } from './reply.ts';
 import type { Protocol, RequestOutcome } from './request.ts';
 
-/** Everything one reply needs on its way out. */
 export type Delivery = Readonly<{
   protocol: Protocol;
   response: ServerResponse;
@@ -18,7 +17,7 @@ export type Delivery = Readonly<{
   replyGates: ReplyGates;
   fault: StreamFault | undefined;
   chunkDelayMs: number;
-  /** Called when everything but the last write is out and the client is still there. */
+  /** Called when everything but the last write is sent and the client is still connected. */
   onDelivered: () => void;
   /** Aborts when the client disconnects or the simulator stops. */
   signal: AbortSignal;
@@ -65,9 +64,7 @@ export async function streamReply(delivery: Delivery, frames: Iterable<Frame>): 
   return 'completed';
 }
 
-/**
- * Sends a reply as one JSON body. Every gate and delay comes before it; a fault that strikes a stream strikes it too.
- */
+/** Sends a reply as one JSON body, after all its gates and delays. The faults of streams apply too. */
 export async function sendReply(delivery: Delivery, body: JsonObject): Promise<End> {
   const { replyGates, fault } = delivery;
   for (const name of [replyGates.beforeFirstChunk, replyGates.afterChunks?.gate, replyGates.beforeEnd]) {
@@ -86,7 +83,6 @@ export async function sendReply(delivery: Delivery, body: JsonObject): Promise<E
   return 'completed';
 }
 
-/** Answers with a JSON body. */
 export function sendJson(
   response: ServerResponse,
   record: OpenRecord | undefined,
@@ -101,7 +97,7 @@ export function sendJson(
 
 async function finish({ response, onDelivered, signal }: Delivery, text: string): Promise<void> {
   signal.throwIfAborted();
-  // Before the last bytes leave: the client's next request may follow them at once and must find the script advanced.
+  // Before the last bytes leave: the client's next request may follow at once and must find the script advanced.
   onDelivered();
   response.end(text);
   if (!response.writableFinished) await once(response, 'finish', { signal });
@@ -111,7 +107,7 @@ async function passGate({ gates, signal }: Delivery, name: string | undefined): 
   if (name !== undefined) await gates.pass(name, signal);
 }
 
-/** Passes the gates and strikes the fault that are due after the chunks sent so far; `isLast` makes all of them due. */
+/** Passes the gates and triggers the fault that are due after the chunks sent so far; `isLast`: all of them. */
 function createCheckpoint(delivery: Delivery, writer: Writer): (isLast: boolean) => Promise<End | undefined> {
   const { fault, replyGates, record } = delivery;
   let first = replyGates.beforeFirstChunk;
@@ -175,7 +171,7 @@ function eventText(protocol: Protocol, event: JsonObject): string {
 
 type Writer = Readonly<{ push: (text: string) => Promise<void>; flush: () => Promise<void> }>;
 
-/** Gathers events to fewer writes; nothing stays behind when the reply waits (gate, delay, fault). */
+/** Buffers events into fewer writes. Flushed before every wait of the reply (gate, delay, fault). */
 function createWriter({ response, signal }: Delivery): Writer {
   let buffered = '';
   const flush = async () => {

@@ -1,15 +1,15 @@
 import { hash, randomBytes } from 'node:crypto';
 
 /**
- * Opaque reasoning as the simulator issues it: `enc_<model>_<tokens>.<nonce>.<signature>`. The signature makes it
- * checkable without a memory, so it also survives a restart of the simulator.
+ * Opaque reasoning as the simulator issues it: `enc_<model>_<tokens>.<nonce>.<signature>`. The signature is checked
+ * without stored state, so it survives a restart of the simulator.
  */
 export function issueReasoning(model: string, tokens: number): string {
   const nonce = randomBytes(8).toString('hex');
   return `enc_${model}_${tokens}.${nonce}.${signature(model, tokens, nonce)}`;
 }
 
-/** Tokens of the reasoning behind an opaque text, or undefined when this simulator did not issue it for that model. */
+/** Tokens of the reasoning behind an opaque text. Undefined: this simulator did not issue it for that model. */
 export function verifyReasoning(model: string, encrypted: string): number | undefined {
   const prefix = `enc_${model}_`;
   if (!encrypted.startsWith(prefix)) return undefined;

@@ -3,7 +3,6 @@ import type { OpenRecord } from './journal.ts';
 import type { Protocol } from './request.ts';
 import type { Violation } from './violation.ts';
 
-/** The record of a request of which nothing is known yet but its headers. */
 export function newRecord(protocol: Protocol, request: IncomingMessage, startedAtMs: number): OpenRecord {
   const headers = Object.entries(request.headers)
     .filter(([name]) => name !== 'authorization' && name !== 'x-api-key')
@@ -34,7 +33,7 @@ export function newRecord(protocol: Protocol, request: IncomingMessage, startedA
   };
 }
 
-/** Notes what a strict provider would refuse. */
+/** Records the violations that a strict provider would refuse. */
 export function note(record: OpenRecord, violations: readonly Violation[]): void {
   record.violations = violations.map(({ text }) => text);
   record.violationClasses = violations.map((each) => each.class);

@@ -24,14 +24,13 @@ import { readChatRequest } from './wire-chat.ts';
 import { readMessagesRequest } from './wire-messages.ts';
 import { readResponsesRequest } from './wire-responses.ts';
 
-/** One request being served. */
 type Exchange = Readonly<{ state: SimulatorState; response: ServerResponse; record: OpenRecord; signal: AbortSignal }>;
 
 type End = Exclude<RequestOutcome, 'in-progress'>;
 
 /**
- * Serves one model request: log it, judge it, let its fault strike, ask the script, send the reply.
- * Never rejects: whatever goes wrong inside ends as a 500 with the reason.
+ * Serves one model request: logs it, judges it, triggers its fault, asks the script, sends the reply. Never rejects: an
+ * internal error becomes a 500 with the reason.
  * @param stopped aborts when the simulator stops.
  */
 export async function serveModelRequest(
@@ -88,7 +87,6 @@ async function answer(exchange: Exchange, rawBody: string): Promise<End> {
   return (await judge(exchange, asked, fault)) ?? play(exchange, asked, streamFault(fault));
 }
 
-/** A request that could be read, in every form that is needed of it. */
 type Asked = Readonly<{
   wire: WireRequest;
   request: SimulatedRequest;
@@ -119,7 +117,6 @@ function readWire({ state, record }: Exchange, rawBody: string): WireRequest | W
   }
 }
 
-/** Fills and opens the request's record. */
 function describe({ state, record }: Exchange, wire: WireRequest): Asked {
   const request: SimulatedRequest = {
     protocol: wire.protocol,
@@ -156,7 +153,7 @@ function describe({ state, record }: Exchange, wire: WireRequest): Asked {
   return { wire, request, size, tokenFactor, summary };
 }
 
-/** Refuses what a provider would refuse, in its order: load, validity, existence of the model, window. */
+/** Refuses in the order of a provider: load, validity, existence of the model, window. */
 async function judge(exchange: Exchange, asked: Asked, fault: Fault | undefined): Promise<End | undefined> {
   const { state, record } = exchange;
   const { wire, size } = asked;
@@ -248,7 +245,7 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
 
 async function replyTo(state: SimulatorState, { wire, request, size, tokenFactor, summary }: Asked): Promise<Reply> {
   const verdict = judgeSize(size, state.windowOf(wire.model));
-  // What a summary was made of does not push the conversation out of the provider's cache.
+  // A summary request must not displace the conversation in the provider's cache.
   if (summary === undefined) state.cache.store(wire);
   const reply =
     summary === undefined
@@ -263,7 +260,6 @@ function streamFault(fault: Fault | undefined): StreamFault | undefined {
   return fault.kind === 'stall' || fault.kind === 'cut' || fault.kind === 'error-in-stream' ? fault : undefined;
 }
 
-/** Reads the whole body as text. */
 export async function readBody(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);

@@ -3,8 +3,9 @@ import { z } from 'zod';
 const count = z.number().int().min(0);
 
 /**
- * What goes wrong with one request. `afterChunks` counts content chunks; when the reply has fewer, the fault comes
- * before its closing event. `stall` never goes on and ends when the client disconnects; `cut` destroys the socket.
+ * The fault of one request. `afterChunks` counts content chunks; a shorter reply fails before its closing event.
+ * - `stall`: sends no more until the client disconnects
+ * - `cut`: destroys the socket
  */
 export const faultSchema = z.union([
   z.strictObject({
@@ -23,7 +24,7 @@ export const faultSchema = z.union([
     afterChunks: count,
     code: z.string(),
     message: z.string(),
-    /** Responses protocol only: as an `error` event (default) or as `response.failed`. */
+    /** Responses protocol only: sent as an `error` event (default) or as `response.failed`. */
     event: z.enum(['error', 'response.failed']).optional(),
   }),
   z.strictObject({ kind: z.literal('context-overflow') }),
@@ -31,18 +32,16 @@ export const faultSchema = z.union([
 
 export type Fault = z.infer<typeof faultSchema>;
 
-/** The faults that strike while the reply is being sent. */
 export type StreamFault = Extract<Fault, { kind: 'stall' | 'cut' | 'error-in-stream' }>;
 
 /** An HTTP refusal: status, headers and an OpenAI error body. */
 export type Refusal = Readonly<{ status: number; headers: Readonly<Record<string, string>>; body: unknown }>;
 
-/** Builds OpenAI's error body. */
 export function errorBody(message: string, type: string, code: string | null = null, param: string | null = null) {
   return { error: { message, type, param, code } };
 }
 
-/** The HTTP refusal of a fault that strikes before the reply; undefined for the other kinds. */
+/** The HTTP refusal of a fault that strikes before the reply. Undefined: another kind of fault. */
 export function refusalOf(fault: Fault): Refusal | undefined {
   if ('status' in fault) {
     const body = fault.body ?? errorBody(`Simulated status ${fault.status}.`, 'server_error');

@@ -6,15 +6,13 @@ import { isHighSurrogate } from './tokens.ts';
 export type JsonObject = { readonly [key: string]: unknown };
 
 /**
- * One event of a stream. `chunk`: a piece of content; `structure`: what frames it; `end`: the closing events, which
- * come after the `beforeEnd` gate.
+ * One event of a stream. `chunk`: a piece of content; `structure`: the frame around it; `end`: a closing event, which
+ * comes after the `beforeEnd` gate.
  */
 export type Frame = Readonly<{ kind: 'open' | 'structure' | 'chunk' | 'end'; event: JsonObject }>;
 
-/** A tool call as it goes over the wire. */
 export type WireCall = Readonly<{ id: string; name: string; arguments: string }>;
 
-/** A reply with every default filled in. */
 export type PreparedReply = Readonly<{
   model: string;
   reasoning: string;
@@ -23,7 +21,7 @@ export type PreparedReply = Readonly<{
   textAfterTools: string;
   finishReason: ScriptedFinishReason;
   usage: ReplyUsage;
-  /** Counted tokens of the reasoning before any factor: what its opaque form weighs in later prompts. */
+  /** Counted tokens of the reasoning without the token factor. Later prompts count its opaque form as this many. */
   reasoningTokens: number;
   sources: readonly Readonly<{ url: string; title: string }>[];
   documents: readonly string[];
@@ -32,7 +30,7 @@ export type PreparedReply = Readonly<{
   chunkDelayMs: number;
 }>;
 
-/** Fills the calls' ids and arguments. A string input is sent as it is. */
+/** Fills in the calls' ids and arguments. A string input is sent as it is. */
 export function wireCalls(reply: Reply): WireCall[] {
   return (reply.toolCalls ?? []).map(({ id, name, input }) => ({
     id: id ?? `call_${randomBytes(12).toString('hex')}`,
@@ -41,7 +39,7 @@ export function wireCalls(reply: Reply): WireCall[] {
   }));
 }
 
-/** Cuts a text into pieces of at most that many UTF-16 units, never inside a character. */
+/** Cuts a text into pieces of at most `chunkChars` UTF-16 units, never inside a character. */
 export function* pieces(text: string, chunkChars: number): Generator<string> {
   let start = 0;
   while (start < text.length) {

@@ -4,9 +4,9 @@ export type Gate = Readonly<{ reached: Promise<void>; release: () => void }>;
 type GateState = Readonly<{ name: string; reached: boolean; released: boolean }>;
 
 export type Gates = Readonly<{
-  /** The gate of that name, made on first use. */
+  /** The gate of that name, created on first use. */
   gate: (name: string) => Gate;
-  /** Arrives at a gate and waits until it is released or the signal aborts (then it rejects with the reason). */
+  /** Arrives at a gate and waits for its release. Rejects with the signal's reason on abort. */
   pass: (name: string, signal: AbortSignal) => Promise<void>;
   states: () => GateState[];
   clear: () => void;
@@ -14,7 +14,7 @@ export type Gates = Readonly<{
 
 type Entry = Gate & { arrive: () => void; released: Promise<void>; isReached: boolean; isReleased: boolean };
 
-/** Makes an empty set of gates. `clear` releases every gate before it is forgotten. */
+/** An empty set of gates. `clear` releases every gate before it removes it. */
 export function createGates(): Gates {
   const entries = new Map<string, Entry>();
   const entryOf = (name: string): Entry => {
@@ -59,7 +59,7 @@ function createEntry(): Entry {
   return entry;
 }
 
-/** Waits for a promise, but no longer than the signal lives. Rejects with the signal's reason when it aborts first. */
+/** Waits for a promise or the abort. Rejects with the signal's reason if that comes first. */
 export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();

@@ -7,28 +7,23 @@ const SMALL_BODY_CHARS = 1_000_000;
 const SMALL_BODIES_TOTAL_CHARS = 64_000_000;
 const KEPT_RECORDS = 10_000;
 
-/** A record while its request is served. */
 export type OpenRecord = { -readonly [K in keyof RequestRecord]: RequestRecord[K] };
 
-/** The log of requests, newest 10 000. */
+/** The log of requests: the newest 10 000. */
 export type Journal = Readonly<{
   records: readonly RequestRecord[];
-  /** Logs an arrived request, numbers it and wakes those who wait for it. */
+  /** Logs and numbers an arrived request, and wakes its waiters. */
   open: (record: OpenRecord) => void;
-  /** Sets how it ended and wakes those who wait for that. */
+  /** Sets the outcome and wakes the waiters for it. */
   close: (record: OpenRecord, outcome: Exclude<RequestOutcome, 'in-progress'>) => void;
-  /**
-   * Resolves with the first record, logged or to come, that matches. Checked when a request arrives and when it ends.
-   */
+  /** Resolves with the first record, past or future, that matches. Checked when a request arrives and when it ends. */
   waitFor: (predicate: (record: RequestRecord) => boolean) => Promise<RequestRecord>;
   clear: () => void;
-  /** Rejects everyone who still waits. */
   dispose: () => void;
 }>;
 
 type Waiter = { predicate: (record: RequestRecord) => boolean; settle: PromiseWithResolvers<RequestRecord> };
 
-/** Makes an empty journal. */
 export function createJournal(rawBodies: RawBodies): Journal {
   const records: OpenRecord[] = [];
   const waiters = new Set<Waiter>();

@@ -9,10 +9,8 @@ const STOP_REASONS = {
   'content-filter': 'refusal',
 } as const;
 
-/** Gives a thinking text its signature. */
 type Sign = (thinking: string) => string;
 
-/** The events of a message stream, block after block. */
 export function* messagesFrames(reply: PreparedReply, sign: Sign): Generator<Frame> {
   const { output_tokens: outputTokens, ...inputUsage } = usageOf(reply);
   const message = { ...shellOf(reply), content: [], stop_reason: null, usage: { ...inputUsage, output_tokens: 1 } };
@@ -27,7 +25,6 @@ export function* messagesFrames(reply: PreparedReply, sign: Sign): Generator<Fra
   yield { kind: 'end', event: { type: 'message_stop' } };
 }
 
-/** The body of a message that is not streamed. */
 export function messagesBody(reply: PreparedReply, sign: Sign): JsonObject {
   return {
     ...shellOf(reply),
@@ -42,7 +39,7 @@ function shellOf(reply: PreparedReply): JsonObject {
   return { id, type: 'message', role: 'assistant', model: reply.model, stop_sequence: null };
 }
 
-/** Unlike OpenAI's, `input_tokens` is what is left after everything that has to do with the cache. */
+/** Unlike OpenAI's, `input_tokens` excludes all tokens that are read from or written to the cache. */
 function usageOf({ usage }: PreparedReply) {
   return {
     input_tokens: usage.input - usage.cacheRead - usage.cacheWrite,

@@ -2,7 +2,6 @@ import { type PreparedReply, wireCalls } from './frames.ts';
 import type { Reply, ScriptedFinishReason } from './reply.ts';
 import { countText, FRAMING } from './tokens.ts';
 
-/** What a reply takes from the server where it says nothing itself. */
 export type ReplyDefaults = Readonly<{
   model: string;
   promptTokens: number;
@@ -13,7 +12,7 @@ export type ReplyDefaults = Readonly<{
   chunkDelayMs: number;
 }>;
 
-/** Fills in everything a reply leaves open: ids, finish reason, counted usage, chunk sizes. */
+/** Fills in the ids, finish reason, counted usage and chunk sizes that a reply leaves out. */
 export function prepareReply(reply: Reply, defaults: ReplyDefaults): PreparedReply {
   const calls = wireCalls(reply);
   const reasoning = reply.reasoning ?? '';
@@ -25,7 +24,7 @@ export function prepareReply(reply: Reply, defaults: ReplyDefaults): PreparedRep
     countText(textAfterTools) +
     calls.reduce((sum, call) => sum + FRAMING.toolCall + countText(call.name) + countText(call.arguments), 0);
   const scale = (tokens: number) => Math.round(tokens * defaults.tokenFactor);
-  // Of an input that a script sets, no more is cached than there is of it.
+  // A scripted input limits the cached tokens.
   const input = reply.usage?.input ?? defaults.promptTokens;
   const cacheRead = reply.usage?.cacheRead ?? Math.min(defaults.cachedTokens, input);
   const usage = {

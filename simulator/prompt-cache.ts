@@ -5,33 +5,33 @@ import { FRAMING } from './tokens.ts';
 import type { WireRequest } from './wire.ts';
 
 /**
- * Tokens of a prompt, before any factor: all of it, the part that a cache serves, and the part that is newly written to
- * the cache, where that is billed. `isExtension`: the prompt begins with all of the last one of its key.
+ * Tokens of a prompt without the token factor: all, those served by a cache, and those newly written to it, if that is
+ * billed. `isExtension`: the prompt begins with the whole last prompt of its key.
  */
 type PromptTokens = Readonly<{ total: number; cached: number; written: number; isExtension: boolean }>;
 
 const KEPT_KEYS = 10_000;
 const KEPT_PREFIXES = 50_000;
 
-/** How far before a cache mark the Messages API looks for something cached, in pieces, the marked one included. */
+/** How many pieces before a cache mark the Messages API searches for a cached prefix, the marked one included. */
 const LOOK_BACK = 20;
 
 /** The Messages API caches nothing shorter, marked or not. */
 const MIN_MARKED_TOKENS = 1024;
 
 /**
- * Counts prompts and remembers what a provider would have cached. OpenAI's protocols: per model and cache key, the last
- * prompt as the prefix that the next may share. Messages protocol: the prefixes that end at a cache mark, whoever asks;
- * those that end in the messages, and not in tools or system, only for requests with the same tool choice.
+ * Counts prompts and simulates the provider's cache.
+ * - OpenAI's protocols: the last prompt per model and cache key, as the prefix of the next one.
+ * - Messages protocol: the prefixes that end at a cache mark, for all clients. Those that end in the messages, not in
+ *   tools or system, only match requests with the same tool choice.
  */
 export type PromptCache = Readonly<{
   count: (request: WireRequest) => PromptTokens;
-  /** Caches the request's prompt. */
   store: (request: WireRequest) => void;
   clear: () => void;
 }>;
 
-/** Makes an empty prompt cache. A request without cache key or mark never finds anything. */
+/** An empty prompt cache. A request without cache key or mark never has a hit. */
 export function createPromptCache(): PromptCache {
   const lastPrompts = createBoundedMap<string, readonly string[]>(KEPT_KEYS);
   const prefixes = createBoundedMap<string, true>(KEPT_PREFIXES);
@@ -94,9 +94,7 @@ function countMarked(
   return { cached, written: marked < MIN_MARKED_TOKENS ? 0 : Math.max(0, marked - cached) };
 }
 
-/**
- * What the Messages API knows a cached prefix by. Another tool choice changes the messages, but not what stands before.
- */
+/** The keys of cached prefixes in the Messages API. Another tool choice changes only those of messages. */
 function cachedDigests(request: WireRequest): readonly string[] {
   const firstMessage = request.tools.length + request.items.findIndex(({ kind }) => kind !== 'system');
   return prefixDigests(request).map((digest, place) =>

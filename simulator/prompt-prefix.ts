@@ -23,7 +23,7 @@ export function prefixDigests(request: WireRequest): readonly string[] {
   return digests;
 }
 
-/** The digest of the whole prompt: what an answer to it is bound to. */
+/** The digest of the whole prompt. A thinking signature is bound to it. */
 export function promptDigest(request: WireRequest): string {
   return prefixDigests(request).at(-1) ?? '';
 }

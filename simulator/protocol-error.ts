@@ -28,7 +28,6 @@ export function inProtocol(protocol: Protocol, refusal: Refusal): Refusal {
   };
 }
 
-/** The error of the Messages API, as a body and as an event. */
 export function messagesError(type: string, message: string) {
   return { type: 'error', error: { type, message } };
 }

@@ -44,10 +44,10 @@ type RecordedUser = z.infer<typeof userSchema>;
 /** One model call with all its tool calls and their results. */
 export type RecordedStep = z.infer<typeof stepSchema>;
 
-/** A recorded conversation: who it is about, and user messages and steps in their order. */
+/** A recorded conversation: the header, then user messages and steps in their order. */
 export type Recording = Readonly<{ header: RecordingHeader; entries: readonly (RecordedUser | RecordedStep)[] }>;
 
-/** A recording could not be read. The message names the line and what is wrong with it. */
+/** A recording could not be read. The message names the line and the problem. */
 export class RecordingError extends Error {
   readonly code = 'recording_invalid';
 
@@ -57,12 +57,12 @@ export class RecordingError extends Error {
   }
 }
 
-/** Text of the reply that follows the last recorded step. */
+/** Text of the reply after the last recorded step. */
 export const END_OF_RECORDING = 'END_OF_RECORDING';
 
 /**
  * Reads a recording from a file of one JSON object a line.
- * @throws RecordingError when a line does not have the format; the system's error when the file cannot be read.
+ * @throws RecordingError if a line does not have the format; the system's error if the file cannot be read.
  */
 export async function readRecording(path: string): Promise<Recording> {
   return parseRecording(await readFile(path, 'utf8'));
@@ -70,7 +70,7 @@ export async function readRecording(path: string): Promise<Recording> {
 
 /**
  * Parses a recording: line 1 is the header, every other line a user message or a step.
- * @throws RecordingError when a line does not have the format.
+ * @throws RecordingError if a line does not have the format.
  */
 export function parseRecording(text: string): Recording {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
@@ -93,34 +93,29 @@ function parseLine<T>(schema: z.ZodType<T>, line: string, lineNo: number): T {
   });
 }
 
-/** The steps of a recording in their order. */
 export function stepsOf(recording: Recording): RecordedStep[] {
   return recording.entries.filter((entry) => entry.type === 'step');
 }
 
 export type ReplayOptions = Readonly<{
-  /** Name of the gate that holds the end of a step's reply, after everything else of it was streamed. Counts from 0. */
+  /** Name of the gate that holds the end of a step's reply, after the rest of it was streamed. Counts from 0. */
   gateFor?: ((stepIndex: number) => string | undefined) | undefined;
-  /**
-   * What is billed: what was recorded (default), or what the simulator counts. A recorded usage means nothing where the
-   * prompt is not the recorded one.
-   */
+  /** Billed usage: as recorded (default) or as counted, which suits prompts other than the recorded ones. */
   usage?: 'recorded' | 'counted' | undefined;
   /**
-   * Whether a step is answered again when the next request shows none of its calls: its client stopped the answer on
-   * the last stretch, when it had been handed over whole. For clients that send their history. Default false.
+   * Whether a step is answered again if the next request shows none of its calls: the client stopped the answer near
+   * its end, after all of it was sent. For clients that send their history; default false.
    */
   repeatsStopped?: boolean | undefined;
 }>;
 
-/** How often a step is answered again whose calls the client never took up: a client may stop an answer for good. */
+/** Limit of repeats for a step whose calls the client never shows: it may have stopped the answer for good. */
 const MAX_REPEATS = 3;
 
 /**
- * A script that answers with the recorded steps, one cursor per cache key: whatever the prompt still shows of the
- * history, the next step is the one after those that were taken. A cursor advances only when its reply was delivered
- * whole: a request that is refused or repeated after a cut gets the same step again. After the last step every reply is
- * `END_OF_RECORDING`.
+ * A script that answers with the recorded steps, with one cursor per cache key; then every reply is `END_OF_RECORDING`.
+ * The cursor ignores the history in the prompt and advances when a reply was delivered whole, so a refused or repeated
+ * request gets the same step again.
  */
 export function replayScript(recording: Recording, options: ReplayOptions = {}): Script {
   const steps = stepsOf(recording);
@@ -145,7 +140,7 @@ export function replayScript(recording: Recording, options: ReplayOptions = {}):
   };
 }
 
-/** Whether the request shows one of the step's calls. Clients may mend an id, or append to it. */
+/** Whether the request shows one of the step's calls. Clients may sanitize an id or append to it. */
 export function wasTaken({ toolCalls }: RecordedStep, { messages }: SimulatedRequest): boolean {
   if (toolCalls.length === 0) return true;
   const ids = toolCalls.map(({ id }) => wireId(id));

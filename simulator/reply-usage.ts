@@ -1,6 +1,6 @@
 /**
- * Tokens as billed: `input` is the whole prompt (`cacheRead` and `cacheWrite` included), `output` includes `reasoning`.
- * Only the Messages protocol bills what is written to the cache.
+ * Billed tokens: `input` is the whole prompt (`cacheRead` and `cacheWrite` included), `output` includes `reasoning`.
+ * Only the Messages protocol bills cache writes.
  */
 export type ReplyUsage = Readonly<{
   input: number;

@@ -2,23 +2,20 @@ import type { Fault } from './fault.ts';
 import type { ReplyUsage } from './reply-usage.ts';
 import type { SimulatedRequest } from './request.ts';
 
-/** Why the model says it stopped. It may lie: `stop` together with tool calls is sent as told (chat protocol). */
+/** The reported finish reason. It may be false: `stop` with tool calls is sent as scripted (chat protocol). */
 export type ScriptedFinishReason = 'stop' | 'tool-calls' | 'length' | 'content-filter';
 
-/**
- * A tool call of a scripted reply. A string as `input` is sent as raw arguments, so that malformed JSON can be played.
- */
+/** A tool call of a scripted reply. A string as `input` is sent as raw arguments, to simulate malformed JSON. */
 export type ScriptedToolCall = Readonly<{ id?: string | undefined; name: string; input: unknown }>;
 
-/** Names of gates that hold the reply until they are released. */
 export type ReplyGates = Readonly<{
   beforeFirstChunk?: string | undefined;
   afterChunks?: Readonly<{ count: number; gate: string }> | undefined;
-  /** Held when every content chunk and every finished item was sent, before the closing event. */
+  /** Holds after every content chunk and every finished item, before the closing event. */
   beforeEnd?: string | undefined;
 }>;
 
-/** What the simulated model answers. Order on the wire: reasoning, text, pictures, tool calls, text after the tools. */
+/** The scripted answer. Order on the wire: reasoning, text, pictures, tool calls, text after the tools. */
 export type Reply = Readonly<{
   reasoning?: string | undefined;
   text?: string | undefined;
@@ -26,33 +23,30 @@ export type Reply = Readonly<{
   textAfterTools?: string | undefined;
   /** Default: `tool-calls` with calls, else `stop`. */
   finishReason?: ScriptedFinishReason | undefined;
-  /** Overrides what is counted; fields left out stay counted. */
+  /** Overrides the counted usage; fields left out stay counted. */
   usage?: Partial<ReplyUsage> | undefined;
   /** Sent as `url_citation` annotations of the text. */
   sources?: readonly Readonly<{ url: string; title: string }>[] | undefined;
-  /**
-   * Names of files that the text cites, and pictures that the model makes as base64; the Responses
-   * protocol alone has these.
-   */
+  /** Names of files that the text cites, and pictures by the model as base64. Responses protocol only. */
   documents?: readonly string[] | undefined;
   pictures?: readonly string[] | undefined;
   chunkChars?: number | undefined;
   chunkDelayMs?: number | undefined;
   gates?: ReplyGates | undefined;
-  /** Strikes this request alone, unless one that was queued for its model does. */
+  /** Applies to this request only. A fault that is queued for the model comes first. */
   fault?: Exclude<Fault, { kind: 'delay' | 'context-overflow' }> | undefined;
   /** Called when the last byte was handed to a client that is still connected. */
   onDelivered?: (() => void) | undefined;
 }>;
 
 /**
- * The simulated model. A function sees every request. A list is played in order per cache key (`prompt_cache_key`, else
- * `user`): it advances when a reply was delivered whole, so a retry after a cut gets the same reply; when it is
- * exhausted, a closing text ends the turn.
+ * The simulated model: a function that sees every request, or a list that is played in order per cache key
+ * (`prompt_cache_key`, else `user`). A list advances when a reply was delivered whole, so a retry after a cut gets the
+ * same reply; after the last one, a closing text ends the turn.
  */
 export type Script = ((request: SimulatedRequest) => Reply | Promise<Reply>) | readonly Reply[];
 
-/** Text of the reply that follows the last one of a list script. */
+/** Text of the reply after the last one of a list script. */
 export const END_OF_SCRIPT = 'END_OF_SCRIPT';
 
 /**

@@ -1,13 +1,13 @@
 import type { ReplyUsage } from './reply-usage.ts';
 import type { ViolationClass } from './violation.ts';
 
-/** The protocols: OpenAI's `/v1/responses` and `/v1/chat/completions`, Anthropic's `/v1/messages`. */
+/** OpenAI's `/v1/responses` and `/v1/chat/completions`, Anthropic's `/v1/messages`. */
 export type Protocol = 'responses' | 'chat' | 'messages';
 
 export type SimulatedToolCall = Readonly<{
   id: string;
   name: string;
-  /** The parsed arguments; the raw string when they are not JSON. */
+  /** The parsed arguments; the raw string if they are not JSON. */
   input: unknown;
 }>;
 
@@ -30,7 +30,7 @@ export type SimulatedMessage = Readonly<{
 
 export type SimulatedTool = Readonly<{ name: string; description: string; inputSchema: unknown }>;
 
-/** A request in the normal form of all protocols: what a script sees. */
+/** A request in the normal form of all protocols, as scripts see it. */
 export type SimulatedRequest = Readonly<{
   protocol: Protocol;
   model: string;
@@ -43,11 +43,11 @@ export type SimulatedRequest = Readonly<{
   maxOutputTokens: number | undefined;
   toolChoice: unknown;
   stream: boolean;
-  /** How many requests with this cache key came before, refused ones included. */
+  /** Number of earlier requests with this cache key, refused ones included. */
   index: number;
 }>;
 
-/** How a request ended. `failed`: an error was sent inside the stream. `stalled` stays so when the client leaves. */
+/** `failed`: an error was sent inside the stream. `stalled` stays so when the client leaves. */
 export type RequestOutcome =
   | 'in-progress'
   | 'completed'
@@ -66,27 +66,25 @@ export type RequestRecord = Readonly<{
   protocol: Protocol;
   model: string;
   cacheKey: string;
-  /** Undefined when the body could not be read as a request of the protocol. */
+  /** Undefined: the body could not be read as a request of the protocol. */
   request: SimulatedRequest | undefined;
-  /** The JSON text as received; undefined when it is not kept (see `rawBodies`). */
+  /** The JSON text as received. Undefined: it is not kept (see `rawBodies`). */
   rawBody: string | undefined;
   /** Request headers in lower case, without credentials. */
   headers: Readonly<Record<string, string>>;
   violations: readonly string[];
-  /** What each of them is about. */
   violationClasses: readonly ViolationClass[];
-  /** Real tokens of the whole prompt, and of what an earlier one of its cache key shares with it. */
+  /** Real tokens of the whole prompt, and of the part that it shares with an earlier one of its cache key. */
   promptTokens: number;
   cachedTokens: number;
   /** Messages protocol: real tokens that are newly written to the cache, which is billed. */
   cacheWriteTokens: number;
-  /** Whether the prompt begins with all of the one that was last answered under its cache key, or is the first one. */
+  /** True: the prompt begins with the whole last answered prompt of its cache key, or is the first one. */
   extendsPrefix: boolean;
-  /** Whether it asks for a summary, and not for a step. */
+  /** True: it asks for a summary, not for a step. */
   summary: boolean;
-  /** Why it was refused; undefined when it was not. */
   refusal: RefusalReason | undefined;
-  /** What was billed for the answer; undefined when none was made. */
+  /** Billed usage. Undefined: there was no answer. */
   usage: ReplyUsage | undefined;
   startedAtMs: number;
   outcome: RequestOutcome;

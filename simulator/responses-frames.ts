@@ -7,7 +7,7 @@ const INCOMPLETE_REASONS: Partial<Record<PreparedReply['finishReason'], string>>
   'content-filter': 'content_filter',
 };
 
-/** The events of a Responses stream, numbered in order, with each item opened, filled and done before the next. */
+/** The events of a Responses stream, numbered in order. Each item is opened, filled and done before the next. */
 export function* responsesFrames(reply: PreparedReply, includeEncrypted: boolean): Generator<Frame> {
   let sequence = 0;
   for (const { kind, event } of unnumberedFrames(reply, includeEncrypted)) {
@@ -32,7 +32,6 @@ function* unnumberedFrames(reply: PreparedReply, includeEncrypted: boolean): Gen
   yield { kind: 'end', event: { type: `response.${response.status}`, response } };
 }
 
-/** The body of a response that is not streamed. */
 export function responsesBody(reply: PreparedReply, includeEncrypted: boolean): JsonObject {
   return finishedResponse(reply, responseShell(reply), outputItems(reply, includeEncrypted));
 }

@@ -17,7 +17,7 @@ export type SimulatorOptions = Readonly<{
   port?: number | undefined;
   /** Default 127.0.0.1. */
   host?: string | undefined;
-  /** Multiplies every counted token, so that an estimate cannot be right by construction; may drift. Default 1. */
+  /** Multiplies every counted token, so that the service's estimate cannot match exactly; may drift. Default 1. */
   tokenFactor?: TokenFactor | undefined;
   /** In tokens, for every model without its own window. Default: no limit. */
   contextWindow?: number | undefined;
@@ -31,30 +31,26 @@ export type SimulatorOptions = Readonly<{
   rawBodies?: RawBodies | undefined;
 }>;
 
-/**
- * A running simulated provider. Its base URL, for OpenAI and Anthropic alike, is `url + '/v1'`; any key is accepted.
- */
+/** A simulated provider. The base URL for OpenAI and Anthropic is `url + '/v1'`; any key is accepted. */
 export type Simulator = Readonly<{
   url: string;
   /** The newest 10 000 requests, oldest first. The same array over the simulator's life. */
   requests: readonly RequestRecord[];
-  /** Sets what a model answers; `*` is for every model without a script. A model without script answers 404. */
+  /** Sets a model's script; `*` is for every model without one. A model without a script answers 404. */
   script: (model: string, script: Script) => void;
-  /**
-   * Forgets scripts, faults, windows, the log, the prompt cache and what it has read; releases and forgets all gates.
-   */
+  /** Removes scripts, faults, windows, log, prompt cache and read items; releases and removes all gates. */
   clear: () => void;
   /** Queues faults for a model (or `*`); each request takes one. */
   fault: (model: string, faults: Fault | readonly Fault[]) => void;
-  /** Sets what a model takes, a number being its context window in tokens; undefined takes it away. */
+  /** Sets the limits of a model; a number is its context window in tokens, undefined removes them. */
   setWindow: (model: string, window: number | ModelWindow | undefined) => void;
   /**
-   * Queues how the next summary requests are answered; those after them are answered with `afterwards` (default `ok`).
-   * Such requests never reach a script and take no fault.
+   * Queues the answers to the next summary requests; later ones get `afterwards` (default `ok`). Summary requests never
+   * reach a script and take no fault.
    */
   summaries: (answers: readonly SummaryAnswer[], afterwards?: SummaryAnswer) => void;
   gate: (name: string) => Gate;
-  /** Resolves with the first record, past or future, that matches; asked when a request arrives and when it ends. */
+  /** Resolves with the first record, past or future, that matches. Checked when a request arrives and when it ends. */
   waitForRequest: (predicate: (record: RequestRecord) => boolean) => Promise<RequestRecord>;
   /** Cuts every connection and frees the port. */
   [Symbol.asyncDispose]: () => Promise<void>;
@@ -62,7 +58,7 @@ export type Simulator = Readonly<{
 
 /**
  * Starts a simulated provider that speaks OpenAI's Responses and chat-completions and Anthropic's Messages protocols.
- * Rejects with the system's error when the port is taken.
+ * Rejects with the system's error if the port is taken.
  */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const state = createState({
@@ -77,7 +73,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const server = createServer((request, response) => {
     void route(state, request, response, stopped.signal);
   });
-  // A client may reuse a connection after any pause; a server that closes it first looks like a provider fault.
+  // A client may reuse a connection after any pause; closing it first would look like a provider fault.
   server.keepAliveTimeout = 0;
   server.requestTimeout = 0;
   const host = options.host ?? '127.0.0.1';

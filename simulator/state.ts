@@ -21,7 +21,6 @@ export type Settings = Readonly<{
 
 type ScriptFunction = (request: SimulatedRequest) => Reply | Promise<Reply>;
 
-/** Everything a simulator knows besides its sockets. */
 export type SimulatorState = Readonly<{
   settings: Settings;
   gates: Gates;
@@ -31,16 +30,15 @@ export type SimulatorState = Readonly<{
   /** Texts that were sent after tool calls of the same reply. */
   textsAfterCalls: BoundedMap<string, true>;
   script: (model: string, script: Script) => void;
-  /** The script of a model; the one of `*` when it has none of its own. */
+  /** The script of a model, else that of `*`. */
   scriptOf: (model: string) => ScriptFunction | undefined;
   fault: (model: string, faults: Fault | readonly Fault[]) => void;
   /** Takes the next fault of the model's queue, else of the queue of `*`. */
   takeFault: (model: string) => Fault | undefined;
   setWindow: (model: string, window: number | ModelWindow | undefined) => void;
   windowOf: (model: string) => ModelWindow;
-  /** Queues how the next summary requests are answered, and says how those after them are. */
+  /** Queues the answers to the next summary requests, and sets the one for later requests. */
   summaries: (answers: readonly SummaryAnswer[], afterwards?: SummaryAnswer) => void;
-  /** Takes the next answer of that queue. */
   takeSummary: () => SummaryAnswer;
   /** Counts the requests of a cache key from 0. */
   nextIndex: (cacheKey: string) => number;
@@ -50,7 +48,6 @@ export type SimulatorState = Readonly<{
 const ANY_MODEL = '*';
 const KEPT_TEXTS = 10_000;
 
-/** Makes the state of a simulator that nothing is scripted for. */
 export function createState(settings: Settings): SimulatorState {
   const gates = createGates();
   const journal = createJournal(settings.rawBodies);

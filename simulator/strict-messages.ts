@@ -5,7 +5,7 @@ import type { MessagesDetails, WireItem, WireRequest } from './wire.ts';
 
 const MAX_BREAKPOINTS = 4;
 
-/** Everything that the Messages API would refuse in a request, in its words. Empty for a valid request. */
+/** The violations for which the Messages API would refuse a request, in its words. Empty: the request is valid. */
 export function findMessagesViolations(request: WireRequest, details: MessagesDetails): Violation[] {
   const found: Violation[] = [];
   const report: Report = (kind, text) => found.push(violation(kind, text));
@@ -34,7 +34,7 @@ type Turn = Readonly<{
   role: 'user' | 'assistant';
   items: readonly WireItem[];
   path: string;
-  /** Place of the first item in tools and items, as one list. */
+  /** Index of the first item in the joined list of tools and items. */
   start: number;
 }>;
 

@@ -3,13 +3,12 @@ import { findMessagesViolations } from './strict-messages.ts';
 import { placed, type Violation, violation } from './violation.ts';
 import type { WireItem, WireRequest } from './wire.ts';
 
-/** What the checks must know about earlier replies. */
 export type StrictContext = Readonly<{
-  /** Whether the model itself sent this text after its tool calls, so that it may stand between calls and results. */
+  /** True: the model sent this text after its tool calls, so it may stand between calls and results. */
   wasSentAfterCalls: (text: string) => boolean;
 }>;
 
-/** Everything a strict provider would refuse in a request of its protocol. Empty for a valid request. */
+/** The violations for which a strict provider of the protocol would refuse a request. Empty: the request is valid. */
 export function findViolations(request: WireRequest, context: StrictContext): Violation[] {
   return request.messages === undefined
     ? findOpenAiViolations(request, context)
@@ -17,8 +16,8 @@ export function findViolations(request: WireRequest, context: StrictContext): Vi
 }
 
 /**
- * Everything a strict provider would refuse in a request, in provider-like words. Empty for a valid request.
- * Stricter than OpenAI where another provider is: what passes here passes everywhere.
+ * Finds violations in similar words as a provider; empty: the request is valid. Stricter than OpenAI where another
+ * provider is, so that a valid request is valid everywhere.
  */
 function findOpenAiViolations(request: WireRequest, context: StrictContext): Violation[] {
   const path = (index: number) => `${request.protocol === 'chat' ? 'messages' : 'input'}[${index}]`;
@@ -66,7 +65,7 @@ function endProblems(sequence: readonly Placed[]): Violation[] {
   return problems;
 }
 
-/** Calls of one batch that still wait for their result. */
+/** Calls of one batch without a result yet. */
 type Batch = { open: Set<string>; answering: boolean };
 
 function chatProblems(sequence: readonly Placed[]): Violation[] {

@@ -11,11 +11,15 @@ import { countText } from './tokens.ts';
 const MODES = ['ok', 'empty', 'cut', 'longer', 'garbage', 'tool_call', '429', 'hang', 'overflow'] as const;
 
 /**
- * How one summary request is answered. `ok`: a valid answer, of about that many tokens where a number is given; `cut`:
- * half of it, with finish reason `length`; `longer`: more than the request itself, whatever its output limit;
- * `garbage`: no sections, or broken JSON; `tool_call`: a call of the first tool, where one is sent; `overflow`:
- * refused; `429`, `503`: refused, and may say when to come back; `hang`: nothing until the client leaves. A `gate`
- * holds the answer until it is released.
+ * The answer to one summary request.
+ * - `ok`: a valid answer, of about `tokens` tokens if given.
+ * - `cut`: half of it, with finish reason `length`.
+ * - `longer`: more than the request itself, whatever its output limit.
+ * - `garbage`: no sections, or broken JSON.
+ * - `tool_call`: a call of the first tool, if tools are sent.
+ * - `overflow`: refused. `429`, `503`: refused, optionally with a retry time.
+ * - `hang`: no answer until the client leaves.
+ * A `gate` holds the answer until it is released.
  */
 export const summaryAnswerSchema = z.union([
   z.enum(MODES),
@@ -28,7 +32,7 @@ export const summaryAnswerSchema = z.union([
 ]);
 export type SummaryAnswer = z.infer<typeof summaryAnswerSchema>;
 
-/** What a request asks for beside the conversation itself; undefined for an ordinary step. */
+/** The purpose of a request other than an ordinary step. */
 export type SummaryKind = 'summary' | 'pruning';
 
 /** Reads the mark in the last user message. */
@@ -46,7 +50,7 @@ const GARBAGE = {
 
 /**
  * The simulated summarizer: equal requests get equal answers, made of short pieces of the request.
- * @param tokenFactor real tokens per counted token, by which the request's output limit is kept
+ * @param tokenFactor real tokens per counted token, to keep the request's output limit
  */
 export function summaryReply(
   request: SimulatedRequest,
@@ -71,7 +75,6 @@ export function summaryReply(
   return { text, ...gates };
 }
 
-/** What an answer is made of. */
 type Source = Readonly<{
   turns: readonly Readonly<{ role: string; text: string }>[];
   users: readonly string[];
@@ -103,7 +106,7 @@ function sourceOf({ messages }: SimulatedRequest): Source {
   };
 }
 
-/** On one line and without anything that could be taken for a mark or a heading. */
+/** On one line, without text that could be read as a mark or a heading. */
 function plain(text: string): string {
   return text.replaceAll(/[<>#]/g, ' ').replaceAll(/\s+/g, ' ').trim();
 }
@@ -151,10 +154,10 @@ function prunedConversation(source: Source, tokens: number): string {
   });
 }
 
-/** What a JSON object around a message takes. */
+/** Tokens of the JSON object around a message. */
 const FRAME_TOKENS = 12;
 
-/** Text of the request, repeated until it has about that many tokens. */
+/** Text of the request, repeated up to about that many tokens. */
 function filler(source: Source, tokens: number): string {
   const all = source.turns.map(({ text }) => text).join(' ') || 'nothing';
   let text = '';

@@ -36,7 +36,7 @@ function sliceEnd(text: string, start: number): number {
   return isHighSurrogate(text, hardEnd - 1) ? hardEnd - 1 : hardEnd;
 }
 
-/** Whether the UTF-16 unit at that place is the first half of a pair, so a cut after it would break a character. */
+/** Whether the UTF-16 unit at that index is the first half of a pair; a cut after it would break a character. */
 export function isHighSurrogate(text: string, at: number): boolean {
   const unit = text.charCodeAt(at);
   return unit >= 0xd800 && unit <= 0xdbff;

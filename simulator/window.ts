@@ -4,13 +4,12 @@ import type { Protocol } from './request.ts';
 
 const positive = z.number().int().positive();
 
-/** What a model takes. */
 export const modelWindowSchema = z.strictObject({
   /** Input and, in the chat and Messages protocols, requested output together. */
   tokens: positive.optional(),
   /** Largest request body. Default: none, but 32 MB in the Messages protocol. */
   maxBytes: positive.optional(),
-  /** `truncate`: as Ollama, answers 200 to a cut prompt, which only the billed tokens show. Default: refuse. */
+  /** `truncate`: answers 200 to a cut prompt, as Ollama does; only the billed tokens show it. Default: refuse. */
   overflow: z.enum(['refuse', 'truncate']).optional(),
 });
 export type ModelWindow = z.infer<typeof modelWindowSchema>;
@@ -24,7 +23,7 @@ export function factorAt(factor: TokenFactor, index: number): number {
   return factor.from + (factor.to - factor.from) * Math.min(1, index / Math.max(1, factor.calls));
 }
 
-/** A request as far as its size matters. Tokens are real ones, with the factor. */
+/** The size of a request. Tokens are real ones, with the factor. */
 export type RequestSize = Readonly<{
   protocol: Protocol;
   promptTokens: number;
@@ -33,14 +32,13 @@ export type RequestSize = Readonly<{
   bytes: number;
 }>;
 
-/** What a provider makes of a request's size. */
 export type SizeVerdict =
   | Readonly<{ kind: 'fits' }>
   | Readonly<{ kind: 'refused'; reason: 'window' | 'bytes'; refusal: Refusal }>
-  /** It answers, having read no more than these. */
+  /** The provider answers after reading only this many tokens. */
   | Readonly<{ kind: 'truncated'; tokens: number }>;
 
-/** Judges a request by the model's window. Bytes come first: a provider counts them before it reads anything. */
+/** Judges a request by the model's window. Bytes come first: a provider counts them before it parses the body. */
 export function judgeSize(size: RequestSize, window: ModelWindow): SizeVerdict {
   const maxBytes = window.maxBytes ?? (size.protocol === 'messages' ? MESSAGES_MAX_BYTES : undefined);
   if (maxBytes !== undefined && size.bytes > maxBytes) {

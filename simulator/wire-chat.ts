@@ -49,10 +49,7 @@ const messageSchema = z.discriminatedUnion('role', [
   z.looseObject({ role: z.literal('tool'), tool_call_id: z.string(), content: contentSchema }),
 ]);
 
-/**
- * Reads a chat-completions body.
- * @throws WireError when it has not the protocol's shape.
- */
+/** @throws WireError if the body does not have the protocol's shape. */
 export function readChatRequest(body: unknown, memo: WireMemo): WireRequest {
   const parsed = bodySchema.safeParse(body);
   if (!parsed.success) throw shapeError(parsed.error);
@@ -72,7 +69,7 @@ export function readChatRequest(body: unknown, memo: WireMemo): WireRequest {
   };
 }
 
-/** The error of a body that does not have the protocol's shape, naming the first field at fault. */
+/** The error of a body that does not have the protocol's shape, naming the first invalid field. */
 export function shapeError(error: z.ZodError): WireError {
   const issue = error.issues[0];
   const param = issue === undefined ? null : issue.path.join('.');
@@ -98,7 +95,7 @@ function readMessage(json: unknown): ReadItem {
   }
 }
 
-/** An item that is none of the protocol's. */
+/** An item that the protocol does not have. */
 export function unreadable(problem: string): ReadItem {
   return {
     kind: 'other',
@@ -175,7 +172,6 @@ export function partTokens(parts: readonly SimulatedPart[]): number {
   return parts.reduce((sum, part) => sum + (part.type === 'text' ? countText(part.text) : MEDIA_TOKENS), 0);
 }
 
-/** The violation of content that is missing or has an empty text. */
 export function emptyContent(parts: readonly SimulatedPart[]): Violation[] {
   const isEmpty = parts.length === 0 || parts.some((part) => part.type === 'text' && part.text === '');
   return isEmpty
@@ -183,7 +179,6 @@ export function emptyContent(parts: readonly SimulatedPart[]): Violation[] {
     : [];
 }
 
-/** The violation of a call whose arguments are not JSON. */
 export function badArguments(id: string): Violation {
   return violation('shape', `Invalid 'arguments' in '{path}': tool call ${id} is not valid JSON.`);
 }

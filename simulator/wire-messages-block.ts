@@ -108,7 +108,7 @@ function resultTokens({ content = '' }: ResultBlock): number {
 const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const MEDIA_TYPES = ['image/jpeg', 'image/png', 'image/gif', 'image/webp', 'application/pdf'];
 
-/** The names of tools, in definitions and calls. */
+/** Valid tool names, in definitions and calls. */
 export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
 
 function problemsOf(block: Block): Violation[] {
@@ -140,12 +140,11 @@ function mediaProblems(source: z.infer<typeof mediaSource>): Violation[] {
   return [violation('shape', `{path}.source.base64.media_type: Input should be ${MEDIA_TYPES.join(', ')}`)];
 }
 
-/** The violation of a field that must match a pattern. */
 export function patternProblem(field: string, pattern: RegExp): Violation {
   return violation('name', `{path}.${field}: String should match pattern '${pattern.source}'`);
 }
 
-/** The first field at fault, in the words of the API. */
+/** The first invalid field, in the words of the API. */
 export function fieldText(error: z.ZodError): string {
   const issue = error.issues[0];
   return issue === undefined ? 'malformed' : `${issue.path.join('.') || 'body'}: ${issue.message}`;

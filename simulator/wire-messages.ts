@@ -28,9 +28,9 @@ const bodySchema = z.looseObject({
 });
 
 /**
- * Reads a body of the Messages protocol. Each content block is an item of its own, without its cache mark: marks move
- * from request to request and are no part of the prompt.
- * @throws WireError when it has not the protocol's shape.
+ * Reads a body of the Messages protocol. Each content block is an item, without its cache mark: marks move between
+ * requests and are no part of the prompt.
+ * @throws WireError if the body does not have the protocol's shape.
  */
 export function readMessagesRequest(body: unknown, memo: WireMemo): WireRequest {
   const parsed = bodySchema.safeParse(body);
@@ -38,7 +38,7 @@ export function readMessagesRequest(body: unknown, memo: WireMemo): WireRequest 
   const request = parsed.data;
   const marks = createMarks();
   const item = (role: string, block: Marked) => memo.item({ role, block: marks.strip(block) }, readBlock);
-  // In the order of the prompt, which the marks' places count in.
+  // In the order of the prompt, because the marks' places count in it.
   const tools = (request.tools ?? []).map((tool) => memo.tool(marks.strip(tool), readTool));
   const system = blocksOf(request.system ?? '').map((block) => item('system', block));
   const turns = request.messages.map(
@@ -67,7 +67,7 @@ export function readMessagesRequest(body: unknown, memo: WireMemo): WireRequest 
 
 type Marked = z.infer<typeof marked>;
 
-/** A text in place of content is short for one text block; the empty one is no block at all. */
+/** A string as content is short for one text block; an empty string is no block. */
 function blocksOf(content: string | readonly Marked[]): readonly Marked[] {
   if (typeof content !== 'string') return content;
   return content === '' ? [] : [{ type: 'text', text: content }];

@@ -58,10 +58,7 @@ const reasoningSchema = z.looseObject({
 const referenceSchema = z.looseObject({ type: z.literal('item_reference'), id: z.string() });
 const itemSchema = z.union([callSchema, outputSchema, reasoningSchema, referenceSchema, messageSchema]);
 
-/**
- * Reads a Responses body.
- * @throws WireError when it has not the protocol's shape.
- */
+/** @throws WireError if the body does not have the protocol's shape. */
 export function readResponsesRequest(body: unknown, memo: WireMemo): WireRequest {
   const parsed = bodySchema.safeParse(body);
   if (!parsed.success) throw shapeError(parsed.error);

@@ -3,10 +3,10 @@ import { type BoundedMap, createBoundedMap } from './bounded-map.ts';
 import type { Protocol, SimulatedMessage, SimulatedPart, SimulatedTool } from './request.ts';
 import type { Violation } from './violation.ts';
 
-/** One item of a request's history, read from the wire. Equal items of later requests share one object. */
+/** One item of a request's history. Equal items of later requests share one object. */
 export type WireItem = Readonly<{
   digest: string;
-  /** `system` covers the developer role; `reference` is an `item_reference`; `other` is not understood. */
+  /** `system` covers the developer role; `reference` is an `item_reference`; `other` is unknown. */
   kind: 'system' | 'message' | 'reference' | 'other';
   message: SimulatedMessage;
   /** Unscaled tokens with framing. */
@@ -26,14 +26,13 @@ export type WireTool = Readonly<{
 /** A message of the Messages protocol: each of its content blocks is an item. */
 export type WireTurn = Readonly<{ role: 'user' | 'assistant'; items: readonly WireItem[] }>;
 
-/** What only the Messages protocol says. */
 export type MessagesDetails = Readonly<{
   turns: readonly WireTurn[];
-  /** Places in tools and items, as one list, after which the prompt is to be cached. */
+  /** Indices in the joined list of tools and items after which the prompt is to be cached. */
   breakpoints: readonly number[];
   /** Whether the last step of a tool loop must start with thinking. */
   needsThinking: boolean;
-  /** Whether thinking that was given out for another prompt is dropped, and not refused. */
+  /** Whether thinking that was issued for another prompt is dropped instead of refused. */
   dropsForeignThinking: boolean;
 }>;
 
@@ -57,15 +56,14 @@ export type WireRequest = Readonly<{
   messages?: MessagesDetails;
 }>;
 
-/** What is known about an item without looking at it again. */
 export type ReadItem = Omit<WireItem, 'digest'>;
 
-/** The request is not even of the protocol's shape. */
+/** The body does not have the protocol's shape. */
 export class WireError extends Error {
   readonly code = 'invalid_wire_request';
   readonly param: string | null;
 
-  /** @param param the field at fault, as OpenAI's `error.param`. */
+  /** @param param the invalid field, as OpenAI's `error.param`. */
   constructor(message: string, param: string | null, options?: ErrorOptions) {
     super(message, options);
     this.name = 'WireError';
@@ -82,7 +80,7 @@ export type WireMemo = Readonly<{
 
 const MEMO_ITEMS = 50_000;
 
-/** Makes a memo of the newest 50 000 items, keyed by a digest of their JSON. */
+/** Keeps the newest 50 000 items, keyed by a digest of their JSON. */
 export function createWireMemo(): WireMemo {
   const items = createBoundedMap<string, WireItem>(MEMO_ITEMS);
   const tools = createBoundedMap<string, WireTool>(MEMO_ITEMS);
@@ -111,17 +109,16 @@ function remember<T extends object>(
 
 const EMPTY_MESSAGE: SimulatedMessage = { role: 'user', text: '', toolCalls: [], toolResults: [], parts: [] };
 
-/** A message in normal form with everything that is not given left empty. */
+/** Fills the other fields with empty values. */
 export function message(fields: Partial<SimulatedMessage> & Pick<SimulatedMessage, 'role'>): SimulatedMessage {
   return { ...EMPTY_MESSAGE, ...fields };
 }
 
-/** The joined text of text parts. */
 export function textOf(parts: readonly SimulatedPart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
 }
 
-/** Parses JSON text; undefined when it is not JSON. */
+/** Undefined: the text is not JSON. */
 export function parseJson(text: string): { value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) };
@@ -131,8 +128,8 @@ export function parseJson(text: string): { value: unknown } | undefined {
 }
 
 /**
- * The conversation in normal form: system texts aside, items of one assistant turn and results of one batch each
- * joined to one message.
+ * The conversation in normal form, without system texts. Items of one assistant turn are joined to one message, and so
+ * are the results of one batch.
  */
 export function normalizeItems(items: readonly WireItem[]): { system: string; messages: SimulatedMessage[] } {
   const system: string[] = [];
@@ -152,7 +149,7 @@ export function normalizeItems(items: readonly WireItem[]): { system: string; me
   return { system: system.join('\n\n'), messages };
 }
 
-/** The same for the turns of the Messages protocol. Results and what else a user's turn says are two messages. */
+/** The same for the turns of the Messages protocol. The results and the rest of a user's turn are two messages. */
 export function normalizeTurns(
   items: readonly WireItem[],
   turns: readonly WireTurn[],
@@ -166,7 +163,7 @@ export function normalizeTurns(
   return { system: normalizeItems(items.filter(({ kind }) => kind === 'system')).system, messages };
 }
 
-/** Items are shared between requests, so their joined messages are too: a log of long histories stays small. */
+/** Items are shared between requests, and so are their joined messages: a log of long histories stays small. */
 const joined = new WeakMap<
   SimulatedMessage,
   Readonly<{ group: readonly SimulatedMessage[]; message: SimulatedMessage }>

@@ -10,7 +10,6 @@ import {
 } from './workspace-observations.ts';
 import { counted, quote } from './workspace-words.ts';
 
-/** The report file's text: the findings so far, as Markdown. */
 export function reportText(view: TaskView): string {
   return [`# Report`, `Task: ${quote(view.task, 300)}`, ...findings(view), ...noteParts(view)]
     .join('\n\n')

@@ -1,7 +1,7 @@
 import type { SimulatedMessage } from './request.ts';
 import { parseJson } from './wire.ts';
 
-/** What a tool call is made for. The kind is part of the call's id, so that it can be told from the history alone. */
+/** The purpose of a tool call. It is part of the call's id, so that the history alone shows it. */
 export type Purpose = 'survey' | 'search' | 'widen' | 'context' | 'read' | 'measure' | 'report' | 'note';
 
 /** A finished tool call of the current task. */
@@ -13,23 +13,22 @@ export type Observation = Readonly<{
   failed: boolean;
 }>;
 
-/** The part of the conversation that belongs to the task in hand. */
+/** The part of the conversation that belongs to the current task. */
 export type TaskView = Readonly<{
   /** The text that started it. */
   task: string;
-  /** Messages the user sent while it was worked on. */
+  /** Messages that the user sent during the task. */
   notes: readonly string[];
-  /** Those of them that no reply has followed yet. */
+  /** Those of `notes` without a reply yet. */
   newNotes: readonly string[];
   observations: readonly Observation[];
-  /** Whether the model has already replied in this task. */
+  /** True: the model has already replied in this task. */
   hasBegun: boolean;
 }>;
 
-/** File that the agent writes its report to. What it wrote itself is no finding. */
+/** The agent writes its report to this file. Its own report does not count as a finding. */
 export const REPORT_PATH = 'baton-report.md';
 
-/** A line that grep found. */
 export type Hit = Readonly<{ path: string; line: number; text: string }>;
 
 /** The id of a call: it carries the purpose and is unique within a conversation that only grows. */
@@ -37,13 +36,13 @@ export function callId(purpose: Purpose, messageCount: number, index: number): s
   return `call_${purpose}_${messageCount}_${index}`;
 }
 
-/** A field of a call's input as text; the empty string when it is not there. */
+/** A field of a call's input as text. Empty: there is none. */
 export function inputText({ input }: Pick<Observation, 'input'>, field: string): string {
   const value = input[field];
   return typeof value === 'string' ? value : '';
 }
 
-/** Cuts the current task out of the conversation: everything after the last reply without tool calls. */
+/** The current task: everything after the last reply without tool calls. */
 export function viewTask(messages: readonly SimulatedMessage[]): TaskView {
   const lastAnswer = messages.findLastIndex(({ role, toolCalls }) => role === 'assistant' && toolCalls.length === 0);
   const stretch = messages.slice(lastAnswer + 1);
@@ -87,7 +86,7 @@ function isFailure(output: string): boolean {
   return output === '' || 'error' in asRecord(parsed);
 }
 
-/** Entries of a listing: directories end with "/". Sizes in bytes where the listing gives them. */
+/** Entries of a listing: directories end with "/". Sizes in bytes if the listing has them. */
 export function listedEntries(observations: readonly Observation[]): { path: string; bytes: number | undefined }[] {
   return lastLines(observations, 'survey').map((line) => {
     const [name = ''] = line.split('\t');
@@ -96,7 +95,6 @@ export function listedEntries(observations: readonly Observation[]): { path: str
   });
 }
 
-/** Lines that the calls of a purpose found. */
 export function hitsOf(observations: readonly Observation[], ...purposes: Purpose[]): Hit[] {
   return observations
     .filter(({ purpose, failed }) => !failed && purpose !== undefined && purposes.includes(purpose))
@@ -126,7 +124,7 @@ export function lastLines(observations: readonly Observation[], purpose: Purpose
   return found === undefined ? [] : dataLines(found.output);
 }
 
-/** Output lines without the tools' own remarks, which stand in brackets. */
+/** Output lines without the tools' own notices, which stand in brackets. */
 function dataLines(output: string): string[] {
   return output.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('['));
 }

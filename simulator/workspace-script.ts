@@ -17,16 +17,15 @@ import { counted, fileNamesIn, quote, tellingWords } from './workspace-words.ts'
 
 const GENERAL_PATTERN = 'TODO|FIXME|export';
 
-/** One reply in the making: what it says and which calls it makes. */
 type Move = Readonly<{ reasoning?: string; text: string; calls: readonly Call[] }>;
 type Call = Readonly<{ purpose: Purpose; name: string; input: Record<string, unknown> }>;
 
 type Situation = TaskView & Readonly<{ can: (tool: string) => boolean }>;
 
 /**
- * The simulated mind of an agent with the workspace tools. A pure function of the request: each reply is decided by
- * what the history shows, every fact in its texts was read from a tool result, and a message that arrives in
- * mid-work is taken up in the very next reply. It gets along without any of its tools.
+ * The simulated model of an agent with the workspace tools, or without any of them. A pure function of the request:
+ * each reply follows from the history, every fact was read from a tool result, and the next reply answers a message
+ * that arrived during the work.
  */
 export function workspaceScript(request: SimulatedRequest): Reply {
   const names = request.toolChoice === 'none' ? [] : request.tools.map(({ name }) => name);
@@ -43,7 +42,7 @@ export function workspaceScript(request: SimulatedRequest): Reply {
   return { reasoning: move.reasoning, text: move.text, toolCalls };
 }
 
-/** Starts looking into what the user sent in the meantime, when a tool can. */
+/** Starts with the user's new messages, if a tool can help. */
 function takeUpNotes(situation: Situation): Move | undefined {
   const calls = situation.newNotes.flatMap((note) => noteCall(situation, note));
   if (calls.length === 0) return undefined;
@@ -54,7 +53,7 @@ function takeUpNotes(situation: Situation): Move | undefined {
   };
 }
 
-/** Quotes what the user sent since the last reply. */
+/** Quotes the user's messages since the last reply. */
 function acknowledgement({ newNotes }: TaskView): string {
   if (newNotes.length === 0) return '';
   return `You just added: ${newNotes.map((note) => `“${quote(note)}”`).join(' and ')}. `;
@@ -70,7 +69,7 @@ function noteCall(situation: Situation, note: string): Call[] {
   return situation.can('list_files') ? [{ purpose: 'note', name: 'list_files', input: {} }] : [];
 }
 
-/** The first step of the plan that is possible and not yet done; undefined when only the answer is left. */
+/** The first step of the plan that is possible and not yet done. Undefined: only the answer is left. */
 function nextMove(situation: Situation): Move | undefined {
   for (const plan of [planSurvey, planSearch, planWiden, planRead, planMeasure, planReport]) {
     const move = plan(situation);
@@ -111,7 +110,7 @@ function planSearch(situation: Situation): Move | undefined {
   };
 }
 
-/** When the special word is nowhere, a general search still finds something to work on. */
+/** If the search for the special word finds nothing, a broader one still finds something to work on. */
 function planWiden(situation: Situation): Move | undefined {
   const first = situation.observations.find(({ purpose }) => purpose === 'search');
   const isWide = first !== undefined && inputText(first, 'pattern') === GENERAL_PATTERN;
@@ -126,7 +125,7 @@ function planWiden(situation: Situation): Move | undefined {
   };
 }
 
-/** A word as written and in lower case, for searches that heed the case. */
+/** A word as written and in lower case, for case-sensitive searches. */
 function bothCases(word: string): string[] {
   return [...new Set([word, word.toLowerCase()])];
 }
@@ -144,7 +143,7 @@ function planRead(situation: Situation): Move | undefined {
   };
 }
 
-/** Words that ask for a command: people are asked before each one, so that none is run for a mere question. */
+/** Words that ask for a command. Each command needs an approval, so a mere question runs none. */
 const ASKS_FOR_COMMAND = /\b(run|execute|measure|bash)\b/i;
 
 function planMeasure(situation: Situation): Move | undefined {
@@ -155,7 +154,7 @@ function planMeasure(situation: Situation): Move | undefined {
     : measureFiles(situation);
 }
 
-/** What passed and what failed. */
+/** Prints the passed and failed tests. */
 const TEST_COMMAND = `node --test --test-reporter=tap 2>&1 | grep -E '^(not ok|ok|# (pass|fail)) '`;
 const runTests: Move = {
   text: 'The project has tests of its own. I run them: what fails tells more than the code alone.',
@@ -202,7 +201,7 @@ function readableFiles(situation: TaskView): string[] {
   return files.map(({ path }) => path).filter((path) => path !== REPORT_PATH);
 }
 
-/** A file named in the task, else the README, else the manifest, else the first that can be read. */
+/** A file named in the task, else the README, else the manifest, else the first readable file. */
 function contextFile(situation: TaskView): string | undefined {
   const files = readableFiles(situation);
   const named = fileNamesIn(situation.task);

@@ -1,4 +1,4 @@
-/** Words that say nothing about which file a task is about. */
+/** Words that say nothing about the file of a task. */
 const COMMON_WORDS = new Set(
   `about above after again against also another answer anything around because been before being below between both
   briefly change changes check code could count describe detail details directory does doing done down during each else
@@ -19,8 +19,8 @@ export function fileNamesIn(text: string): string[] {
 }
 
 /**
- * The words of a text that tell most about where to look, best first: those that are part of a known file name, then
- * those written like an identifier, then the longest. Empty when the text has only common words.
+ * The words of a text that best tell where to look, best first: parts of a known file name, then words written like an
+ * identifier, then the longest. Empty: the text has only common words.
  */
 export function tellingWords(text: string, knownPaths: readonly string[]): string[] {
   const paths = knownPaths.join('\n').toLowerCase();
