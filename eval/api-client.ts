@@ -8,7 +8,7 @@ import { MESSAGE_ROLES, partSchema } from '../src/domain/transcript/message.ts';
 import { usageSchema } from '../src/domain/usage.ts';
 import { ReplayError } from './replay-error.ts';
 
-/** The API gives a call an id of its own, and tells how the view shows a part: of neither a recording knows. */
+/** Fields that only the API adds: a call's id, and how the view shows a part. A recording has none of them. */
 const OF_THE_API = ['id', 'compactedAt', 'mediaStrippedAt', 'viewLimitChars', 'originalTokens', 'truncated'];
 const storedPartSchema = z
   .looseObject({})
@@ -23,23 +23,18 @@ const messageSchema = z.object({
   parts: z.array(storedPartSchema),
 });
 export type Run = Pick<ServiceRun, 'id' | 'status' | 'steps' | 'error'>;
-/** A durable event as the service gives it out. */
 export type StoredEvent = Readonly<{ seq: number; type: string; data: Readonly<Record<string, unknown>> }>;
-/** A message of the transcript as the service gives it out. */
 export type StoredMessage = z.infer<typeof messageSchema>;
 
-/** The routes that a replay uses. Each rejects with ReplayError `refused` on an answer that is not a success. */
+/** The routes that a replay uses. Each rejects with ReplayError `refused` if the service answers with an error. */
 export type ApiClient = Readonly<{
   createSession: (agent: string) => Promise<string>;
   send: (sessionId: string, text: string) => Promise<Pick<SentMessage, 'runId' | 'queued'>>;
-  /** Resolves when the run has ended. Rejects with ReplayError `stalled` when it makes no progress for a minute. */
+  /** Resolves when the run has ended. Rejects with ReplayError `stalled` if it makes no progress for a minute. */
   waitForEnd: (runId: string) => Promise<Run>;
-  /**
-   * Resolves when no run of the session is active: after a run its context may be tidied up by
-   * one of the service's own.
-   */
+  /** Resolves when no run of the session is active: after a run the service may start a maintenance run. */
   waitForIdle: (sessionId: string) => Promise<void>;
-  /** Cancels a run and waits at most `waitMs` milliseconds for its end. Works after the signal was aborted, too. */
+  /** Cancels a run and waits at most `waitMs` milliseconds for its end. Also works after the signal was aborted. */
   cancelRun: (runId: string, waitMs: number) => Promise<void>;
   hasRuns: (status: RunStatus) => Promise<boolean>;
   transcript: (sessionId: string) => Promise<StoredMessage[]>;
@@ -53,11 +48,10 @@ const PAGE_SIZE = 200;
 export type ApiClientOptions = Readonly<{
   /** Ends every request but a cancel. */
   signal?: AbortSignal | undefined;
-  /** Needed where the database has API keys. */
+  /** Needed if the database has API keys. */
   apiKey?: string | undefined;
 }>;
 
-/** A client of the service at `baseUrl`. */
 export function createApiClient(baseUrl: string, { signal, apiKey }: ApiClientOptions = {}): ApiClient {
   const client = createClient({ baseUrl, apiKey, retries: 0 });
   const waitForEnd = async (runId: string): Promise<Run> => {

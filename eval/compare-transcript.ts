@@ -8,18 +8,18 @@ import { compareValues, type Mismatch } from './mismatch.ts';
 
 type Comparison = Readonly<{ asksOnceMore: boolean; comparesUsage?: boolean }>;
 
-/** Whether the message stands for earlier ones and was said by nobody. */
+/** True: the message is a summary of earlier ones, not part of the conversation. */
 export const isSummary = ({ parts }: StoredMessage): boolean => parts.some((part) => part.type === 'compaction');
 
 /**
- * Compares the stored transcript with the recording, message by message and part by part. User messages in a row
- * are expected as the one that they were taken up as. Provider metadata is not
- * compared: it is the simulated provider's own. Neither are the tokens written to a cache, which the Responses protocol
- * does not report.
- * A summary stands beside the conversation: the messages that it stands for are still there, and it is left out.
- * @param asksOnceMore a closing message of the assistant is expected after the recorded ones;
- * its content is not compared
- * @param comparesUsage false where the provider billed what it counted and not what was recorded
+ * Compares the stored transcript with the recording, message by message and part by part. Successive user messages are
+ * expected as the one message that a step drains. Not compared:
+ * - provider metadata, which is the simulated provider's own
+ * - tokens written to a cache, which the Responses protocol does not report
+ * - summaries, because the messages that they replace are still in the transcript
+ * @param asksOnceMore a closing message of the assistant is expected after the recorded ones; its content is not
+ * compared
+ * @param comparesUsage false if the provider billed counted, not recorded tokens
  */
 export function compareTranscript(
   recording: Recording,
@@ -42,10 +42,7 @@ export function compareTranscript(
   return [...mismatches, ...compareValues('after the recording', asksOnceMore ? ['assistant'] : [], rest)];
 }
 
-/**
- * The transcript without the beginnings of answers that the service stopped for want of room: each is followed by the
- * whole answer.
- */
+/** The transcript without partial answers that the service stopped for lack of room; the whole answer follows each. */
 export function withoutStopped(recording: Recording, messages: readonly StoredMessage[]): StoredMessage[] {
   const expected = expectedMessages(recording);
   const kept: StoredMessage[] = [];

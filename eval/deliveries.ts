@@ -3,10 +3,9 @@ import { ReplayError } from './replay-error.ts';
 
 /**
  * User messages that are sent together, and when:
- *
  * - `opening`: before any worker runs, so that they wait together.
  * - `during`: while the reply of step `step` is held, so that the session is busy for certain.
- * - `idle`: when the run has ended.
+ * - `idle`: after the run has ended.
  */
 export type Delivery = Readonly<{ texts: readonly string[] }> &
   (Readonly<{ when: 'opening' | 'idle' }> | Readonly<{ when: 'during'; step: number; gate: string }>);
@@ -14,16 +13,16 @@ export type Delivery = Readonly<{ texts: readonly string[] }> &
 /** How a recording is sent to the service. Steps count from 0. */
 export type DeliveryPlan = Readonly<{
   deliveries: readonly Delivery[];
-  /** The gate that holds a step's reply, where messages are sent during it. */
+  /** The gate that holds a step's reply, if messages are sent during it. */
   gateFor: (step: number) => string | undefined;
-  /** The service asks once more than the recording answers: it ends with a user message or with tool calls. */
+  /** True: the recording ends with a user message or tool calls, so the service asks once more than it answers. */
   asksOnceMore: boolean;
 }>;
 
 /**
- * Decides when each user message is sent. One that follows tool calls was sent to a busy session. Several in a row
- * after a step without tool calls are sent during that step, so that waiting messages meet the end of a run.
- * @throws ReplayError `no_user_message` when the recording does not begin with a user message
+ * Plans when each user message is sent: to a busy session if it follows tool calls. Several in a row after a step
+ * without tool calls are sent during that step, so that messages are queued when the run ends.
+ * @throws ReplayError `no_user_message` if the recording does not begin with a user message
  */
 export function planDeliveries(recording: Recording): DeliveryPlan {
   const deliveries: Delivery[] = [];

@@ -11,14 +11,14 @@ export type Driving = Readonly<{
   sessionId: string;
   deliveries: readonly Delivery[];
   gate: (name: string) => Gate;
-  /** Called once, when the opening messages wait. */
+  /** Called once, after the opening messages are queued. */
   startWorker: () => Promise<void>;
   report: (mismatch: Mismatch) => void;
 }>;
 
 /**
- * Sends the user messages as planned, one delivery after the other, until the last run has ended. Whether each message
- * was queued or started a run is checked and reported. A run that is still active when this fails is cancelled.
+ * Sends the user messages as planned until the last run has ended, and reports each whose `queued` or `runId` differs
+ * from the plan. After an error it cancels the active run.
  * @throws ReplayError `run_ended`, `stalled`, `refused`
  */
 export async function drive(driving: Driving): Promise<void> {
@@ -34,7 +34,7 @@ export async function drive(driving: Driving): Promise<void> {
     }
     await idleAfter(driving, run);
   } catch (error) {
-    // The first error is the one to tell.
+    // An error of the cancel must not hide the first one.
     if (run !== null) await client.cancelRun(run.id, CANCEL_WAIT_MS).catch(() => undefined);
     throw error;
   }
@@ -58,12 +58,12 @@ async function deliver(driving: Driving, delivery: Delivery, before: WatchedRun 
 
 function watch(client: ApiClient, id: string): WatchedRun {
   const ended = client.waitForEnd(id);
-  // Whoever awaits it gets the rejection; nobody may come to that.
+  // Prevents an unhandled rejection if the run is never awaited. Callers that await it still get the error.
   ended.catch(() => undefined);
   return { id, ended };
 }
 
-/** Waits for the gate; a run that ends instead would be waited for in vain. */
+/** Waits for the gate. Rejects if the run ends first, because the gate is then never reached. */
 async function heldOrEnded(gate: Gate, run: WatchedRun | null): Promise<void> {
   const ended = run?.ended.then((end) => {
     throw new ReplayError('run_ended', `${describe(end)} before its recorded end.`);

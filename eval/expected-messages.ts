@@ -1,13 +1,13 @@
 import type { RecordedStep, Recording } from '../simulator/recording.ts';
 
-/** A message that the transcript should have, and the line of the recording where it begins. */
+/** An expected message of the transcript, and the line of the recording where it begins. */
 export type ExpectedMessage = Readonly<
   { at: string } & ({ type: 'user'; texts: readonly string[] } | { type: 'step'; step: RecordedStep })
 >;
 
 /**
- * The messages that a recording becomes. User messages in a row wait together and are taken up as one, each under the
- * label that tells the model of their order.
+ * The expected messages of a recording. Successive user messages wait together and become one, each under the label
+ * that tells the model their order.
  */
 export function expectedMessages({ entries }: Recording): ExpectedMessage[] {
   const messages: ExpectedMessage[] = [];

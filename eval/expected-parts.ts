@@ -3,8 +3,8 @@ import type { Json, Part } from '../src/domain/transcript/message.ts';
 import { sanitizeText } from '../src/tools/sanitize-text.ts';
 
 /**
- * The parts of the message that a recorded step becomes, without provider metadata. What neither Postgres nor UTF-8 can
- * hold (NUL, lone surrogates) is expected as U+FFFD.
+ * The expected parts of a recorded step, without provider metadata. Characters that Postgres or UTF-8 cannot hold (NUL,
+ * lone surrogates) are expected as U+FFFD.
  */
 export function expectedParts(step: RecordedStep): Part[] {
   const text = (type: 'reasoning' | 'text', value: string): Part[] =>
@@ -26,7 +26,7 @@ export function expectedParts(step: RecordedStep): Part[] {
   ];
 }
 
-/** A recorded input as it is stored: every text in it sanitized. */
+/** A recorded input as it is stored: every text in it is sanitized. */
 function storableInput(input: unknown): Json {
   return JSON.parse(JSON.stringify(input), (_key, value: unknown) => {
     if (typeof value === 'string') return sanitizeText(value);

@@ -10,15 +10,14 @@ import { REPLAY_PROVIDERS, type ReplayProvider } from './replayed-agent.ts';
 /** Windows in tokens that every recording is replayed against. */
 const WINDOWS = [16_000, 32_000, 64_000, 128_000, 200_000] as const;
 
-/** One replay of the matrix. */
 export type MatrixCell = Readonly<{
   name: string;
   provider: ReplayProvider;
   window: number;
-  /** Null where the replay did not come to its end. */
+  /** Null: the replay failed before its end. */
   metrics: ContextMetrics | null;
   durationMs: number;
-  /** What was not as it must be. */
+  /** The bars that the replay missed. */
   missed: readonly string[];
 }>;
 
@@ -49,7 +48,7 @@ export async function replayMatrix(
 
 type CellResult = Pick<MatrixCell, 'metrics' | 'durationMs' | 'missed'>;
 
-/** A replay that cannot go on is one that missed everything: the others are still worth their while. */
+/** A replay that fails counts as missed, and the matrix continues. */
 async function replayCell(recording: Recording, options: ReplayOptions): Promise<CellResult> {
   try {
     const { context, mismatches, durationMs } = await replayRecording(recording, options);
@@ -64,7 +63,6 @@ async function replayCell(recording: Recording, options: ReplayOptions): Promise
   }
 }
 
-/** One line for a person. */
 export function formatCell({ name, provider, window, metrics, durationMs, missed }: MatrixCell): string {
   const at = `${name} ${provider} ${window / 1000}k:`;
   if (metrics === null) return `${at} ${missed.join('; ')}`;
@@ -77,7 +75,6 @@ export function formatCell({ name, provider, window, metrics, durationMs, missed
   ].join(' ');
 }
 
-/** What all replays came to. */
 export function summarizeMatrix(cells: readonly MatrixCell[]) {
   const sum = (read: (metrics: ContextMetrics) => number): number =>
     cells.reduce((total, { metrics }) => total + (metrics === null ? 0 : read(metrics)), 0);

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** Something that is not as recorded. `at` says where; the rest are excerpts, or what took place. */
+/** A difference from the recording. `at` is the place; the rest are excerpts or descriptions. */
 export type Mismatch = Readonly<{ at: string; expected: string; actual: string }>;
 
-/** Characters of a value that a description shows, from shortly before the first difference. */
+/** Length of the excerpt of a value, and how much of it precedes the first difference. */
 const EXCERPT_CHARS = 120;
 const BEFORE_DIFFERENCE_CHARS = 20;
 
-/** Describes how two values differ, or nothing when they are equal. The order of an object's keys does not count. */
+/** Returns the difference of two values, or nothing if they are equal. The order of an object's keys is ignored. */
 export function compareValues(at: string, expected: unknown, actual: unknown): Mismatch[] {
   if (isDeepStrictEqual(expected, actual)) return [];
   const [wanted, found] = [toText(expected), toText(actual)];
@@ -15,7 +15,6 @@ export function compareValues(at: string, expected: unknown, actual: unknown): M
   return [{ at, expected: excerpt(wanted, from), actual: excerpt(found, from) }];
 }
 
-/** One line for a person. */
 export function formatMismatch({ at, expected, actual }: Mismatch): string {
   return `${at}: expected ${expected}, found ${actual}`;
 }

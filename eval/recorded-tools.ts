@@ -8,9 +8,8 @@ import { compareValues, type Mismatch } from './mismatch.ts';
 type RecordedCall = RecordedStep['toolCalls'][number];
 
 /**
- * One tool for every name in the recording, which answers each call with its recorded output; a recorded error is
- * thrown. Ids repeat within a conversation, so a call is known by the step it belongs to and its place in that step's
- * message. A call that is not the recorded one is reported and fails.
+ * One tool for every name in the recording, which answers a call with the recorded output or error. Call ids repeat, so
+ * a call is identified by its step and its index in that step's message; any other call is reported and fails.
  */
 export function createRecordedTools(recording: Recording, report: (mismatch: Mismatch) => void): ServerTool[] {
   const steps = stepsOf(recording).filter((step) => step.toolCalls.length > 0);

@@ -1,11 +1,13 @@
 /**
- * Why a replay could not go on. `busy_database`: other runs are active there. `run_ended`: a run ended where the
- * recording goes on, or otherwise than completed. `stalled`: a run made no progress. `refused`: the service answered
- * with an error. `no_user_message`: the recording does not begin with one.
+ * Why a replay could not continue.
+ * - `busy_database`: other runs are active there.
+ * - `run_ended`: a run ended before the recording, or did not complete.
+ * - `stalled`: a run made no progress.
+ * - `refused`: the service answered with an error.
+ * - `no_user_message`: the recording does not begin with a user message.
  */
 export type ReplayErrorCode = 'busy_database' | 'no_user_message' | 'refused' | 'run_ended' | 'stalled';
 
-/** A replay cannot go on; `code` says why. */
 export class ReplayError extends Error {
   override readonly name = 'ReplayError';
   readonly code: ReplayErrorCode;

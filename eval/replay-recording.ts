@@ -26,14 +26,14 @@ import { withWholeOutputs } from './whole-outputs.ts';
 export type ReplayOptions = ReplayServices &
   ReplayedModel &
   Readonly<{
-    /** Ends the replay early: what it started is stopped and removed. */
+    /** Ends the replay early. It then stops and removes all that it started. */
     signal?: AbortSignal | undefined;
-    /** Needed where the database has API keys. */
+    /** Needed if the database has API keys. */
     apiKey?: string | undefined;
     log?: Log | undefined;
   }>;
 
-/** What came of a replay. The counts are of what was stored, without the step that closes a recording. */
+/** The counts are of the stored messages, without the step that closes a recording. */
 export type ReplayResult = Readonly<{
   sessionId: string;
   steps: number;
@@ -43,19 +43,17 @@ export type ReplayResult = Readonly<{
   /** From the first message sent to the end of the last run. */
   durationMs: number;
   transcript: readonly StoredMessage[];
-  /** What a strict provider would have refused. Each is a mismatch too. */
+  /** The violations that a strict provider would have refused. Each is a mismatch too. */
   violations: readonly string[];
-  /** How the context was kept; null where no window, policy or provider was asked for. */
+  /** Null: the replay had no window, policy or provider. */
   context: ContextMetrics | null;
 }>;
 
 /**
  * Drives a recorded conversation through the whole service (HTTP, queue, workers, Postgres), with a simulated provider
- * that answers as recorded, and compares what was stored with the recording. With a window, a policy or a provider the
- * provider counts tokens for itself, by a measure that drifts away from the service's, the conversation has needles in
- * it, and how the context was kept is measured.
- * @throws ReplayError `no_user_message`, `busy_database`, `stalled`, `refused`; what services
- * that cannot be reached throw
+ * that answers as recorded, and compares the stored messages. With a window, a policy or a provider it also plants
+ * needles and measures the context, while the provider's token count drifts from the service's estimate.
+ * @throws ReplayError `no_user_message`, `busy_database`, `stalled`, `refused`; the errors of unreachable services
  */
 export async function replayRecording(given: Recording, options: ReplayOptions = {}): Promise<ReplayResult> {
   const { window, policy, provider } = options;
@@ -67,7 +65,7 @@ export async function replayRecording(given: Recording, options: ReplayOptions =
   const environment = await replayEnvironment(options, stack);
   const simulator = stack.use(await startSimulator({ contextWindow: window, rawBodies: 'none', tokenFactor }));
   const usage = isMeasured ? 'counted' : 'recorded';
-  // Of its own: what a service learns of a model is kept, and this one is another in every replay.
+  // A new model id for each replay, because a service keeps the limits that it learns about a model.
   const modelId = `recorded-${randomBytes(6).toString('hex')}`;
   simulator.script(modelId, replayScript(recording, { gateFor: plan.gateFor, usage, repeatsStopped: isMeasured }));
   const agent = replayedAgent(recording, modelId, options);
@@ -118,10 +116,10 @@ export async function replayRecording(given: Recording, options: ReplayOptions =
   return { sessionId, ...count(recording, transcript, plan), mismatches, durationMs, transcript, violations, context };
 }
 
-/** How the provider's tokens drift away from what the service can learn, from the first step to the last. */
+/** Drift of the provider's tokens from the service's estimate, from the first step to the last. */
 const TOKEN_DRIFT = { from: 1, to: 1.4 } as const;
 
-/** A worker takes up whatever a database has to do: other people's runs would be answered by this recording. */
+/** A worker takes every run of its database, so this recording would answer the runs of other clients. */
 async function refuseBusyDatabase(client: ApiClient): Promise<void> {
   const active = await Promise.all(ACTIVE_RUN_STATUSES.map((status) => client.hasRuns(status)));
   if (!active.includes(true)) return;
@@ -131,7 +129,7 @@ async function refuseBusyDatabase(client: ApiClient): Promise<void> {
 type Drive = Omit<Parameters<typeof drive>[0], 'deliveries' | 'gate'> &
   Readonly<{ plan: DeliveryPlan; simulator: Simulator; signal: AbortSignal | undefined }>;
 
-/** A run that ends where the recording goes on is a mismatch: what was stored until then is still compared. */
+/** A run that ends before the recording is a mismatch; the messages stored until then are still compared. */
 async function driveToEnd({ plan, simulator, signal, ...driving }: Drive): Promise<void> {
   try {
     await drive({ ...driving, deliveries: plan.deliveries, gate: simulator.gate });
@@ -165,7 +163,7 @@ function count(
   return {
     steps: answers.length - closing,
     toolCalls: answers.reduce((sum, { parts }) => sum + parts.filter((part) => part.type === 'tool').length, 0),
-    // Each part is a message that was sent.
+    // Each part is one sent message.
     userMessages: spoken.reduce((sum, { role, parts }) => sum + (role === 'user' ? parts.length : 0), 0),
   };
 }

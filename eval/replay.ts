@@ -31,10 +31,10 @@ const argumentsSchema = z.strictObject({
 });
 type Arguments = z.infer<typeof argumentsSchema>;
 
-/** Mismatches that are described; one early difference can make everything after it differ. */
+/** Limit of the described mismatches; one early difference can make all later ones differ. */
 const DESCRIBED_MISMATCHES = 20;
 
-/** @returns the exit code: 2, and not 1, for a recording that cannot be replayed */
+/** @returns the exit code: 2, not 1, for a recording that cannot be replayed */
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
     console.log(usage);
@@ -66,7 +66,7 @@ function readArguments(args: readonly string[]) {
   return { ...values, file };
 }
 
-/** Whether all is as it must be. */
+/** True: no mismatch and no missed bar. */
 async function replay(
   { file, json, matrix, backend, ...model }: Arguments,
   environment: NodeJS.ProcessEnv,
@@ -75,7 +75,7 @@ async function replay(
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => interrupted.abort(new Error(`stopped by ${signal}`)));
   }
-  // Standard output belongs to the result.
+  // Standard output is for the result only.
   const log = createLog({ level: 'error', destination: { write: (line) => process.stderr.write(line) } });
   const apiKey = environment['BATON_API_KEY'] || undefined;
   const options = { ...servicesFor(backend, environment), ...model, log, apiKey, signal: interrupted.signal };

@@ -5,7 +5,7 @@ import type { ModelOverride } from '../src/domain/context/limits/model-entry.ts'
 import type { StrategyName } from '../src/domain/context/limits/policy.ts';
 import { UNIT_PRICES } from './metrics/costs.ts';
 
-/** Protocols that a replay can speak, and the provider of the service that speaks it with the simulator. */
+/** Protocols that a replay can speak, and the service's provider for each. */
 const PROVIDERS = { openai: 'simulated', anthropic: 'simulated-anthropic' } as const;
 
 export const REPLAY_PROVIDERS = ['openai', 'anthropic'] as const satisfies (keyof typeof PROVIDERS)[];
@@ -13,20 +13,18 @@ export type ReplayProvider = (typeof REPLAY_PROVIDERS)[number];
 
 export const RECORDED_TOOLS = 'recorded';
 
-/** No recording fills it: the context layer has nothing to do. */
+/** No recording fills it, so the context layer has nothing to do. */
 const ENDLESS_WINDOW_TOKENS = 100_000_000;
-/** What current models write at most. */
+/** The usual output limit of current models. */
 const MAX_OUTPUT_TOKENS = 32_000;
 
-/** What the service is to think of the model that answers as recorded. */
 export type ReplayedModel = Readonly<{
-  /** The context window in tokens. Default: one that nothing fills. */
+  /** The context window in tokens. Default: one that no recording fills. */
   window?: number | undefined;
   policy?: StrategyName | undefined;
   provider?: ReplayProvider | undefined;
 }>;
 
-/** The agent that lives through the recording again. */
 export function replayedAgent(
   recording: Recording,
   modelId: string,
@@ -42,7 +40,6 @@ export function replayedAgent(
   });
 }
 
-/** What the service is told of the simulated model. */
 export function replayedModel(
   modelId: string,
   { window = ENDLESS_WINDOW_TOKENS, provider = 'openai' }: ReplayedModel,
@@ -56,7 +53,6 @@ export function replayedModel(
   };
 }
 
-/** Tokens that a request of the agent may hold. */
 export function usableTokens(agent: Agent, { contextWindow = 0, maxOutput = 0 }: ModelOverride): number {
   return usableOf({ contextWindow, maxOutput }, agent.context);
 }

@@ -4,19 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 
-/** Where a replay's service keeps its data. */
 export type ReplayServices = Readonly<{
-  /** Left out: an embedded Postgres in a temporary folder. */
+  /** Default: an embedded Postgres in a temporary folder. */
   databaseUrl?: string | undefined;
-  /** Left out: queue and live events go over Postgres. */
+  /** Default: queue and live events go over Postgres. */
   redisUrl?: string | undefined;
-  /** Of the keys in Redis, all of which are removed at the end. Default: one of its own. */
+  /** Prefix of the keys in Redis, all of which are removed at the end. Default: a new one. */
   queuePrefix?: string | undefined;
 }>;
 
 /**
- * The environment of a replay's service: nothing in it is shared with another process but the database. What is left
- * outside of the database is removed when the stack is disposed.
+ * The environment of a replay's service. It shares only the database with other processes; its other data is removed
+ * when the stack is disposed.
  */
 export async function replayEnvironment(
   services: ReplayServices,

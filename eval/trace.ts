@@ -3,7 +3,6 @@ import type { Log } from '../src/platform/log.ts';
 import type { StoredMessage } from './api-client.ts';
 import type { MeasuredCall } from './metrics/estimator.ts';
 
-/** The texts of all tool outputs of a transcript. */
 export function outputsOf(transcript: readonly StoredMessage[]): string[] {
   return transcript.flatMap(({ parts }) =>
     parts.flatMap((part) => {
@@ -16,7 +15,7 @@ export function outputsOf(transcript: readonly StoredMessage[]): string[] {
 
 type Measure = Omit<MeasuredCall, 'real'>;
 
-/** Hears what the service measures before each request that it sends for a step. */
+/** Collects the service's measure of each request that it sends for a step. */
 export function createMeasureLog(log: Log): { log: Log; measures: readonly Measure[] } {
   const measures: Measure[] = [];
   return {
@@ -30,7 +29,7 @@ export function createMeasureLog(log: Log): { log: Log; measures: readonly Measu
   };
 }
 
-/** What each request was measured as, beside what it was. One session asks one request after the other. */
+/** The measure of each request with its real tokens, matched by order: a session sends one request at a time. */
 export function measuredCalls(
   measures: readonly Measure[],
   records: readonly Pick<RequestRecord, 'summary' | 'promptTokens'>[],

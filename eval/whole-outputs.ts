@@ -4,10 +4,7 @@ import type { Db } from '../src/store/database.ts';
 import { readToolOutput } from '../src/store/earlier-content.ts';
 import type { StoredMessage } from './api-client.ts';
 
-/**
- * The transcript with every tool output as it can be read again by its reference: whole, also where the message has
- * only head and tail of it.
- */
+/** The transcript with whole tool outputs, read by their references if the message has only head and tail. */
 export async function withWholeOutputs(
   db: Db,
   sessionId: string,

@@ -2,23 +2,23 @@ import type { ContextMetrics } from './context-metrics.ts';
 import { pruneMinimum } from './prunable.ts';
 import { rounded } from './statistics.ts';
 
-/** Below this a compaction came too early: it is paid for with what it forgets. */
+/** A compaction below this utilization came too early: it loses content without need. */
 const MIN_UTILIZATION = 0.7;
 /** A compaction must have made room for at least this much new content, as a share of `usable`. */
 const MIN_ROOM_PER_COMPACTION = 0.4;
 
-/** From this share of `usable` on a compaction is due, and it cannot take out a part of a message. */
+/** From this share of `usable` on a compaction is due, and it cannot remove a part of a message. */
 const CROWDING_SHARE = 0.8;
 
-/** Where nothing has to be taken out, the context layer may cost hardly more than to leave all as it is. */
+/** If the conversation fits its window, the context layer may cost hardly more than an unchanged view. */
 const MAX_COST_OF_RAW = 1.02;
-/** Of `usable`. A compaction is due from 98 % on whatever it costs, and a request is measured to within 3 %. */
+/** Of `usable`. From 98 % on a compaction is due at any cost, and a request is measured to within 3 %. */
 const FITTING_SHARE = 0.95;
 
-/** What a replay cost as a share of the same conversation that nothing was taken out of, and the most it may be. */
+/** The cost of a replay as a share of the unchanged conversation's, and its upper limit. */
 export type CostOfRaw = Readonly<{
   share: number;
-  /** Null where the conversation is too large for its window. */
+  /** Null: the conversation is too large for its window. */
   goal: number | null;
 }>;
 
@@ -29,22 +29,19 @@ export function costOfRaw({ costUnits, rawPrompt, usable }: CostMetrics): CostOf
 
 type CostMetrics = Pick<ContextMetrics, 'costUnits' | 'rawPrompt' | 'usable'>;
 
-/** For a person. */
 export function formatCost({ share, goal }: CostOfRaw): string {
   const against = goal === null ? 'more than its window holds' : `fits its window: at most ${goal}`;
   return `cost ${share} of raw (${against})`;
 }
 
-/**
- * Whether the replay ended early and was right to: one of its messages leaves no room for what must stand beside it.
- */
+/** True: the replay rightly ended early, because one message leaves no room for the content beside it. */
 export function wasCrowdedOut({ exhausted, largestMessage, usable }: ContextMetrics): boolean {
   return exhausted > 0 && largestMessage > CROWDING_SHARE * usable;
 }
 
 /**
- * What is not as it must be after any replay: nothing the provider had to refuse, nothing forgotten, no compaction
- * without need. One that had to end early must end once, and with nothing refused. Empty when all is well.
+ * The missed bars of a replay; empty: all are met. A replay that had to end early must end once, and without a refused
+ * request.
  */
 export function missedBars(metrics: ContextMetrics): string[] {
   const isCrowded = wasCrowdedOut(metrics);

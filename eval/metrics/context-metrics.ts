@@ -7,14 +7,13 @@ import { editedFiles, errorResultsKept, fileRecall, stepsWithoutUser } from './r
 import { quantile, rounded } from './statistics.ts';
 import { servedCalls, stepCalls, type TracedCall, textOfRequest } from './traced-call.ts';
 
-/** Everything that a replay left behind: at the simulated provider, in the event log and in the database. */
+/** The complete data of a replay: from the simulated provider, the event log and the database. */
 export type ReplayTrace = Readonly<{
   recording: Recording;
   needles: readonly Needle[];
   /** The provider's log, in the order of arrival. */
   calls: readonly TracedCall[];
   events: readonly Readonly<{ type: string; data: Readonly<Record<string, unknown>> }>[];
-  /** What a request may hold, in tokens. */
   usableTokens: number;
   /** Tool outputs that can be read again by their reference. */
   storedOutputs: readonly string[];
@@ -25,46 +24,43 @@ export type ReplayTrace = Readonly<{
   asksOnceMore: boolean;
 }>;
 
-/** What a replay is judged by. Shares are between 0 and 1; tokens are real ones, as billed. */
+/** The metrics of a replay. Shares are between 0 and 1; tokens are real ones, as billed. */
 export type ContextMetrics = Readonly<{
-  /** Steps that were answered. */
+  /** Answered steps. */
   calls: number;
   summaryCalls: number;
   rejectedByWindow: number;
   compactions: number;
   prunes: number;
-  /** The most tokens of old tool outputs that a prompt showed where a prune was needed. */
+  /** The most tokens of old tool outputs in a prompt that needed a prune. */
   prunable: number;
   compactionFailures: number;
-  /** Median of what was used of `usable` when a compaction began; null without one. */
+  /** Median of the used share of `usable` when a compaction began. Null: there was none. */
   utilizationBeforeCompaction: number | null;
-  /** Share of all prompt tokens that an earlier prompt of the session began with. */
+  /** Share of all prompt tokens that repeat the beginning of an earlier prompt of the session. */
   prefixHit: number;
-  /** Steps whose prompt did not go on from the one before. */
+  /** Steps whose prompt did not extend the previous one. */
   breaks: number;
   promptTokens: number;
   costUnits: Readonly<{ cached: number; uncached: number; raw: number }>;
-  /** The largest prompt of the conversation if nothing was ever taken out of it. */
+  /** The largest prompt of the unchanged conversation. */
   rawPrompt: number;
   estimator: EstimatorErrors;
   firstAndLastUserVerbatim: boolean;
   editedFileRecall: number;
   needles: ReturnType<typeof keptNeedles>;
   errorResultsKept: number;
-  /**
-   * Requests that the provider's checker refused: for calls without results or the reverse, and for anything at all.
-   */
+  /** Requests that the provider's checker refused: for calls without results or the reverse, and for any reason. */
   orphans: number;
   invalidViews: number;
   exhausted: number;
   usable: number;
-  /** Tokens of the whole conversation, which a window would have to hold without any compaction. */
+  /** Tokens of the whole conversation; a window without compaction would have to hold them. */
   content: number;
-  /** The largest message that the user or the model wrote. Outputs of tools are cut to fit; these are not. */
+  /** The largest message that the user or the model wrote. Unlike tool outputs, these are never cut to fit. */
   largestMessage: number;
 }>;
 
-/** Reads the metrics out of what a replay left behind. Pure. */
 export function contextMetrics(trace: ReplayTrace): ContextMetrics {
   const { recording, calls, factorOf } = trace;
   const steps = stepCalls(recording, calls);

@@ -2,12 +2,10 @@ import type { RecordedStep, Recording } from '../../simulator/recording.ts';
 import { countText, FRAMING } from '../../simulator/tokens.ts';
 import { servedCalls, type TracedCall } from './traced-call.ts';
 
-/** Prices in units of one plain input token: how the large providers price theirs. */
+/** Typical prices of the large providers, in units of one plain input token. */
 export const UNIT_PRICES = { cachedInput: 0.1, cacheWrite: 1.25, output: 5 } as const;
 
-/**
- * What the calls cost with a prefix cache and without one, in units of one plain input token. Summaries are included.
- */
+/** Cost of the calls with a prefix cache and without one, in units of one plain input token. Summaries are included. */
 export function costUnits(calls: readonly TracedCall[]): { cached: number; uncached: number } {
   let [cached, uncached] = [0, 0];
   for (const { promptTokens, cachedTokens, usage } of servedCalls(calls)) {
@@ -23,17 +21,17 @@ const callUnits = (cached: number, written: number): number =>
 
 export type RawConversation = Readonly<{
   recording: Recording;
-  /** Counted tokens of the first request: instructions, tools and what the user sent first. */
+  /** Counted tokens of the first request: instructions, tools and the user's first messages. */
   firstPromptTokens: number;
   /** Real tokens per counted token at each call. */
   factorOf: (call: number) => number;
-  /** Counted tokens of the answer to the request that follows the recorded ones; null where none does. */
+  /** Counted tokens of the answer to the request after the recorded ones. Null: there is no such request. */
   closingTokens: number | null;
 }>;
 
 /**
- * What the same conversation would cost if nothing was ever taken out of it and no window was in its way, with a prefix
- * cache that never expires, and the tokens of its largest prompt.
+ * Cost and largest prompt of the same conversation without any compaction or prune, with an unlimited window and a
+ * prefix cache that never expires.
  */
 export function rawConversation({ recording, firstPromptTokens, factorOf, closingTokens }: RawConversation): {
   costUnits: number;
@@ -69,11 +67,11 @@ function stepTokens({ text, reasoning, toolCalls }: RecordedStep): StepTokens {
     output += FRAMING.toolCall + countText(call.name) + countText(JSON.stringify(call.input));
     results += FRAMING.toolResult + countText(call.output);
   }
-  // Around a text that is sent again; of calls and results it is in their tokens.
+  // Framing of a text that is sent again. For calls and results their tokens include it.
   return { output, results, framing: text === '' ? 0 : FRAMING.message };
 }
 
-/** Real tokens of the largest thing that was said at once: what no compaction can make smaller. */
+/** Real tokens of the largest single message. No compaction can make it smaller. */
 export function largestMessageTokens({ entries }: Recording, factorOf: RawConversation['factorOf']): number {
   let [largest, step] = [0, 0];
   for (const entry of entries) {
@@ -84,7 +82,7 @@ export function largestMessageTokens({ entries }: Recording, factorOf: RawConver
   return Math.round(largest);
 }
 
-/** Counted tokens of everything that the recording holds: what a window would have to hold without any compaction. */
+/** Counted tokens of the whole recording; a window without compaction would have to hold them. */
 export function contentTokens(recording: Recording): number {
   return recording.entries.reduce((sum, entry) => {
     if (entry.type === 'user') return sum + FRAMING.message + countText(entry.text);

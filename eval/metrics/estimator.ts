@@ -1,19 +1,18 @@
 import { quantile, rounded } from './statistics.ts';
 
-/** What the service took a request for, and what it was. Tokens. */
+/** Tokens of a request: the service's measure and the real number. */
 export type MeasuredCall = Readonly<{ measured: number; real: number; isAnchored: boolean }>;
 
-/** Relative errors; null without any such call. */
+/** Relative errors. Null: there was no such call. */
 export type EstimatorErrors = Readonly<{
-  /** Of anchored measures, without their sign. */
+  /** Absolute errors of anchored measures. */
   p50: number | null;
   p95: number | null;
   max: number | null;
-  /** Of measures without anchor: how far the worst one was below (negative) the truth, or the least above it. */
+  /** The lowest error of measures without an anchor; negative: the measure was below the real number. */
   coldStartWorst: number | null;
 }>;
 
-/** How well requests were measured before they were sent. */
 export function estimatorErrors(calls: readonly MeasuredCall[]): EstimatorErrors {
   const errorsOf = (isAnchored: boolean): number[] =>
     calls

@@ -4,7 +4,7 @@ import type { RecordedStep, Recording } from '../../simulator/recording.ts';
 const NEEDLE_CLASSES = ['constraint', 'decision', 'error', 'id'] as const;
 type NeedleClass = (typeof NEEDLE_CLASSES)[number];
 
-/** A text that stands at one place of a conversation only, and must not get lost. */
+/** A text that occurs at only one place of a conversation and must not be lost. */
 export type Needle = Readonly<{ class: NeedleClass; text: string }>;
 
 const PER_CLASS = 3;
@@ -12,9 +12,11 @@ const PER_CLASS = 3;
 type Entry = Recording['entries'][number];
 
 /**
- * Plants needles of each class at fixed places over the whole recording: a constraint in what the user says, a decision
- * in what the assistant says, an error in a failed tool result (a call that succeeded fails where none did), an id in a
- * successful one. A class without any place gets none.
+ * Plants needles of each class at fixed places over the whole recording. A class without a place gets none.
+ * - constraint: in a user's message
+ * - decision: in an assistant's message
+ * - error: in a failed tool result (if none failed, a successful call is made to fail)
+ * - id: in a successful tool result
  */
 export function plantNeedles(recording: Recording): { recording: Recording; needles: Needle[] } {
   const entries: Entry[] = [...recording.entries];
@@ -52,7 +54,7 @@ function callPlaces(entries: readonly Entry[]): (Place & { isError: boolean })[]
   );
 }
 
-/** At most `count` of them, from all parts of the list. */
+/** At most `count` items, spread over the whole list. */
 function spread<T>(items: readonly T[], count: number): T[] {
   const wanted = Math.min(count, items.length);
   return Array.from(
@@ -74,13 +76,10 @@ function withText(entry: Entry, call: number | undefined, words: string, fails: 
 
 const fingerprint = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 10);
 
-/** Where a needle may be found again. */
 export type NeedlePlaces = Readonly<{
-  /** What the model was sent last. */
   lastView: string;
-  /** What each summary was asked for with. */
   summaryInputs: readonly string[];
-  /** Outputs that are still in the database, where their reference leads to. */
+  /** Outputs that are still in the database and can be read by their reference. */
   storedOutputs: readonly string[];
 }>;
 

@@ -2,17 +2,17 @@ import { countText } from '../../simulator/tokens.ts';
 import type { RawConversation } from './costs.ts';
 import type { StepCall } from './traced-call.ts';
 
-/** From this share of `usable` on a compaction is due where nothing is cleared. Before, clearing has to pay. */
+/** Without a prune a compaction is due from this share of `usable` on. Below it a prune has to pay. */
 const COMPACTION_SHARE = 0.98;
-/** The newest outputs that must stay: the lesser of both. */
+/** The newest outputs stay, up to the smaller of both limits. */
 const PROTECTED = { share: 0.25, tokens: 40_000 } as const;
 
-/** What a prune must free at least, in tokens: the lesser of 20k and a tenth of `usable`. */
+/** Tokens that a prune must free at least: the smaller of 20k and a tenth of `usable`. */
 export const pruneMinimum = (usableTokens: number): number => Math.min(20_000, 0.1 * usableTokens);
 
 /**
- * The most tokens of old tool outputs that a prompt of that share of `usable` or more showed beyond the newest ones, which
- * stay: reckoned from what was sent alone, by the provider's own count. 0 where no prompt was that large.
+ * The most tokens of old tool outputs, without the protected newest ones, in a prompt of at least `COMPACTION_SHARE`.
+ * Computed only from the requests, with the provider's count; 0 if no prompt was that large.
  */
 export function prunableTokens(
   calls: readonly StepCall[],

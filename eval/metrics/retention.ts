@@ -5,12 +5,12 @@ import type { StepCall } from './traced-call.ts';
 
 /** Of a longer first message only the beginning must stay. */
 const FIRST_MESSAGE_TOKENS = 2_000;
-/** What 2 000 tokens have at least, by any tokenizer, of a text worth keeping. */
+/** 2 000 tokens of ordinary text have at least this many characters, by any tokenizer. */
 const FIRST_MESSAGE_CHARS = 5_000;
 
 /**
- * The steps whose request did not hold the user's first message (of a long one its beginning) and the latest one before
- * that step, both as they were given.
+ * The steps whose request lacked the user's first message (of a long one its beginning) or the latest one before that
+ * step, each verbatim.
  */
 export function stepsWithoutUser(recording: Recording, calls: readonly StepCall[]): number[] {
   const users = usersBefore(recording);
@@ -24,7 +24,7 @@ export function stepsWithoutUser(recording: Recording, calls: readonly StepCall[
     .map(({ step }) => step);
 }
 
-/** What the user had said first and last at each step, and at the one that follows them all. */
+/** The user's first and latest message at each step, and at the request after all steps. */
 function usersBefore({ entries }: Recording): { first: string; latest: string }[] {
   const found: { first: string; latest: string }[] = [];
   let [first, latest]: (string | undefined)[] = [undefined, undefined];
@@ -51,7 +51,7 @@ const PATH_KEYS = ['path', 'file_path', 'filePath'];
 export function editedFiles(recording: Recording): string[] {
   const calls = recording.entries.flatMap((entry) => (entry.type === 'step' ? entry.toolCalls : []));
   const paths = calls.flatMap(({ name, input, isError }) => {
-    // One editor tool for everything says in `command` that it only looks.
+    // A combined editor tool has a `command`; `view` only reads.
     if (isError === true || !WRITING_TOOL.test(name) || input['command'] === 'view') return [];
     const path = PATH_KEYS.map((key) => input[key]).find((value) => typeof value === 'string');
     return typeof path === 'string' ? [path] : [];
@@ -59,7 +59,7 @@ export function editedFiles(recording: Recording): string[] {
   return [...new Set(paths)];
 }
 
-/** The share of the files that the text names; 1 when there are none. */
+/** The share of the files that the text names. 1: there are none. */
 export function fileRecall(files: readonly string[], text: string): number {
   return shareOf(files, (file) => text.includes(file));
 }
@@ -67,8 +67,8 @@ export function fileRecall(files: readonly string[], text: string): number {
 const ERROR_CHARS = 200;
 
 /**
- * The share of failed results that were shown with the beginning of what they said, of all that a request showed, over
- * all requests; 1 when there are none. Calls whose id is not their own are left out.
+ * Share of the failed results in requests that show the beginning of their error; 1 without any. Calls whose id is not
+ * unique are left out.
  */
 export function errorResultsKept(recording: Recording, calls: readonly StepCall[]): number {
   const recorded = recording.entries.flatMap((entry) => (entry.type === 'step' ? entry.toolCalls : []));

@@ -1,7 +1,6 @@
 import { type Recording, stepsOf, wasTaken } from '../../simulator/recording.ts';
 import type { RequestRecord, SimulatedRequest } from '../../simulator/request.ts';
 
-/** What the metrics read of a request that the simulated provider logged. */
 export type TracedCall = Pick<
   RequestRecord,
   | 'request'
@@ -15,7 +14,7 @@ export type TracedCall = Pick<
   | 'violationClasses'
 >;
 
-/** A request for a step that was answered whole. `step` is the number of the recorded step that answered it, from 0. */
+/** A step's request that was answered completely. `step` is the index of the recorded step that answered it. */
 export type StepCall = TracedCall & Readonly<{ step: number; request: SimulatedRequest }>;
 
 /** Requests that the provider began to answer, and bills. */
@@ -24,8 +23,8 @@ export function servedCalls(calls: readonly TracedCall[]): TracedCall[] {
 }
 
 /**
- * The steps in their order: neither summaries nor what was refused, cut or given up. One whose answer the service
- * stopped on the last stretch was asked for again: both requests are there.
+ * The answered steps in their order, without summaries and without refused, cut or aborted requests. If the service
+ * stopped an answer near its end and asked again, both requests are there.
  */
 export function stepCalls(recording: Recording, calls: readonly TracedCall[]): StepCall[] {
   const steps = stepsOf(recording);
@@ -41,7 +40,7 @@ export function stepCalls(recording: Recording, calls: readonly TracedCall[]): S
   return found;
 }
 
-/** Everything that the messages of a request say: texts, inputs of calls and results. */
+/** The whole text of a request's messages: texts, inputs of calls and results. */
 export function textOfRequest({ messages }: SimulatedRequest): string {
   return messages
     .flatMap(({ text, toolCalls, toolResults }) => [
