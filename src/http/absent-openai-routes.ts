@@ -2,7 +2,7 @@ const CHAT =
   'Baton speaks chat completions: `openai.chat("<agent>")` of the AI SDK, `client.chat.completions.create` of OpenAI’s libraries';
 const ELSEWHERE = 'Ask the provider itself for that';
 
-/** OpenAI's routes that Baton does not have, by how their paths begin, and the way that a client takes here instead. */
+/** OpenAI's routes that Baton does not have, by path prefix, each with Baton's alternative. */
 const ABSENT: readonly Readonly<{ path: string; advice: string }>[] = [
   { path: '/v1/responses', advice: CHAT },
   { path: '/v1/conversations', advice: CHAT },
@@ -21,7 +21,7 @@ const ABSENT: readonly Readonly<{ path: string; advice: string }>[] = [
   { path: '/v1/vector_stores', advice: ELSEWHERE },
 ];
 
-/** The advice for a client that asks for a route of OpenAI's API that is not here; null for any other path. */
+/** Advice for a client that asks for one of these routes; null for any other path. */
 export function adviceForAbsent(path: string): string | null {
   return ABSENT.find((route) => path === route.path || path.startsWith(`${route.path}/`))?.advice ?? null;
 }

@@ -6,12 +6,11 @@ import type { CancelOutcome } from '../store/cancels.ts';
 import type { AcceptedMessage } from '../store/inbox.ts';
 import type { HttpDeps } from './http-deps.ts';
 
-/** A queue that takes longer does not hold up callers: their message is in Postgres already. */
+/** How long a request waits for the queue. Its message is in Postgres already. */
 const QUEUE_PATIENCE_MS = 1_000;
 
 /**
- * Hands a committed job to the queue. Never rejects: a job that is lost here is added again from the run's row, so the
- * caller's request has succeeded whatever the queue says.
+ * Adds the job of a committed change. Never rejects: if adding fails, the reconciler adds the job from the run's row.
  */
 async function dispatchJob({ jobs, log }: HttpDeps, job: JobPayload, options?: AddOptions): Promise<void> {
   const adding = jobs
@@ -25,33 +24,32 @@ async function dispatchJob({ jobs, log }: HttpDeps, job: JobPayload, options?: A
   patience.abort();
 }
 
-/** After the commit of a message: wakes the session's readers, the worker that it interrupts, and the queue of its run. */
+/** After the commit of a message: tells the session's readers and the worker of a cancelled run, and adds the job. */
 export async function afterAccepted(deps: HttpDeps, sessionId: string, accepted: AcceptedMessage): Promise<void> {
   deps.bus.announce(sessionId, accepted.eventSeq);
   if (accepted.cancelled !== null) await afterCancelled(deps, accepted.cancelled);
   if (accepted.job !== null) await dispatchJob(deps, accepted.job);
 }
 
-/** After the commit of a cancel: wakes the session's readers, the worker of the run, and the queue of what follows. */
+/** After the commit of a cancel: tells the session's readers and the run's worker, and adds the job that follows. */
 export async function afterCancelled(deps: HttpDeps, outcome: CancelOutcome): Promise<void> {
   const { bus, log } = deps;
   const { runId, sessionId, status } = outcome;
   bus.announce(sessionId, outcome.eventSeq);
   if (outcome.notify) bus.requestCancel(runId);
   if (outcome.hasEnded) log('info', { event: 'run_ended', runId, sessionId, status });
-  // To settle an interrupted step takes a moment: it does not wait behind whole steps.
+  // Recovering an interrupted step is short, so its job does not wait behind whole steps.
   if (outcome.job !== null) await dispatchJob(deps, outcome.job, { isFirst: !outcome.hasEnded });
 }
 
-/** A committed change of a session. */
 type Changed = Readonly<{
-  /** The session's last event after this. */
+  /** Seq of the session's last event, the change's own included. */
   eventSeq: number;
-  /** Of the run that goes on or begins with it. */
+  /** Job of the run that goes on or starts; null: none. */
   job: JobPayload | null;
 }>;
 
-/** After the commit of any other change: wakes the session's readers and the queue of its run. */
+/** After the commit of any other change: tells the session's readers and adds the job. */
 export async function afterChanged(deps: HttpDeps, sessionId: string, { eventSeq, job }: Changed): Promise<void> {
   deps.bus.announce(sessionId, eventSeq);
   if (job !== null) await dispatchJob(deps, job);

@@ -10,20 +10,16 @@ import { queuedJobSchema } from '../domain/run/job.ts';
 import type { RunOwner } from '../store/runs.ts';
 import { ProblemError } from './bodies/problem.ts';
 
-/** Where the board is served. */
 export const BOARD_PATH = '/admin/queues';
 
 export type BoardOptions = Readonly<{
   queues: readonly Queue[];
   findOwners: FindOwners;
-  /** Nothing can be changed: every request that is not a GET is refused with 405. */
+  /** True: every request other than GET and HEAD is refused with 405. */
   isReadOnly: boolean;
 }>;
 
-/**
- * Bull Board over the queues: what waits, what is at work, what was done, and the jobs whose run failed. It shows ids,
- * states and numbers, and why a run failed; nothing of what was said in it.
- */
+/** Bull Board over the queues. It shows ids, states, numbers and why a run failed, never a conversation's content. */
 export function createBoard({ queues, findOwners, isReadOnly }: BoardOptions): Hono {
   const serverAdapter = new HonoAdapter(serveStatic);
   serverAdapter.setBasePath(BOARD_PATH);
@@ -36,10 +32,10 @@ export function createBoard({ queues, findOwners, isReadOnly }: BoardOptions): H
   return board;
 }
 
-/** The runs of those ids (UUIDs) that there still are. */
+/** Looks up runs by id (UUIDs). Deleted runs are missing from the result. */
 type FindOwners = (runIds: readonly string[]) => Promise<readonly RunOwner[]>;
 
-/** The jobs of a queue, each with whose it is, which is read when somebody looks: a job itself has only what it needs. */
+/** The jobs of a queue with their owners. Owners are read when a page is shown, because a job carries ids only. */
 class OwnedJobs extends BullMQAdapter {
   readonly #findOwners: FindOwners;
 
@@ -76,7 +72,7 @@ class OwnedJobs extends BullMQAdapter {
   }
 }
 
-/** Its page asks others for a font, which its headers forbid: each load would print an error. */
+/** Removes the page's link to a web font. The page's headers forbid it, so each load would print an error. */
 const withoutForeignFonts: MiddlewareHandler = async (c, next) => {
   await next();
   if (c.res.headers.get('content-type')?.startsWith('text/html') !== true) return;
@@ -90,7 +86,7 @@ const onlyReads: MiddlewareHandler = async (c, next) => {
   throw new ProblemError('method_not_allowed', detail, { headers: { allow: 'GET, HEAD' } });
 };
 
-/** The board is a page with scripts of its own and nobody else's; its styles are partly inline. */
+/** The board's page runs only its own scripts; some of its styles are inline. */
 const boardHeaders = secureHeaders({
   strictTransportSecurity: false,
   xFrameOptions: 'DENY',

@@ -5,41 +5,39 @@ import type { Direct } from '../events/stream-mailbox.ts';
 import { createWriteTurns } from './write-turns.ts';
 
 /**
- * A full buffer of which the reader takes nothing for this long: it is gone, or as good as. Long, because Linux asks for more
- * only when a third of its own buffer is free, which holds up to 4 MB on a fast network: seconds of a slow reader.
+ * A reader that takes nothing from a full buffer for this long is gone. Linux asks for more only when a third of its
+ * own buffer is free, which on a fast network holds up to 4 MB: seconds of a slow reader.
  */
 const STALL_LIMIT_MS = 30_000;
 
 export type FrameSourceOptions = Readonly<{
   signal: AbortSignal;
-  /** Bytes that may wait for the reader, besides one frame that is larger itself. */
+  /** Most bytes that wait for the reader, besides one frame that is larger by itself. */
   maxBufferedBytes?: number;
-  /** How long the reader may leave a full buffer as it is before it is dropped. */
+  /** How long the reader may take nothing from a full buffer before it is dropped. */
   stallLimitMs?: number;
-  /** Told once when the stream has ended, for whatever reason. */
+  /** Called once when the stream has ended, for any reason. */
   onEnd?: () => void;
 }>;
 
-/** Where frames go. */
 type FrameSink = Readonly<{
   write: (frame: Buffer) => void;
-  /** What was written and nobody has taken yet. The smaller it becomes piece by piece, the slower a reader may be. */
+  /** Bytes that the reader has not taken. The finer the steps in which they fall, the slower a reader may be. */
   bufferedBytes: () => number;
   end: () => void;
   fail: (error: unknown) => void;
 }>;
 
-/** Frames that wait for somebody to write them to. */
 export type FrameSource = Readonly<{
   /** Writes frames until the stream ends, fails or is cancelled. Called once. */
   flowTo: (sink: FrameSink) => void;
-  /** The sink's buffer has become smaller. */
+  /** Called when the sink's buffer has become smaller. */
   drained: () => void;
-  /** Nobody reads any more. */
+  /** Called when the reader is gone. */
   cancel: () => void;
 }>;
 
-/** Nothing of the stream is asked for before somebody takes the frames. */
+/** Opens the stream only when a sink takes the frames. */
 export function openFrameSource<Item>(
   open: (direct: Direct<Item>) => AsyncIterable<Item>,
   toFrame: (item: Item) => Buffer,
@@ -49,7 +47,7 @@ export function openFrameSource<Item>(
   const signal = AbortSignal.any([options.signal, cancelled.signal]);
   const room = createRoom(options.stallLimitMs ?? STALL_LIMIT_MS, signal);
   const maxBufferedBytes = options.maxBufferedBytes ?? SSE_MAX_BUFFERED_BYTES;
-  // What the stream does is part of the request that opened it, whoever takes the frames: its trace goes on.
+  // The stream runs in the async context of the request that opened it, so that its trace goes on.
   const inContext = AsyncLocalStorage.snapshot();
   let isTaken = false;
   const take = (): boolean => {
@@ -57,7 +55,7 @@ export function openFrameSource<Item>(
     isTaken = true;
     return true;
   };
-  // Whoever opened it is told of its end also where nobody has begun to read.
+  // Calls `onEnd` even if no sink ever took the frames.
   const drop = (): void => {
     if (take()) inContext(() => options.onEnd?.());
   };
@@ -80,10 +78,10 @@ export function openFrameSource<Item>(
   };
 }
 
-/** Frames written in one turn of the event loop: about a millisecond of work. */
+/** Frames per turn of the event loop: about a millisecond of work. */
 const takeTurn = createWriteTurns(32);
 
-/** Takes item by item while there is room. Resolves when the stream has ended, or nobody reads it any more. */
+/** Takes item by item while there is room. Resolves when the stream has ended or the reader is gone. */
 async function pump<Item>(
   stream: AsyncIterable<Item>,
   write: (item: Item) => void,
@@ -107,7 +105,7 @@ async function pump<Item>(
   }
 }
 
-/** The frames as a web stream, which takes none before somebody reads. */
+/** The frames as a web stream, which opens the source at its first read. */
 export function toBody(source: FrameSource): ReadableStream<Uint8Array> {
   let isFlowing = false;
   return new ReadableStream<Uint8Array>(
@@ -125,15 +123,15 @@ export function toBody(source: FrameSource): ReadableStream<Uint8Array> {
 
 function toSink(controller: ReadableStreamDefaultController<Uint8Array>): FrameSink {
   return {
-    // A copy: the reader of a web stream may change what it gets, and other readers share the frame.
+    // A copy: the reader of a web stream may change its bytes, and other readers share the frame.
     write: (frame) => controller.enqueue(new Uint8Array(frame)),
     bufferedBytes: () => -(controller.desiredSize ?? 0),
     end() {
-      // A body that the reader has cancelled is closed already, and says so by throwing.
+      // A body that the reader has cancelled is already closed, and `close` throws.
       try {
         controller.close();
       } catch {
-        // Nothing is left to close.
+        // Nothing left to close.
       }
     },
     fail: (error) => controller.error(error),
@@ -141,15 +139,14 @@ function toSink(controller: ReadableStreamDefaultController<Uint8Array>): FrameS
 }
 
 type Room = Readonly<{
-  /** The reader took something. */
+  /** Called when the reader took something. */
   made: () => void;
-  /** True when there is room, false when the reader is gone. @throws BatonError `limit_exceeded` when it stalls */
+  /** True: there is room. False: the reader is gone. @throws BatonError `limit_exceeded` when it stalls */
   wait: (hasRoom: () => boolean, bufferedBytes: () => number) => Promise<boolean>;
 }>;
 
 function createRoom(stallLimitMs: number, signal: AbortSignal): Room {
   let wake: (() => void) | null = null;
-  /** Resolves when the reader took something or is gone, and at the limit. */
   async function change(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const goOn = (): void => resolve();
@@ -167,7 +164,7 @@ function createRoom(stallLimitMs: number, signal: AbortSignal): Room {
       while (!signal.aborted && !hasRoom()) {
         const before = bufferedBytes();
         await change();
-        // Who takes a little of much is slow, not gone.
+        // A reader that takes a little at a time is slow, not gone.
         if (!signal.aborted && bufferedBytes() >= before) throw tooSlow();
       }
       return !signal.aborted;

@@ -27,28 +27,28 @@ export type HttpDeps = Readonly<{
   describeModel: DescribeModel;
   modelCheck: ModelCheck;
   toolsOf: ToolCatalogue;
-  /** The agent as a new session keeps it. @throws BatonError `tools_unavailable` */
+  /** The agent with its MCP tools pinned, as a new session keeps it. @throws BatonError `tools_unavailable` */
   pinTools: McpServers['pin'];
   log: Log;
   readiness: () => Promise<Readiness>;
-  /** How many workers take jobs of each kind; absent where the process does not look. */
+  /** Counts the workers of each kind of job; absent if the process does not count them. */
   countWorkers?: () => Promise<WorkersByKind>;
   metrics: Pick<Metrics, 'http' | 'text'>;
-  /** The page that shows the queues. */
+  /** The page of the queues. */
   board?: Hono;
-  /** What a tenant may use in a day, and have stored; absent: as much as it likes. */
+  /** Limits of a tenant's daily use and of its stored bytes; absent: none. */
   quota?: TenantQuota;
-  /** Days after its last request in which a session expires that a completion without a name has begun; absent or 0: never. */
+  /** Days after its last request when the session of an unnamed completion expires; absent or 0: never. */
   completionKeptDays?: number;
-  /** What may wait in the inbox of one session; absent: the defaults. */
+  /** Limits of the inbox of a session; absent: the defaults. */
   inboxLimits?: InboxLimits;
-  /** Counts the requests of keys; absent: any number is let through. */
+  /** Counts the requests of keys; absent: no limit. */
   requestRate?: RequestRate;
-  /** How many streams and waits may be open at the same time; absent: any number. */
+  /** Limits of streams and waits that are open at the same time; absent: none. */
   heldLimits?: HeldLimits;
-  /** Slows down whoever tries keys; absent: one of the app's own. */
+  /** Delays the answers to wrong keys; absent: the app makes its own. */
   wrongKeys?: WrongKeys;
-  /** The agent of conversations that name none; absent: the only one that there is. */
+  /** The agent of conversations that name none; absent: the only agent, if there is just one. */
   defaultAgent?: string | undefined;
   /** A fresh UUIDv7. */
   newId: () => string;

@@ -1,7 +1,7 @@
 import type { AgentCatalogue } from '../agents/agent.ts';
 import { ProblemError } from './bodies/problem.ts';
 
-/** @throws ProblemError `not_found`, as OpenAI does where there is no such model */
+/** @throws ProblemError `not_found` for an unknown agent, as OpenAI does for an unknown model */
 export async function refuseUnknownModel(agents: AgentCatalogue, name: string): Promise<void> {
   const names = (await agents.current()).names();
   if (names.includes(name)) return;

@@ -1,11 +1,10 @@
 import { adviceForAbsent } from './absent-openai-routes.ts';
 
-/** An error as OpenAI's API tells it. */
 export type OpenAiError = Readonly<{ message: string; type: string; code: string; param: string | null }>;
 
 const MODEL_NOT_FOUND = { code: 'model_not_found', type: 'invalid_request_error' } as const;
 
-/** What OpenAI calls what is meant; everything else keeps its own code. */
+/** OpenAI's names for our codes. Other codes stay as they are. */
 const NAMES: Readonly<Record<string, Readonly<{ code: string; type: string }>>> = {
   unauthenticated: { code: 'invalid_api_key', type: 'authentication_error' },
   forbidden: { code: 'insufficient_permissions', type: 'permission_error' },
@@ -17,7 +16,7 @@ const NAMES: Readonly<Record<string, Readonly<{ code: string; type: string }>>> 
   input_overflow: { code: 'context_length_exceeded', type: 'invalid_request_error' },
 };
 
-/** @param status of the response; that of what happens in mid-stream is what it would have been */
+/** @param status HTTP status of the response; in mid-stream the status that it would have had */
 export function toOpenAiError(
   { code, message, param = null }: Readonly<{ code: string; message: string; param?: string | null }>,
   status: number,

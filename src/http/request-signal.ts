@@ -2,19 +2,16 @@ import type { Context } from 'hono';
 import type { ErrorCode } from '../domain/errors.ts';
 import type { HttpEnv } from './http-env.ts';
 
-/**
- * Aborted when the client has gone away, may not have the response any more or the server stops: whatever holds the
- * response open ends.
- */
+/** Aborted when the client has gone away or lost access, or the server stops. Responses that are held open then end. */
 export function untilGone(c: Context<HttpEnv>): AbortSignal {
   const signals = [c.req.raw.signal, c.env?.shutdown, c.get('denied')];
   return AbortSignal.any(signals.filter((signal) => signal !== undefined));
 }
 
-/** What a client that is still there is told where a stream ends before its time. */
+/** The error that a connected client is told when its stream ends early. */
 export type EarlyEnd = Readonly<{ code: ErrorCode | 'unauthenticated'; message: string }>;
 
-/** Why a client that is still there is told nothing more; null: it has gone away. */
+/** Why the stream of a connected client ends early; null: the client has gone away. */
 export function whyEnded(c: Context<HttpEnv>): EarlyEnd | null {
   if (c.req.raw.signal.aborted) return null;
   if (c.get('denied')?.aborted === true) return { code: 'unauthenticated', message: whyDenied(c) };
@@ -25,7 +22,7 @@ export function whyEnded(c: Context<HttpEnv>): EarlyEnd | null {
 const whyDenied = (c: Context<HttpEnv>): string =>
   c.get('caller').keyId === null ? 'an API key is required from now on' : 'the API key was revoked or has expired';
 
-/** Where nobody reads any more: the client itself, and not the server or its key. */
+/** Whether a stream without a reader was left by its client, and not ended by the server or for lost access. */
 export function isGone(c: Context<HttpEnv>): boolean {
   return c.env?.shutdown?.aborted !== true && c.get('denied')?.aborted !== true;
 }

@@ -2,16 +2,13 @@ import type { ServerResponse } from 'node:http';
 import type { FrameSource } from './frame-source.ts';
 import { createWriteTurns } from './write-turns.ts';
 
-/** A connection says of each write only that all of it is gone: of larger ones a slow reader's progress is not seen. */
+/** A connection reports only completed writes: within a larger one the progress of a slow reader would not be seen. */
 const MAX_PIECE_BYTES = 16_384;
 
 /** Pieces of large frames that all streams write in one turn of the event loop: 256 kB. */
 const takeTurn = createWriteTurns(16);
 
-/**
- * Writes a response of frames to its connection as they come. Through a web stream each frame would cost twice the time
- * at least, once for every reader.
- */
+/** Writes frames straight to the connection. A web stream would at least double the cost of each, for every reader. */
 export function sendFrames({ status, headers }: Response, source: FrameSource, outgoing: ServerResponse): void {
   const queue = createFrameQueue(outgoing, source.drained);
   outgoing.on('close', source.cancel).on('error', source.cancel);
@@ -22,7 +19,7 @@ export function sendFrames({ status, headers }: Response, source: FrameSource, o
     write: queue.write,
     bufferedBytes: queue.bytes,
     end: queue.end,
-    // The reader sees an end that is none, and comes back.
+    // The reader sees a broken stream and reconnects.
     fail: () => outgoing.destroy(),
   });
 }
@@ -31,18 +28,18 @@ const EMPTY = Buffer.alloc(0);
 
 type FrameQueue = Readonly<{
   write: (frame: Buffer) => void;
-  /** Writes what waits, as far as the connection takes it. */
+  /** Writes waiting frames, as far as the connection takes them. */
   flush: () => void;
-  /** What waits, without what is being written. */
+  /** Bytes that wait, without those being written. */
   bytes: () => number;
-  /** Ends the response behind what waits. */
+  /** Ends the response after the waiting frames. */
   end: () => void;
   discard: () => void;
 }>;
 
 /**
- * Keeps frames while the connection is full. Left to the connection, all of them would become one write, and whether
- * its reader takes any of it is not known before it has taken all.
+ * Keeps frames while the connection is full, which would merge them into one write and report no progress before its
+ * end.
  */
 function createFrameQueue(outgoing: ServerResponse, onTaken: () => void): FrameQueue {
   let pieces: Buffer[] = [];
@@ -86,7 +83,7 @@ function createFrameQueue(outgoing: ServerResponse, onTaken: () => void): FrameQ
       const isAtOnce = pieces.length === 0 && !outgoing.writableNeedDrain && frame.length <= MAX_PIECE_BYTES;
       if (isAtOnce) return void outgoing.write(frame);
       bytes += frame.length;
-      // No copies: all readers that wait for a frame share its memory.
+      // No copies: all readers of a frame share its memory.
       for (let start = 0; start < frame.length; start += MAX_PIECE_BYTES) {
         pieces.push(frame.subarray(start, start + MAX_PIECE_BYTES));
       }

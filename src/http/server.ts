@@ -13,35 +13,35 @@ export type HttpServer = AsyncDisposable & Readonly<{ url: string }>;
 
 export type HttpServerOptions = Readonly<{
   host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number;
-  /** There are API keys, and every request needs one: any address may be listened on. */
+  /** Whether API keys exist. Then every request needs one, and any address may be bound. */
   hasApiKeys?: boolean;
-  /** Without API keys everybody who reaches the server may do everything; so another address must be asked for. */
+  /** Allows a public address without API keys, where every caller may do everything. */
   allowPublicBind?: boolean;
   /**
-   * Names besides the loopback ones that requests may be addressed to, in lower case. Left out: none, but any on a
+   * Host names, besides those of loopback, that a request may be addressed to, in lower case. Absent: none; any on a
    * public address as soon as there is a key.
    */
   allowedHosts?: readonly string[] | undefined;
-  /** Connections at the same time; absent: any number. */
+  /** Most connections at the same time; absent: no limit. */
   maxConnections?: number;
 }>;
 
-/** A request, its body included, has to arrive in this time; responses may take as long as they like. */
+/** Time for a whole request to arrive, body included. Responses have no limit. */
 const REQUEST_TIMEOUT_MS = 30_000;
 const HEADERS_TIMEOUT_MS = 10_000;
-/** Responses in work get this long when the server stops; streams end at once. */
+/** Grace time of responses in progress when the server stops. Streams end at once. */
 const CLOSE_GRACE_MS = 5_000;
 const CLOSE_POLL_MS = 20;
 
 type FetchCallback = Parameters<typeof getRequestListener>[0];
 
 /**
- * Serves the app. Disposing it takes no more connections, ends event streams and waits, lets other responses in work
- * finish (at most 5 s) and closes every connection.
- * @throws BatonError `config_invalid` when the host is not loopback without keys or
- * `allowPublicBind`, or cannot be bound
+ * Serves the app. Disposing it takes no more connections, ends event streams and waits, lets other responses finish (at
+ * most 5 s) and closes every connection.
+ * @throws BatonError `config_invalid` when the host is not loopback and there are neither keys nor `allowPublicBind`,
+ * or when it cannot be bound
  */
 export async function startHttpServer(app: BatonApp, options: HttpServerOptions): Promise<HttpServer> {
   const loopback = isLoopback(options.host);
@@ -70,7 +70,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
     errorHandler: (error) => problemResponse(toServerProblem(error), '/'),
   });
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
-  // Node closes what is beyond it at once.
+  // Node closes further connections at once.
   server.maxConnections = options.maxConnections ?? Number.POSITIVE_INFINITY;
   const closeUnused = trackConnections(server);
   const { port } = await listen(server, options);
@@ -84,7 +84,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   };
 }
 
-/** What goes wrong before the app is asked: the request is none that a URL can be made of. */
+/** An error before the app is called: the request has no valid URL. */
 function toServerProblem(error: unknown): ProblemError {
   return error instanceof RequestError
     ? new ProblemError('invalid_request', 'Invalid URL or Host header')
@@ -106,7 +106,7 @@ function listen(server: Server, { host, port }: HttpServerOptions): Promise<Addr
   return promise;
 }
 
-/** Returns what closes the connections that answer nothing at the moment, those that never asked included. */
+/** Returns a function that closes the idle connections, also those without any request so far. */
 function trackConnections(server: Server): () => void {
   const answering = new Map<Socket, number>();
   server.on('connection', (socket) => {

@@ -5,7 +5,7 @@ import { type FrameSource, type FrameSourceOptions, openFrameSource, toBody } fr
 type Envelope = Readonly<{ type: string; seq?: number; runId?: string; createdAt?: string; data: unknown }>;
 
 /**
- * One item as a server-sent event. Only durable events have an id: it is what a client sends as `Last-Event-ID`, and a
+ * One item as a server-sent event. Only durable events have an id, because clients send it as `Last-Event-ID` and a
  * preview must never move that cursor. (https://html.spec.whatwg.org/multipage/server-sent-events.html)
  */
 export function toSseFrame(item: StreamItem): string {
@@ -26,7 +26,7 @@ export function toSseFrame(item: StreamItem): string {
 
 const frame = (envelope: Envelope): string => `event: ${envelope.type}\ndata: ${JSON.stringify(envelope)}\n\n`;
 
-/** By snapshot or event. The readers of a session are told the very same ones, and share the memory of their frames. */
+/** By snapshot or event. All readers of a session get the same objects, so they share the memory of the frames. */
 const frames = new WeakMap<object, Buffer>();
 
 function encodeOnce(item: StreamItem): Buffer {
@@ -43,9 +43,9 @@ export type SseOptions = FrameSourceOptions & Readonly<{ headers?: Readonly<Reco
 
 /**
  * A stream as a response of type `text/event-stream`. While the buffer is full nothing is taken from the stream, which
- * keeps its place in Postgres; a reader that then takes nothing for `stallLimitMs` is dropped: the body fails with
- * BatonError `limit_exceeded`, the stream is closed, and the reader can resume where it was.
- * @param open the stream, which may hand on directly what does not have to wait for its turn
+ * keeps its place in Postgres. A reader that then takes nothing for `stallLimitMs` is dropped: the stream is closed,
+ * the body fails with BatonError `limit_exceeded`, and the reader can resume where it was.
+ * @param open the stream, which may pass on directly any item that need not wait for its turn
  */
 export function sseResponse(
   open: (direct: Direct<StreamItem>) => AsyncIterable<StreamItem>,
@@ -54,7 +54,7 @@ export function sseResponse(
   return toResponse(openFrameSource(open, encodeOnce, options), options);
 }
 
-/** The same for a stream of anything, each item of which is a frame of text. */
+/** The same for any stream, whose items `toFrame` turns into text. */
 export function framesResponse<Item>(
   stream: AsyncIterable<Item>,
   toFrame: (item: Item) => string,
@@ -70,13 +70,10 @@ export function framesResponse<Item>(
   );
 }
 
-/** By the body: whoever adds a header to a response may make another one of it. */
+/** By body, because middleware that adds a header may replace the response. */
 const sources = new WeakMap<ReadableStream, FrameSource>();
 
-/**
- * What writes the frames of such a response, for a server that can take them without a web stream
- * between; null: another response.
- */
+/** The frame source of such a response, for servers that write frames without a web stream; null: another response. */
 export function frameSourceOf(response: Response): FrameSource | null {
   return (response.body === null ? undefined : sources.get(response.body)) ?? null;
 }

@@ -3,7 +3,7 @@ import { ProblemError } from './bodies/problem.ts';
 
 const UNIQUE_VIOLATION = '23505';
 
-/** The problem behind an error of the database, or null when it is a defect of ours. */
+/** The problem behind an error of the database; null: a defect. */
 export function toStoreProblem(error: unknown): ProblemError | null {
   if (error instanceof Error && 'code' in error && error.code === UNIQUE_VIOLATION) {
     return new ProblemError('conflict', 'Something with this id exists already', { cause: error });

@@ -1,7 +1,7 @@
 /**
- * A stream asks before it writes: so many may write in one turn of the event loop, the others follow in the order in
- * which they have asked. Requests that came meanwhile are served in between, however many readers are told the same.
- * @returns a function that returns null where the stream may write at once
+ * Limits the writes per turn of the event loop: further streams wait in the order in which they asked. So other
+ * requests are served in between, however many readers get the same event.
+ * @returns a function that returns null if the stream may write at once
  */
 export function createWriteTurns(perTurn: number): () => Promise<void> | null {
   const waiting: (() => void)[] = [];

@@ -11,7 +11,7 @@ export const modelField = textField(200).regex(/^[a-z0-9-]+\/.+$/, 'provider/mod
 const MAX_INSTRUCTIONS_CHARS = 50_000;
 const MAX_STOP_SEQUENCE_CHARS = 200;
 
-/** What a session may have different from its agent. */
+/** The fields of its agent that a session may override. */
 export const overridesBody = z
   .strictObject({
     model: modelField.optional(),
@@ -34,8 +34,8 @@ export const overridesBody = z
   });
 
 /**
- * Finds out now what would fail in the first step: a model whose provider is not configured, a setting that its
- * protocol has no field for. What the agent itself says of settings is left out where another model does not take it.
+ * Refuses a model whose provider is not configured and a setting that the model's protocol lacks, before the first step
+ * fails by it. The agent's own settings are dropped where another model does not take them.
  * @throws BatonError `model_unavailable`; ProblemError `invalid_request` that names the settings
  */
 export function checkModel(models: ModelPort, model: string, overrides: AgentOverrides | undefined): void {

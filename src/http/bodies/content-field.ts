@@ -18,7 +18,7 @@ const messageText = textField(MAX_MESSAGE_CHARS).refine((text) => text.trim() !=
 
 const textPart = z.strictObject({ type: z.literal('text'), text: messageText });
 
-/** A blob as the transcript and the UI's messages name it: what was read may be sent again. */
+/** A blob as the transcript and the UI's messages name it, so that a client can send back a file that it has read. */
 const BLOB_URL = /^(?:@blob:|\/v1\/blobs\/)(blob_[0-9a-f]{32})$/;
 
 const isUrl = (text: string): boolean =>
@@ -26,7 +26,7 @@ const isUrl = (text: string): boolean =>
 
 const url = z.string().max(MAX_CONTENT_BODY_BYTES).refine(isUrl, { error: 'must be a data URL, or an http(s) URL' });
 
-/** Bytes of its own, or a blob, or what the provider fetches. */
+/** A file: its bytes, a blob, or a URL that the provider fetches. */
 export const filePart = z
   .strictObject({
     type: z.enum(['file', 'image']),
@@ -49,7 +49,7 @@ export const filePart = z
 
 type FilePartBody = z.infer<typeof filePart>;
 
-/** What a user says: a text, or parts. */
+/** Content of a user message: a text, or parts. */
 export const contentField = z.union([
   messageText,
   listOf(z.discriminatedUnion('type', [textPart, filePart]), MAX_MESSAGE_PARTS)
@@ -78,7 +78,7 @@ export function toFilePart({ url: given, data, blobId, mediaType, filename }: Fi
   const bare = mediaType === undefined ? null : bareMediaType(mediaType);
   return {
     type: 'file',
-    // Without a name the bytes tell.
+    // Empty: the media type is sniffed from the bytes.
     mediaType: bare ?? '',
     url: named === undefined ? inline : `@blob:${named}`,
     ...(filename !== undefined && { filename }),

@@ -2,7 +2,7 @@ import { z } from '@hono/zod-openapi';
 
 const newestFirst = { createdAt: z.iso.datetime(), id: z.uuid() };
 
-/** The lists that have cursors, each with where a page of it ends. */
+/** The lists that have cursors, each with the fields that say where a page ends. */
 const POSITIONS = {
   sessions: z.strictObject({ list: z.literal('sessions'), ...newestFirst }),
   runs: z.strictObject({ list: z.literal('runs'), ...newestFirst }),
@@ -12,7 +12,7 @@ const POSITIONS = {
 type List = keyof typeof POSITIONS;
 type Position<L extends List> = z.infer<(typeof POSITIONS)[L]>;
 
-/** The cursor of the page after these rows, or null when the list ends with them. `rows` holds one more than a page. */
+/** The cursor of the page after these rows; null at the end of the list. `rows` holds one more than a page. */
 export function nextCursor(
   list: 'sessions' | 'runs',
   rows: readonly Readonly<{ created_at: Date; id: string }>[],
@@ -22,12 +22,11 @@ export function nextCursor(
   return last === undefined ? null : toCursor({ list, createdAt: last.created_at.toISOString(), id: last.id });
 }
 
-/** The cursor of the page that follows a position. */
 export function toCursor(position: Position<List>): string {
   return Buffer.from(JSON.stringify(position)).toString('base64url');
 }
 
-/** A query parameter with the cursor of the given list: opaque to callers, checked like any other input. */
+/** A query parameter with the cursor of the given list: opaque to callers, validated like any other input. */
 export function cursorField<L extends List>(list: L) {
   return z
     .string()

@@ -9,7 +9,7 @@ const objectOf = (properties: Record<string, JsonSchema>): JsonSchema => ({
   required: Object.keys(properties),
 });
 
-/** One schema for each type of event, told apart by `type`. */
+/** One schema per event type, told apart by `type`. */
 function eventsOf(schemas: Readonly<Record<string, z.ZodType>>, envelope: Record<string, JsonSchema>): JsonSchema {
   const oneOf = Object.entries(schemas).map(([type, data]) => ({
     title: type,
@@ -24,7 +24,6 @@ const DURABLE = {
   createdAt: { type: 'string', format: 'date-time' },
 };
 
-/** A durable event of a session. */
 export const eventBody = z.custom<SessionEvent>().openapi('SessionEvent', {
   type: 'object',
   description: 'An event of the log of a session.',
@@ -33,14 +32,14 @@ export const eventBody = z.custom<SessionEvent>().openapi('SessionEvent', {
 
 const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
-/** The stream of a session: OpenAPI 3.1 has no words for server-sent events, so this is the `data` of each. */
+/** The stream of a session. OpenAPI 3.1 cannot describe server-sent events, so this is the `data` of each. */
 export const streamBody = z.custom<string>().openapi({
   type: 'object',
   description: 'Server-sent events; the schema is that of the `data` of each.',
   oneOf: [reference('SessionSnapshot'), reference('SessionEvent'), reference('LiveEvent')],
 });
 
-/** What the stream of a session has beside its durable events, by the name under which it is documented. */
+/** Schemas of the stream besides durable events, by their names in the API document. */
 export const STREAM_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   LiveEvent: { description: 'A preview in the stream of a session; it is not stored.', ...eventsOf(LIVE_SCHEMAS, {}) },
   SessionSnapshot: {

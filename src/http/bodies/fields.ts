@@ -3,7 +3,7 @@ import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../../domain/ids
 import { isWithinJsonDepth } from '../../domain/json-bounds.ts';
 import { MAX_JSON_DEPTH } from '../../domain/tunables.ts';
 
-/** A public id, read as the UUID that it stands for. */
+/** A public id, parsed to its UUID. */
 export function idField(kind: IdKind) {
   const prefix = ID_PREFIXES[kind];
   return z
@@ -21,7 +21,7 @@ export function idField(kind: IdKind) {
     });
 }
 
-/** The id of a tool call, read as its place: the UUID of its message and its index among the parts. */
+/** The id of a tool call, parsed to the UUID of its message and its index among the parts. */
 export const callIdField = z
   .string()
   .transform((text, ctx): Readonly<{ messageId: string; index: number }> => {
@@ -39,7 +39,6 @@ export const callIdField = z
     example: 'call_0199c0ffee007000800000000000000a_1',
   });
 
-/** The parameter `{id}` of a path. */
 export const idParams = (kind: IdKind) =>
   z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
 
@@ -51,9 +50,7 @@ export const timeField = z.iso
   .datetime({ offset: true, abort: true, ...TIME })
   .refine((time) => Date.parse(time) >= 0 && Date.parse(time) < LAST_TIME_MS, TIME);
 
-/**
- * Text that Postgres can store and that is valid UTF-8; other text is refused, not changed behind the caller's back.
- */
+/** Text that Postgres can store and that is valid UTF-8. Other text is refused rather than changed. */
 export function textField(maxChars: number) {
   return z
     .string()
@@ -63,12 +60,10 @@ export function textField(maxChars: number) {
     });
 }
 
-/** Any JSON value. */
 export const jsonField = z.unknown().refine(isWithinJsonDepth, {
   error: `at most ${MAX_JSON_DEPTH} levels deep`,
 });
 
-/** A whole number in a query. */
 export function numberField(min: number, max: number, description: string) {
   return z
     .string()
@@ -84,12 +79,11 @@ export function numberField(min: number, max: number, description: string) {
 const MAX_PAGE_SIZE = 200;
 const DEFAULT_PAGE_SIZE = 50;
 
-/** How many entries a page has. */
 export const limitField = numberField(1, MAX_PAGE_SIZE, `Entries of a page; ${DEFAULT_PAGE_SIZE} by default.`)
   .optional()
   .transform((limit) => limit ?? DEFAULT_PAGE_SIZE);
 
-/** A position in a session's transcript or event log; only what comes after it is returned. */
+/** A position in a session's transcript or event log. Only later entries are returned. */
 export const afterField = numberField(0, Number.MAX_SAFE_INTEGER, 'Only what comes after this number.').optional();
 
 /** Routes without parameters refuse any. */
@@ -99,16 +93,15 @@ const MAX_METADATA_KEYS = 16;
 const MAX_METADATA_KEY_CHARS = 64;
 export const MAX_METADATA_VALUE_CHARS = 512;
 
-/** The caller's own labels of a session. */
 export const metadataField = z
   .preprocess(
     (value, ctx) => {
       if (typeof value !== 'object' || value === null) return value;
-      // zod leaves this key out without a word.
+      // zod drops this key silently.
       if (Object.hasOwn(value, '__proto__')) {
         ctx.addIssue({ code: 'custom', path: ['__proto__'], message: 'not a possible key' });
       }
-      // Before any of them is looked at.
+      // Checked before zod looks at any key.
       if (Object.keys(value).length > MAX_METADATA_KEYS) {
         ctx.addIssue({ code: 'custom', message: `at most ${MAX_METADATA_KEYS} keys` });
       }

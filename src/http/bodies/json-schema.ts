@@ -3,9 +3,9 @@ import { z } from 'zod';
 export type JsonSchema = Record<string, unknown>;
 
 /**
- * A schema of the domain as JSON Schema 2020-12, which OpenAPI 3.1 takes as it is. Any JSON is a definition that refers to
- * itself in zod's output; here it is `{}`.
- * @param extras properties that objects have in addition which have those that `isOf` looks for
+ * A schema of the domain as JSON Schema 2020-12, which OpenAPI 3.1 takes as is. zod writes "any JSON" as a recursive
+ * definition; here it is `{}`.
+ * @param extras properties to add to each object whose own properties satisfy `isOf`
  */
 export function toJsonSchema(
   schema: z.ZodType,

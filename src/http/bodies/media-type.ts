@@ -6,8 +6,8 @@ import { ProblemError } from './problem.ts';
 const OFFERED = ['text/event-stream', 'application/json'] as const;
 
 /**
- * The media type in which a caller wants events. Whoever takes anything gets the stream.
- * @throws ProblemError `not_acceptable` where the header names neither
+ * The media type in which a caller wants events. A caller that accepts any type gets the stream.
+ * @throws ProblemError `not_acceptable` if the header names neither
  */
 export function wantedEventFormat(c: Context<HttpEnv>): (typeof OFFERED)[number] {
   const header = c.req.header('accept');

@@ -10,7 +10,7 @@ import { errorBody } from './run-body.ts';
 
 const TIME = { type: 'string', format: 'date-time' };
 
-/** What has become of a part in what the model is shown; the part itself is as it was recorded. */
+/** The marks of a part: they change how the view shows it. The part itself stays as recorded. */
 const HISTORY = {
   compactedAt: { ...TIME, description: 'When a prune has put a placeholder in its place.' },
   mediaStrippedAt: { ...TIME, description: 'When names were put in the place of its images and files.' },
@@ -19,12 +19,12 @@ const HISTORY = {
   truncated: { const: true, description: 'The output was cut as it came in: `outputBlobId` has the whole.' },
 };
 
-/** A call has an id of its own beside that of the provider. */
+/** Properties that a tool call has besides those of the schema. */
 const OF_CALL = {
   isOf: (properties: JsonSchema) => 'toolCallId' in properties,
   properties: { id: { type: 'string' }, ...HISTORY },
 };
-/** Of a part, not of a file in a tool's output. */
+/** Properties that a file part has besides those of the schema. A file in a tool's output does not have them. */
 const OF_FILE = {
   isOf: (properties: JsonSchema) =>
     'mediaType' in properties && 'providerMetadata' in properties && !('sourceId' in properties),
@@ -39,7 +39,6 @@ const partBody = z
   .custom<PartBody>()
   .openapi('Part', { type: 'object', ...toJsonSchema(partSchema, OF_CALL, OF_FILE) });
 
-/** A message of the transcript as callers see it. */
 export const messageBody = z
   .object({
     id: z.string(),
@@ -61,7 +60,7 @@ export const messageBody = z
   })
   .openapi('Message');
 
-/** A call has an id of its own: what the provider calls it may come again. */
+/** A call has an id of its own, because a provider may repeat its ids. */
 function toPartBody(messageId: string, { history, ...part }: TranscriptPart, index: number): PartBody {
   const body = part.type === 'tool' ? { ...part, id: formatCallId(messageId, index) } : part;
   if (history === undefined) return body;
@@ -74,7 +73,7 @@ function toPartBody(messageId: string, { history, ...part }: TranscriptPart, ind
   };
 }
 
-/** A message of the transcript as the API answers it; each tool call has an id by which it can be answered. */
+/** A message of the transcript as the API returns it. Each tool call has an id by which it can be answered. */
 export function toMessageBody(message: TranscriptMessage): z.infer<typeof messageBody> {
   return {
     id: formatId('message', message.id),

@@ -8,8 +8,8 @@ import { filePart, toFilePart } from './content-field.ts';
 import { jsonField } from './fields.ts';
 
 /**
- * What a client says that its call came to: a string or any JSON value. `{ type: 'content', value: […] }` is texts and
- * files, in the AI SDK's words as tools of the service give them, or files as messages name them.
+ * The output that a client gives for a call: a string or any JSON value. `{ type: 'content', value: […] }` holds texts
+ * and files, in the AI SDK's form as tools of the service return them, or files as messages name them.
  */
 export const outputField = jsonField.transform((given, ctx): OutputAnswer => {
   const output = toStorable(given);

@@ -2,7 +2,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { isOpenAiPath, toOpenAiError } from '../openai-error.ts';
 
-/** Codes that only HTTP has; all others come from the domain. */
+/** Codes that only HTTP has. The others come from the domain. */
 type HttpOnlyCode =
   | 'forbidden'
   | 'method_not_allowed'
@@ -13,7 +13,7 @@ export type ProblemCode = ErrorCode | HttpOnlyCode;
 
 type Kind = Readonly<{ status: ContentfulStatusCode; title: string }>;
 
-/** What each code is answered with. Closed: a code without a status does not compile. */
+/** Status and title of each code. A code without an entry does not compile. */
 export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   agent_not_found: { status: 422, title: 'Unknown agent' },
   already_answered: { status: 409, title: 'Answered already' },
@@ -58,7 +58,7 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
 };
 
-/** What is wrong with one field; `path` is dotted: `limits.maxSteps`, `content.0.text`. Empty: the whole. */
+/** One wrong field. `path` is dotted: `limits.maxSteps`, `content.0.text`. Empty: the whole value. */
 export type FieldError = Readonly<{ path: string; message: string }>;
 
 type ProblemOptions = Readonly<{
@@ -67,7 +67,7 @@ type ProblemOptions = Readonly<{
   cause?: unknown;
 }>;
 
-/** A request that is refused. Thrown anywhere below a route, it becomes the response. */
+/** A refused request. Thrown anywhere below a route, it becomes the response. */
 export class ProblemError extends Error {
   override readonly name = 'ProblemError';
   readonly code: ProblemCode;
@@ -84,7 +84,7 @@ export class ProblemError extends Error {
 
 /**
  * The response of RFC 9457 for a problem.
- * @param instance the path of the request: clients of OpenAI's API find their own form of the error in it as well
+ * @param instance the path of the request; on OpenAI's paths the body also holds OpenAI's form of the error
  */
 export function problemResponse(problem: ProblemError, instance: string): Response {
   const { status, title } = PROBLEM_KINDS[problem.code];

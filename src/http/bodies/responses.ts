@@ -21,18 +21,17 @@ const problem = (description: string) => ({
   content: { 'application/problem+json': { schema: problemBody } },
 });
 
-/** A response with a JSON body, for a route's definition. */
 export const jsonOf = <Schema extends z.ZodType>(schema: Schema, description: string) => ({
   description,
   content: { 'application/json': { schema } },
 });
 
-/** What a route answers that needs no key. */
+/** Error responses of a route that needs no key. */
 export const OTHER_HOST = {
   403: problem('The request is addressed to a host that this server does not serve.'),
 } as const;
 
-/** What any route answers to a caller who may not use it. */
+/** Error responses of any route to a caller without access. */
 export const DENIED = {
   401: problem('There is no API key, or none that is valid.'),
   403: problem('The API key lacks the scope that this needs.'),
@@ -41,7 +40,7 @@ export const DENIED = {
   ),
 } as const;
 
-/** What any route may answer. */
+/** Error responses that any route may give. */
 export const REFUSED = {
   ...DENIED,
   400: problem('Something in the request is wrong; `errors` names the fields.'),
@@ -57,7 +56,7 @@ export const CONFLICT = { 409: problem('Not possible in the present state, or th
 export const UNKNOWN_AGENT = { 422: problem('No agent has this name; the detail lists those that exist.') } as const;
 export const NOT_ACCEPTABLE = { 406: problem('None of the accepted media types is offered.') } as const;
 
-// A schema of the domain was made before Hono's zod knew `openapi`, so this one is made of its fields.
+// The domain made its schema before Hono's zod added `openapi`, so this one is built from its fields.
 export const usageBody = z
   .strictObject(usageSchema.shape)
   .openapi('Usage', { description: 'Tokens as the provider billed them.' });
@@ -70,7 +69,6 @@ type TokenColumns = Readonly<{
   cache_write_tokens: number;
 }>;
 
-/** The token totals of a row. */
 export function usageOf(row: TokenColumns): z.infer<typeof usageBody> {
   return {
     inputTokens: row.input_tokens,
@@ -89,5 +87,5 @@ export const costBody = z
   .nullable()
   .openapi({ description: 'US dollars; null where the price of a call in it is not known.' });
 
-/** Where a list goes on; null at its end. */
+/** The cursor of the next page; null at the end of the list. */
 export const nextCursorBody = z.string().nullable();

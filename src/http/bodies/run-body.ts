@@ -20,7 +20,8 @@ export const errorBody = z
   })
   .openapi('RunError');
 
-// A schema of the domain was made before Hono's zod knew `openapi`, and any JSON value refers to itself in its output.
+// Built from the fields, because the domain made its schema before Hono's zod added `openapi`. `args` is replaced,
+// because zod writes any JSON value as a recursive definition.
 const requiredActionBody = z
   .strictObject({ ...requiredActionSchema.shape, kind: z.enum(ACTION_KINDS), args: z.unknown() })
   .openapi('RequiredAction', {
@@ -28,7 +29,6 @@ const requiredActionBody = z
       '`approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: nobody knows whether it took effect; approve runs it again, deny tells the model, an output is taken as its result.',
   });
 
-/** A run as callers see it. */
 export const runBody = z
   .object({
     id: z.string(),
@@ -56,13 +56,11 @@ export const runBody = z
   .openapi('Run');
 type RunBody = z.infer<typeof runBody>;
 
-/** These runs, each with what it waits for. */
 export async function readRunBodies(db: Db, rows: readonly RunRow[]): Promise<RunBody[]> {
   const actions = await readRequiredActions(db, rows);
   return rows.map((row) => toRunBody(row, actions.get(row.id) ?? []));
 }
 
-/** A run as the API answers it, with the calls that it waits for. */
 export async function readRunBody(db: Db, row: RunRow): Promise<RunBody> {
   const actions = await readRequiredActions(db, [row]);
   return toRunBody(row, actions.get(row.id) ?? []);

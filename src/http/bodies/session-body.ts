@@ -5,7 +5,6 @@ import type { SessionRow } from '../../store/sessions.ts';
 import { overridesBody } from './agent-overrides.ts';
 import { costBody, timeBody, usageBody, usageOf } from './responses.ts';
 
-/** A session as callers see it. */
 export const sessionBody = z
   .object({
     id: z.string(),
@@ -31,7 +30,6 @@ export const sessionBody = z
   })
   .openapi('Session');
 
-/** A session as the API answers it: ids with prefixes, times in ISO 8601. */
 export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
   return {
     id: formatId('session', row.id),

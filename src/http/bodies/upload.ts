@@ -3,12 +3,12 @@ import { bareMediaType, namedMediaType } from '../../domain/media-type.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { ProblemError } from './problem.ts';
 
-/** `declared`: what it says that it is; undefined where it says nothing. */
+/** `declared`: the media type that the request names; undefined if it names none. */
 export type Upload = Readonly<{ declared: string | undefined; bytes: Buffer }>;
 
 /**
- * The file that a request brings: its body as it is, or the only field of a form.
- * @throws ProblemError `invalid_request` for a form that is none, or has not exactly one file
+ * The file in a request: the body as it is, or the only field of a form.
+ * @throws ProblemError `invalid_request` for an invalid form, or one without exactly one file
  */
 export async function readUpload(c: Context<HttpEnv>): Promise<Upload> {
   const contentType = c.req.header('content-type');
@@ -34,13 +34,13 @@ function boundaryOf(contentType: string): string {
   return boundary;
 }
 
-/** What a form has around its file: boundaries and headers. */
+/** Most bytes of a form around its file: boundaries and headers. */
 export const FORM_BYTES = 4_096;
 
 const END_OF_HEADERS = '\r\n\r\n';
 
 /**
- * A form of one field without the field's content, which a parser need not go through, and the content.
+ * Splits a form of one field into the field's content and the rest, so that the parser need not go through the content.
  * https://www.rfc-editor.org/rfc/rfc7578
  */
 function takeApart(form: Buffer, boundary: string): Readonly<{ envelope: Uint8Array<ArrayBuffer>; content: Buffer }> {

@@ -7,7 +7,7 @@ import { type FieldError, ProblemError } from './problem.ts';
 type Issue = z.core.$ZodIssue;
 type Path = readonly PropertyKey[];
 
-/** A request with a thousand mistakes gets an answer that a person can read. */
+/** Keeps the answer to a request with a thousand mistakes readable. */
 const MAX_REPORTED_ERRORS = 20;
 const MAX_NAME_CHARS = 100;
 
@@ -35,7 +35,7 @@ function fromIssue(issue: Issue, parent: Path): FieldError[] {
   return [{ path: joinPath(path), message: shorten(issueWords(issue)) }];
 }
 
-/** The complaints of the branch that the value was meant for: the one whose type it has. */
+/** The errors of the union's branch that has the value's type, which the caller meant. */
 function fromUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path): FieldError[] {
   const meant = issue.errors.find((branch) => !branch.some((inner) => isWrongType(inner)));
   if (meant !== undefined) return meant.flatMap((inner) => fromIssue(inner, path));
@@ -65,7 +65,7 @@ export function refuseInvalid(
 const PROTO = '__proto__';
 
 /**
- * Refuses a parameter of this name on every route: as a field of an object it is lost before a schema sees it.
+ * Refuses a parameter named `__proto__` on every route: as a field of an object it is lost before a schema sees it.
  * @throws ProblemError `invalid_request`
  */
 export const refuseProto: MiddlewareHandler<HttpEnv> = async (c, next) => {

@@ -8,8 +8,8 @@ import type { AcceptedMessage } from '../../store/inbox.ts';
 import type { HttpEnv } from '../http-env.ts';
 
 /**
- * Writes down what an operator changes in the queues, once it is done and before they have the answer: that is in no
- * transaction of ours. Where it cannot be written the answer is an error.
+ * Audits an operator's changes to the queues, after the change and before the answer, because the queues share no
+ * transaction with Postgres. If the entry cannot be written, the answer is an error.
  */
 export function createAdminTrail(db: Db): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
@@ -21,31 +21,28 @@ export function createAdminTrail(db: Db): MiddlewareHandler<HttpEnv> {
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/**
- * Writes down who did what has to be answered for, in the transaction that does it: neither is there without the other.
- * The entry has the path of the request.
- */
+/** Audits a request in the transaction that does its work, under its path: neither is committed without the other. */
 export async function auditRequest(tx: Tx, c: Context<HttpEnv>, action: AuditedAction): Promise<void> {
   await appendAudit(tx, requestEntry(c, action));
 }
 
-/** The entry of the request, for what is written down with it. */
+/** The audit entry of a request, for functions that write it in their own transaction. */
 export function requestEntry(c: Context<HttpEnv>, action: AuditedAction): NewAuditEntry {
   return { ...byWhom(c.get('caller')), action, target: c.req.path };
 }
 
-/** A message that interrupts cancels a run, which its path does not say. */
+/** A message with `interrupt` cancels a run, which the path of its request does not say. */
 export async function auditInterrupt(tx: Tx, caller: Caller, { cancelled }: AcceptedMessage): Promise<void> {
   if (cancelled !== null) await auditCancel(tx, caller, cancelled.runId);
 }
 
-/** A client that goes away cancels the run that nobody else could come back to. */
+/** Audits a cancel as if the caller had asked for it: an interrupt, or a completion whose client has gone away. */
 export async function auditCancel(tx: Tx, caller: Caller, runId: string): Promise<void> {
   const target = `/v1/runs/${formatId('run', runId)}/cancel`;
   await appendAudit(tx, { ...byWhom(caller), action: 'run:cancel', target });
 }
 
-/** The path of a chat has the client's own name in it: the entry has the session's id. */
+/** Audits a stop under the id of the session, because the path of a chat has the client's own name for it. */
 export async function auditStop(tx: Tx, caller: Caller, sessionId: string): Promise<void> {
   const target = `/v1/sessions/${formatId('session', sessionId)}/cancel`;
   await appendAudit(tx, { ...byWhom(caller), action: 'session:cancel', target });

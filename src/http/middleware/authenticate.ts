@@ -11,11 +11,10 @@ import { createKeyWatch } from './key-watch.ts';
 import { createWrongKeys, type WrongKeys } from './wrong-keys.ts';
 
 /**
- * Asks every request who it is, before anything else is done for it: routes that are added later are asked likewise. As
- * long as there has never been a key, everybody is the default tenant, where the server allows that at all,
- * and whoever addresses it by a name of its own.
- * @throws ProblemError `unauthenticated` (no key, or none that is valid), `rate_limited` (one of very many that are not); `forbidden` (its scopes are not enough, or
- * without keys: another host)
+ * Identifies the caller of every request before any route, so a new route is closed by default. While there has never
+ * been a key, each caller is the default tenant, if the server allows that and is called by a name of its own.
+ * @throws ProblemError `unauthenticated` (no key, or an invalid one), `rate_limited` (too many invalid keys),
+ * `forbidden` (missing scope; without keys: another host)
  */
 export function createAuthentication({
   db,
@@ -24,7 +23,7 @@ export function createAuthentication({
 }: Pick<HttpDeps, 'db' | 'log' | 'wrongKeys'>): MiddlewareHandler<HttpEnv> {
   let keysExist = false;
   const isOpen = async (c: Context<HttpEnv>): Promise<boolean> => {
-    // Keys are never removed, so the first one is asked for only once.
+    // Rows of keys are never removed, so a positive answer stays true.
     keysExist ||= await hasApiKeys(db);
     return !keysExist && c.env?.openWithoutKeys === true;
   };
@@ -65,8 +64,8 @@ export function createAuthentication({
 }
 
 /**
- * Requests of one key that come at once share a look for it, which begins after they have come: a key that was revoked
- * before is refused. However many they are, one connection of the pool is busy with them.
+ * Requests of one key that arrive together share a look-up that begins after they arrived, so a key that was revoked
+ * before is refused. However many they are, they take one connection of the pool.
  */
 const findSharedCaller = shareReads(findCaller, (secret) => secret);
 
@@ -85,7 +84,7 @@ function unauthenticated({ req }: Context<HttpEnv>, detail: string): ProblemErro
   return new ProblemError('unauthenticated', detail, { headers: { 'www-authenticate': challenge } });
 }
 
-/** A browser sends a password that it knows also with what a page of another origin makes it send. */
+/** Whether a page of another origin made the request: a browser adds a password that it knows to that, too. */
 function isFromElsewhere(c: Context<HttpEnv>): boolean {
   const origin = c.req.header('origin');
   if (origin !== undefined) return !URL.canParse(origin) || new URL(origin).host !== c.req.header('host');

@@ -12,18 +12,18 @@ import { ProblemError } from '../bodies/problem.ts';
 import { FORM_BYTES } from '../bodies/upload.ts';
 import type { HttpEnv } from '../http-env.ts';
 
-/** Where bytes come as they are, or in a form. */
+/** Path of uploads: bytes as they are, or a form. */
 const BLOBS_PATH = '/v1/blobs';
-/** Where a message, or what a call came to, may bring files as base64. */
+/** Paths whose bodies may hold files as base64. */
 const CONTENT_PATHS =
   /^\/(?:v1\/sessions\/[^/]+\/(?:messages|queue\/[^/]+)|v1\/runs\/[^/]+\/tool-calls\/[^/]+|v1\/chat\/completions|api\/chat)$/;
 
-/** Other requests have their turn before a larger body is worked on, and in between. */
+/** Larger bodies give other requests a turn of the event loop before and between parsing and validation. */
 const LARGE_BODY_CHARS = 65_536;
 
 /**
- * Reads the body, at most as much as its path may take, whatever `content-length` says, before any route sees the
- * request. JSON is measured while it arrives: what stands for too many values is refused before anything is made of it.
+ * Reads the body before any route, up to the limit of its path, whatever `content-length` says. JSON is gauged as it
+ * arrives: a body with too many values is refused before it is parsed.
  * @throws ProblemError `payload_too_large`; `invalid_request` when it is not UTF-8 or has too many levels
  */
 export const boundedBody: MiddlewareHandler<HttpEnv> = async (c, next) => {
@@ -40,18 +40,18 @@ export const boundedBody: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const contentType = c.req.header('content-type');
   const isJson = /json/i.test(contentType ?? '');
   const text = await readText(isJson ? gauged(chunks) : chunks);
-  // A client that names a type and sends nothing means "no fields": the validators then name the missing ones.
+  // An empty body with a content type means "no fields", so that the validators name the missing ones.
   const body = text === '' && contentType !== undefined ? '{}' : text;
   Object.assign(c.req.bodyCache, { text: Promise.resolve(body) });
   if (isJson && body.length > LARGE_BODY_CHARS) await parseApart(c, body);
   return next();
 };
 
-/** Parses a large body in a turn of the loop of its own, before the one in which it is validated. */
+/** Parses a large body in a turn of the event loop of its own, before the turn that validates it. */
 async function parseApart(c: Context<HttpEnv>, body: string): Promise<void> {
   await nextTurn();
   const value = parseJson(body);
-  // The validator refuses what cannot be parsed.
+  // The validator refuses invalid JSON.
   if (value === undefined) return;
   Object.assign(c.req, { json: async () => value });
   c.set('largeBody', value);
@@ -73,7 +73,7 @@ function maxBytesOf(path: string): number {
 
 async function* readBounded(stream: ReadableStream<Uint8Array> | null, maxBytes: number): AsyncGenerator<Uint8Array> {
   let size = 0;
-  // Not cancelled on the way out: that would cut the connection before the answer is on it.
+  // Not cancelled on the way out: that would cut the connection before the answer is sent.
   for await (const chunk of stream?.values({ preventCancel: true }) ?? []) {
     size += chunk.byteLength;
     if (size > maxBytes) throw tooLarge(maxBytes);
@@ -88,11 +88,11 @@ async function* gauged(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
     excess ??= gauge.take(chunk);
     if (excess === null) yield chunk;
   }
-  // Behind the last chunk: most clients read no answer as long as they send.
+  // Thrown after the last chunk: most clients read no answer while they send.
   if (excess !== null) throw tooMuch(excess);
 }
 
-/** Decodes while it reads: at the end, the whole would take its time at once. */
+/** Decodes chunk by chunk, because decoding the whole at the end would block the event loop. */
 async function readText(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let text = '';
@@ -109,8 +109,8 @@ function decode(decoder: InstanceType<typeof TextDecoder>, chunk?: Uint8Array): 
 }
 
 function tooLarge(maxBytes: number): ProblemError {
-  // No `connection: close`: Node would cut the connection with the answer on it. Kept, it is read on for a moment, so
-  // that a client that still writes gets to read its answer, and is cut then.
+  // No `connection: close`: Node would cut the connection along with the answer. Without it Node reads on for a moment,
+  // so that a client that still writes can read its answer, and cuts then.
   return new ProblemError('payload_too_large', `The body is larger than ${maxBytes} bytes`);
 }
 

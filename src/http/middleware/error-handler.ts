@@ -6,7 +6,7 @@ import { type FieldError, PROBLEM_KINDS, ProblemError, problemResponse } from '.
 import type { HttpEnv } from '../http-env.ts';
 import { toStoreProblem } from '../store-failure.ts';
 
-/** Turns whatever a route threw into a problem; what nobody expected is logged and says nothing. */
+/** Turns any error of a route into a problem. An unexpected error is logged, and its answer gives no details. */
 export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEnv>) => Promise<Response> {
   return async (error, c) => {
     const problem = error instanceof HTTPException ? await fromHttpException(error, c) : toProblem(error);
@@ -32,7 +32,7 @@ function toProblem(error: unknown): ProblemError {
   return toStoreProblem(error) ?? new ProblemError('internal', 'An unexpected error; the log of the server names it');
 }
 
-/** V8 gives up on a value that is nested too deeply or too long. Other range errors are defects. */
+/** V8 gives up on values that are nested too deeply or too long. Other range errors are defects. */
 function isTooMuchForEngine(error: unknown): boolean {
   return (
     error instanceof RangeError &&
@@ -45,7 +45,7 @@ function fieldErrors({ code, message, field }: BatonError): FieldError[] {
   return field === undefined ? [] : [{ path: field, message: message.slice(`${field}: `.length) }];
 }
 
-/** The validators of Hono throw these. */
+/** Hono's validators throw these. */
 async function fromHttpException(error: HTTPException, c: Context<HttpEnv>): Promise<ProblemError> {
   if (error.status === 415) {
     return new ProblemError('unsupported_media_type', 'The body must be application/json', { cause: error });
@@ -57,11 +57,11 @@ async function fromHttpException(error: HTTPException, c: Context<HttpEnv>): Pro
   return new ProblemError('internal', 'An unexpected error; the log of the server names it', { cause: error });
 }
 
-/** Who sends more than this uses a program that makes JSON, and it would be parsed once more. */
+/** A longer body comes from a program that generates JSON, and explaining it would parse it once more. */
 const LONGEST_EXPLAINED_CHARS = 65_536;
 const MAX_REASON_CHARS = 200;
 
-/** What is wrong and where, in the words of the parser. */
+/** The parser's message: the mistake and its position. */
 function whyNoJson(body: string): string {
   if (body.length > LONGEST_EXPLAINED_CHARS) return '';
   try {

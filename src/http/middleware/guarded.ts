@@ -6,10 +6,7 @@ import type { HttpEnv } from '../http-env.ts';
 import { createAuthentication } from './authenticate.ts';
 import { hostGuard } from './host-guard.ts';
 
-/**
- * What stands before the routes of every server, whatever it serves: headers of every answer, the names that it
- * answers to, and who asks.
- */
+/** Middleware before the routes of every server: headers of every answer, allowed host names, authentication. */
 export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId' | 'wrongKeys'>): MiddlewareHandler<HttpEnv>[] {
   return [
     requestId({ generator: deps.newId }),
@@ -22,8 +19,8 @@ export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId' | 'wrongKeys
 }
 
 /**
- * No CORS headers: pages of other origins read nothing. A page needs its own style and an icon that is empty;
- * the page of the API and the board of the queues have headers of their own.
+ * No CORS headers, so pages of other origins can read nothing. A page needs its own style and an empty icon; the page
+ * of the API and the board set headers of their own.
  */
 const securityHeaders = secureHeaders({
   overwrite: false,
@@ -39,10 +36,7 @@ const securityHeaders = secureHeaders({
   },
 });
 
-/**
- * Answers change with the session: nothing between here and the caller keeps them. The request's id goes on every
- * answer, also on those that are made without Hono's context.
- */
+/** Answers change with the session, hence `no-store`. Answers made without Hono's context get the request's id here. */
 const answerHeaders: MiddlewareHandler<HttpEnv> = async (c, next) => {
   await next();
   c.res.headers.set('x-request-id', c.get('requestId'));

@@ -3,12 +3,11 @@ import { wantedEventFormat } from '../bodies/media-type.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 
-/** How many answers may be open at the same time: event streams, streamed and awaited completions, waits for runs. */
+/** Most answers open at the same time: event streams, streamed and awaited completions, waits for runs. */
 export type HeldLimits = Readonly<{ perKey: number; perProcess: number }>;
 
 type Held = Readonly<{ method: string; path: RegExp; isHeld?: (c: Context<HttpEnv>) => boolean }>;
 
-/** The routes whose answers stay open. */
 const HELD: readonly Held[] = [
   {
     method: 'GET',
@@ -22,7 +21,7 @@ const HELD: readonly Held[] = [
   { method: 'POST', path: /\/cancel$/, isHeld: (c) => (c.req.query('wait') ?? '0') !== '0' },
 ];
 
-/** Hono answers HEAD by the routes of GET. */
+/** Hono answers HEAD with the routes of GET. */
 const readAsGet = (method: string): string => (method === 'HEAD' ? 'GET' : method);
 
 const isHeldOpen = (c: Context<HttpEnv>): boolean =>
@@ -32,8 +31,8 @@ const isHeldOpen = (c: Context<HttpEnv>): boolean =>
   );
 
 /**
- * Bounds the answers that this process holds open, in all and for each key; callers without a key share one count. Each
- * counts until its connection has it whole or is gone.
+ * Bounds the answers that this process holds open, in total and per key; callers without a key share one count. An
+ * answer counts until it is sent or its connection is gone.
  * @throws ProblemError `rate_limited`
  */
 export function boundHeldOpen({ perKey, perProcess }: HeldLimits): MiddlewareHandler<HttpEnv> {

@@ -12,8 +12,8 @@ export function isLoopback(hostname: string): boolean {
 }
 
 /**
- * Refuses requests that are addressed to another name than the server has, where its names are known. Without any
- * there are still those that no key is needed for: `createAuthentication` has them checked by `refuseOtherHosts`.
+ * Refuses requests to a host name that the server does not have, if its names are known. Otherwise
+ * `createAuthentication` checks the requests that need no key by `refuseOtherHosts`.
  * @throws ProblemError `forbidden`
  */
 export const hostGuard: MiddlewareHandler<HttpEnv> = async (c, next) => {
@@ -23,10 +23,10 @@ export const hostGuard: MiddlewareHandler<HttpEnv> = async (c, next) => {
 };
 
 /**
- * Refuses a request that is addressed to another name than a loopback one or those given, and pages of other origins.
- * Nothing else protects a server that needs no key from a web page whose domain was made to resolve to it (DNS
- * rebinding), also where the way to it is a port of loopback that leads into a container. What watches the service asks
- * for health and numbers by the names and addresses of a network: they answer to any, but on loopback.
+ * Refuses requests to any host but loopback and `allowedHosts`, and those of pages of other origins. A server that
+ * needs no key has no other protection from DNS rebinding, even behind a loopback port that leads into a container.
+ *
+ * The monitoring paths answer to any name, except on loopback: monitors use names and addresses of a network.
  * @throws ProblemError `forbidden`
  */
 export function refuseOtherHosts(c: Context<HttpEnv>, allowedHosts: readonly string[]): void {
@@ -46,7 +46,7 @@ export function refuseOtherHosts(c: Context<HttpEnv>, allowedHosts: readonly str
   }
 }
 
-/** Null: not one that a URL can have. An IPv6 address comes without its brackets. */
+/** Null: no valid host. An IPv6 address comes without its brackets. */
 function hostnameOf(url: string): string | null {
   return URL.canParse(url) ? new URL(url).hostname.replaceAll(/^\[|\]$/g, '') : null;
 }

@@ -7,7 +7,7 @@ import { type HttpEnv, tenantOf } from '../http-env.ts';
 
 const IDEMPOTENCY_KEY = 'idempotency-key';
 
-/** Header of requests that may be repeated. Printable ASCII, as any header. */
+/** Header of requests that may be repeated; printable ASCII, as any header. */
 export const idempotencyHeader = z.object({
   [IDEMPOTENCY_KEY]: z
     .string()
@@ -16,22 +16,21 @@ export const idempotencyHeader = z.object({
     .openapi({ description: 'The same key with the same request has the same answer, for a day.' }),
 });
 
-/** Says that the answer is the one that was given before. */
 const REPLAYED = { 'idempotency-replayed': 'true' } as const;
 
-/** What makes two requests the same one. */
+/** Requests with the same key must agree in `route` and `request`. */
 type Repeatable<Body> = Readonly<{
   /** Has `idempotencyHeader` among its headers. */
   route: Readonly<{ method: string; path: string }>;
-  /** Path parameters and body as they were understood. */
+  /** Path parameters and body, as parsed. */
   request: unknown;
   answer: z.ZodType<Body>;
 }>;
 
 /**
- * Does the work of a request, once per key where there is one.
+ * Does the work of a request, once per key if it has one.
  * @returns the answer, and the headers that say whether it was given before
- * @throws BatonError `idempotency_conflict`; what `work` throws
+ * @throws BatonError `idempotency_conflict`; errors of `work`
  */
 export async function workOnce<Body>(
   c: Context<HttpEnv>,

@@ -1,26 +1,23 @@
 import { findInvalidKeys, hasApiKeys } from '../../store/api-keys.ts';
 import type { Db } from '../../store/database.ts';
 
-/** How late at worst a response that goes on for long learns that its caller may not have it any more. */
+/** Most time until a long response learns that its caller has lost access. */
 const CHECK_INTERVAL_MS = 2_000;
 
-/** Null: a caller without a key, as everybody is until there is one. */
+/** Null: a caller without a key, before the first key is created. */
 type KeyId = string | null;
 
 export type KeyWatch = Readonly<{
   /**
-   * Watches a key until the returned hold is disposed. Its signal is aborted when the key is revoked or has expired, and
-   * that of a caller without a key when there is one.
+   * Watches a key until the hold is disposed. `denied` is aborted when the key is revoked or expires; for a caller
+   * without a key, when the first one is created.
    */
   hold: (keyId: KeyId) => Disposable & Readonly<{ denied: AbortSignal }>;
 }>;
 
 type Entry = { readonly controller: AbortController; holds: number };
 
-/**
- * Looks in one query after the keys of all requests in work, as long as there are any. A check that fails is repeated:
- * a database that is away for a moment ends nobody's stream.
- */
+/** Checks the keys of all requests in progress with one query. A failed check is repeated and ends no stream. */
 export function createKeyWatch(
   db: Db,
   options: Readonly<{ onError?: (error: unknown) => void; checkIntervalMs?: number }> = {},

@@ -9,8 +9,8 @@ import { type HttpEnv, tenantOf } from '../http-env.ts';
 import { refuseUnknownModel } from '../known-agent.ts';
 
 /**
- * Finds out whether what a large request is about exists, before its body is validated. A small body costs less than
- * the query: its route looks.
+ * Checks that the subject of a large request exists before its body is validated. Validating a small body costs less
+ * than the query, so there the route checks.
  * @throws BatonError `not_found`, `agent_not_found`; ProblemError `not_found`
  */
 export function lookUpFirst(deps: Pick<HttpDeps, 'db' | 'agents'>): MiddlewareHandler<HttpEnv> {
@@ -22,7 +22,7 @@ export function lookUpFirst(deps: Pick<HttpDeps, 'db' | 'agents'>): MiddlewareHa
 
 const SUBJECT = /^\/v1\/(?:sessions\/(?<session>[^/]+)|runs\/(?<run>[^/]+))(?:\/tool-calls\/(?<call>[^/]+))?/;
 
-/** What is not as it should be is left to the route, which refuses it. */
+/** Ignores malformed ids and fields, which the route refuses. */
 async function lookUp(
   c: Context<HttpEnv>,
   { db, agents }: Pick<HttpDeps, 'db' | 'agents'>,

@@ -3,10 +3,9 @@ import { routePath } from 'hono/route';
 import type { HttpInstruments } from '../../metrics/http-instruments.ts';
 import type { HttpEnv } from '../http-env.ts';
 
-/** What is counted of a request that no route took. */
+/** Label of requests that no route matched. */
 const NO_ROUTE = 'none';
 
-/** Counts requests by the pattern of their route. */
 export function measured(instruments: HttpInstruments): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const startedAtMs = performance.now();

@@ -5,7 +5,7 @@ import type { BatonApp, HttpEnv } from '../http-env.ts';
 
 type Endpoint = Readonly<{ method: string; pattern: RegExp }>;
 
-/** Answers what no route matched: 405 with the methods that the path has, or 404. */
+/** Answers a request that no route matched: 405 with the path's methods, or 404. */
 export function createNotFoundHandler(app: BatonApp): (c: Context<HttpEnv>) => Response {
   let endpoints: readonly Endpoint[] | undefined;
   return (c) => {

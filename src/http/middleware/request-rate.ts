@@ -4,13 +4,13 @@ import { CAPACITY_MS, costMs, type RateDecision, takeToken, toDecision } from '.
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 
-/** Counts the requests of keys, and says of each whether it is one too many. */
+/** Counts the requests of each key and decides whether one is too many. */
 export type RequestRate = AsyncDisposable & Readonly<{ take: (keyId: string) => Promise<RateDecision> }>;
 
-/** Buckets in memory beyond this are looked through for full ones, which are as good as none. */
+/** With more buckets than this in memory, full ones are dropped: a full bucket equals none. */
 const MAX_BUCKETS = 10_000;
 
-/** For a single API process: where there is no Redis, each counts on its own. */
+/** For a single API process. Without Redis each process counts on its own. */
 export function createProcessRate(perMinute: number, nowMs: () => number = () => performance.now()): RequestRate {
   const buckets = new Map<string, number>();
   return {
@@ -25,7 +25,7 @@ export function createProcessRate(perMinute: number, nowMs: () => number = () =>
   };
 }
 
-/** `takeToken` where all processes share the bucket and the clock. */
+/** `takeToken` with one bucket and one clock for all processes. */
 const TAKE_TOKEN = `
   local time = redis.call('TIME')
   local now = time[1] * 1000 + time[2] / 1000
@@ -35,13 +35,10 @@ const TAKE_TOKEN = `
   redis.call('SET', KEYS[1], string.format('%.3f', now + with), 'PX', math.ceil(with))
   return {1, string.format('%.3f', with)}`;
 
-/** A Redis that takes longer does not hold up requests. */
+/** How long a request waits for Redis. */
 const PATIENCE_MS = 250;
 
-/**
- * One count for all API processes. While Redis is away every request is let through: the rate protects the service, and
- * nothing else depends on it.
- */
+/** One count for all API processes. While Redis is away every request passes: the rate only protects the service. */
 export function createRedisRate(
   options: Readonly<{ url: string; prefix: string; perMinute: number; onError: (error: unknown) => void }>,
 ): RequestRate {
@@ -65,10 +62,13 @@ export function createRedisRate(
   };
 }
 
-/** Holds every key to its rate, and tells it with every answer where it stands. @throws ProblemError `rate_limited` */
+/**
+ * Limits every key to its rate, and reports its state in the headers of every answer.
+ * @throws ProblemError `rate_limited`
+ */
 export function limitRate(rate: RequestRate): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
-    // Absent on the probes, null as long as there are no keys.
+    // Absent on the probes; null while there are no keys.
     const keyId = c.get('caller')?.keyId ?? null;
     if (keyId === null) return next();
     const decision = await rate.take(keyId);

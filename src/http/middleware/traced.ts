@@ -4,11 +4,11 @@ import { routePath } from 'hono/route';
 import { currentTraceparent, inSpan } from '../../platform/tracing.ts';
 import type { HttpEnv } from '../http-env.ts';
 
-/** Asked by load balancers and scrapers all the time, and nothing happens in them. */
+/** Polled all the time by load balancers and scrapers, and not worth a span. */
 const UNTRACED: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics']);
 
 /**
- * A span for every request, under the caller's own where it sends a `traceparent`.
+ * A span for every request, below the caller's own if it sends a `traceparent`.
  * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server)
  */
 export const traced: MiddlewareHandler<HttpEnv> = async (c, next) => {

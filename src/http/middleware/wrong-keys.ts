@@ -1,23 +1,23 @@
 import { isIPv6 } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** How fast one address may try keys that are none: those of the first minute are answered at once, */
+/** Wrong keys that one address may try per minute. The first so many are answered at once. */
 const PER_MINUTE = 60;
 const COST_MS = 60_000 / PER_MINUTE;
 const AT_ONCE_MS = 60_000;
-/** each one after that later, up to this. */
+/** Each further answer is delayed more, up to this. */
 const MAX_DELAY_MS = 5_000;
 
-/** Addresses beyond this are forgotten, the longest known first. */
+/** With more addresses than this, those that were idle longest are forgotten. */
 const MAX_ADDRESSES = 10_000;
 
-/** Answers that are held back at the same time. */
+/** Most answers that are delayed at the same time. */
 const MAX_DELAYED = 1_000;
 
 export type WrongKeys = Readonly<{
   /**
-   * Holds the answer to a wrong key back, where its address has sent many. Resolves early when the signal aborts.
-   * @returns false: too many are held back already
+   * Delays the answer to a wrong key if its address has sent many. Resolves early when the signal aborts.
+   * @returns false: too many answers are delayed already
    */
   slowDown: (address: string, signal: AbortSignal) => Promise<boolean>;
 }>;
@@ -31,11 +31,11 @@ const waitFor = (durationMs: number, signal: AbortSignal): Promise<void> =>
   delay(durationMs, undefined, { signal, ref: false }).catch(() => undefined);
 
 /**
- * Slows down whoever tries keys. Only the answers to wrong keys wait, never a look-up: a good key behind the same
+ * Slows down clients that guess keys. Only answers to wrong keys wait, never a look-up: a valid key from the same
  * address, of a proxy or of a network, is let in at once.
  */
 export function createWrongKeys({ nowMs = () => performance.now(), wait = waitFor }: WrongKeysOptions = {}): WrongKeys {
-  /** Of each address, when all that it has sent is forgiven. */
+  /** By address: the time when all its wrong keys are forgiven. */
   const forgivenAt = new Map<string, number>();
   let delayed = 0;
   return {
@@ -63,7 +63,7 @@ export function createWrongKeys({ nowMs = () => performance.now(), wait = waitFo
   };
 }
 
-/** Whoever has one address of IPv6 has all of its /64. */
+/** A client with one IPv6 address has all of its /64, so these share a count. */
 function networkOf(address: string): string {
   if (!isIPv6(address) || address.includes('.')) return address;
   const [head = '', tail] = address.split('::');

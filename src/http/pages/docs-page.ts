@@ -2,7 +2,7 @@ import { html } from 'hono/html';
 import { PROBLEM_KINDS } from '../bodies/problem.ts';
 import { type Markup, renderPage } from './layout.ts';
 
-/** Swagger UI is made for wide screens; these let its tables and code wrap on a phone. */
+/** Swagger UI is made for wide screens. These styles let its tables and code wrap on a phone. */
 const NARROW = `
   .swagger-ui .wrapper { padding: 0; }
   .swagger-ui .opblock .opblock-summary-path { max-width: none; }
@@ -14,7 +14,7 @@ const NARROW = `
     .swagger-ui .opblock-body select, .swagger-ui .opblock-body input, .swagger-ui textarea { max-width: 100%; min-width: 0; }
   }`;
 
-/** The API to read and to try out, by Swagger UI. Its files are those of the package that is installed. */
+/** The API to read and to try out, by the installed package of Swagger UI. */
 export function renderDocsPage(title: string): Markup {
   return renderPage({
     title: `${title} API`,
@@ -39,7 +39,7 @@ function renderProblemCodes(): Markup[] {
   );
 }
 
-/** Shows the document. Nothing is asked of other hosts, and a key that is typed in is not stored. */
+/** Shows the API's document. It asks no other host, and does not store a key that is typed in. */
 export const SHOW_SCRIPT = `SwaggerUIBundle({
   url: '/openapi.json',
   dom_id: '#api',

@@ -13,7 +13,7 @@ const STYLE = `
   summary { cursor: pointer; padding: .5rem 0; }
   tr:target { background: #fd86; }`;
 
-/** A page for people: one HTML document. It loads nothing from elsewhere. */
+/** A page for people: one HTML document that loads nothing from elsewhere. */
 export function renderPage({ title, head, body }: Readonly<{ title: string; head?: Markup; body: Markup }>): Markup {
   return html`<!doctype html>
 <html lang="en">

@@ -1,10 +1,9 @@
 import { html } from 'hono/html';
 import { type Markup, renderPage } from './layout.ts';
 
-/** A place of the service: its path, and the words for it. */
 export type Place = Readonly<{ path: string; words: string }>;
 
-/** What a person sees who opens the service in a browser: where to go from here. */
+/** The page for a person who opens the service in a browser: links. */
 export function renderStartPage(places: readonly Place[]): Markup {
   const rows = places.map(({ path, words }) => html`<tr><td><a href="${path}">${path}</a></td><td>${words}</td></tr>`);
   return renderPage({

@@ -5,6 +5,5 @@ import path from 'node:path';
 const require = createRequire(import.meta.url);
 const folder = path.dirname(require.resolve('swagger-ui-dist/package.json'));
 
-/** A file of Swagger UI, from the package as it is installed. */
 export const swaggerFile = (name: 'swagger-ui.css' | 'swagger-ui-bundle.js'): Promise<Uint8Array<ArrayBuffer>> =>
   readFile(path.join(folder, name));

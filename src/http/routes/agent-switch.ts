@@ -60,7 +60,7 @@ const change = createRoute({
   },
 });
 
-/** Changing who answers in a session. */
+/** Changes the agent or the model of a session. */
 export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
   const { agents, models, pinTools, db, bus } = deps;
   app.openapi(change, async (c) => {
@@ -69,13 +69,13 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
     const known = await agents.current();
     const named = name === undefined ? null : known.get(name);
     const definition = named === null ? null : withOverrides(named, { model, ...overrides });
-    // What is wrong with a model is found out now, not in the next step.
+    // Refuses a bad model now rather than in the next step.
     if (named !== null && definition !== null) {
       refuseForeignModel(named, known, definition.model);
       refuseUnusableModels(definition, known, deps.modelCheck);
     }
     checkModel(models, definition?.model ?? model ?? '', overrides);
-    // Before the transaction, which must not wait for a server.
+    // Before the transaction, which must not wait for an MCP server.
     const pinned = definition === null ? null : pinTools(definition, untilGone(c));
     await Promise.allSettled([pinned]);
     const asked = { route: change, request: { sessionId, name, model, overrides }, answer: sessionBody };
@@ -100,7 +100,7 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-/** A session's agent with another model: one that the agent of its name takes now. */
+/** A session's agent with another model: one that the current agent of that name allows. */
 function withModel(deps: HttpDeps, known: AgentSet, snapshot: Agent, model = snapshot.model): Agent {
   const taker = known.names().includes(snapshot.name) ? known.get(snapshot.name) : snapshot;
   refuseForeignModel(taker, known, model);
@@ -109,7 +109,7 @@ function withModel(deps: HttpDeps, known: AgentSet, snapshot: Agent, model = sna
   return agent;
 }
 
-/** With the tools that its servers offered when the session got the agent. */
+/** Keeps the tools that were pinned when the session got the agent. They do not count towards its version. */
 function keep(snapshot: Agent, overrides: KeptAgent['overrides']): KeptAgent {
   const { pinnedTools: _, ...definition } = snapshot;
   return { name: snapshot.name, version: agentVersion(definition), snapshot, overrides };

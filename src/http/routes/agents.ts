@@ -32,14 +32,13 @@ const list = createRoute({
   responses: { 200: jsonOf(z.object({ agents: z.array(agentBody) }), 'All agents of this server.'), ...REFUSED },
 });
 
-/** What there is to create sessions of. */
 export function registerAgentRoutes(app: BatonApp, { agents, toolsOf }: HttpDeps): void {
   app.openapi(list, async (c) => {
     const known = await agents.current();
     const all = known.names().map(async (name) => {
       const agent = known.get(name);
       const { description = null, model, models } = agent;
-      // Creating a session of it says why they cannot be had.
+      // An empty list: creating a session of this agent says why its tools are not available.
       const tools = await toolNamesForModel(toolsOf, agent).catch(() => []);
       return { name, version: agentVersion(agent), description, model, models, tools };
     });

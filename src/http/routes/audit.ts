@@ -42,7 +42,6 @@ const list = createRoute({
   },
 });
 
-/** Reading what was done, and by which key. */
 export function registerAuditRoutes(app: BatonApp, { db }: HttpDeps): void {
   app.openapi(list, async (c) => {
     const { before, limit } = c.req.valid('query');

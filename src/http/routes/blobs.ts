@@ -59,7 +59,6 @@ const download = createRoute({
   },
 });
 
-/** Files that messages and tool outputs refer to. */
 export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps): void {
   app.openapi(upload, async (c) => {
     const { declared, bytes } = await readUpload(c);
@@ -82,8 +81,8 @@ export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps
     return new Response(new Uint8Array(bytes), {
       headers: {
         'content-type': mediaType,
-        // Whoever uploads it decides what is in it: nothing of it may run as a page of this origin.
-        // Without a name: whoever links to it knows a better one than its id, which stands in the path.
+        // The uploader decides on the content, so none of it may run as a page of this origin. No file name: a page
+        // that links to the blob knows a better one than the id in the path.
         'content-disposition': isInline ? 'inline' : 'attachment',
         'x-content-type-options': 'nosniff',
         'content-security-policy': "default-src 'none'; sandbox",

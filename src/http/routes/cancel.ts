@@ -77,7 +77,6 @@ const cancelRun = createRoute({
   },
 });
 
-/** Stopping what runs. */
 export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db } = deps;
 

@@ -109,10 +109,9 @@ function toAnchorBody(anchor: Anchor | null): z.infer<typeof contextBody>['ancho
   return { messageSeq: anchor.messageSeq, inputTokens, outputTokens };
 }
 
-/** Most compactions in one answer. */
 const LISTED_COMPACTIONS = 20;
 
-/** Looking at a session's context, and asking for less of it. */
+/** The state of a session's context; compaction and prune on request. */
 export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db } = deps;
 
@@ -145,7 +144,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
 
   type Kind = Exclude<PendingKind, 'step'>;
   const ask = async (tenantId: string, id: string, kind: Kind): Promise<z.infer<typeof maintenanceBody>> => {
-    // A prune asks no model.
+    // A prune asks no model, so no quota applies.
     if (kind === 'compaction') await refuseOverQuota(db, tenantId, deps.quota);
     const asked = await requestMaintenance(db, { tenantId, sessionId: id, kind, runId: deps.newId() });
     await afterChanged(deps, id, asked);

@@ -76,7 +76,6 @@ const INFO = {
     'Every error is a problem of RFC 9457 with a stable `code`.',
 };
 
-/** How a request carries its key. */
 const KEY_SCHEMES = {
   bearer: {
     type: 'http',
@@ -86,7 +85,7 @@ const KEY_SCHEMES = {
   header: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'The same key in a header of its own.' },
 } as const;
 
-/** The page runs the scripts of Swagger UI and asks this service alone. */
+/** The page runs the scripts of Swagger UI and asks only this service. */
 const docsHeaders = secureHeaders({
   strictTransportSecurity: false,
   xFrameOptions: 'DENY',
@@ -102,7 +101,7 @@ const docsHeaders = secureHeaders({
   },
 });
 
-/** What describes the API. Registered last, and built from what is registered before. */
+/** The start page, the API's document and its page. Registered last, because it describes the routes before it. */
 export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'board'>): void {
   const places: Record<string, Place> = board === undefined ? PLACES : { ...PLACES, queues: BOARD };
   const links = Object.fromEntries(Object.entries(places).map(([name, { path }]) => [name, path]));

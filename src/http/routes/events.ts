@@ -55,13 +55,12 @@ const findFollowed = shareReads(
   ({ tenantId, sessionId }) => `${tenantId} ${sessionId}`,
 );
 
-/** The event log of a session: live, or page by page. */
 export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(follow, async (c) => {
     const format = wantedEventFormat(c);
     const sessionId = c.req.valid('param').id;
     const { after, limit } = c.req.valid('query');
-    // A browser that reconnects repeats the old URL and tells the newer place in the header.
+    // A browser that reconnects repeats the old URL and gives its newer position in the header.
     const afterSeq = c.req.valid('header')['last-event-id'] ?? after ?? null;
     await findFollowed(deps.db, { tenantId: tenantOf(c), sessionId });
     if (format === 'text/event-stream') return stream(c, deps, sessionId, afterSeq);
@@ -87,7 +86,7 @@ function stream(
     onEnd: () => reader[Symbol.dispose](),
   });
   if (c.req.method !== 'HEAD') return response;
-  // Nobody reads the body of an answer to HEAD, so nobody would ever end the stream.
+  // The body of an answer to HEAD has no reader, so the stream would never end.
   void response.body?.cancel();
   return new Response(null, response);
 }

@@ -44,7 +44,6 @@ const forkRoute = createRoute({
   },
 });
 
-/** Copies of sessions. */
 export function registerForkRoute(app: BatonApp, { db, newId, quota }: HttpDeps): void {
   app.openapi(forkRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');

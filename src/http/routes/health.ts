@@ -40,7 +40,6 @@ const readyz = createRoute({
   },
 });
 
-/** For load balancers and supervisors. */
 export function registerHealthRoutes(
   app: BatonApp,
   { readiness, countWorkers }: Pick<HttpDeps, 'readiness' | 'countWorkers'>,
@@ -56,7 +55,7 @@ export function registerHealthRoutes(
 
 const PATIENCE_MS = 1_000;
 
-/** Null: the database does not say. No reason to be called unready: the API takes messages all the same. */
+/** Kinds of job without a worker. Null: the database does not answer; the API is ready for messages all the same. */
 async function findUnattended(countWorkers: () => Promise<WorkersByKind>): Promise<PendingKind[] | null> {
   try {
     const counts = await within(PATIENCE_MS, countWorkers());

@@ -91,7 +91,6 @@ const list = createRoute({
   },
 });
 
-/** Sending messages, and reading what was said and what waits. */
 export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, newId } = deps;
 

@@ -15,7 +15,6 @@ const metrics = createRoute({
 /** https://prometheus.io/docs/instrumenting/exposition_formats/ */
 const TEXT_FORMAT = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' };
 
-/** For Prometheus. */
 export function registerMetricsRoute(app: BatonApp, { metrics: source }: Pick<HttpDeps, 'metrics'>): void {
   app.openapi(metrics, async (c) => c.text(await source.text(), 200, TEXT_FORMAT));
 }

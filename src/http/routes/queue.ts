@@ -119,7 +119,6 @@ const clear = createRoute({
   },
 });
 
-/** What waits in front of a session's transcript. */
 export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, bus, newId } = deps;
   const removeAndTell = async (c: Context<HttpEnv>, sessionId: string, messageId: string | null): Promise<Removal> => {

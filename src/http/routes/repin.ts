@@ -16,7 +16,7 @@ import { untilGone } from '../request-signal.ts';
 export const repinnedBody = z
   .object({
     sessionId: z.string(),
-    // A schema of the domain was made before Hono's zod knew `openapi`, so this one is made of its fields.
+    // The domain made its schema before Hono's zod added `openapi`, so this one is built from its fields.
     changes: z
       .array(z.strictObject(toolChangesSchema.shape))
       .openapi({ description: 'Of each server that offers other tools than the session knew, by their own names.' }),
@@ -46,14 +46,14 @@ const repin = createRoute({
   },
 });
 
-/** Accepting what MCP servers have made of their tools. */
+/** Accepts the changed tool definitions of MCP servers. */
 export function registerRepinRoute(app: BatonApp, { db, bus, pinTools }: HttpDeps): void {
   app.openapi(repin, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const tenantId = tenantOf(c);
     const { agent_version: agentVersion } = await findSession(db, tenantId, sessionId);
     const agent = readAgent(await readAgentSnapshot(db, tenantId, sessionId));
-    // Before the transaction, which must not wait for a server; an answer that was given before does not need it.
+    // Before the transaction, which must not wait for an MCP server. A replayed answer does not need the result.
     const pinning = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinning]);
     const asked = { route: repin, request: { sessionId }, answer: repinnedBody };

@@ -38,7 +38,6 @@ const resume = createRoute({
   },
 });
 
-/** Going on after a failure, a cancel or a limit. */
 export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(resume, async (c) => {
     const { id: sessionId } = c.req.valid('param');

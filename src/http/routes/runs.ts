@@ -63,7 +63,6 @@ const wait = createRoute({
   responses: { 200: jsonOf(runBody, 'The run: look at its status.'), ...REFUSED, ...NOT_FOUND },
 });
 
-/** Reading runs and waiting for them. */
 export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db } = deps;
 

@@ -149,7 +149,6 @@ const remove = createRoute({
 
 const toTime = (given: string | null): Date | null => (given === null ? null : new Date(given));
 
-/** Creating, finding, changing and deleting sessions. */
 export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, agents, models, pinTools, newId } = deps;
   app.openapi(create, async (c) => {
@@ -157,7 +156,7 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
     const known = await agents.current();
     const definition = known.get(body.agent);
     const agent = withOverrides(definition, body.overrides ?? {});
-    // Before the transaction, which must not wait for a server; only a new session cares whether one has failed.
+    // Before the transaction, which must not wait for an MCP server. A failure only matters to a new session.
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);
     const asked = { route: create, request: body, answer: sessionBody };

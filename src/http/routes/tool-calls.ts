@@ -69,7 +69,7 @@ const answer = createRoute({
   },
 });
 
-/** Answering for a person or a client. */
+/** Answers of people and clients to required actions. */
 export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(answer, async (c) => {
     const { id: runId, toolCallId: place } = c.req.valid('param');

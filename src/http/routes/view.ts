@@ -56,7 +56,7 @@ const getView = createRoute({
   responses: { 200: jsonOf(viewBody, 'A page of the request.'), ...REFUSED, ...NOT_FOUND },
 });
 
-/** Looking at what a model is shown of a session. */
+/** The view of a session, as its next request shows it to the model. */
 export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(getView, async (c) => {
     const { id } = c.req.valid('param');
@@ -105,7 +105,7 @@ function toMessage({ message, seqs, tokens: size }: ShownMessage): Shown {
   return { role: message.role, seqs: [...seqs], tokens: size, bytes: bytesOf(content), content };
 }
 
-/** Without what is the provider's, and with addresses in the place of bytes. */
+/** Drops the provider's options, and puts URLs in the place of bytes. */
 function toContent(part: ModelMessage['content'][number]): { type: string; [field: string]: unknown } {
   const { providerOptions: _theirs, ...shown } = part;
   if (shown.type === 'file') return withUrl(shown);
