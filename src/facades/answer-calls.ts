@@ -18,19 +18,18 @@ import { lockSession, type SessionRow } from '../store/sessions.ts';
 
 type AtWork = Pick<SessionRow, 'active_run_id' | 'id'>;
 
-/** A run that waits for answers, or has waited. */
+/** A run with required actions, or one that had some. */
 export type ContinuedRun = Readonly<{
   runId: string;
-  /** The event with which it began to. */
+  /** The event with which the run began to wait. */
   afterSeq: number;
-  /** What it waits for. */
   actions: readonly RequiredAction[];
 }>;
 
-/** A run that was given answers, which others are told of once they are committed. */
+/** A run whose required actions were answered. After the commit `tellAnswered` tells others. */
 export type AnsweredRun = ContinuedRun & Readonly<{ answered: readonly AnsweredCall[] }>;
 
-/** What the active run of a session waits for. Null: it has not waited, or there is none. */
+/** The required actions of the session's active run. Null: there is no such run, or it has never waited. */
 export async function readQuestion(
   db: Db,
   tenantId: string,
@@ -44,10 +43,9 @@ export async function readQuestion(
 }
 
 /**
- * Gives the active run of a session the answers that a request has for it, all of them or none. Null: no run has waited
- * for any that is still at work.
- * @param answerTo what the request says about a call; null: nothing
- * @param said what the transaction is about to take as a message after them
+ * Gives the session's active run the answers in a request, all or none. Null: no active run has waited for answers.
+ * @param answerTo the request's answer to a call; null: none
+ * @param said content of the message that the transaction accepts afterwards
  * @throws BatonError and ProblemError `invalid_request`
  */
 export async function answerCallsIn(
@@ -57,7 +55,7 @@ export async function answerCallsIn(
   answerTo: (action: RequiredAction, question: ContinuedRun) => CallAnswer | null,
   said: readonly UserPart[] = [],
 ): Promise<AnsweredRun | null> {
-  // Before the files: everybody locks the session first.
+  // Locks the session before its files, as every transaction does.
   const locked = await lockSession(tx, caller.tenantId, session.id);
   const question = await readQuestion(tx, caller.tenantId, locked);
   if (question === null) return null;
@@ -78,12 +76,12 @@ export async function answerCallsIn(
   return { ...question, answered };
 }
 
-/** After the commit: readers are told of the answers, the queue of the run that goes on. */
+/** After the commit: tells the session's readers and adds the job of the run that goes on. */
 export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Promise<void> {
   for (const answered of run?.answered ?? []) await afterChanged(deps, answered.sessionId, answered);
 }
 
-/** An output in which a client has files is texts and files. @throws ProblemError `invalid_request` */
+/** Splits an output with files into texts and files. @throws ProblemError `invalid_request` */
 function withFilesApart(given: CallAnswer): CallAnswer {
   if (!('output' in given)) return given;
   const read = outputField.safeParse(given.output);
@@ -91,7 +89,7 @@ function withFilesApart(given: CallAnswer): CallAnswer {
   return { ...(read.data ?? given), ...(given.isError === true && { isError: true }) };
 }
 
-/** Null: somebody else was faster, and the stream tells what they said. */
+/** Null: another client answered first, and the stream shows its answer. */
 async function giveAnswer(
   tx: Tx,
   { tenantId, keyId }: Caller,

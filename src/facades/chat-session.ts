@@ -10,27 +10,30 @@ export type ChatSessionDeps = Readonly<{
   db: Db;
   agents: AgentCatalogue;
   modelCheck: ModelCheck;
-  /** The agent as a new session keeps it. @throws BatonError `tools_unavailable` */
+  /** The agent with its MCP tools pinned, as a new session keeps it. @throws BatonError `tools_unavailable` */
   pinTools: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
   newId: () => string;
-  /** Of conversations that name none; absent: the only one that there is. */
+  /** The agent of conversations that name none; absent: the only agent, if there is just one. */
   defaultAgent?: string | undefined;
 }>;
 
-/** What a client of another protocol calls a conversation; `scope` keeps the names of protocols apart. */
+/** A client's own name for a conversation. `scope` keeps the names of protocols apart. */
 export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'openai'; name: string }>;
 
-/** The session of that name, or by its own id. Null: there is none yet. @throws BatonError `not_found` (by its id) */
+/**
+ * The session with that name, or with that id if the name is a session's id. Null: there is none yet.
+ * @throws BatonError `not_found` (by id)
+ */
 export async function findChatSession(db: Db, { tenantId, scope, name }: ChatName): Promise<SessionRow | null> {
   const id = parseId('session', name);
   return id === null ? findSessionByKey(db, tenantId, `${scope}:${name}`) : findSession(db, tenantId, id);
 }
 
 /**
- * Does something in the session of that name; in a new one of the agent, where there is none, which is there
+ * Works in the session with that name. If there is none, the transaction also creates one of the agent, so it exists
  * only if the work succeeds.
  * @throws BatonError `agent_not_found`, `invalid_request` (no agent is named), `conflict` (`model` is another agent),
- *   `model_unavailable`, `not_found`, `tools_unavailable`; what `work` throws
+ * `model_unavailable`, `not_found`, `tools_unavailable`; errors of `work`
  */
 export async function inChatSession<Result>(
   deps: ChatSessionDeps,
@@ -47,17 +50,14 @@ export async function inChatSession<Result>(
   try {
     return await inTransaction(deps.db, async (tx) => work(tx, await insertSession(tx, fresh), true));
   } catch (error) {
-    // Two first requests at once: the other one has made it.
+    // Of two first requests at once, the other one has created the session.
     const made = error instanceof BatonError && error.code === 'conflict' ? await findChatSession(deps.db, chat) : null;
     if (made === null) throw error;
     return workIn(made);
   }
 }
 
-/**
- * A session of the agent, not yet stored.
- * @throws BatonError `agent_not_found`, `invalid_request`, `model_unavailable`, `tools_unavailable`
- */
+/** A new session, not yet stored. @throws BatonError as `inChatSession`, except `conflict` and `not_found` */
 export async function newChatSession(
   deps: ChatSessionDeps,
   tenantId: string,
@@ -77,7 +77,7 @@ export async function newChatSession(
   };
 }
 
-/** A page goes on naming the agent that it began its chat with, whichever has taken over since. */
+/** A page of the UI keeps naming the agent with which its chat began, even after a switch of the agent. */
 function withAgent({ scope }: ChatName, session: SessionRow, agentName: string | undefined): SessionRow {
   if (scope === 'ui' || agentName === undefined || agentName === session.agent_name) return session;
   throw new BatonError('conflict', `the conversation is one with the agent ${session.agent_name}`);
@@ -91,9 +91,7 @@ function defaultAgentOf(agents: AgentSet, defaultAgent: string | undefined): str
   throw new BatonError('invalid_request', `name an agent: ${names.join(', ')}`);
 }
 
-/**
- * A UUID (version 8, RFC 9562) that is always the same for the same words: what a client sends again is known by it.
- */
+/** A UUID (version 8, RFC 9562) derived from the words, by which a repeated message is recognized. */
 export function derivedId(...words: readonly string[]): string {
   const hash = createHash('sha256');
   for (const word of words) hash.update(`${word.length}:`).update(word);

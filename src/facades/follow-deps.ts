@@ -2,7 +2,7 @@ import type { HttpDeps } from '../http/http-deps.ts';
 import { toSafeError } from '../platform/log.ts';
 import type { FollowDeps } from './run-details.ts';
 
-/** What following a run needs; reads that fail and are tried again are logged. */
+/** Dependencies of `followRun`. A read that fails is logged and tried again. */
 export const followDeps = ({ db, bus, log }: HttpDeps): FollowDeps => ({
   db,
   bus,

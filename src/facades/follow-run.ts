@@ -9,16 +9,16 @@ import { createEventReader, type RunUpdate, readEvent } from './run-updates.ts';
 
 export type FollowOptions = Readonly<{
   signal: AbortSignal;
-  /** Only what comes after this event of a run that waits for answers; without it the run from its beginning. */
+  /** Follow a waiting run only after this event; absent: the run from its beginning. */
   afterSeq?: number | undefined;
-  /** Whether a wait is one that whoever follows can do something about; without it every wait is an end. */
+  /** Whether the client can answer the required actions of a wait; absent: every wait ends the stream. */
   endsAtWait?: (() => Promise<boolean>) | undefined;
 }>;
 
 /**
- * What happens in a run: from its beginning, or from where it began to wait, and on until it ends or waits for answers.
- * Text comes as deltas, each character once, whenever somebody joins. Ends early when `signal` aborts.
- * @throws BatonError `not_found`, and the error of the database when it does not come back
+ * The updates of a run, from its beginning or from the wait at `afterSeq`, until it ends or waits for answers. Text
+ * comes as deltas, each character once, whenever the reader joins. Ends early when `signal` aborts.
+ * @throws BatonError `not_found`; the database's error if the database does not come back
  */
 export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowOptions): AsyncGenerator<RunUpdate> {
   const { tenantId, sessionId } = ref;
@@ -36,7 +36,7 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
   for await (const item of openEventStream(deps, { tenantId, sessionId, afterSeq, signal: options.signal })) {
     yield* updatesOf(deps.db, ref, reading, item);
     if (reading.hasEnded) return;
-    // In a replay a wait may be over long since.
+    // In a replay the wait may be long over.
     if (reading.isWaiting && reading.lastSeq >= reading.headSeq && item.kind !== 'live') {
       if (options.endsAtWait !== undefined && !(await options.endsAtWait())) continue;
       return yield* readMore(deps.db, ref, { kind: 'ended', end: { status: 'requires_action' } }, true);
@@ -44,7 +44,6 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
   }
 }
 
-/** How far a run has been read. */
 type Reading = Readonly<{ runId: string; toUpdates: ReturnType<typeof createEventReader>; texts: Texts }> & {
   isWaiting: boolean;
   /** The session's last event when the reader joined. */
@@ -89,15 +88,15 @@ async function* eventUpdates(
 
 type Texts = Readonly<{
   join: (snapshot: SessionSnapshot) => void;
-  /** What is known so far of the text of a message that has just begun. */
+  /** The buffered text of a message whose beginning was just replayed. */
   after: (event: NonNullable<ReturnType<typeof readEvent>>) => Delta[];
   pass: (event: LiveEvent) => Delta[];
 }>;
 type Delta = Extract<RunUpdate, { kind: 'delta' | 'tool-input' }>;
 
 /**
- * Passes on the text of messages whose beginning was seen: that of others is known already, or another run's. Who joins
- * while a message is written gets the text of that before the replay has come to its beginning: it waits here.
+ * Passes on the text of messages whose beginning the reader has seen; others are known to it or belong to another run.
+ * A reader that joins in mid-message gets text before the replay reaches its beginning, so that text is buffered.
  */
 function createTextFilter(): Texts {
   const begun = new Set<string>();

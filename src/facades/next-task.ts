@@ -3,8 +3,8 @@ import { findTaskAfter } from '../store/runs.ts';
 import type { FollowDeps } from './run-details.ts';
 
 /**
- * Waits for the task that a session begins next after a run, or for its first one; null: none has begun when `signal`
- * aborts. What has begun already is answered at once.
+ * Waits for the task run that follows a run in its session, or for the session's first one. Resolves at once if it has
+ * begun; null: `signal` aborted first.
  * @throws BatonError `not_found`
  */
 export async function nextTask(

@@ -13,10 +13,10 @@ import type { ContextMeter, EndState, LoggedUpdate, RunUpdate } from './run-upda
 
 export type FollowDeps = Readonly<{ db: Db; bus: LiveBus; onError?: (error: unknown) => void }>;
 
-/** A run of the tenant; the ids are UUIDs. */
+/** A run of the tenant. The ids are UUIDs. */
 export type RunRef = Readonly<{ tenantId: string; sessionId: string; runId: string }>;
 
-/** Completes an update by what the log does not have. */
+/** Adds the details of an update that the event log leaves out. */
 export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLive: boolean): AsyncGenerator<RunUpdate> {
   switch (update.kind) {
     case 'tool-result': {
@@ -39,7 +39,7 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
   }
 }
 
-/** Each message as it was written: those that a step took up together are one in the transcript. */
+/** Each queued message as it was written. Those that one step drained are one message in the transcript. */
 async function* readJoined(
   db: Db,
   tenantId: string,
@@ -81,7 +81,7 @@ async function readEndState(db: Db, ref: RunRef): Promise<EndState> {
   return { ...(await readIdleState(db, ref)), usage };
 }
 
-/** What a session is at that no run has worked in. */
+/** The state of a session in which no run has worked. */
 export async function readIdleState(
   db: Db,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,

@@ -5,54 +5,51 @@ import type { FilePart, FinishReason, SourcePart, ToolPart, UserPart } from '../
 import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import type { Usage } from '../domain/usage.ts';
 
-/** How a run ended, or why nothing more of it comes for now. */
+/** How a run ended, or why it pauses. */
 export type RunEnd = Readonly<
   | { status: 'completed'; finishReason: FinishReason }
   | { status: 'failed'; error: ErrorRecord }
   | { status: 'cancelled' }
   | { status: 'incomplete'; reason: IncompleteReason; error?: ErrorRecord | undefined }
-  /** It waits for answers. */
   | { status: 'requires_action' }
-  /** The message waits in the queue, and nothing is at work that would take it up. */
+  /** The message is queued, and no active run will take it up. */
   | { status: 'parked'; after: 'cancelled' | 'failed' }
 >;
 
-/** The error of a run that a limit has ended. */
+/** The error of a run that a limit ended. */
 export const limitReached = (reason: string): Readonly<{ code: string; message: string }> => ({
   code: reason,
   message: `The run ended before it was done: ${reason}`,
 });
 
-/** How full the context is, in tokens of the next request. */
+/** Fill of the context, in tokens of the next request. */
 export type ContextMeter = Readonly<{ used: number; usable: number }>;
 
-/** What a session is at when a run has ended. */
 export type EndState = Readonly<{ usage: Usage; context: ContextMeter | null; waiting: number }>;
 
-/** What happens in one run, in order and each once, in terms that no client's protocol knows of. Ids are public. */
+/** An update of one run, in order and each once, independent of any client's protocol. Ids are public. */
 export type RunUpdate = Readonly<
-  /** Nothing for a while. */
+  /** A sign of life while nothing else happens. */
   | { kind: 'alive' }
-  /** The message waits behind a run that is at work. */
+  /** The message is queued behind an active run. */
   | { kind: 'queued'; position: number }
   | { kind: 'step-started'; step: number }
-  /** What was shown of the step is void: it is taken again. */
+  /** The output of the step so far is void: the step is taken again. */
   | { kind: 'step-reset' }
   | { kind: 'delta'; type: 'text' | 'reasoning'; text: string }
-  /** The model's answer is whole. */
   | { kind: 'answer-ended' }
-  /** A piece of a call's input while the model writes it; `tool-call` comes with the whole, if it gets so far. */
+  /** A piece of a call's input as the model writes it. `tool-call` has the whole, unless the answer breaks off. */
   | { kind: 'tool-input'; id: string; toolName: string; offset: number; text: string }
   | { kind: 'tool-call'; id: string; toolName: string; args: unknown }
-  /** In the answer that has just ended. */
+  /** A file in the answer that has just ended. */
   | { kind: 'file'; file: FilePart }
   | { kind: 'source'; source: SourcePart }
-  /** `part` is the call with its output; null: it is gone. */
+  /** `part`: the call with its output; null: it is gone. */
   | { kind: 'tool-result'; id: string; part: ToolPart | null }
-  /** `seq`: the number of the event, by which one question about a call is told from a later one. */
+  /** `seq`: number of the event. It tells a question about a call from a later one. */
   | { kind: 'asked'; seq: number; calls: readonly RequiredAction[] }
   | { kind: 'answered'; id: string; answer: 'approve' | 'deny' | 'output' | 'expired' }
-  /** A message that joined the run after its beginning. */
+  /** A message that the run took up after its beginning. */
   | { kind: 'joined'; messageId: string; parts: readonly UserPart[] }
   | { kind: 'step-completed'; finishReason: FinishReason; usage: Usage; context: ContextMeter | null }
   | { kind: 'compacting'; tokensBefore: number }
@@ -62,16 +59,16 @@ export type RunUpdate = Readonly<
   | { kind: 'ended'; end: RunEnd; state: EndState }
 >;
 
-/** An update as the event log has it: what is read besides, where it is passed on, is left out. */
+/** An update as the event log has it, without the details that `readMore` adds. */
 export type LoggedUpdate =
   | Exclude<RunUpdate, Readonly<{ kind: 'tool-result' | 'joined' | 'step-completed' | 'ended' }>>
   | Readonly<{ kind: 'tool-result'; id: string }>
-  /** Without the parts where they are large. */
+  /** `parts` is left out if they are large. */
   | Readonly<{ kind: 'joined'; messageId: string; parts?: readonly UserPart[] | undefined }>
   | Omit<Extract<RunUpdate, { kind: 'step-completed' }>, 'context'>
   | Readonly<{ kind: 'ended'; end: RunEnd }>;
 
-/** The event with its data as its name promises; null: of a newer version. */
+/** The event with its data validated; null: an event of a newer version. */
 export function readEvent({ type, data }: SessionEvent): NewEvent | null {
   if (!isKnown(type)) return null;
   const parsed = EVENT_SCHEMAS[type].safeParse(data);
@@ -82,7 +79,7 @@ const isKnown = (type: string): type is NewEvent['type'] => Object.hasOwn(EVENT_
 
 /**
  * Reads the events of one run in their order.
- * @param hasBegun the reader knows the beginning of the run: a message that it takes up now joins it
+ * @param hasBegun the reader has the beginning of the run, so a message taken up now is a `joined` one
  */
 export function createEventReader(hasBegun: boolean): (event: NewEvent, seq: number) => LoggedUpdate[] {
   let begun = hasBegun;
@@ -96,7 +93,7 @@ export function createEventReader(hasBegun: boolean): (event: NewEvent, seq: num
 
 type Created = Extract<NewEvent, { type: 'message:created' }>['data'];
 
-/** Said by the user, and not written by a compaction. */
+/** Whether the message is the user's and not a summary. */
 const joins = ({ role, isSummary }: Created): boolean => role === 'user' && isSummary !== true;
 
 function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
@@ -148,7 +145,7 @@ function endOf(event: NewEvent): LoggedUpdate | null {
   return end === null ? null : { kind: 'ended', end };
 }
 
-/** How this event ends its run; null: it does not. */
+/** How this event ends its run; null: it does not end it. */
 export function runEndOf(event: NewEvent): RunEnd | null {
   switch (event.type) {
     case 'run:completed':

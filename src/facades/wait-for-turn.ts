@@ -9,18 +9,17 @@ import { readPosition } from '../store/waiting.ts';
 import { type FollowDeps, readIdleState } from './run-details.ts';
 import { type RunUpdate, readEvent, runEndOf } from './run-updates.ts';
 
-/** A message that waits in the queue of a session. */
 export type WaitingRef = Readonly<{
   tenantId: string;
   sessionId: string;
   messageId: string;
   position: number;
-  /** The session's last event when it was accepted. */
+  /** The session's last event when the message was accepted. */
   afterSeq: number;
 }>;
 
 /**
- * Tells how a message waits, and returns the UUID of the run that has taken it up. Null: none does for now, which was
+ * Tells how a message waits, and returns the UUID of the run that takes it up. Null: no run will for now, which was
  * told, or `signal` aborted.
  */
 export async function* waitForTurn(
@@ -68,7 +67,7 @@ async function lookAtQueue(db: Db, ref: WaitingRef, event: QueueEvent, by: strin
   return runId === null ? parked(db, ref, 'cancelled') : { kind: 'taken-up', runId };
 }
 
-/** A run has ended: the next one began in the same moment, or nothing takes up what waits. */
+/** Whether the message is parked after the end of a run: a next run would have begun in the same transaction. */
 async function isParked(db: Db, ref: WaitingRef): Promise<boolean> {
   if ((await readPosition(db, ref.tenantId, ref.sessionId, ref.messageId)) === null) return false;
   const { active_run_id: active } = await findSession(db, ref.tenantId, ref.sessionId);

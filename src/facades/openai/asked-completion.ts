@@ -17,44 +17,43 @@ import type { ResumedSession } from '../../store/resume.ts';
 import type { AnsweredRun } from '../answer-calls.ts';
 import { agentFor, type CompletionRequest, partsOf, SETTING_PARAMETERS, settingsOf } from './completion-request.ts';
 
-/** A request that can be answered, and what it asks. */
+/** A validated request, with its parsed conversation. */
 export type AskedCompletion = Readonly<{
   deps: HttpDeps;
   caller: Caller;
   body: CompletionRequest;
-  /** What the client calls the session; absent: it is known by the conversation. */
+  /** The client's name for the session; absent: the conversation identifies it. */
   sessionName: string | undefined;
   repetition: Repetition;
   signal: AbortSignal;
   conversation: readonly ConversationMessage[];
   split: SplitConversation;
-  /** Whose conversation it is, and the hash of both. */
+  /** The owner of the conversation, and the hash of both. */
   owner: readonly unknown[];
   asked: Uint8Array;
-  /** This request, as the one that is told the answer. */
+  /** Id of this request as a reader of the answer. */
   readerId: string;
 }>;
 
-/** Where the answer to results of calls begins, and what its run waited for besides. */
+/** The place of an answer to results of calls: it begins after `afterSeq`. `open`: the run's other required actions. */
 type AnswerPlace = Readonly<{ afterSeq: number; open: AnsweredRun['actions'] }>;
 
-/** What became of a request in the transaction that took it. */
 export type TakenCompletion = Readonly<{
   sessionId: string;
-  /** Of the turn. A message that was moved since is taken up by the run of `accepted`. */
+  /** The turn's run. If the message has been moved since, the run of `accepted` takes it up. */
   runId: string;
-  /** The message that was taken; null: only calls were answered, or a run that was stopped goes on. */
+  /** The accepted message; null: only calls were answered, or a stopped run was resumed. */
   accepted: AcceptedMessage | null;
-  /** A message that joins the run whose calls were answered. */
+  /** A message that steers the run whose calls were answered. */
   joined?: AcceptedMessage;
   continued: AnswerPlace | null;
-  /** What the run had used before. */
+  /** Usage of the run before this turn. */
   usedBefore: Usage;
   answered?: AnsweredRun;
   resumed?: ResumedSession;
 }>;
 
-/** It could not be taken yet: a run is about to end. */
+/** Not taken yet: the run with this id is about to end. */
 export type NotYetTaken = Readonly<{ waitsFor: string }>;
 
 /** @throws ProblemError `invalid_request` that names the field at `path` */
@@ -62,7 +61,7 @@ export function refuse(path: string, message: string): never {
   throw new ProblemError('invalid_request', `${path}: ${message}`, { errors: [{ path, message }] });
 }
 
-/** What the user says in these messages, as one message; null: nothing. @throws ProblemError `invalid_request` */
+/** The user's texts and files in these messages, as one message; null: none. @throws ProblemError `invalid_request` */
 export function contentOf(said: readonly ConversationMessage[]): ReturnType<typeof toParts> | null {
   const parts = said.flatMap((message) => (message.role === 'user' ? partsOf(message) : []));
   if (parts.length === 0) return null;
@@ -75,15 +74,15 @@ export function contentOf(said: readonly ConversationMessage[]): ReturnType<type
 }
 
 /**
- * Gives the session's agent what the request adds to it.
- * @throws ProblemError `invalid_request` (a tool's name is taken, the model takes no such setting)
+ * Adds the instructions, tools and settings of the request to the session's agent.
+ * @throws ProblemError `invalid_request` (the name of a tool is taken, or the model has no such setting)
  */
 export function adapt(tx: Tx, { deps, caller, body }: AskedCompletion, sessionId: string): Promise<void> {
   return adaptAgent(tx, caller.tenantId, sessionId, async (base) => {
     const adapted = agentFor(body, base);
     refuseUntaken(deps.models, adapted.model, settingsOf(body));
     if ((body.tools ?? []).length === 0) return adapted;
-    // What is wrong with these is no fault of the request.
+    // An error in the agent's own tools is no fault of the request.
     await deps.toolsOf(readAgent(base));
     try {
       await deps.toolsOf(adapted);
@@ -96,7 +95,7 @@ export function adapt(tx: Tx, { deps, caller, body }: AskedCompletion, sessionId
 }
 
 /**
- * Nobody is to take the answer for what was asked for.
+ * Refuses settings that the model would ignore, so that the client does not take them for applied.
  * @throws ProblemError `invalid_request` that names the parameter
  */
 function refuseUntaken(models: ModelPort, model: string, settings: ModelSettings): void {

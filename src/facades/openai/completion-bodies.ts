@@ -6,7 +6,7 @@ import type { StartedCompletion } from './start-completion.ts';
 
 export type CompletionHead = Readonly<{ id: string; created: number; model: string }>;
 
-/** What every body and chunk of one answer begins with; `created` is in seconds, as OpenAI has it. */
+/** The first fields of every body and chunk of one answer. `created` is in seconds, as in OpenAI's API. */
 export function headOfAnswer({ runId, accepted }: StartedCompletion, model: string, nowMs: number): CompletionHead {
   const id = accepted === null ? runId : accepted.messageId;
   return { id: `chatcmpl-${formatId('run', id).slice('run_'.length)}`, created: Math.floor(nowMs / 1_000), model };
@@ -23,7 +23,7 @@ const toAnnotation = ({ url, title, startIndex, endIndex }: Completion['citation
   url_citation: { start_index: startIndex, end_index: endIndex, title, url },
 });
 
-/** The answer to a request that wanted no stream. */
+/** The body for a request without `stream`. */
 export function toCompletionBody(
   head: CompletionHead,
   completion: Completion,
@@ -45,7 +45,7 @@ export function toCompletionBody(
   };
 }
 
-/** The status and the error of a run that did not come to an answer. Nothing is gained by asking for the same again. */
+/** Status and error of a run that ended without an answer. Sending the same request again would not help. */
 export function toFailure({ code, message }: NonNullable<Completion['error']>) {
   const status = code === 'context_exhausted' ? 400 : Object.hasOwn(PROBLEM_KINDS, code) ? statusOf(code) : 400;
   return { status, error: toOpenAiError({ code, message }, status) };
@@ -53,7 +53,6 @@ export function toFailure({ code, message }: NonNullable<Completion['error']>) {
 
 const statusOf = (code: string): number => PROBLEM_KINDS[code as keyof typeof PROBLEM_KINDS].status;
 
-/** Makes the frames of a stream. */
 export function createFrames(
   head: CompletionHead,
   usedBefore: StartedCompletion['usedBefore'],
@@ -71,7 +70,7 @@ export function createFrames(
     if (error !== null) return frame({ error: toFailure(error).error });
     const delta =
       calls.length === 0 ? {} : { tool_calls: calls.map((call, index) => ({ index, ...toToolCall(call) })) };
-    // All at once: the library takes the last of several for all.
+    // All annotations in one chunk: OpenAI's library keeps only the last such chunk.
     const cited = citations.length === 0 ? '' : chunk({ annotations: citations.map(toAnnotation) });
     const told = cited + (calls.length === 0 ? '' : chunk(delta));
     const used = { ...head, object, choices: [], usage: usageSince(completion.usage, usedBefore) };

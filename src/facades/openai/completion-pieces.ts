@@ -22,32 +22,31 @@ import { hashOf } from './conversation-hash.ts';
 import type { StartedCompletion } from './start-completion.ts';
 
 export type PiecesOptions = Readonly<{
-  /** Aborted when there is nothing more to tell: `whyEnded` knows the reason. */
+  /** Aborted when the stream ends early. `whyEnded` has the reason. */
   signal: AbortSignal;
-  /** The client has named the session, and can come back to it: going away cancels nothing. */
+  /** The client has named the session and can come back to it, so going away cancels nothing. */
   isDurable: boolean;
-  /** Where nobody reads any more: whether it is the client that has gone away, and not the server. */
+  /** Whether the client has gone away, rather than the server having ended the stream. */
   isGone: () => boolean;
-  /** Why nothing more is told to a client that is still there; null: it has gone away itself. */
+  /** Why the stream of a connected client ends early; null: the client has gone away. */
   whyEnded: () => EarlyEnd | null;
-  /** The error of a reader that failed, as the client is told of it. */
+  /** The error that the client is shown when its reader failed. */
   toError: (error: unknown) => ErrorRecord;
-  /** Only a stream tells what happens meanwhile. */
+  /** Only a stream shows compactions in the text. */
   isStream: boolean;
 }>;
 
-/** A completion as it is told. */
 export type CompletionPieces = Readonly<{
-  /** Ends with the completion, unless its client has gone away. */
+  /** Ends with the completion, unless the client has gone away. */
   pieces: AsyncIterable<CompletionPiece>;
   /**
-   * Nobody reads the pieces any more, whether or not anybody began to: a client that went away before the end ends the
-   * run of a session that it could not find again.
+   * To be called when the reader is gone, even if it never began. If the client left before the end and cannot find the
+   * session again, the run is cancelled.
    */
   leave: () => Promise<void>;
 }>;
 
-/** A completion as it comes. At its end the session is known by the conversation. */
+/** A completion, piece by piece. After its end the session is recognized by the conversation with the answer. */
 export function completionPieces(deps: HttpDeps, started: StartedCompletion, options: PiecesOptions): CompletionPieces {
   let isOver = false;
   async function* tell(): AsyncGenerator<CompletionPiece> {
@@ -76,20 +75,19 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
   };
 }
 
-/** Nobody is told the answer any more. Where nobody could come back for it, its run ends. */
+/** Removes a reader that has gone. If it was the last one and the client cannot come back, the run is cancelled. */
 async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: PiecesOptions): Promise<void> {
   const { caller, sessionId, readerId } = started;
   const place = placeOf(started);
   const runId = started.accepted?.runId ?? started.runId;
   if (!(await leaveTurn(deps.db, sessionId, readerId)) || options.isDurable) return;
-  // Who waits for a whole answer is told nothing before it: the library tries again by itself, and
-  // expects this very answer.
+  // A client without a stream has seen nothing yet. OpenAI's library retries by itself and expects this very answer.
   if (!options.isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
   if (!options.isGone()) return;
   const outcome = await inTransaction(deps.db, async (tx) => {
     await lockSession(tx, caller.tenantId, sessionId);
     const turn = await readTurn(tx, sessionId);
-    // Whoever came back for it and was told it whole is about to go on: with results, where the run waits for some.
+    // A client that came back and was told the whole answer is about to go on, perhaps with results of calls.
     if (turn === null || turn.hasReader || turn.isAnswered) return null;
     if (turn.turn.runId !== place.runId || turn.turn.afterSeq !== place.afterSeq) return null;
     const cancelled = await requestCancel(tx, caller.tenantId, runId);
@@ -114,8 +112,7 @@ async function* piecesOf(
 }
 
 /**
- * The client will send this conversation again, with what it says next; where it was told no answer,
- * nobody listens any more.
+ * Records the answer with which the client will send its conversation again; after an error, only removes the reader.
  */
 async function place({ db }: HttpDeps, started: StartedCompletion, { text, calls, error }: Completion): Promise<void> {
   const { caller, sessionId, conversation, owner, asked, readerId } = started;

@@ -17,9 +17,9 @@ import {
 } from '../../domain/tunables.ts';
 import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS, textFormat } from './neutral-parameters.ts';
 
-/** Of a provider's cache, which the agent's own requests mark themselves. */
+/** Mark for a provider's cache. The agent's own requests set such marks themselves. */
 const breakpoint = z.looseObject({}).nullish();
-/** Of ids and names, which nobody reads. */
+/** Of ids and names, which no person reads. */
 const MAX_WORD_CHARS = 1_000;
 const word = z.string().max(MAX_WORD_CHARS);
 
@@ -37,7 +37,7 @@ const content = z.union(
   { error: 'a text, or parts of type text' },
 );
 
-/** What images at URLs end with: nobody here asks their server what they are. */
+/** Endings of image URLs. Baton fetches no URL, so the ending decides on the media type. */
 const IMAGE_ENDINGS: Readonly<Record<string, string>> = {
   png: 'image/png',
   jpg: 'image/jpeg',
@@ -99,9 +99,9 @@ const calls = listOf(
 const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.enum(['system', 'developer']), content, name }),
   z.strictObject({ role: z.literal('user'), content: withFiles(1, MAX_MESSAGE_CHARS), name }),
-  // Clients send back what they were given, with fields that are of no use here.
+  // Clients send back whole messages of the assistant, with fields that are of no use here.
   z.looseObject({ role: z.literal('assistant'), content: content.nullish(), tool_calls: calls.nullish() }),
-  // OpenAI itself takes texts there, other services of its API files, too.
+  // OpenAI takes only texts there; other services with its API also take files.
   z.strictObject({ role: z.literal('tool'), content: withFiles(0, MAX_KEPT_OUTPUT_CHARS), tool_call_id: word, name }),
 ]);
 
@@ -119,7 +119,7 @@ const tool = z.strictObject({
   }),
 });
 
-/** Of the tools of a request, which its session keeps. */
+/** Of the tools of a request. Its session keeps them. */
 const MAX_TOOLS_CHARS = 500_000;
 
 const positive = z.int().positive();
@@ -154,7 +154,7 @@ export const completionRequestSchema = z.strictObject({
     .nullish(),
   tool_choice: z.enum(['auto', 'none'], { error: 'only "auto" and "none" are possible here' }).nullish(),
   response_format: textFormat,
-  /** Whom the conversation is with. */
+  /** The client's own user. Part of the conversation's owner. */
   user: word.nullish(),
   safety_identifier: word.nullish(),
   ...NEUTRAL_PARAMETERS,
@@ -165,14 +165,13 @@ export type CompletionRequest = z.infer<typeof completionRequestSchema>;
 const textOf = (given: z.infer<typeof content> | null | undefined): string =>
   typeof given === 'string' ? given : (given ?? []).map(({ text }) => text).join('');
 
-/** What a user says, as any message has it. */
 export function partsOf(given: Extract<ConversationMessage, { role: 'user' }>): readonly UserPart[] {
   return given.parts ?? [{ type: 'text', text: given.text }];
 }
 
 type ContentWithFiles = z.infer<ReturnType<typeof withFiles>>;
 
-/** The texts of a content, and its parts where it has files. */
+/** The text of a content, and its parts if it has files. */
 function saidIn(given: ContentWithFiles): Readonly<{ text: string; parts?: readonly OutputItem[] }> {
   if (typeof given === 'string') return { text: given };
   const texts = given.flatMap((part) => (part.type === 'text' ? [part] : []));
@@ -190,7 +189,7 @@ function toPart(part: Exclude<ContentWithFiles, string>[number]): OutputItem {
   return { type: 'file', url, mediaType: '', ...(filename != null && { filename }) };
 }
 
-/** The conversation without what belongs to the agent. */
+/** The conversation without the instructions, which belong to the agent. */
 export function conversationOf({ messages }: CompletionRequest): ConversationMessage[] {
   return messages.flatMap((given): ConversationMessage[] => {
     switch (given.role) {
@@ -216,9 +215,7 @@ export function conversationOf({ messages }: CompletionRequest): ConversationMes
   });
 }
 
-/**
- * Whose conversation it is: the same messages under other instructions, or with another user, are another conversation.
- */
+/** The owner of a conversation: the same messages with other instructions or another user are another conversation. */
 export function ownerOf({ messages, user, safety_identifier: safety }: CompletionRequest): readonly unknown[] {
   const said = instructionsOf(messages).map((text) => text.trim());
   return [said, user ?? null, safety ?? null];
@@ -232,9 +229,7 @@ const argumentsOf = (messages: readonly z.infer<typeof message>[]): string[] =>
     given.role === 'assistant' ? (given.tool_calls ?? []).map((call) => call.function.arguments) : [],
   );
 
-/**
- * How a request wants its model to answer. At null, and without any sequence, `stop` and the others ask for nothing.
- */
+/** The model settings of a request. Null, and an empty `stop`, set nothing. */
 export function settingsOf(request: CompletionRequest): ModelSettings {
   const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
   const maxOutputTokens = request.max_completion_tokens ?? request.max_tokens;
@@ -248,7 +243,7 @@ export function settingsOf(request: CompletionRequest): ModelSettings {
   };
 }
 
-/** What each setting is called here. */
+/** The name of each setting in this API. */
 export const SETTING_PARAMETERS: Readonly<Record<string, keyof CompletionRequest>> = {
   temperature: 'temperature',
   topP: 'top_p',
@@ -259,16 +254,15 @@ export const SETTING_PARAMETERS: Readonly<Record<string, keyof CompletionRequest
 } satisfies Partial<Record<keyof ModelSettings, keyof CompletionRequest>>;
 
 /**
- * The agent as a request wants it: with its instructions after the agent's own, its tools as tools of the
- * client, and its settings.
+ * The agent with the request's settings, its instructions after the agent's own, and its tools as tools of the client.
  * @param base as `agentSchema`
- * @throws BatonError `config_invalid` where that cannot be read
+ * @throws BatonError `config_invalid` if the result is invalid
  */
 export function agentFor(request: CompletionRequest, base: unknown): Agent {
   const agent = readAgent(base);
   const said = instructionsOf(request.messages);
   const offered = request.tool_choice === 'none' ? [] : (request.tools ?? []);
-  // What a session keeps has to be readable by every step of it.
+  // Parsed, because every later step of the session has to read it.
   return agentSchema.parse({
     ...agent,
     instructions: [agent.instructions, ...said].filter((text) => text.trim() !== '').join('\n\n'),
@@ -287,7 +281,7 @@ function clientTool({ name: toolName, description, parameters: inputSchema }: z.
 
 const toImportedPart = (part: UserPart | OutputItem) => (part.type === 'text' ? part : { ...part, data: part.url });
 
-/** The conversation as messages of the AI SDK, which can be imported. */
+/** The conversation as messages of the AI SDK, for the import. */
 export function toModelMessages(conversation: readonly ConversationMessage[]): unknown[] {
   const names = new Map<string, string>();
   return conversation.map((given) => {

@@ -4,33 +4,30 @@ import type { RequiredAction } from '../../domain/transcript/required-action.ts'
 import { NO_USAGE, type Usage } from '../../domain/usage.ts';
 import type { RunEnd, RunUpdate } from '../run-updates.ts';
 
-/** A page that the text from one character to another has something from. */
+/** A page that the text between two characters is based on. */
 type Citation = Readonly<{ url: string; title: string; startIndex: number; endIndex: number }>;
 
-/** What a completion came to. */
 export type Completion = Readonly<{
   text: string;
   citations: readonly Citation[];
   calls: readonly ConversationCall[];
-  /** Null where it failed. */
+  /** Null if the run failed. */
   finishReason: 'stop' | 'length' | 'tool_calls' | 'content_filter' | null;
   error: Readonly<{ code: string; message: string }> | null;
   /** Of the whole run so far. */
   usage: Usage;
 }>;
 
-/** A piece of a completion that is being told. */
 export type CompletionPiece = Readonly<{ text: string } | { comment: string } | { completion: Completion }>;
 
-/** Between the texts of two steps, which are one text here. */
+/** Stands between the texts of two steps, which are one text here. */
 const STEP_SEPARATOR = '\n\n';
 
 /**
- * Tells a run as one completion. The calls of the agent's own tools are not told: they are run here. Text
- * that was told cannot be taken back: of a step that is tried again only what is new is told, and all of it
- * where it begins otherwise.
- * @param showsCompaction whether compactions are told in the text
- * @param open what the run waits for already
+ * Turns a run's updates into one completion, without the calls that the service runs itself. Sent text cannot be taken
+ * back, so a retried step sends only the text beyond its last attempt's, or all of it if it begins differently.
+ * @param showsCompaction whether compactions appear in the text
+ * @param open required actions that the run has already
  */
 export function createCompletionWriter(
   showsCompaction: boolean,
@@ -43,7 +40,7 @@ export function createCompletionWriter(
   const citations: Citation[] = [];
   /** Where the text of the step begins. */
   let stepAt = 0;
-  /** Of this attempt at the step, and what was told of the step. */
+  /** Text of this attempt at the step; text of the step that was sent. */
   let attempt = '';
   let shown = '';
 
@@ -64,7 +61,7 @@ export function createCompletionWriter(
     shown = attempt;
     return tell(news);
   };
-  // Which of its words a source is for, the model's provider no longer tells here: it is for all of the step's.
+  // The provider's positions of a source are not known here, so it is cited for the whole text of the step.
   const cite = ({ url, title }: SourcePart): void => {
     if (url === undefined) return;
     const startIndex = isNewStep ? told.length : stepAt;
@@ -157,7 +154,7 @@ function outcomeOf(end: RunEnd): Pick<Completion, 'finishReason' | 'error'> {
   }
 }
 
-/** The tokens of a run without those that were told of before. */
+/** The usage of a run without the part that was reported before. */
 export function usageSince(usage: Usage, before: Usage = NO_USAGE) {
   const prompt = usage.inputTokens - before.inputTokens;
   const completion = usage.outputTokens - before.outputTokens;

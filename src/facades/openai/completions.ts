@@ -48,7 +48,7 @@ const completionBody = z.looseObject({
 
 const failedBody = z.object({ error: z.looseObject({ message: z.string(), code: z.string().nullable() }) });
 const failed = (description: string) => jsonOf(failedBody, `The run was begun, and has failed: ${description}`);
-/** Beside those of requests that are refused. */
+/** Responses of runs that failed, besides those of refused requests. */
 const RUN_FAILED = {
   422: failed('there is no room for an answer, or a policy forbids it.'),
   502: failed('the model’s provider could not be reached or has refused.'),
@@ -131,7 +131,7 @@ const model = createRoute({
   responses: { 200: jsonOf(modelBody, 'The agent.'), ...REFUSED, ...NOT_FOUND },
 });
 
-/** Whoever speaks to OpenAI's API can speak to an agent. */
+/** OpenAI's chat completions and models. An agent is a model. */
 export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(models, async (c) => {
     const agents = await deps.agents.current();
@@ -173,7 +173,7 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-/** OpenAI's libraries count their own attempts at a request. */
+/** OpenAI's libraries send the number of their retries. */
 const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
 
 async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
@@ -182,7 +182,7 @@ async function completionOf({ pieces, leave }: CompletionPieces): Promise<Comple
   } finally {
     await leave();
   }
-  // Nobody is there to read this.
+  // The client is gone, so this has no reader.
   const error = { code: 'cancelled', message: 'the client has gone away' };
   return { text: '', citations: [], calls: [], finishReason: null, error, usage: NO_USAGE };
 }
@@ -196,7 +196,8 @@ function streamed(
 ): Response {
   const reader = deps.metrics.http.readerJoined();
   return framesResponse(withBegin(pieces), toFrame, {
-    // A server that stops, or a key that is valid no more, ends the pieces: with an error, for which the response stays open.
+    // Aborts only with the client. If the server stops or the key is revoked, the pieces end with an error, for which
+    // the response stays open.
     signal: c.req.raw.signal,
     headers,
     onEnd: () => {

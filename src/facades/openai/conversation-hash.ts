@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type ConversationMessage, canonicalMessage } from '../../domain/transcript/conversation.ts';
 import { createLoopShare } from '../../platform/share-loop.ts';
 
-/** One request asks for the same messages once for each point from which it may go on. */
+/** One request hashes the same messages once per point from which it may go on. */
 const digests = new WeakMap<ConversationMessage, string>();
 
 function digestOf(message: ConversationMessage): string {
@@ -13,7 +13,7 @@ function digestOf(message: ConversationMessage): string {
   return digest;
 }
 
-/** Reads a conversation for `hashOf`, which is quick from then on. Lets other requests have their turns. */
+/** Hashes each message ahead, so that `hashOf` is fast. Gives other requests turns of the event loop. */
 export async function readForHash(conversation: readonly ConversationMessage[]): Promise<void> {
   const shareLoop = createLoopShare();
   for (const message of conversation) {
@@ -22,7 +22,7 @@ export async function readForHash(conversation: readonly ConversationMessage[]):
   }
 }
 
-/** By which a conversation is known again. @param owner as `ownerOf` */
+/** The hash by which a conversation is recognized. @param owner as `ownerOf` */
 export function hashOf(owner: readonly unknown[], conversation: readonly ConversationMessage[]): Uint8Array {
   const hash = createHash('sha256').update(JSON.stringify(owner));
   for (const message of conversation) hash.update(digestOf(message));

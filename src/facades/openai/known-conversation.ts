@@ -10,20 +10,22 @@ import { readToldTexts, type TakenTurn, takeTurn } from '../../store/conversatio
 import type { Tx } from '../../store/database.ts';
 import { hashOf } from './conversation-hash.ts';
 
-/** Whose conversation it is, and with which agent. */
 export type ConversationOwner = Readonly<{ tenantId: string; agentName: string; owner: readonly unknown[] }>;
 
-/** What a session that is locked now is to do about a request. */
+/** How a session, now locked, proceeds with a request. */
 export type KnownConversation = Readonly<
-  /** It is asked what it was asked last. */
+  /** The request repeats the session's last one. */
   | { kind: 'join' | 'resume'; turn: TakenTurn }
-  /** It is told something new, and knows the rest. */
+  /** The request has new messages; the session knows the others. */
   | { kind: 'continue'; turn: TakenTurn; said: readonly ConversationMessage[] }
-  /** Its run is about to end: look again then. */
+  /** The run is about to end: look again afterwards. */
   | { kind: 'wait'; runId: string }
 >;
 
-/** The session that was asked the same last. @param canWait whether to say so where its run is being stopped */
+/**
+ * Finds and locks the session whose last request was the same.
+ * @param canWait whether `wait` may be returned while the run is being stopped
+ */
 export async function takeRepeated(
   tx: Tx,
   { tenantId, agentName }: ConversationOwner,
@@ -39,7 +41,7 @@ export async function takeRepeated(
   return turn === null ? null : toKnown(turn, planOf(turn));
 }
 
-/** What a session that the caller has locked is to do about a request with its name. */
+/** How a session that the caller has locked by name proceeds with a repeated request; null: it is no repetition. */
 export function judgeRepeated(
   turn: TakenTurn | null,
   asked: Uint8Array,
@@ -56,7 +58,7 @@ function toKnown(turn: TakenTurn, plan: ReturnType<typeof planRepetition>): Know
   return plan === 'wait' ? { kind: plan, runId: turn.turn.runId } : { kind: plan, turn };
 }
 
-/** The session that knows the conversation but for what is new in it. @param canWait as for `takeRepeated` */
+/** Finds and locks the session that knows all but the new messages. @param canWait as for `takeRepeated` */
 export async function takeContinued(
   tx: Tx,
   owner: ConversationOwner,
@@ -90,7 +92,7 @@ async function takeAt(
   return { kind: 'continue', turn, said };
 }
 
-/** An answer that was cut off begins like the one that is kept. */
+/** Whether the client's partial answer begins like the run's answer, without or with the text of voided attempts. */
 async function wasTold(tx: Tx, { turn }: TakenTurn, partial: string): Promise<boolean> {
   const texts = await readToldTexts(tx, turn.runId);
   const kept = texts.flatMap(({ text, isVoid }) => (isVoid ? [] : [text]));

@@ -3,7 +3,7 @@ import { listOf } from '../../domain/bounded-list.ts';
 
 const REFUSED = { error: 'not possible here' };
 
-/** What asks for nothing: the value itself, null, or the parameter left out. */
+/** Allows the neutral value, null, or no parameter at all. */
 const only = <Value extends string | number | boolean>(value: Value) =>
   z.literal(value, { error: `only ${JSON.stringify(value)} is possible here` }).nullish();
 const nothing = z.null(REFUSED).optional();
@@ -18,8 +18,8 @@ const ignoredText = z.string().nullish();
 export const textFormat = z.strictObject({ type: only('text') }).nullish();
 
 /**
- * Parameters of OpenAI's chat completions that are not supported: clients send them at values that ask for nothing.
- * Other values would change the answer and are refused by name, so that nobody takes the answer for what was asked for.
+ * Unsupported parameters of OpenAI's chat completions, which clients send at values that ask for nothing. Other values
+ * would change the answer and are refused by name, so that the client does not take them for applied.
  * https://platform.openai.com/docs/api-reference/chat/create
  */
 export const NEUTRAL_PARAMETERS = {
@@ -42,7 +42,7 @@ export const NEUTRAL_PARAMETERS = {
   web_search_options: nothing,
 };
 
-/** Parameters that change nothing of an answer: costs, speed and records of the provider. */
+/** Parameters that do not change an answer: costs, speed and records of the provider. */
 export const IGNORED_PARAMETERS = {
   metadata: ignoredObject,
   store: z.boolean().nullish(),

@@ -13,19 +13,18 @@ import { takeInSession } from './take-in-session.ts';
 import { takeResults } from './take-results.ts';
 import { resultsOf, sessionOfCalls } from './tool-results.ts';
 
-/** A completion under way. */
 export type StartedCompletion = Readonly<{ caller: Caller }> &
   Pick<AskedCompletion, 'conversation' | 'owner' | 'asked' | 'readerId'> &
   Pick<TakenCompletion, 'sessionId' | 'runId' | 'accepted' | 'continued' | 'usedBefore'>;
 
-/** The longest time to wait for a client that is going away, and for a run that is being stopped. */
+/** The longest wait for a client that is going away, and for a run that is being stopped. */
 const LEAVING_PATIENCE_MS = 2_000;
 
 type Request = Pick<AskedCompletion, 'body' | 'sessionName' | 'repetition' | 'signal'>;
 
 /**
- * Takes what is new in a request: results of calls go to the run that waits for them, messages to the session of this
- * conversation. A conversation that is not known yet is imported; a request that was taken before is taken once.
+ * Takes the new part of a request: results of calls go to the run that waits for them, messages to the conversation's
+ * session. An unknown conversation is imported; a repeated request is taken once.
  * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`, `conflict`
  */
 export async function startCompletion(deps: HttpDeps, caller: Caller, request: Request): Promise<StartedCompletion> {
@@ -70,7 +69,7 @@ async function take(asked: AskedCompletion, canWait: boolean): Promise<TakenComp
   throw new ProblemError('conflict', 'No run waits for these results of tools');
 }
 
-/** After the commit: readers are told, and the queue of the run that goes on. */
+/** After the commit: tells the session's readers and adds the job of the run. */
 async function tellTaken(deps: HttpDeps, taken: TakenCompletion): Promise<void> {
   const { sessionId, answered, accepted, joined, resumed } = taken;
   if (answered !== undefined) await tellAnswered(deps, answered);

@@ -21,8 +21,8 @@ import { judgeRepeated, type KnownConversation, takeContinued, takeRepeated } fr
 const DAY_MS = 86_400_000;
 
 /**
- * Takes a message in the session of that name, or in the one whose client knows exactly what comes before it, or in a
- * new one. @param canWait whether to say so where the answer depends on a run that is about to end
+ * Takes a message in the session with that name, or in the session that knows the messages before it, or in a new one.
+ * @param canWait whether to return `waitsFor` if the answer depends on a run that is about to end
  */
 export async function takeInSession(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
   return asked.sessionName === undefined ? takeUnnamed(asked, canWait) : takeNamed(asked, asked.sessionName, canWait);
@@ -32,16 +32,16 @@ async function takeUnnamed(asked: AskedCompletion, canWait: boolean): Promise<Ta
   const { deps, caller, body, signal } = asked;
   const going = await inTransaction(deps.db, (tx) => takeKnown(tx, asked, canWait));
   if (going !== null) return going;
-  // Between the transactions, neither of which may wait for a server.
+  // Between the transactions, neither of which may wait for an MCP server.
   const fresh = await newChatSession(deps, caller.tenantId, { agentName: body.model, signal });
   return inTransaction(deps.db, async (tx) => {
-    // Meanwhile the same may have been asked by a repetition, or the answer been told that this goes on from.
+    // Looks again: meanwhile a repetition may have begun the session, or the previous answer may have been completed.
     const known = await takeKnown(tx, asked, canWait);
     return known ?? begin(tx, asked, await insertSession(tx, { ...fresh, expiresAt: keptUntilOf(asked) }));
   });
 }
 
-/** Goes on in the session that knows the conversation. Null: there is none. */
+/** Goes on in the session that knows the conversation. Null: no session does. */
 async function takeKnown(tx: Tx, asked: AskedCompletion, canWait: boolean) {
   const { caller, body, repetition, split } = asked;
   const owner = { tenantId: caller.tenantId, agentName: body.model, owner: asked.owner };
@@ -65,7 +65,10 @@ function takeNamed(asked: AskedCompletion, name: string, canWait: boolean): Prom
   });
 }
 
-/** A message behind a run that waits for the client itself would wait for ever. @throws ProblemError `conflict` */
+/**
+ * Refuses a message while the run waits for this client's own results: it would wait behind that run for ever.
+ * @throws ProblemError `conflict`
+ */
 async function refuseWhileAsked(tx: Tx, tenantId: string, session: Pick<SessionRow, 'id' | 'active_run_id'>) {
   const question = await readQuestion(tx, tenantId, session);
   const open = (question?.actions ?? []).flatMap(({ id, kind }) => (kind === 'output' ? [id] : []));
@@ -73,7 +76,7 @@ async function refuseWhileAsked(tx: Tx, tenantId: string, session: Pick<SessionR
   throw new ProblemError('conflict', `The run waits for the results of these calls first: ${open.join(', ')}`);
 }
 
-/** Goes on in a session that is known and locked. */
+/** Goes on in a known session, which is locked. */
 export async function goOn(
   tx: Tx,
   asked: AskedCompletion,
@@ -91,7 +94,7 @@ export async function goOn(
   }
 }
 
-/** A new session, with what was said elsewhere. */
+/** Imports the earlier messages into a new session and accepts the new ones. */
 async function begin(tx: Tx, asked: AskedCompletion, session: SessionRow): Promise<TakenCompletion> {
   const { news, history } = asked.split;
   const earlier = [...history, ...news.filter(({ role }) => role === 'tool')];
@@ -103,7 +106,7 @@ async function begin(tx: Tx, asked: AskedCompletion, session: SessionRow): Promi
   return say(tx, asked, session.id, news, 'followup');
 }
 
-/** @param delivery `interrupt` where whatever is at work works for nobody */
+/** @param delivery `interrupt` if the active run has no reader */
 async function say(
   tx: Tx,
   asked: AskedCompletion,
@@ -133,7 +136,7 @@ async function resume(tx: Tx, asked: AskedCompletion, sessionId: string): Promis
   return { sessionId, runId, accepted: null, continued: null, usedBefore: NO_USAGE, resumed };
 }
 
-/** The answer that is being told already, or was. */
+/** Adds this request as a reader of the answer, which is streaming or complete. */
 async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTurn): Promise<TakenCompletion> {
   const { tenantId } = asked.caller;
   const { runId, messageId, afterSeq, usedBefore } = turn;
@@ -148,14 +151,14 @@ async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTu
   return { sessionId, runId, accepted: null, continued, usedBefore };
 }
 
-/** From now on the conversation is known by what is asked, and the answer is told to this request. */
+/** Stores the turn by which a repetition is recognized, with this request as a reader. */
 export function remember(tx: Tx, asked: AskedCompletion, sessionId: string, turn: Omit<Turn, 'key'>): Promise<void> {
   const { repetition, readerId } = asked;
   const keptUntil = keptUntilOf(asked);
   return storeTurn(tx, sessionId, { asked: asked.asked, readerId, keptUntil, turn: { ...turn, key: repetition.key } });
 }
 
-/** When a session without a name expires that nobody asks for any more; null: never. */
+/** When an unnamed session expires without further requests; null: never. */
 function keptUntilOf({ deps, sessionName }: AskedCompletion): Date | null {
   const { completionKeptDays = 0 } = deps;
   if (sessionName !== undefined || completionKeptDays === 0) return null;

@@ -9,9 +9,8 @@ import { goOn, remember } from './take-in-session.ts';
 import { type AskedCalls, giveResults, type ToolResults } from './tool-results.ts';
 
 /**
- * Gives the run that waits for them the results, and with them what the user says: all of it or nothing.
- * Results that it has already are told the answer to them. Null: no run has asked for any of them, or the user
- * says more than they did then.
+ * Gives results, and the user's message with them, to the run that waits for the results: all or nothing. A request
+ * whose results the run already has gets the answer to them. Null: no run asked for any of them, or the message is new.
  * @param canWait as for `takeInSession`
  * @throws BatonError as `giveResults` and `acceptMessage`
  */
@@ -57,7 +56,7 @@ async function takeAgain(
   canWait: boolean,
 ): Promise<TakenCompletion | NotYetTaken | null> {
   const turn = await readTurn(tx, sessionId);
-  // Whoever knows the ids of calls has asked before, whether or not it says so.
+  // A client that knows the ids of calls has asked before, so this is a retry even if it does not say so.
   const known = judge(turn, asked, canWait, asked.repetition.isRetry) ?? judge(turn, asked, canWait, true);
   if (known !== null) return goOn(tx, asked, known);
   if (contentOf(asked.split.news) !== null) return null;

@@ -15,10 +15,10 @@ import { findSession, lockSession, type SessionRow } from '../../store/sessions.
 import { type AnsweredRun, answerCallsIn, readQuestion } from '../answer-calls.ts';
 import { findChatSession } from '../chat-session.ts';
 
-/** What a client says came of its calls, by their ids. */
+/** A client's results of calls, by the ids of the calls. */
 export type ToolResults = ReadonlyMap<string, OutputAnswer>;
 
-/** The results among new messages, by the ids of their calls; the last one counts where a call has several. */
+/** The results in new messages, by the ids of their calls. Of several for one call the last one counts. */
 export function resultsOf(news: readonly ConversationMessage[]): ToolResults {
   return new Map(
     news.flatMap((message): [string, OutputAnswer][] => {
@@ -29,19 +29,19 @@ export function resultsOf(news: readonly ConversationMessage[]): ToolResults {
   );
 }
 
-/** The calls that results are of: those of a run that waits for some of them, or has got them all before. */
+/** The run that the results are for. It waits for some of them, or had all of them before. */
 export type AskedCalls = Readonly<{
   runId: string;
-  /** The event with which it began to wait. */
+  /** The event with which the run began to wait. */
   afterSeq: number;
-  /** What it still waits for. */
+  /** Required actions that are still open. */
   open: readonly RequiredAction[];
   usedBefore: Usage;
-  /** What was given to it now; null: it had all of it. */
+  /** The answers given now; null: the run had all of them before. */
   answered: AnsweredRun | null;
 }>;
 
-/** The session whose run asked for these results: the ids of calls are ours, and say which one is meant. */
+/** The session whose run asked for these results, found by the client's name for it or by the ids of the calls. */
 export async function sessionOfCalls(
   { db }: HttpDeps,
   { tenantId, name, agentName }: Readonly<{ tenantId: string; name: string | undefined; agentName: string }>,
@@ -62,9 +62,9 @@ export async function sessionOfCalls(
 }
 
 /**
- * Gives the run that waits for them the results. What was given before is given once: the same again goes on where that
- * is. Null: no run of the session has asked for any of them.
- * @param said what the user says with them
+ * Gives results to the run that waits for them. The same results again are not given twice: the request goes on where
+ * the first one did. Null: no run of the session asked for any of them.
+ * @param said the user's content in the same request
  * @throws BatonError `already_answered` (only with other results), `invalid_request`
  */
 export async function giveResults(

@@ -24,11 +24,10 @@ import { answerIn, contentOf, conversationOf, type IncomingMessage, newMessageOf
 type ChatBody = z.infer<typeof chatBody>;
 
 /**
- * What a request of `useChat` is answered with: the answers in it go to the run that waits for them, its new
- * message to the session, and the stream is that of the run which goes on or begins. A request that is
- * refused has changed nothing.
- * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`,
- * `conflict` (nothing is new in it)
+ * Answers a request of `useChat`: the answers in it go to the run that waits for them, its new message to the session.
+ * The stream is that of the run which goes on or begins; a refused request changes nothing.
+ * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`, `conflict` (the request
+ * has nothing new)
  */
 export async function answerChat(
   deps: HttpDeps,
@@ -72,7 +71,7 @@ const chatOf = ({ caller, body }: ChatRequest): ChatName => ({
   name: body.id,
 });
 
-/** Gives the run that waits what the conversation says about its calls. */
+/** Gives the waiting run the answers to its calls that the conversation holds. */
 function answerQuestion(
   tx: Tx,
   { caller, body }: ChatRequest,
@@ -108,10 +107,7 @@ function acceptNew(
   });
 }
 
-/**
- * A message that is sent again and was left waiting, after a failure or a stop, has been promised a run that nothing
- * begins: the session goes on with it.
- */
+/** Resumes the session for a repeated message that is parked after a failure or a cancel: no run would take it up. */
 async function resumeParked(
   tx: Tx,
   { deps, caller: { tenantId }, body: { limits = {} } }: ChatRequest,
@@ -124,8 +120,7 @@ async function resumeParked(
 }
 
 /**
- * The rest of the run whose calls the request answers. Where another page has answered them, and the run has ended since,
- * the answers are taken for repeated: the page is told how the run went on.
+ * Follows the run whose calls the request answers, also if another page has answered them and the run has ended since.
  * @throws ProblemError `conflict`
  */
 async function continueRun(request: ChatRequest, session: SessionRow | null): Promise<Frames> {
@@ -141,7 +136,7 @@ async function continueRun(request: ChatRequest, session: SessionRow | null): Pr
   return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions, afterSeq) });
 }
 
-/** The run of the newest answer in the request, if it has waited for answers. */
+/** The run of the newest answer in the request, if it has ever waited for answers. */
 async function readAnsweredRun({ deps, caller, body }: ChatRequest, session: SessionRow): Promise<ContinuedRun | null> {
   const runId = parseId('run', conversationOf(body).at(-1)?.id ?? '');
   if (runId === null) return null;
@@ -163,7 +158,7 @@ function framesOf(
   return queuedFrames(deps, { ...ref, messageId, position, afterSeq }, signal);
 }
 
-/** The content of the new message, as any message has it. @throws ProblemError `invalid_request` */
+/** The validated content of the new message. @throws ProblemError `invalid_request` */
 function validContent(message: IncomingMessage): z.infer<typeof contentField> {
   if (message.role !== 'user') throw new ProblemError('invalid_request', 'Only messages of the user can be new');
   const parsed = contentField.safeParse(contentOf(message));
@@ -172,8 +167,8 @@ function validContent(message: IncomingMessage): z.infer<typeof contentField> {
 }
 
 /**
- * After a failure, a cancel or a limit the same question is not asked again: the session goes on. While a run is at
- * work that answers it, unless the request says what becomes of that. Null: it was answered.
+ * Regenerates: after a failure, a cancel or a limit the session is resumed instead of the question asked again. An
+ * active run is joined, unless the request's `delivery` is `interrupt` or `reject`. Null: the question was answered.
  */
 async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames | null> {
   const { deps, caller, body, signal } = request;
@@ -183,7 +178,7 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   const fresh = { ...ref, runId: deps.newId(), limits: body.limits ?? {}, quota: deps.quota };
   const joinsRun = body.delivery !== 'interrupt' && body.delivery !== 'reject';
   const { answered, resumed, runId } = await inTransaction(deps.db, async (tx) => {
-    // Otherwise they are given with the message, or not at all.
+    // Otherwise the answers are given with the message, or not at all.
     const given = joinsRun ? await answerQuestion(tx, request, session) : null;
     const started = await resumeSession(tx, fresh).catch(unlessNothingToResume);
     const active = (await findSession(tx, tenantId, sessionId)).active_run_id;
@@ -196,12 +191,12 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   return runId === null ? null : runFrames(deps, { ...ref, runId }, signal);
 }
 
-/** A run that answers somebody. */
+/** The run if it is a task run; null: it is none. */
 async function taskOf(tx: Tx, tenantId: string, runId: string | null): Promise<string | null> {
   return runId !== null && (await findRun(tx, tenantId, runId)).kind === 'task' ? runId : null;
 }
 
-/** It is at work, or the last run has come to its end: nothing was written. */
+/** The session is busy, or its last run is complete: nothing was written. */
 function unlessNothingToResume(error: unknown): null {
   if (error instanceof BatonError && (error.code === 'conflict' || error.code === 'session_busy')) return null;
   throw error;

@@ -18,7 +18,7 @@ import {
 
 export type Frames = AsyncGenerator<UiFrame>;
 
-/** The rest of a run's message. */
+/** The place from which a run's message goes on. */
 type Continuation = Readonly<{
   /** The event with which the run began to wait. */
   afterSeq: number;
@@ -26,10 +26,10 @@ type Continuation = Readonly<{
   approvals: Approvals;
 }>;
 
-/** The stream of a message that waits its turn first. */
+/** The stream of a queued message: first its wait, then its run. */
 export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: AbortSignal): Frames {
   const { tenantId, sessionId } = ref;
-  // The run is not known yet; what is written before it is has no part of it.
+  // The run is not known yet, so frames before it belong to the message.
   const write = createChunkWriter(writerOptions({ ...ref, runId: ref.messageId }));
   const turn = waitForTurn(followDeps(deps), ref, signal);
   let next = await turn.next();
@@ -38,8 +38,7 @@ export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: Abo
 }
 
 /**
- * The stream of what a session is at: the active run from its beginning, and the runs that follow it at once,
- * each a message of its own.
+ * The stream of a session: the active run from its beginning and each that follows at once, as a message of its own.
  */
 export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSignal): Frames {
   let runId: string | null = ref.runId;
@@ -50,13 +49,13 @@ export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSi
   }
 }
 
-/** Chunks after which a client takes no more for the message. */
+/** Chunks that end the message for a client. */
 const ENDS: ReadonlySet<string> = new Set(['finish', 'abort', 'error']);
 
 /**
- * Frames to their last one. Where they end in the middle of a message the client is told why: to `useChat` an answer
- * that merely breaks off is a whole one.
- * @param whyEnded null: nobody is there to be told
+ * Passes on frames to the last one. If they end in the middle of a message, an error chunk says why, because `useChat`
+ * takes an answer that merely breaks off for complete.
+ * @param whyEnded null: the client is gone
  */
 export async function* toTheirEnd(
   frames: AsyncIterable<UiFrame>,
@@ -72,7 +71,7 @@ export async function* toTheirEnd(
   if (hasEnded || early !== null) yield DONE_FRAME;
 }
 
-/** The stream of one run: its whole message, or what comes after an answer. */
+/** The stream of one run: its whole message, or the part after an answer of the client. */
 export async function* runFrames(
   deps: HttpDeps,
   ref: RunRef,

@@ -7,10 +7,10 @@ import { MAX_CONVERSATION_MESSAGES, MAX_DENIAL_REASON_CHARS } from '../../domain
 import type { Approvals } from './approvals.ts';
 
 const MAX_ID_CHARS = 256;
-/** A message of the assistant has the parts of all steps of a run. */
+/** A message of the assistant has the parts of all steps of its run. */
 const MAX_UI_PARTS = 10_000;
 
-/** Clients add what they like to a part; what is read of it is looked at where it is read. */
+/** Clients add fields of their own to a part, so each reader validates the fields that it needs. */
 const uiPartSchema = z.looseObject({ type: z.string() });
 
 const uiMessageSchema = z.looseObject({
@@ -21,7 +21,7 @@ const uiMessageSchema = z.looseObject({
 export type IncomingMessage = Readonly<z.infer<typeof uiMessageSchema>>;
 
 /**
- * What `DefaultChatTransport` sends, or only the newest `message` of it. Applications may add fields of their own.
+ * The body of `DefaultChatTransport`, or only its newest `message`. Applications may add fields of their own.
  * (https://ai-sdk.dev/docs/ai-sdk-ui/transport)
  */
 export const chatRequestShape = {
@@ -37,12 +37,12 @@ type ChatRequest = Readonly<{
   trigger: 'submit-message' | 'regenerate-message';
 }>;
 
-/** The conversation as the client sees it: whole, or the newest message alone. */
+/** The conversation that the client sent: whole, or its newest message alone. */
 export function conversationOf({ messages = [], message }: ChatRequest): readonly IncomingMessage[] {
   return message === undefined ? messages : [...messages, message];
 }
 
-/** The message that is new; null: the client goes on with the assistant's, whose calls it has answered. */
+/** The new message; null: the client continues the assistant's message, whose calls it has answered. */
 export function newMessageOf(request: ChatRequest): IncomingMessage | null {
   const conversation = conversationOf(request);
   const last = conversation.at(-1);
@@ -51,7 +51,7 @@ export function newMessageOf(request: ChatRequest): IncomingMessage | null {
   return conversation.findLast(({ role }) => role === 'user') ?? null;
 }
 
-/** The parts of a user message as `/v1` takes them. What applications keep in it for themselves is left out. */
+/** The parts of a user message as `/v1` takes them, without the application's own `data-` parts. */
 export function contentOf({ parts }: IncomingMessage): readonly unknown[] {
   return parts
     .filter(({ type }) => !type.startsWith('data-'))
@@ -62,10 +62,10 @@ const deniedSchema = z.looseObject({ id: z.string() });
 const respondedSchema = deniedSchema.extend({ approved: z.boolean(), reason: z.string().optional() });
 
 /**
- * What the client says about a call that a run waits for; null: nothing that would answer what is asked. An answer to
- * an earlier question about the same call, which stays in the client's history, is none to a later one.
- * @param approvals what the client was asked
- * @throws BatonError `invalid_request` for a reason that is too long: passed over, the call would go on waiting unseen
+ * The client's answer to a required action; null: none. Ignores answers to earlier questions about the call, which stay
+ * in the client's history.
+ * @param approvals the questions that the client was asked
+ * @throws BatonError `invalid_request` for a reason that is too long: ignored, it would leave the call waiting unseen
  */
 export function answerIn(
   conversation: readonly IncomingMessage[],

@@ -36,7 +36,7 @@ const chatParams = z.strictObject({
     description: 'What the client calls the chat, or the id of a session.',
   }),
 });
-/** Long enough to be asked for rarely, and shorter than proxies let a request wait. */
+/** Long enough to be asked for rarely, and shorter than the time for which proxies let a request wait. */
 const WAIT_FOR_NEXT_MS = 25_000;
 
 const afterRunField = z
@@ -134,10 +134,10 @@ const stop = createRoute({
 });
 
 const IDLE = { runId: null, status: 'idle' } as const;
-/** Messages of a transcript that a page is given. */
+/** Messages of a transcript in one answer. */
 const SHOWN_MESSAGES = 1_000;
 
-/** A chat of the AI SDK's UI: `useChat` works as it is. */
+/** Routes for the AI SDK's `useChat`, which works with them unchanged. */
 export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db } = deps;
   const sessionOf = (c: Context<HttpEnv>, name: string) =>
@@ -203,7 +203,7 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-/** The run at work; null where there is none, or it answers nobody. */
+/** The id of the active run if it is a task run; else null. */
 async function activeTask(db: Db, ref: Readonly<{ tenantId: string }>, runId: string | null): Promise<string | null> {
   return runId !== null && (await findRun(db, ref.tenantId, runId)).kind === 'task' ? runId : null;
 }
@@ -212,7 +212,8 @@ function respond(c: Context<HttpEnv>, { metrics }: HttpDeps, frames: Frames): Re
   const reader = metrics.http.readerJoined();
   const told = toTheirEnd(frames, () => whyEnded(c));
   const response = framesResponse(told, (frame) => (typeof frame === 'string' ? frame : toUiFrame(frame)), {
-    // A server that stops, or a key that is valid no more, ends the frames: with an error, for which the response stays open.
+    // Aborts only with the client. If the server stops or the key is revoked, the frames end with an error, for which
+    // the response stays open.
     signal: c.req.raw.signal,
     headers: UI_STREAM_HEADERS,
     onEnd: () => reader[Symbol.dispose](),

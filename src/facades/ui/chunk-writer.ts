@@ -5,14 +5,14 @@ import { type EndState, limitReached, type RunEnd, type RunUpdate } from '../run
 import { type Approvals, approvalsOf } from './approvals.ts';
 import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts.ts';
 
-/** One piece of a UI message stream: a chunk, or a comment that no client reads. */
+/** One piece of a UI message stream: a chunk, or a comment, which clients ignore. */
 export type UiFrame = UIMessageChunk | Readonly<{ comment: string }>;
 
 export type ChunkWriterOptions = Readonly<{
   /** Public ids. */
   sessionId: string;
   runId: string;
-  /** Calls whose approvals the client was asked for in an earlier stream of the run. */
+  /** Calls whose approval the client was asked for in an earlier stream of the run. */
   approvals?: Approvals;
 }>;
 
@@ -21,15 +21,15 @@ const compactedNotice = (tokensBefore: number, tokensAfter: number): string =>
   `✅ Compacted: ${tokensBefore} → ${tokensAfter} tokens`;
 
 /**
- * Tells a run as chunks of the AI SDK's UI message stream. All steps of a run are one message, which has the run's id.
- * (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol)
+ * Turns a run's updates into chunks of the AI SDK's UI message stream. All steps of a run are one message, which has
+ * the run's id. (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol)
  */
 export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpdate) => UiFrame[] {
   const approvals = new Map(options.approvals);
   let step = 0;
   let open: Readonly<{ type: 'text' | 'reasoning'; id: string }> | null = null;
   let texts = 0;
-  // Calls whose input is being written, and how much of it was told; null: a piece was lost, and no more is told.
+  // Calls whose input is being written, and how much of it was sent; null: a piece was lost, so no more is sent.
   const inputs = new Map<string, WrittenInput>();
 
   const close = (): UiFrame[] => {
@@ -55,7 +55,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
     if (!goesOn || text === '') return begun;
     return [...begun, { type: 'tool-input-delta', toolCallId: id, inputTextDelta: text }];
   };
-  /** An answer that ends has calls that never got whole: nothing comes of them. */
+  /** Ends the calls that are still incomplete when their answer ends. */
   const dropInputs = (): UiFrame[] => {
     const dropped = [...inputs];
     inputs.clear();
@@ -71,7 +71,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
       case 'queued':
         return [queueChunk(update.position)];
       case 'step-started':
-        // The same step again: its first attempt was taken back, and with it everything after its beginning.
+        // The same step again: its first attempt was taken back, with all frames since its start.
         if (update.step === step) return [];
         step = update.step;
         return [...close(), ...dropInputs(), { type: 'start-step' }];
@@ -126,7 +126,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
   };
 }
 
-/** The beginning of a message: of a run, or of what comes after an answer of the client. */
+/** The beginning of a message, or of its part after an answer of the client. */
 export function startChunk({ sessionId, runId }: ChunkWriterOptions): UiFrame {
   return { type: 'start', messageId: runId, messageMetadata: { sessionId, runId } };
 }
@@ -142,7 +142,7 @@ const queueChunk = (position: number): UiFrame => ({
 
 type WrittenInput = Readonly<{ toolName: string; told: number | null }>;
 
-/** @param hasBegun the client was told of it while it was written */
+/** @param hasBegun the client was sent its input while it was written */
 function callChunks(
   { id: toolCallId, toolName, args: input }: Extract<RunUpdate, { kind: 'tool-call' }>,
   hasBegun: boolean,
@@ -162,7 +162,7 @@ function resultChunks(toolCallId: string, part: ToolPart | null): UiFrame[] {
   return [{ type: 'tool-output-available', toolCallId, output: toUiOutput(output), ...provider }];
 }
 
-/** What the client is to run itself it has heard of with the call. */
+/** Asks for approvals only: the client learned of calls that it runs itself with the call. */
 function askChunks({ calls, seq }: Extract<RunUpdate, { kind: 'asked' }>, known: Map<string, string>): UiFrame[] {
   const asked = approvalsOf(calls, seq);
   for (const [id, approvalId] of asked) known.set(id, approvalId);
@@ -183,7 +183,7 @@ function answerChunks({ answer }: Extract<RunUpdate, { kind: 'answered' }>, appr
 
 type CompactionUpdate = Extract<RunUpdate, { kind: 'compacting' | 'compacted' | 'compaction-failed' }>;
 
-/** Transient: a page that does not know these parts shows nothing of them, and keeps nothing. */
+/** Transient: a page that does not know these parts neither shows nor keeps them. */
 function compactionFrame(update: CompactionUpdate): UiFrame {
   const { kind, ...numbers } = update;
   const text =
@@ -222,7 +222,7 @@ function endChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[
   }
 }
 
-/** The end of a message that is not whole, and why. */
+/** The end of an incomplete message, with the reason. */
 export const errorChunk = ({ code, message }: Readonly<{ code: string; message: string }>): UiFrame => ({
   type: 'error',
   errorText: `${message} (${code})`,
@@ -235,12 +235,10 @@ function toFinishReason(reason: string): UiFinishReason {
   return known.find((candidate) => candidate === reason) ?? 'other';
 }
 
-/** The frame on the wire. */
 export function toUiFrame(frame: UiFrame): string {
   return 'comment' in frame ? `: ${frame.comment}\n\n` : `data: ${JSON.stringify(frame)}\n\n`;
 }
 
-/** The last frame of every stream. */
 export const DONE_FRAME = 'data: [DONE]\n\n';
 
 export const UI_STREAM_HEADERS = { 'x-vercel-ai-ui-message-stream': 'v1', 'cache-control': 'no-cache' } as const;

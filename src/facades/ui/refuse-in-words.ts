@@ -5,8 +5,8 @@ import type { HttpEnv } from '../../http/http-env.ts';
 const problemSchema = z.looseObject({ code: z.string(), detail: z.string() });
 
 /**
- * `useChat` shows people the body of a refusal as it is: without an `Accept` that asks for JSON it is one sentence, with the
- * code at its end as in the errors of a stream.
+ * `useChat` shows people the body of a refusal as is. Without an `Accept` for JSON it is one sentence, with the code at
+ * its end as in the errors of a stream.
  */
 export const refuseInWords: MiddlewareHandler<HttpEnv> = async (c, next) => {
   await next();
@@ -16,7 +16,7 @@ export const refuseInWords: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const { status } = c.res;
   const headers = new Headers(c.res.headers);
   headers.set('content-type', 'text/plain; charset=utf-8');
-  // Hono would add the headers of the response that is there.
+  // Hono would add the headers of the present response.
   c.res = undefined;
   c.res = new Response(`${detail} (${code})`, { status, headers });
 };

@@ -15,21 +15,21 @@ type UiToolPart = Exclude<ToolUIPart | DynamicToolUIPart, DynamicToolUIPart>;
 type Shown = Pick<TranscriptMessage, 'id' | 'role' | 'runId' | 'parts'>;
 type Waiting = Readonly<{ id: string; content: readonly unknown[] }>;
 
-/** What the transcript itself does not say. */
+/** Data besides the transcript. */
 export type Beside = Readonly<{
   waiting?: readonly Waiting[];
-  /** What somebody is asked about calls. */
+  /** Open questions about calls. */
   approvals?: Approvals;
-  /** What has become of runs: an answer that was stopped or has failed is told from one that is complete. */
+  /** Outcomes of runs: they tell a stopped or failed answer from a complete one. */
   outcomes?: ReadonlyMap<string, RunOutcome>;
-  /** Messages that a step took up together, each as it was written. */
+  /** Messages that one step drained together, each as it was written. */
   written?: ReadonlyMap<string, readonly WrittenMessage[]>;
 }>;
 
 /**
- * The transcript as messages of the AI SDK's UI, as the streams of its runs would have built them: one message of the
- * assistant per run, in it what joined the run later. Summaries are not shown. A run that ended without an answer has an
- * empty one, as long as it is the newest. What waits comes last.
+ * The transcript as UI messages, as the streams of its runs would build them: one message of the assistant per run,
+ * with the messages that joined it. Summaries are left out, queued messages come last. The newest run has an empty
+ * message if it ended without an answer.
  */
 export function toUiMessages(
   transcript: readonly Shown[],
@@ -73,7 +73,7 @@ function toAnswer({ id, runId }: Shown, parts: UiPart[], outcomes: ReadonlyMap<s
   return { id: formatId('run', runId ?? id), role: 'assistant', parts, ...metadata };
 }
 
-/** As the stream of the run has told it. */
+/** The same error that the stream of the run showed. */
 function errorOf({ status, reason, error }: RunOutcome): { code: string; message: string } | null {
   if (status !== 'failed' && status !== 'incomplete') return null;
   const { code, message } = error ?? limitReached(reason ?? status);

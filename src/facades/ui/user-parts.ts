@@ -3,7 +3,6 @@ import type { FilePart, Part, SourcePart, ToolOutput } from '../../domain/transc
 type UiText = { type: 'text'; text: string };
 type UiFile = { type: 'file'; mediaType: string; filename?: string; url: string };
 
-/** What a user said, as the UI shows it. */
 export function toUserParts(parts: readonly Part[]): (UiText | UiFile)[] {
   return parts.flatMap((part): (UiText | UiFile)[] => {
     if (part.type === 'text') return [{ type: 'text', text: part.text }];
@@ -11,7 +10,7 @@ export function toUserParts(parts: readonly Part[]): (UiText | UiFile)[] {
   });
 }
 
-/** A file by a URL of this service, where it is a blob. A message that is sent again may name it so. */
+/** A file; a blob has a URL of this service, which a message that is sent again may use. */
 export function toFilePart({ mediaType, filename, url }: FilePart): UiFile {
   return { type: 'file', mediaType, ...(filename !== undefined && { filename }), url: toAddress(url) };
 }
@@ -20,7 +19,7 @@ type UiSource =
   | { type: 'source-url'; sourceId: string; url: string; title?: string }
   | { type: 'source-document'; sourceId: string; mediaType: string; title: string; filename?: string };
 
-/** A source, as the UI has it in messages and in streams; none where it is neither a page nor a document. */
+/** A source as messages and streams of the UI have it; none if it is neither a page nor a document. */
 export function toSourceParts({ sourceId, url, title, mediaType, filename }: SourcePart): UiSource[] {
   if (url !== undefined) return [{ type: 'source-url', sourceId, url, ...(title !== undefined && { title }) }];
   if (mediaType === undefined) return [];
@@ -28,7 +27,7 @@ export function toSourceParts({ sourceId, url, title, mediaType, filename }: Sou
   return [{ type: 'source-document', sourceId, mediaType, ...named }];
 }
 
-/** What a tool has given, with its files by URLs of this service. */
+/** The output of a tool, with its files by URLs of this service. */
 export function toUiOutput(output: Exclude<ToolOutput, { type: 'execution-denied' | 'error-text' }>): unknown {
   if (output.type !== 'content') return output.value;
   return output.value.map((item) => (item.type === 'file' ? { ...item, url: toAddress(item.url) } : item));
