@@ -56,7 +56,7 @@ function openRequestRate({ config, log }: Dependencies): RequestRate | null {
 }
 
 /**
- * Serves health and metrics alone on a port of their own until it is disposed.
+ * Serves health and metrics only, on a port of their own, until it is disposed.
  * @throws BatonError `config_invalid`, see `startHttpServer`
  */
 export async function startMonitor(deps: Dependencies, port: number): Promise<HttpServer> {

@@ -36,10 +36,7 @@ import { registerSessionRoutes } from '../http/routes/sessions.ts';
 import { registerToolCallRoutes } from '../http/routes/tool-calls.ts';
 import { registerViewRoutes } from '../http/routes/view.ts';
 
-/**
- * The HTTP API as one app, without a server. Every answer that is not a success is a problem of RFC 9457
- * (`application/problem+json`).
- */
+/** The HTTP API without a server. Every error response is a problem of RFC 9457 (`application/problem+json`). */
 export function createApp(deps: HttpDeps): BatonApp {
   const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
   app.onError(createErrorHandler(deps.log));

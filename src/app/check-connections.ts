@@ -8,10 +8,10 @@ import { readConnectionRoom } from '../store/connection-room.ts';
 import type { Db } from '../store/database.ts';
 
 /**
- * Compares what the process may open of connections with what Postgres allows. Too many for what others have taken is
- * worth a warning: they may leave before it comes to that.
+ * Compares the connections that the process may open with the limit of Postgres. Too few that are free now is only
+ * worth a warning, because other clients may disconnect in time.
  * @param jobKinds kinds of jobs that the process works on
- * @throws BatonError `config_invalid` when they would not fit even if nobody else were connected
+ * @throws BatonError `config_invalid` if they would not fit even without any other client
  */
 export async function checkConnections(db: Db, config: Config, jobKinds: number, log: Log): Promise<void> {
   const needs = connectionNeeds({

@@ -11,14 +11,14 @@ import { checkPostgres, checkRedis } from './check-stores.ts';
 import { openAgentParts } from './open-agents.ts';
 import { checkWorkspaceIsApart } from './own-places.ts';
 
-/** One thing that was looked at. A warning keeps nothing from starting, an error does. */
+/** One result of a check. A warning does not keep the service from starting, an error does. */
 export type Finding = Readonly<{ level: 'ok' | 'warning' | 'error'; what: string; message: string }>;
 
 type Check = (config: Config, environment: NodeJS.ProcessEnv) => Promise<readonly Finding[]>;
 
 /**
- * Looks at what a start would look at, without one: nothing is written, no model and no MCP server is asked for an answer.
- * Yields findings as they are made; one that is wrong does not hide the next.
+ * Makes the checks of a start without starting: it writes nothing and asks no model or MCP server for an answer. Yields
+ * findings as they are made; an error does not hide later ones.
  * @param options.offline neither Postgres nor Redis is asked
  */
 export async function* checkStart(
@@ -51,13 +51,13 @@ export async function* checkStart(
 const ok = (what: string, message: string): Finding => ({ level: 'ok', what, message });
 const warning = (what: string, message: string): Finding => ({ level: 'warning', what, message });
 
-/** @throws what is no failure of ours, as it is */
+/** @throws the error itself if it is no BatonError */
 function toError(what: string, error: unknown): Finding {
   if (!(error instanceof BatonError)) throw error;
   return { level: 'error', what, message: error.message };
 }
 
-/** One for each file of an agent that is wrong. @throws what is no failure of ours, as it is */
+/** One finding for each wrong agent file. @throws the error itself if it is no BatonError */
 function toErrors(what: string, error: unknown): Finding[] {
   const files = fileErrorsIn(error);
   return files.length === 0 ? [toError(what, error)] : files.map((one) => toError(what, one));
@@ -100,7 +100,7 @@ async function checkQueue({ redisUrl }: Config): Promise<Finding[]> {
 
 async function checkAgents(config: Config, environment: NodeJS.ProcessEnv): Promise<Finding[]> {
   const logged: LogEvent[] = [];
-  // Tools of a session would read it; none is called.
+  // A session's tools would read it, but none is called here.
   const db = openDatabase({ connectionString: config.databaseUrl ?? 'postgres://127.0.0.1/unused', maxConnections: 1 });
   try {
     await using parts = await openAgentParts(config, { db, log: (_, event) => logged.push(event) }, { environment });
@@ -112,7 +112,6 @@ async function checkAgents(config: Config, environment: NodeJS.ProcessEnv): Prom
   }
 }
 
-/** What a start would log. */
 function toWarning(event: LogEvent): Finding[] {
   switch (event.event) {
     case 'agents_missing':

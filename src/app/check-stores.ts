@@ -3,15 +3,15 @@ import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
 
-/** The oldest major version of Postgres, and the oldest Redis, that Baton is made for and tested with. */
+/** The oldest major version of Postgres and the oldest Redis that Baton supports and is tested with. */
 const OLDEST_POSTGRES = 14;
 const OLDEST_REDIS = [6, 2] as const;
 
 /**
- * Connects once, to say at the start what is wrong with the database.
- * @param setting that names it, for the message
- * @throws BatonError `store_unavailable` where it cannot be reached now, else `config_invalid`: it refuses the user, has
- *   no such database, or is too old
+ * Connects once, so that a start can say what is wrong with the database.
+ * @param setting name of its setting, for the message
+ * @throws BatonError `store_unavailable` if it cannot be reached now, else `config_invalid`: it refuses the user, has
+ * no such database, or is too old
  */
 export async function checkPostgres(connectionString: string, setting = 'DATABASE_URL'): Promise<void> {
   const client = new pg.Client({
@@ -36,7 +36,7 @@ export async function checkPostgres(connectionString: string, setting = 'DATABAS
   }
 }
 
-/** SQLSTATEs of a server that answers and lets nobody in (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
+/** SQLSTATEs of a server that refuses the login (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
 const REFUSED_LOGIN = new Set(['28000', '28P01']);
 const NO_SUCH_DATABASE = '3D000';
 
@@ -51,10 +51,10 @@ function postgresProblem(place: string, { user, database }: pg.Client, error: un
 }
 
 /**
- * Connects once, to say at the start what is wrong with the Redis that `REDIS_URL` names. Resolves with what it does when
- * its memory is full.
- * @throws BatonError `store_unavailable` where it cannot be reached now, else `config_invalid`: it wants a password or
- *   another one, or is too old
+ * Connects once, so that a start can say what is wrong with the Redis of `REDIS_URL`. Resolves with its eviction
+ * policy.
+ * @throws BatonError `store_unavailable` if it cannot be reached now, else `config_invalid`: it wants a password or
+ * another one, or is too old
  */
 export async function checkRedis(url: string): Promise<Readonly<{ evictionPolicy: string }>> {
   const redis = new Redis(url, {
@@ -66,7 +66,7 @@ export async function checkRedis(url: string): Promise<Readonly<{ evictionPolicy
     retryStrategy: () => null,
   });
   const place = `REDIS_URL: Redis at ${redis.options.host}:${redis.options.port}`;
-  // What is thrown says "Connection is closed."; why it was closed is only told to listeners.
+  // The thrown error says only "Connection is closed."; listeners get the cause.
   const first = Promise.withResolvers<unknown>();
   redis.on('error', first.resolve);
   try {
@@ -86,14 +86,14 @@ export async function checkRedis(url: string): Promise<Readonly<{ evictionPolicy
 const fieldOf = (info: string, name: string): string =>
   new RegExp(`^${name}:(.+?)\\r?$`, 'm').exec(info)?.[1] ?? 'unknown';
 
-/** Of what cannot be read as a version nothing is known: it is let through. */
+/** An unreadable version counts as new enough. */
 function isNewEnough(version: string): boolean {
   const [major, minor] = version.split('.').map(Number);
   if (major === undefined || minor === undefined || Number.isNaN(major + minor)) return true;
   return major > OLDEST_REDIS[0] || (major === OLDEST_REDIS[0] && minor >= OLDEST_REDIS[1]);
 }
 
-/** How a Redis that answers says that it lets nobody in (https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl). */
+/** Refused logins (https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl). */
 const REDIS_REFUSALS = /^(NOAUTH|WRONGPASS|NOPERM|ERR .*AUTH)/;
 
 function redisProblem(place: string, error: unknown): BatonError {
@@ -106,7 +106,7 @@ function redisProblem(place: string, error: unknown): BatonError {
 const refused = (message: string, cause: unknown): BatonError => new BatonError('config_invalid', message, { cause });
 
 function unreachable(place: string, cause: unknown): BatonError {
-  // What follows an "@" in the password is taken for the host.
+  // In a URL, the text after an "@" in the password is taken for the host.
   const hint =
     codeOf(cause) === 'ENOTFOUND'
       ? '. In a URL "@", "/", "#" and "%" of a password are written as %40, %2F, %23, %25'
@@ -117,7 +117,7 @@ function unreachable(place: string, cause: unknown): BatonError {
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 
-/** Where a name has several addresses, each of them has failed for itself, and the error of all has no words. */
+/** For a name with several addresses the error holds one error per address, and has no message of its own. */
 function wordsOf(error: unknown): string {
   if (error instanceof AggregateError) return [...new Set(error.errors.map(wordsOf))].join(', ');
   return error instanceof Error ? error.message : String(error);

@@ -24,7 +24,7 @@ import { checkPostgres, checkRedis } from './check-stores.ts';
 import { type AgentOptions, type AgentParts, openAgentParts } from './open-agents.ts';
 import { checkWorkspaceIsApart } from './own-places.ts';
 
-/** What every process of the service is made of. Disposing it closes whatever it opened, last first. */
+/** The parts of every process of the service. Disposing them closes everything that was opened, last first. */
 export type Dependencies = AgentParts &
   Readonly<{
     config: Config;
@@ -37,23 +37,23 @@ export type Dependencies = AgentParts &
     health: Health;
     newId: () => string;
     workerId: string;
-    /** Resolves with the cause when the embedded Postgres is gone for good: the process cannot go on. Never rejects. */
+    /** Resolves with the cause when the embedded Postgres is gone for good and the process must end. Never rejects. */
     lost: Promise<Error>;
   }>;
 
 export type DependencyOptions = AgentOptions &
   Readonly<{
-    /** Bring the schema up to date at the start; otherwise a database that is behind is refused. */
+    /** Bring the schema up to date at the start. Otherwise a database that is behind is refused. */
     migrate: boolean;
-    /** Kinds of jobs that the process works on, for the count of its connections; left out, nothing is counted. */
+    /** Number of kinds of jobs that the process works on, to count its connections; absent: nothing is counted. */
     jobKinds?: number;
     log?: Log;
   }>;
 
 /**
- * Opens everything that the configuration names. Without a database URL an embedded Postgres is started, and without a
- * Redis URL queue and live events go over Postgres: the same code paths, one process.
- * @throws BatonError `config_invalid`; `store_unavailable` for a database or a Redis that cannot be reached
+ * Opens everything that the configuration names. Without a database URL it starts an embedded Postgres; without a Redis
+ * URL the queue and live events use Postgres, by the same code paths.
+ * @throws BatonError `config_invalid`; `store_unavailable` for a Postgres or Redis that cannot be reached
  */
 export async function openDependencies(config: Config, options: DependencyOptions): Promise<Dependencies> {
   await checkWorkspaceIsApart(config);
@@ -94,7 +94,7 @@ export async function openDependencies(config: Config, options: DependencyOption
   return { ...dependencies, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Without a Postgres that takes writes nothing works, without the queue work is only delayed; a stuck loop answers nobody. */
+/** Postgres must take writes. A queue that is away only delays work, and a stuck event loop answers no request. */
 function openHealth(db: Db, jobs: JobQueues, stack: AsyncDisposableStack): Health {
   const health = createHealth();
   const loop = stack.use(watchEventLoop());
@@ -107,7 +107,7 @@ function openHealth(db: Db, jobs: JobQueues, stack: AsyncDisposableStack): Healt
   return health;
 }
 
-/** With what the database says of itself as the reason. */
+/** Replaces the error by the database's own reason. */
 async function tellWhy(check: () => Promise<unknown>): Promise<void> {
   try {
     await check();
@@ -121,7 +121,7 @@ async function openPostgres(
   log: Log,
   stack: AsyncDisposableStack,
 ): Promise<Pick<Dependencies, 'databaseUrl' | 'lost'>> {
-  // A server of its own that is away may come back at any time.
+  // An external server may come back at any time.
   if (databaseUrl !== undefined) return { databaseUrl, lost: new Promise(() => undefined) };
   const postgres = await startEmbeddedPostgres({
     dataDir,
@@ -136,7 +136,7 @@ async function openPostgres(
 
 async function prepareSchema(databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
   await using stack = new AsyncDisposableStack();
-  // A migration may take its time, and wait for that of another process: nothing bounds its answers.
+  // No limit on answers: a migration may take long, or wait for one of another process.
   const db = openDatabase({ connectionString: databaseUrl, maxConnections: 2 });
   stack.defer(() => db.destroy());
   if (!migrate) {

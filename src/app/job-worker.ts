@@ -25,7 +25,7 @@ type Work = Readonly<{
   concurrency: (config: Config) => number;
 }>;
 
-/** Who works on the jobs of each queue, and on how many of them at a time. */
+/** The worker's function for each kind of job, and how many of these jobs it takes at the same time. */
 const WORK: Readonly<Record<PendingKind, Work>> = {
   step: { run: runStep, concurrency: (config) => config.stepConcurrency },
   compaction: { run: runCompaction, concurrency: (config) => config.compactionConcurrency },
@@ -35,8 +35,8 @@ const WORK: Readonly<Record<PendingKind, Work>> = {
 export type JobWorker = AsyncDisposable & Readonly<{ activeJobs: () => number }>;
 
 /**
- * Takes jobs of these kinds, all of them by default, until it is disposed. Then it takes no more, gives the jobs in
- * hand a grace time, aborts what is left and hands it back: a restart loses nothing and repeats nothing.
+ * Takes jobs of these kinds, by default all, until it is disposed. Then it takes no more, gives active jobs a grace
+ * time, aborts the others and hands them back: a restart loses nothing and repeats nothing.
  */
 export async function startJobWorker(
   deps: Dependencies,
@@ -44,7 +44,7 @@ export async function startJobWorker(
 ): Promise<JobWorker> {
   const { config, db, bus, jobs, log } = deps;
   const { leaseDurationMs, heartbeatIntervalMs, tenantConcurrency } = config;
-  // One process may have several workers, and each has to be told apart from the others.
+  // One process may have several workers, and each needs its own id.
   const workerId = `${deps.workerId}-${deps.newId().slice(-6)}`;
   if (kinds.includes('step')) await prepareForTools(config, log);
   await using stack = new AsyncDisposableStack();
@@ -100,7 +100,7 @@ export async function startJobWorker(
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Tools run where steps do. */
+/** Only workers of steps run tools. */
 async function prepareForTools({ workspaceDir }: Config, log: Log): Promise<void> {
   const { isApart } = await isolationOfCommands();
   if (!isApart) log('warn', { event: 'commands_not_apart', reason: NOT_APART });
@@ -116,7 +116,7 @@ const NOT_APART =
   'This system gives no process a user namespace or fewer capabilities: commands of bash and MCP servers over stdio can read the keys of ' +
   'this worker, and by them the data of every tenant.';
 
-/** A moment without the lock is nothing: the worker says that it lives, and takes another one. */
+/** A short loss of the lock is harmless: the worker still renews its sign of life, and takes another lock. */
 function refuseLongLoss(lostForMs: number, leaseDurationMs: number): void {
   if (lostForMs > leaseDurationMs) throw new Error('the lock that shows that this worker lives is gone');
 }

@@ -3,20 +3,20 @@ import type { Log } from '../platform/log.ts';
 
 type Warning = Readonly<{ library: string; message: string }>;
 
-/** What libraries print, kept until somebody takes it. */
+/** The output of libraries, kept until there is a log. */
 export type LibraryWarnings = Disposable &
   Readonly<{
-    /** From now on each goes to this log, with those that came before. */
+    /** Logs all kept warnings, and every later one as it comes. */
     tell: (log: Log) => void;
   }>;
 
-/** Different texts that are kept of what was said once, so that it is not said again. */
+/** Most different texts that are remembered, so that each is logged only once. */
 const MAX_TEXTS = 1_000;
 const MAX_CHARS = 1_000;
 
 /**
- * Takes what libraries print on the console, and warnings of Node, in place of those who read stdout and stderr: the log
- * has nothing but its own lines. Each text is told once. What tools of our users print is left alone.
+ * Catches libraries' console output and Node's warnings, so that stdout and stderr have only the log's own lines. Each
+ * text is logged once; the output of users' tools is not caught.
  */
 export function captureLibraryWarnings(): LibraryWarnings {
   const told = new Set<string>();
@@ -41,7 +41,7 @@ export function captureLibraryWarnings(): LibraryWarnings {
       console[method] = print;
     });
   }
-  // Node prints warnings by a listener of its own, which goes.
+  // Node's own listener prints warnings, so it is removed.
   const listeners = process.listeners('warning');
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message, stack: trace }) => {
@@ -61,13 +61,13 @@ export function captureLibraryWarnings(): LibraryWarnings {
   };
 }
 
-/** The package whose code has called the console; null where it is none of `node_modules`, or our own. */
+/** The package whose code called the console; null: code outside `node_modules`, or Baton's own. */
 function callingLibrary(): string | null {
   const [, , , caller = ''] = (new Error().stack ?? '').split('\n');
   return libraryIn(caller);
 }
 
-/** The innermost folder of `node_modules`: some package managers nest them. */
+/** The innermost `node_modules` folder, because some package managers nest them. */
 const PACKAGE = /^.*[\\/]node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)[\\/]/m;
 
 function libraryIn(trace: string): string | null {

@@ -10,8 +10,7 @@ import { registerMetricsRoute } from '../http/routes/metrics.ts';
 type MonitorDeps = Pick<HttpDeps, 'readiness' | 'metrics' | 'db' | 'log' | 'newId'>;
 
 /**
- * `/livez`, `/readyz` and `/metrics` alone: for processes that serve no API. Where there are keys, a
- * scraper needs one here as well.
+ * `/livez`, `/readyz` and `/metrics` only, for processes without an API. If there are API keys, a scraper needs one.
  */
 export function createMonitorApp(deps: MonitorDeps): BatonApp {
   const app: BatonApp = new OpenAPIHono<HttpEnv>();

@@ -30,7 +30,7 @@ import type { Tool } from '../tools/tool.ts';
 import { workspaceLimitsOf } from '../tools/workspace/workspace-limits.ts';
 import { createWorkspaceTools } from '../tools/workspace/workspace-tools.ts';
 
-/** The agents, and what they are made of. Disposing it ends the connections to MCP servers. */
+/** The agents and their parts. Disposing them closes the connections to MCP servers. */
 export type AgentParts = AsyncDisposable &
   Readonly<{
     agents: AgentCatalogue;
@@ -39,24 +39,24 @@ export type AgentParts = AsyncDisposable &
     modelCheck: ModelCheck;
     toolsOf: ToolCatalogue;
     loadCompactor: LoadCompactor;
-    /** The agent as a new session keeps it: with what its MCP servers offer now. */
+    /** The agent as a new session keeps it, with the tools that its MCP servers offer now. */
     pinTools: McpServers['pin'];
-    /** Resolves when all that was to be warned of at the start is logged. */
+    /** Resolves when all warnings of the start are logged. */
     warned: Promise<void>;
   }>;
 
 export type AgentOptions = Readonly<{
-  /** Agents in place of those of the folder. */
+  /** Used in place of the agents in the folder. */
   agents?: AgentCatalogue;
-  /** What is to be known of models, beside the registry and the configured file. */
+  /** Properties of models that override the registry and the configured file. */
   modelOverrides?: readonly ModelOverride[];
-  /** Tool sets beside the built-in ones. */
+  /** Tool sets besides the built-in ones. */
   toolSets?: Readonly<Record<string, readonly Tool[]>>;
-  /** Where the variables are that agents and MCP servers name. Default: that of the process. */
+  /** The variables that agents and MCP servers name. Default: those of the process. */
   environment?: Environment;
 }>;
 
-/** @throws BatonError `config_invalid` that names the file and the key that are wrong */
+/** @throws BatonError `config_invalid` that names the wrong file and key */
 export async function openAgentParts(
   config: Config,
   { db, log }: Readonly<{ db: Db; log: Log }>,
@@ -88,7 +88,7 @@ export async function openAgentParts(
     for (const missing of missingCommands(agents, servers, environment)) {
       log('warn', { event: 'mcp_command_missing', ...missing });
     }
-    // Nobody waits for what an endpoint may tell.
+    // Not awaited: an endpoint may be slow to describe its model.
     warned = warnOfModels(agents, { models, describeModel, log });
   };
   const agents = options.agents ?? (await openAgents(config, { toolsOf, loadCompactor, modelCheck, log, onLoad }));
@@ -109,19 +109,18 @@ function openAgents(
     const { strategy } = agent.context.compaction;
     if (isModuleStrategy(strategy)) await loadCompactor(strategy);
     checkPrices(agent, agents, modelCheck);
-    // The settings are meant for the agent's own model: another one in its place is told those that it takes.
+    // The settings are for the agent's own model. Another model in its place gets only those that it supports.
     if (model === undefined) checkSettings(agent, modelCheck.models);
   };
   return openAgentFolder({ folder, model, check, filesOf: (agent) => modulesOf(agent, folder), onLoad, log });
 }
 
-/** The modules of tools that an agent names. */
 const modulesOf = ({ tools }: Agent, folder: string): string[] =>
   tools.flatMap((source) =>
     typeof source === 'string' || source.module === undefined ? [] : [path.resolve(folder, source.module)],
   );
 
-/** Names the agents that a model is missing for, or of whose model nobody has told how large its window is. */
+/** Logs the agents whose model has no provider, and those whose model has an unknown window. */
 async function warnOfModels(
   agents: AgentSet,
   { models, describeModel, log }: Pick<AgentParts, 'models' | 'describeModel'> & Readonly<{ log: Log }>,

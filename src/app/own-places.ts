@@ -5,17 +5,17 @@ import { BatonError } from '../domain/errors.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
 import { isInside, realPathOf } from '../tools/workspace/workspace-path.ts';
 
-/** A file or folder that makes Baton what it is: a tool that could change it would change what agents may do. */
+/** A file or folder of Baton itself. A tool that could change it could change the permissions of agents. */
 type OwnPlace = Readonly<{ what: string; path: string }>;
 
-/** What a process of the service runs, or starts with, of its package. */
+/** Parts of the package that a process of the service runs or reads at its start. */
 const PACKAGE_PARTS = ['package.json', 'bin', 'dist', 'migrations', 'node_modules', 'src', 'workers'];
-/** More would not help, and a log cuts long messages. */
+/** A log cuts long messages, and more places would not help. */
 const NAMED_PLACES = 3;
 
 /**
- * Refuses a workspace folder that agents, data, configuration or code of Baton lie in, or that lies in theirs, by real
- * paths: the file tools of every agent reach all that is in the workspace. Neither has to exist yet.
+ * Refuses a workspace folder that contains agents, data, configuration or code of Baton, or lies within them, by real
+ * paths: the file tools of every agent reach the whole workspace. Neither path has to exist yet.
  * @throws BatonError `config_invalid` that names the places
  */
 export async function checkWorkspaceIsApart(config: Config): Promise<void> {
@@ -62,13 +62,13 @@ function ownPlaces(config: Config): OwnPlace[] {
   ];
 }
 
-/** Each may be a link that leads elsewhere. A folder that cannot be read is refused where agents are read. */
+/** Each file may be a link to another place. A folder that cannot be read is refused where agents are loaded. */
 function agentFiles(folder: string): OwnPlace[] {
   if (!existsSync(folder)) return [];
   return listAgentFiles(folder).map((file) => ({ what: 'the agent', path: path.join(folder, file) }));
 }
 
-/** Files of variables: that of Compose, and those that Node was started with. */
+/** Files of environment variables: Compose's, and those that Node was started with. */
 function environmentFiles(): string[] {
   const given = process.execArgv.flatMap((option) => /^--env-file(?:-if-exists)?=(.+)$/.exec(option)?.slice(1) ?? []);
   return [...(existsSync('.env') ? ['.env'] : []), ...given];
@@ -79,7 +79,7 @@ function packageParts(): string[] {
   return PACKAGE_PARTS.map((part) => path.join(root, part)).filter((part) => existsSync(part));
 }
 
-/** The closest folder above with a manifest: of the sources or of what was built from them. */
+/** The closest folder above that has a manifest, for the sources as well as for the build. */
 function packageRoot(folder: string): string {
   const parent = path.dirname(folder);
   return existsSync(path.join(folder, 'package.json')) || parent === folder ? folder : packageRoot(parent);

@@ -7,14 +7,15 @@ import { startMonitor } from './api-server.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
 import { captureLibraryWarnings } from './library-warnings.ts';
 
-/** What a process does: it starts its parts onto the stack and returns the URL it serves, if it serves one. */
+/** Starts the parts of a process onto the stack, and returns the URL that it serves, if any. */
 export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<string | undefined>;
 
 /**
- * Runs one process of the service: configuration, dependencies, its parts, and on SIGTERM or SIGINT an orderly end. A
- * second signal ends it at once, and so does time, with exit code 1, where something keeps the end waiting. Bad
- * configuration, unreachable services and an embedded Postgres that cannot be started again end it with exit code 1 and
- * the reason.
+ * Runs one process of the service, with an orderly end on SIGTERM or SIGINT. A second signal ends it at once; an end
+ * that takes too long is cut short with exit code 1.
+ *
+ * Bad configuration, unreachable services and an embedded Postgres that cannot be started again also end it with exit
+ * code 1 and the reason.
  */
 export async function runProcess(
   name: string,
@@ -58,14 +59,13 @@ export async function runProcess(
 }
 
 /**
- * What an orderly end may take beside the grace time of running steps: time for whoever answers at all (5 s), twice.
- * Less than the 15 s that docs/production.md tells to leave before a SIGKILL.
+ * Time for an orderly end besides the grace time of running steps: twice the 5 s in which any service answers at all.
+ * Less than the 15 s before a SIGKILL that docs/production.md recommends.
  */
 const ENDED_AFTER_GRACE_MS = 10_000;
 
 /**
- * A network that swallows everything keeps each part waiting in turn, and what is not handed back
- * then is recovered anyway.
+ * On a dead network the parts would time out one after the other. Runs not handed back by then are recovered anyway.
  */
 function endWithin(limitMs: number, log: Log): void {
   setTimeout(() => {
@@ -80,7 +80,7 @@ async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise
   return metricsPort === undefined ? undefined : stack.use(await startMonitor(deps, metricsPort)).url;
 }
 
-/** npm passes a terminal's Ctrl-C on, so that one key press can come twice. */
+/** npm passes on a terminal's Ctrl-C, so that one key press can arrive twice. */
 const SAME_SIGNAL_MS = 1_000;
 
 function nextSignal(): Promise<NodeJS.Signals> {
