@@ -1,6 +1,6 @@
 /**
- * A signal that aborts after `delayMs`, as `AbortSignal.timeout()` has it. Disposed, it lets go of everything at once:
- * that one keeps its timer, and with it whatever was told to listen, until its time is over.
+ * Like `AbortSignal.timeout()`, but disposable: the built-in signal keeps its timer and listeners until its time is
+ * over.
  */
 export function abortAfter(delayMs: number): Disposable & Readonly<{ signal: AbortSignal }> {
   const controller = new AbortController();

@@ -15,7 +15,7 @@ import { fileProblems } from './file-problems.ts';
 import { readYaml } from './read-yaml.ts';
 import { withPassword } from './url-password.ts';
 
-/** Variables are text, so digits count as a number; nothing else does, unlike with a coercion. */
+/** Variables are text. Only digits count as a number, unlike with a coercion. */
 const wholeNumber = (minimum: number, maximum: number) => {
   const words = `expected a whole number from ${minimum} to ${maximum}`;
   return z.preprocess(
@@ -25,12 +25,12 @@ const wholeNumber = (minimum: number, maximum: number) => {
 };
 const MAX_AMOUNT = 1_000_000_000;
 const AMOUNT_WORDS = `expected a number from 0 to ${MAX_AMOUNT}`;
-/** An amount of money, with decimals or without. */
+/** An amount of money, with or without decimals. */
 const amount = z.preprocess(
   (value) => (typeof value === 'string' && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value),
   z.number(AMOUNT_WORDS).min(0, AMOUNT_WORDS).max(MAX_AMOUNT, AMOUNT_WORDS),
 );
-/** Names of hosts; as a variable separated by commas. A port would never match, so none is taken. */
+/** Host names, as a variable separated by commas. Ports are refused, because they would never match. */
 const hostNames = z.preprocess(
   (value) => (typeof value === 'string' ? value.split(',').map((host) => host.trim()) : value),
   z.array(
@@ -43,88 +43,88 @@ const hostNames = z.preprocess(
 const url = (...protocols: string[]) =>
   z.url({ protocol: new RegExp(`^(${protocols.join('|')})$`), error: `a URL with ${protocols.join(':// or ')}://` });
 
-/** Where agents work when nothing else is set, relative to the working directory. */
+/** Default workspace of agents, relative to the working directory. */
 export const DEFAULT_WORKSPACE_DIR = 'workspace';
 
-/** Every setting, as the optional file names it. */
+/** Every setting, by its name in the optional file. */
 const configSchema = z.strictObject({
-  /** Postgres. Without it an embedded one is started in `dataDir`. */
+  /** Postgres. Absent: an embedded one is started in `dataDir`. */
   databaseUrl: url('postgres', 'postgresql').optional(),
-  /** Takes the place of the password in `databaseUrl`, and is not escaped. */
+  /** Replaces the password in `databaseUrl`; without URL escapes. */
   databasePassword: z.string().min(1).optional(),
-  /** Redis for queues and live events. Without it both go over Postgres. */
+  /** Redis for queues and live events. Absent: both use Postgres. */
   redisUrl: url('redis', 'rediss').optional(),
-  /** That of `redisUrl`, likewise. */
+  /** Replaces the password in `redisUrl`; without URL escapes. */
   redisPassword: z.string().min(1).optional(),
   host: z.string().default('127.0.0.1'),
   /**
-   * As long as there are no API keys everybody who reaches the server may do everything, so it binds to loopback only.
-   * `true` lifts that: for a container whose port is published on loopback or behind a proxy that checks its callers.
+   * While there is no API key every caller may do everything, so only loopback may be bound. `true` lifts that, for a
+   * container whose port is published on loopback or behind a proxy that checks its callers.
    */
   allowPublicBind: z.stringbool().or(z.boolean()).default(false),
   /**
-   * Names besides the loopback ones that requests may be addressed to. Without it none on loopback and as long as there
-   * are no API keys, else any.
+   * Host names, besides those of loopback, that requests may be addressed to. Absent: none on loopback or while there
+   * is no API key, else any.
    */
   allowedHosts: hostNames.optional(),
-  /** 0 picks a free one. */
+  /** 0: any free port. */
   port: wholeNumber(0, 65_535).default(4400),
-  /** Where the embedded Postgres keeps its files. */
+  /** Files of the embedded Postgres. */
   dataDir: z.string().default('.baton'),
   /** Folder of the agents' YAML files. */
   agentsDir: z.string().default('agents'),
-  /** The agent of chats that name none. Without it they have to, unless there is only one. */
+  /** The agent of chats that name none. Absent: a chat must name one, unless there is only one agent. */
   defaultAgent: z.string().min(1).optional(),
-  /** Root of the `workspace` tools: nothing outside of it is read or written by them. */
+  /** Root of the `workspace` tools, which read and write nothing outside of it. */
   workspaceDir: z.string().default(DEFAULT_WORKSPACE_DIR),
   /** Prefix of every key and channel in Redis. */
   queuePrefix: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, - and _, at most 64')
     .default('baton'),
-  /** Steps that one process works on at the same time. */
+  /** Most steps at the same time per process. */
   stepConcurrency: wholeNumber(1, 10_000).default(50),
-  /** Compactions, each of them one model call or several, that one process works on at the same time. */
+  /** Most compactions at the same time per process. Each makes one model call or several. */
   compactionConcurrency: wholeNumber(1, 10_000).default(20),
-  /** Prunes that one process works on at the same time: short, without any model call. */
+  /** Most prunes at the same time per process. They are short and call no model. */
   pruneConcurrency: wholeNumber(1, 10_000).default(10),
-  /** Runs of one tenant that are worked on at the same time, over all processes; the others wait. 0: any number. */
+  /** Most claimed runs of a tenant at the same time, over all processes. Further ones are throttled. 0: no limit. */
   tenantConcurrency: wholeNumber(0, 10_000).default(0),
-  /** Requests of one API key in a minute; 0: any number. */
+  /** Requests per minute and API key; 0: no limit. */
   requestsPerMinute: wholeNumber(0, 1_000_000).default(0),
-  /** Streams and waits that one process holds open at the same time: of one API key, and in all. */
+  /** Most streams and waits that a process holds open at the same time, per API key and in total. */
   streamsPerKey: wholeNumber(1, 1_000_000).default(1_000),
   streams: wholeNumber(1, 1_000_000).default(4_000),
-  /** Connections of clients to one process; what is beyond is closed at once. */
+  /** Most client connections per process. Further ones are closed at once. */
   connections: wholeNumber(1, 1_000_000).default(10_000),
-  /** What the runs of one tenant may use in a day (UTC) until it is refused new messages; 0: any amount. */
+  /** Use of a tenant's runs per day (UTC) from which its new messages are refused; 0: no limit. */
   tenantTokensPerDay: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
   tenantCostUsdPerDay: amount.default(0),
-  /** What may be stored for one tenant, in bytes, until new sessions, messages and files of it are refused; 0: any amount. */
+  /** Stored bytes of a tenant from which its new sessions, messages and files are refused; 0: no limit. */
   tenantStoredBytes: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
-  /** A session that a completion without a name has begun expires so many days after its last request; 0: it does not. */
+  /** Days after its last request when the session of an unnamed completion expires; 0: never. */
   completionKeptDays: wholeNumber(0, 36_500).default(30),
-  /** What may wait in the inbox of one session, while its run is at work or after it has failed: messages, and bytes of them. */
+  /** Most queued or parked messages of a session, and most bytes of them. */
   inboxMessages: wholeNumber(1, 10_000).default(DEFAULT_INBOX_MESSAGES),
   inboxBytes: wholeNumber(1, 1_073_741_824).default(DEFAULT_INBOX_BYTES),
-  /** Sessions of which nothing was heard for so many days are deleted, with all else that is older. 0: nothing is. */
+  /** Days without activity after which sessions, and all other old data, are deleted; 0: never. */
   retentionDays: wholeNumber(0, 36_500).default(0),
   /** Connections to Postgres for the service's own queries, per process. */
   databaseConnections: wholeNumber(2, 500).default(10),
   leaseDurationMs: wholeNumber(500, 3_600_000).default(LEASE_DURATION_MS),
   heartbeatIntervalMs: wholeNumber(100, 600_000).default(HEARTBEAT_INTERVAL_MS),
-  /** How long a model may be silent before its first chunk, and between two; then the call is tried again. */
+  /** How long a model may be silent before its first chunk, and between two. Then the call is retried. */
   firstChunkTimeoutMs: wholeNumber(100, 3_600_000).default(FIRST_CHUNK_TIMEOUT_MS),
   idleChunkTimeoutMs: wholeNumber(100, 3_600_000).default(IDLE_CHUNK_TIMEOUT_MS),
-  /** How long a model's whole answer may take; then the call is tried again. */
+  /** How long a model's whole answer may take. Then the call is retried. */
   stepTimeoutMs: wholeNumber(100, 86_400_000).default(STEP_TIMEOUT_MS),
-  /** Time that running steps get on SIGTERM before they are handed back. */
+  /** Grace time of running steps on SIGTERM, before they are handed back. */
   shutdownGraceMs: wholeNumber(0, 3_600_000).default(10_000),
-  /** Where `/livez`, `/readyz` and `/metrics` are served, besides the API if there is one. Without it they are not. */
+  /** Port of `/livez`, `/readyz` and `/metrics`, besides the API if the process has one. Absent: none. */
   metricsPort: wholeNumber(0, 65_535).optional(),
-  /** Whether the board of the queues only shows them; else jobs can be tried again, removed and stopped there. */
+  /** Whether the board of the queues is read-only. Else jobs can be retried, removed and stopped there. */
   adminReadOnly: z.stringbool().or(z.boolean()).default(true),
-  /** Where spans are sent to: the base URL of an OTLP receiver over HTTP. Without it there are none. */
+  /** Base URL of an OTLP receiver over HTTP, for spans. Absent: no spans. */
   otlpEndpoint: url('http', 'https').optional(),
   /** Whether prompts, answers and the inputs of tools go into spans. */
   traceContent: z.stringbool().or(z.boolean()).default(false),
@@ -133,16 +133,14 @@ const configSchema = z.strictObject({
   openaiBaseUrl: url('http', 'https').optional(),
   anthropicApiKey: z.string().min(1).optional(),
   anthropicBaseUrl: url('http', 'https').optional(),
-  /** Takes the place of the model in every agent: `provider/model`. */
+  /** Replaces the model of every agent: `provider/model`. */
   model: z
     .string()
     .regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4')
     .optional(),
-  /**
-   * File (YAML or JSON) with what is to be known of models: a list of entries that add to the registry or change it.
-   */
+  /** File (YAML or JSON) with a list of entries that add models to the registry or change them. */
   modelsFile: z.string().min(1).optional(),
-  /** File (YAML or JSON) with providers by name: their kind, base URL and the variables with their keys. */
+  /** File (YAML or JSON) with providers by name: kind, base URL and the variables of their keys. */
   providersFile: z.string().min(1).optional(),
   /** File (YAML or JSON) with the MCP servers that every agent may name. */
   mcpFile: z.string().min(1).optional(),
@@ -150,14 +148,12 @@ const configSchema = z.strictObject({
   httpToolsAllowPrivate: z.stringbool().or(z.boolean()).default(false),
   /** Hosts of HTTP tools that may be at any address. */
   httpToolsAllowedHosts: hostNames.default([]),
-  /**
-   * Where the providers `simulated`, `simulated-chat` and `simulated-anthropic` answer. Without it they do not exist.
-   */
+  /** URL of the providers `simulated`, `simulated-chat` and `simulated-anthropic`. Absent: they do not exist. */
   simulatorUrl: url('http').optional(),
 });
 
 type Settings = z.infer<typeof configSchema>;
-/** The settings, with the path of the file that some of them were read from. */
+/** The settings, and the path of the configuration file if there is one. */
 export type Config = Readonly<Settings & { configFile?: string }>;
 
 /** The environment variable of each setting. */
@@ -218,12 +214,12 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
 /** Names the optional configuration file (YAML or JSON). */
 const FILE_VARIABLE = 'BATON_CONFIG';
 
-/** Settings of the tests, and of those who talk to a service, share the prefix and are none of ours. */
+/** Variables of tests and of clients share the prefix, but are no settings. */
 const OTHER_VARIABLES = /^BATON_(TEST_.*|URL|API_KEY)$/;
 
 /**
- * The configuration from environment and file, the environment first; parsed once, frozen.
- * @throws BatonError `config_invalid` that names every variable or key that is unknown or has a bad value
+ * The configuration from environment and file, the environment first. Parsed once, frozen.
+ * @throws BatonError `config_invalid` that names every unknown variable or key and every bad value
  */
 export function loadConfig(environment: Readonly<Record<string, string | undefined>>): Config {
   const known = new Set([...Object.values(VARIABLES), FILE_VARIABLE]);
@@ -254,11 +250,11 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
   throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
 }
 
-/** Those of the databases are without our prefix. */
+/** The databases' variables lack the prefix. */
 const meantVariable = (name: string, known: ReadonlySet<string>): string =>
   didYouMean(name, known) || didYouMean(name.replace(/^BATON_/, ''), known);
 
-/** Whoever connects needs the URL alone. */
+/** Puts the passwords into the URLs, so that connecting needs only those. */
 function withPasswords(config: Config): Config {
   const place = (url: 'databaseUrl' | 'redisUrl', key: 'databasePassword' | 'redisPassword') => {
     const [given, password] = [config[url], config[key]];
@@ -269,7 +265,7 @@ function withPasswords(config: Config): Config {
   return { ...config, ...place('databaseUrl', 'databasePassword'), ...place('redisUrl', 'redisPassword') };
 }
 
-/** A lease that ends before its second heartbeat would be lost by every long step. */
+/** A lease that ended before its second heartbeat would be lost in every long step. */
 function withRenewableLease(config: Config): Config {
   if (config.heartbeatIntervalMs * 2 <= config.leaseDurationMs) return config;
   throw new BatonError(

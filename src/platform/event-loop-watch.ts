@@ -1,12 +1,12 @@
 const LOOK_EVERY_MS = 250;
 
-/** Heartbeats, and whoever asks this process anything, wait at least that long. */
+/** Heartbeats and requests to this process wait at least this long. */
 const STUCK_AFTER_MS = 2_000;
 
-/** A loop that was stuck counts as such for this long: who asks it can only ask in between. */
+/** How long a stuck loop is reported, because a request can only ask once the loop is free again. */
 const REMEMBERED_MS = 10_000;
 
-/** Notices when the event loop was stuck, by a timer that comes late. Watches until it is disposed. */
+/** Notices a stuck event loop by a timer that fires late. Watches until it is disposed. */
 export function watchEventLoop(): Disposable & { wasStuck: () => boolean } {
   let expectedAtMs = performance.now() + LOOK_EVERY_MS;
   let stuckAtMs = Number.NEGATIVE_INFINITY;

@@ -2,21 +2,21 @@ import { z } from 'zod';
 import { didYouMean } from '../domain/did-you-mean.ts';
 import { issueWords } from '../domain/issue-words.ts';
 
-/** One thing that is wrong with a file of settings. */
+/** One mistake in a file of settings. */
 export type FileProblem = Readonly<{
-  /** Dotted; empty: the file as a whole. */
+  /** Dotted; empty: the whole file. */
   path: string;
   message: string;
-  /** Dotted paths of the keys that are wrong. */
+  /** Dotted paths of the wrong keys. */
   keys: readonly string[];
 }>;
 
-/** What a schema has against the content of a file; of a key that it does not know, which one was likely meant. */
+/** A schema's complaints about the content of a file. For an unknown key it suggests a similar known one. */
 export function fileProblems(schema: z.ZodType, error: z.ZodError): FileProblem[] {
   return error.issues.map((issue) => problemOf(schema, closestIssue(issue)));
 }
 
-/** All of them in one line. */
+/** All problems in one line. */
 export function describeProblems(problems: readonly FileProblem[]): string {
   return problems.map(({ path, message }) => `${path || '(root)'}: ${message}`).join('; ');
 }
@@ -31,7 +31,7 @@ function problemOf(schema: z.ZodType, { path, issue }: Issue): FileProblem {
   return { path: dotted, message: unknown.join(', '), keys: issue.keys.map((key) => [...path, key].join('.')) };
 }
 
-/** Of a key that may be several things, what is wrong with the one that came closest. */
+/** Of a union's issues, the one of the branch that came closest. */
 function closestIssue(issue: z.core.$ZodIssue, above: readonly PropertyKey[] = []): Issue {
   const path = [...above, ...issue.path];
   const closest = issue.code === 'invalid_union' ? issue.errors.flat().toSorted(byDepth)[0] : undefined;
@@ -46,7 +46,7 @@ const byDepth = (a: z.core.$ZodIssue, b: z.core.$ZodIssue): number => rank(b) - 
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** The keys that a schema knows in a place. */
+/** The keys that a schema knows at a path. */
 function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   let places: JsonSchema[] = [z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })];
   for (const key of path) places = places.flatMap(alternatives).flatMap((place) => childrenOf(place, key));

@@ -5,19 +5,18 @@ export type Readiness = Readonly<{
   checks: Readonly<Record<string, Readonly<{ ok: boolean; message?: string }>>>;
 }>;
 
-/** Throws, or rejects, with the reason why its part of the process is not ready. */
+/** Throws or rejects with the reason why its part of the process is not ready. */
 type HealthCheck = () => unknown;
 
 export type Health = Readonly<{
-  /** Adds a check of a part of this process, until it is disposed. Where several have a name, each of them counts. */
+  /** Adds a check until it is disposed. Checks with the same name all count. */
   add: (name: string, check: HealthCheck) => Disposable;
-  /** Asks every part, none for longer than 2 s. */
+  /** Runs all checks, none for longer than 2 s. */
   readiness: () => Promise<Readiness>;
 }>;
 
 const PATIENCE_MS = 2_000;
 
-/** What the parts of a process say about whether they can work. */
 export function createHealth(): Health {
   const parts = new Set<Readonly<{ name: string; check: HealthCheck }>>();
   return {
@@ -28,7 +27,7 @@ export function createHealth(): Health {
     },
     async readiness() {
       const results = await Promise.all([...parts].map(async ({ name, check }) => [name, await ask(check)] as const));
-      // A failed one comes last, so that it stays.
+      // Failed checks come last, so that they win over others of the same name.
       const checks = Object.fromEntries(results.toSorted(([, a], [, b]) => Number(b.ok) - Number(a.ok)));
       return { ready: results.every(([, { ok }]) => ok), checks };
     },
@@ -36,7 +35,7 @@ export function createHealth(): Health {
 }
 
 /**
- * The check at most so often: until then it has the outcome that it had last, and only one is under way at a time.
+ * Runs the check at most once per interval, and never twice at a time. Until then its last outcome holds.
  * @param nowMs a monotonic clock
  */
 export function atMostEvery(

@@ -10,50 +10,47 @@ import { traceIds } from './tracing.ts';
 
 type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: number }>;
 
-/** `broken`: it failed, was stopped, or broke off. */
+/** `broken`: the call failed, was stopped, or broke off. */
 type ModelCallOutcome = 'answered' | 'broken';
 
 export const RECOVERY_REASONS = ['lease_expired', 'worker_dead', 'job_lost'] as const;
 export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
 
 /**
- * Everything that is ever logged: a closed set, so that it can be searched, alerted on and kept free of prompts and keys. The only
- * texts that are not ours are what an MCP server prints on its standard error, at `debug`, and what libraries warn of.
+ * All log events: a closed set, so that the log can be searched, alerted on and kept free of prompts and keys. Only two
+ * texts come from elsewhere: an MCP server's standard error, at `debug`, and the warnings of libraries.
  */
 export type LogEvent =
   | Readonly<{
       event: 'process_started';
       role: string;
       workerId: string;
-      /** The version of the job protocol that it speaks. */
+      /** Version of the job protocol. */
       engine: number;
       backend: string;
       url?: string;
       monitorUrl?: string;
     }>
   | Readonly<{ event: 'process_stopping'; signal: string }>
-  /**
-   * Its orderly end took too long, because something does not answer: it ends without. What it
-   * had in hand is recovered.
-   */
+  /** The orderly end took too long, so the process exits. Runs that it still had are recovered. */
   | Readonly<{ event: 'process_cut_short'; afterMs: number }>
   | Readonly<{ event: 'process_failed'; role: string; error: SafeError }>
-  /** A library, or Node, would have printed this: once, however often it is said. */
+  /** A warning that a library or Node would have printed. Each text is logged once. */
   | Readonly<{ event: 'library_warning'; library: string; message: string }>
-  /** The process may open more connections than Postgres has left at this moment. */
+  /** The process may open more connections than Postgres has free now. */
   | Readonly<{ event: 'connections_scarce'; needed: number; allowed: number; inUse: number }>
-  /** The folder of agents has no YAML file: no session can be created. */
+  /** The agent folder has no YAML file, so no session can be created. */
   | Readonly<{ event: 'agents_missing'; folder: string }>
-  /** The folder of agents has changed, and this many are offered from now on. */
+  /** The agent folder has changed. `agents`: how many are offered from now on. */
   | Readonly<{ event: 'agents_changed'; agents: number }>
-  /** It has changed into something that is wrong in this place: the agents stay what they were. */
+  /** The agent folder has changed, but the file is wrong, so the agents stay as they were. */
   | Readonly<{ event: 'agents_rejected'; file: string; keys: readonly string[] }>
-  /** No provider is configured for the agent's model here: sessions of it are refused. */
+  /** No provider is configured for the agent's model, so its sessions are refused. */
   | Readonly<{ event: 'agent_without_provider'; agent: string; model: string }>
-  /** Nobody has told how large the model's window is: it is taken to have that many tokens. */
+  /** The window of the agent's model is unknown, so `contextWindow` tokens are assumed. */
   | Readonly<{ event: 'agent_window_guessed'; agent: string; model: string; contextWindow: number }>
   | Readonly<{ event: 'migrations_applied'; names: readonly string[] }>
-  /** `waitedMs`: since the work was due. */
+  /** `waitedMs`: time since the pending work was due. */
   | (Readonly<{
       event: 'job_claimed';
       kind: PendingKind;
@@ -62,9 +59,9 @@ export type LogEvent =
       waitedMs: number;
     }> &
       Step)
-  /** A request for a step is about to be sent, and is taken to have that many tokens. */
+  /** The measured size of a request that is about to be sent. */
   | (Readonly<{ event: 'context_measured'; tokens: number; isAnchored: boolean }> & Step)
-  /** A model was asked and has answered, or not. Without `firstChunkMs` nothing came at all. */
+  /** A model call has ended. Without `firstChunkMs` nothing was streamed. */
   | (Readonly<{
       event: 'model_called';
       purpose: 'step' | 'compaction';
@@ -73,7 +70,7 @@ export type LogEvent =
       firstChunkMs?: number;
       durationMs: number;
       usage: Usage;
-      /** Null: nobody knows the model's prices. */
+      /** Null: the model's prices are unknown. */
       costUsd: number | null;
     }> &
       Step)
@@ -82,13 +79,13 @@ export type LogEvent =
       outcome: string;
       calls: number;
       strategy?: string;
-      /** Where a round was begun, as the three below. */
+      /** Present if a round was begun, like the next three. */
       round?: number;
       /** Of the view. */
       tokensBefore?: number;
-      /** Of the view; absent where no other one was made. */
+      /** Of the view; absent if it stayed as it was. */
       tokensAfter?: number;
-      /** Messages that the summary stands for. */
+      /** Messages that the summary replaces. */
       messages?: number;
       durationMs: number;
     }> &
@@ -104,35 +101,35 @@ export type LogEvent =
       Step)
   | (Readonly<{ event: 'prune_finished'; prunedCount: number; savedTokens: number; durationMs: number }> & Step)
   | Readonly<{ event: 'run_ended'; runId: string; sessionId: string; status: RunStatus; reason?: string }>
-  /** The step has calls that somebody is asked about: nobody works on the run until they are answered. */
+  /** The step has required actions. The run waits without a worker until they are answered. */
   | (Readonly<{ event: 'run_waits'; calls: number }> & Step)
-  /** Nobody answered in time, or the run's deadline has passed: it goes on without answers. */
+  /** The calls were not answered in time, or the run's deadline has passed. It goes on without answers. */
   | Readonly<{ event: 'run_wait_expired'; runId: string; sessionId: string; calls: number }>
   | (Readonly<{ event: 'step_failed'; retryInMs?: number }> & FailureFields & Step)
   | (Readonly<{ event: 'step_fenced' }> & Step)
-  /** A heartbeat came back without this run: another worker has it, its step is stopped. */
+  /** A heartbeat's answer lacks this run: another worker has claimed it, so this worker stops its step. */
   | Readonly<{ event: 'claim_lost'; runId: string }>
   | (Readonly<{ event: 'step_handed_back' }> & Step)
   | (Readonly<{ event: 'step_cancelled' }> & Step)
   | (Readonly<{ event: 'tool_started'; tool: string; callKey: string }> & Step)
   | (Readonly<{ event: 'tool_finished'; tool: string; callKey: string; success: boolean; durationMs: number }> & Step)
   | (Readonly<{ event: 'tool_outcome_unknown'; tool: string; callKey: string; repeated: boolean }> & Step)
-  /** Commands of `bash` and MCP servers over stdio can read the worker's keys here, so that with them there are no tenants. */
+  /** Commands of `bash` and MCP servers over stdio can read the worker's keys here, and so the data of all tenants. */
   | Readonly<{ event: 'commands_not_apart'; reason: string }>
   | Readonly<{ event: 'mcp_server_connected'; server: string; tools: number }>
-  /** It cannot be reached, or its connection broke: the next use waits for that long and then tries again. */
+  /** The server cannot be reached, or its connection broke. The next use waits `retryInMs` and tries again. */
   | Readonly<{ event: 'mcp_server_failed'; server: string; retryInMs: number; error: SafeError }>
   | Readonly<{ event: 'mcp_server_output'; server: string; line: string }>
-  /** It has said more than is logged within a minute. */
+  /** The server printed more lines than are logged per minute. */
   | Readonly<{ event: 'mcp_server_output_left_out'; server: string; lines: number }>
-  /** It offers other tools than before: new sessions get them. */
+  /** The server offers other tools than before, which new sessions get. */
   | Readonly<{ event: 'mcp_tools_changed'; server: string; tools: number }>
-  /** An agent names a server whose command is not on this machine: new sessions of it are refused. */
+  /** An agent names a server whose command is not on this machine, so its new sessions are refused. */
   | Readonly<{ event: 'mcp_command_missing'; server: string; command: string }>
   | Readonly<{ event: 'mcp_server_unused'; server: string }>
   /** An agent names tools that the server does not offer. */
   | Readonly<{ event: 'mcp_tools_missing'; server: string; agent: string; tools: readonly string[] }>
-  /** A session calls a tool that is not what it was when the session was created. */
+  /** A session calls a tool whose definition has changed since the session was created. */
   | Readonly<{
       event: 'mcp_tool_drifted';
       server: string;
@@ -141,20 +138,20 @@ export type LogEvent =
       sessionId: string;
       runId: string;
     }>
-  /** They had waited for others of their tenant to end. */
+  /** Throttled runs of a tenant got free slots. */
   | Readonly<{ event: 'runs_released'; runIds: readonly string[] }>
   | Readonly<{ event: 'job_ignored'; runId: string; reason: string }>
   | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>
   | Readonly<{ event: 'jobs_not_enqueued'; runIds: readonly string[]; error: SafeError }>
   | Readonly<{ event: 'run_recovered'; runId: string; sessionId: string; reason: RecoveryReason }>
-  /** An operator has asked for another try of a failed run, which goes on. */
+  /** An operator retried the failed job of a run, which goes on. */
   | Readonly<{ event: 'run_retried'; runId: string; sessionId: string }>
   | Readonly<{ event: 'run_given_up'; runId: string; sessionId: string; resumeCount: number }>
   | Readonly<{ event: 'sweep_failed'; error: SafeError }>
   | Readonly<{
       event: 'retention_applied';
-      /** Null: only sessions that have expired were removed. */
+      /** Null: only expired sessions were removed. */
       before: string | null;
       sessions: number;
       events: number;
@@ -162,14 +159,14 @@ export type LogEvent =
       auditEntries: number;
       failedJobs: number;
     }>
-  /** Nothing had referred to them for a day. */
+  /** Blobs without a reference for a day were removed. */
   | Readonly<{ event: 'blobs_collected'; blobs: number }>
   | Readonly<{ event: 'retention_failed'; error: SafeError }>
-  /** Redis counts no requests: they are all let through meanwhile. */
+  /** Redis cannot count requests, so every request passes meanwhile. */
   | Readonly<{ event: 'request_rate_unknown'; error: SafeError }>
-  /** Its lock is free and it gives no sign of life; whatever it had in hand has gone back to the queue. */
+  /** The worker's lock is free and it gives no sign of life. Its runs went back to the queue. */
   | Readonly<{ event: 'worker_dead'; deadWorkerId: string; runs: number }>
-  /** The connection of this worker's own lock is gone; it lives on, and takes another lock. */
+  /** The connection with this worker's lock is gone. The worker goes on, and takes another lock. */
   | Readonly<{ event: 'worker_lock_lost'; workerId: string }>
   | Readonly<{ event: 'worker_lock_regained'; workerId: string }>
   | Readonly<{ event: 'worker_lock_error'; workerId: string; error: SafeError }>
@@ -180,34 +177,30 @@ export type LogEvent =
   | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>
-  /** The embedded Postgres has ended by itself, or could not be started again: the next try comes after the delay. */
+  /** The embedded Postgres exited, or could not be started again. The next try comes after `retryInMs`. */
   | Readonly<{ event: 'embedded_postgres_down'; retryInMs: number; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres_restarted'; pid: number }>;
 
-/** What a log line says of a failure: `provider` is what the provider said, without prompt and credentials. */
+/** Fields of a failure. `provider`: the provider's report, without prompt and credentials. */
 type FailureFields = Readonly<{ code: ErrorCode; error: SafeError; provider?: ProviderFailure }>;
 
-/** What may be said of an error in a log: providers put the whole prompt into theirs. */
+/** The loggable fields of an error. Providers put the whole prompt into their messages. */
 export type SafeError = Readonly<{ name: string; code?: string; message?: string }>;
 
 type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type Log = (level: LogLevel, event: LogEvent) => void;
 
-/** Where lines go. */
 type Destination = Readonly<{ write: (line: string) => void }>;
 
 export type LogOptions = Readonly<{
   level: string;
   /** Default: stdout. */
   destination?: Destination;
-  /** Whether a person reads along. Default: where stdout is a terminal and no destination is named. */
+  /** Whether a person reads the output. Default: whether stdout is a terminal and no destination is given. */
   isTerminal?: boolean;
 }>;
 
-/**
- * A logger of JSON lines, each with the ids of the trace that it belongs to, where there is one; for a terminal, of lines
- * that a person can read. Ids are those of the API.
- */
+/** A logger of JSON lines with trace ids, or of readable lines on a terminal. Ids are those of the API. */
 export function createLog({ level, destination, isTerminal }: LogOptions): Log {
   const settings: LoggerOptions = {
     level,
@@ -222,7 +215,7 @@ export function createLog({ level, destination, isTerminal }: LogOptions): Log {
   return (name, event) => logger[name]({ ...withPublicIds(event), ...traceIds() });
 }
 
-/** Loaded only where a person reads: nothing else has a use for it. */
+/** Loaded only for a terminal, the only output that needs it. */
 function readable(destination: Destination | undefined): Destination {
   const pretty = createRequire(import.meta.url)('pino-pretty') as typeof PinoPretty;
   return pretty({
@@ -244,7 +237,7 @@ function toStream({ write }: Destination): Writable {
   });
 }
 
-/** A row has a UUID; whoever reads a log knows what the API calls it. */
+/** Replaces UUIDs of rows by the ids of the API, which readers of a log know. */
 function withPublicIds(event: LogEvent): object {
   return {
     ...event,
@@ -254,14 +247,14 @@ function withPublicIds(event: LogEvent): object {
   };
 }
 
-/** Of an error that a call to a model has ended with, the name of what was thrown; of any other one its message too. */
+/** For an error of a model call, the name of the original error; for other errors also the message. */
 export function failureFields(error: BatonError): FailureFields {
   const { code, provider } = error;
   if (provider === undefined) return { code, error: toSafeError(error) };
   return { code, error: toSafeError(error.cause), provider };
 }
 
-/** Name and code of an error; its message only where it is ours or the system's, never a provider's. */
+/** Name and code of an error. The message only if it is ours or the system's, never a provider's. */
 export function toSafeError(error: unknown): SafeError {
   if (!(error instanceof Error)) return { name: typeof error };
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {};

@@ -5,7 +5,7 @@ import { BatonError } from '../domain/errors.ts';
 /**
  * The content of a YAML or JSON file.
  * @param what names the file, for the message
- * @throws BatonError `config_invalid` with the reason; of what is no YAML with the place, and nothing that stands there
+ * @throws BatonError `config_invalid` with the reason; for invalid YAML with the place, but without the text there
  */
 export function readYaml(file: string, what: string): unknown {
   try {
@@ -25,7 +25,7 @@ function problemOf(error: unknown): string {
   return `not valid YAML: ${error instanceof Error ? reasonOf(error.message) : String(error)}`;
 }
 
-/** The parser shows the lines below its reason, and repeats pieces of them in quotes: a file may hold a key. */
+/** Drops lines and quotes of the file from the parser's message, because a file may hold a key. */
 function reasonOf(message: string): string {
   const [reason = ''] = message.split('\n');
   return reason.replace(/ at line \d+, column \d+:?$/, '').replaceAll(/"(?:[^"\\]|\\.)*"/g, '"…"');

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Text that is worked on at once: some milliseconds of work, as it is decoded, parsed, hashed or written. */
+/** Characters processed without a pause: some milliseconds of decoding, parsing, hashing or writing. */
 const CHARS_AT_ONCE = 1_048_576;
 
 /**
- * For work on much text in one process with others: each call lets them have their turn once so much was worked on
- * since the last one. @returns takes the characters that were worked on since the last call
+ * Keeps long work on text from blocking the event loop: each call gives others a turn once enough was processed.
+ * @returns takes the number of characters that were processed since its last call
  */
 export function createLoopShare(): (chars: number) => Promise<void> {
   let worked = 0;

@@ -1,11 +1,11 @@
 type Line<Answer> = { readonly underWay: Promise<Answer>; next: Promise<Answer> | null };
 
 /**
- * A read for many callers that ask for the same: one of a kind is under way at a time, and callers that ask meanwhile
- * share the one after it. That one begins after all of them have asked, so each caller sees what was committed when it
- * asked. Nothing is kept. Without it the readers of one busy session are so many queries, and the queries of other
- * sessions wait behind them for a connection.
- * @param keyOf tells apart what must not be shared
+ * Shares a read among callers that ask for the same. One runs at a time, and callers that come meanwhile share the next
+ * one: it begins after all of them asked, so each sees all that was committed when it asked. Nothing is cached.
+ *
+ * Without it, the readers of a busy session would hold up the queries of other sessions.
+ * @param keyOf tells apart reads that must not be shared
  */
 export function shareReads<Db extends object, Asked, Answer>(
   read: (db: Db, asked: Asked) => Promise<Answer>,

@@ -6,7 +6,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const QUERY_TIMEOUT_MS = 5_000;
 const END_TIMEOUT_MS = 1_000;
 
-/** How often an idle connection is asked whether it still lives: a half-open one never says so itself. */
+/** Interval of pings on an idle connection, because a half-open one reports no error. */
 const PING_INTERVAL_MS = 10_000;
 
 const BACKOFF_FIRST_MS = 50;
@@ -25,11 +25,10 @@ export type SteadyConnectionOptions = Readonly<{
   onNotification?: (payload: string) => void;
   /** Run on every new connection before it counts as up. */
   prepare?: (client: pg.Client) => Promise<unknown>;
-  /** How often the connection is asked whether it still lives. */
   pingIntervalMs?: number;
-  /** The connection is away, and will be tried again. */
+  /** Called when the connection is lost. It is then opened again. */
   onDown?: () => void;
-  /** The connection is up again after it was away. */
+  /** Called when the connection is up again. */
   onUpAgain?: () => void;
   onError: (error: unknown) => void;
 }>;
@@ -38,14 +37,11 @@ type Opened = Readonly<{
   client: pg.Client;
   socket: Socket;
   ended: Promise<void>;
-  /** Queries one after the other: a connection is asked nothing while it is at an answer. */
+  /** Runs queries one after the other: the next is sent only after the answer. */
   ask: (text: string, values?: readonly unknown[]) => Promise<void>;
 }>;
 
-/**
- * One connection to Postgres that comes back by itself.
- * @throws when the first connection fails
- */
+/** One connection to Postgres that reopens by itself. @throws when the first connection fails */
 export async function openSteadyConnection(options: SteadyConnectionOptions): Promise<SteadyConnection> {
   const closing = new AbortController();
   let current: Opened | null = await open(options);

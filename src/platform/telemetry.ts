@@ -1,7 +1,7 @@
 /**
- * Sends the spans of this process to an OTLP receiver at this base URL, until it is disposed: then what is left is
- * sent. The SDK is loaded only here. It reads the standard variables itself: `OTEL_SERVICE_NAME`,
- * `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`.
+ * Sends the spans of this process to an OTLP receiver at this base URL; disposing it sends the rest. The SDK is loaded
+ * only here, and reads the standard variables itself: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+ * `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`.
  */
 export async function startTelemetry(otlpEndpoint: string): Promise<AsyncDisposable> {
   const [{ BatchSpanProcessor, NodeTracerProvider }, { OTLPTraceExporter }, resources] = await Promise.all([

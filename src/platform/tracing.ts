@@ -14,23 +14,23 @@ import {
 } from '@opentelemetry/api';
 import { BatonError } from '../domain/errors.ts';
 
-/** Does nothing, and costs next to nothing, until a process has set up telemetry. */
+/** Does nothing, at almost no cost, until the process sets up telemetry. */
 const tracer = trace.getTracer('baton');
 
 export type SpanOptions = Readonly<{
   kind?: SpanKind;
   attributes?: Attributes;
-  /** Said of this span and of every span below it. */
+  /** Attributes of this span and of every span below it. */
   baggage?: Readonly<Record<string, string>>;
-  /** A W3C `traceparent` that the span belongs under. Default: whatever span is active. */
+  /** W3C `traceparent` of the parent. Default: the active span. */
   parent?: string | null;
   links?: readonly Link[];
   startTime?: Date;
 }>;
 
 /**
- * Does work inside a span, which is active meanwhile and ends with it, unless the work has ended it before. An error is
- * told by its name alone, and by its message where it is ours: those of others may hold the whole prompt.
+ * Does work inside a span, which is active meanwhile and ends with the work, unless the work ends it before. Of an
+ * error it records the name, and the message only of our own errors, because that of others may hold the whole prompt.
  */
 export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const { kind, attributes = {}, baggage = {}, parent, links = [], startTime } = options;
@@ -69,8 +69,8 @@ function baggageIn(under: Context): Attributes {
 }
 
 /**
- * Says of a span that what it stands for did not work: by a type of error, or by an error of ours, whose message tells
- * no more than may be stored. (https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/)
+ * Marks a span as failed: with a type of error, or with one of our own errors, whose message may be stored.
+ * (https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/)
  */
 export function failSpan(span: Span, error: BatonError | string): void {
   if (typeof error === 'string') {
@@ -90,13 +90,12 @@ export function failSpan(span: Span, error: BatonError | string): void {
   span.setStatus({ code: SpanStatusCode.ERROR, message });
 }
 
-/** The same of the active span. */
 export function failActiveSpan(error: BatonError): void {
   const span = trace.getActiveSpan();
   if (span !== undefined) failSpan(span, error);
 }
 
-/** A link to an earlier span, and what it is to the one that has the link. */
+/** A link to an earlier span, with their relation. */
 export function linkTo(traceparent: string | null, relation: 'retry' | 'recovery'): Link[] {
   const earlier = toSpanContext(traceparent);
   return earlier === null ? [] : [{ context: earlier, attributes: { 'baton.link': relation } }];
@@ -110,7 +109,7 @@ export function currentTraceparent(): string | null {
   return `00-${active.traceId}-${active.spanId}-${flags}`;
 }
 
-/** What ties a log line to its trace; empty without one. */
+/** The ids that tie a log line to its trace; empty without one. */
 export function traceIds(): Readonly<{ traceId?: string; spanId?: string }> {
   const active = trace.getSpanContext(context.active());
   if (active === undefined || !isSpanContextValid(active)) return {};
@@ -122,7 +121,7 @@ function contextOf(traceparent: string | null): Context {
   return parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent);
 }
 
-/** Version 00, and later ones as far as they are the same. */
+/** Version 00, and later versions as far as they have its form. */
 const TRACEPARENT = /^(?!ff)[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-.*)?$/;
 
 function toSpanContext(traceparent: string | null): SpanContext | null {

@@ -1,10 +1,9 @@
 import { BatonError } from '../domain/errors.ts';
 
 /**
- * A URL with a password in it, whatever characters that has: where a password comes from a variable of its own, nothing has
- * to escape it.
+ * The URL with this password, escaped, so that a password in a variable of its own needs no escaping.
  * @param variable of the password, for the error
- * @throws BatonError `config_invalid` for a URL that has no host to give it to
+ * @throws BatonError `config_invalid` for a URL without a host
  */
 export function withPassword(url: string, password: string, variable: string): string {
   const parsed = new URL(url);
