@@ -1,6 +1,5 @@
 import type { RunErrorCode } from './baton-error.ts';
 
-/** Any JSON value. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
 
 /** Tokens as the provider billed them. `inputTokens` includes the cached ones, `outputTokens` the reasoning. */
@@ -13,21 +12,21 @@ export type Usage = Readonly<{
   totalTokens: number;
 }>;
 
-/** What a model provider said of a call that failed, without the prompt and credentials; what is unknown is left out. */
+/** A model provider's report of a failed call, without prompt and credentials. Unknown fields are left out. */
 export type ProviderFailure = Readonly<{
-  /** Of the HTTP response; 200 where the answer broke off. */
+  /** Of the HTTP response; 200 if the answer broke off. */
   status?: number;
-  /** The provider's own code, or else its type of error. */
+  /** The provider's own code, else its type of error. */
   code?: string;
   message?: string;
-  /** Names the request to the provider's support. */
+  /** Identifies the request to the provider's support. */
   requestId?: string;
   host?: string;
-  /** Why there was no response at all: `ECONNREFUSED`. */
+  /** The reason why there was no response at all: `ECONNREFUSED`. */
   errno?: string;
 }>;
 
-/** Why a run, a compaction or a call to a model failed. `provider`: the fields that `message` tells in words. */
+/** Why a run, a compaction or a model call failed. `provider`: the fields behind `message`. */
 export type RunError = Readonly<{ code: RunErrorCode; message: string; provider?: ProviderFailure }>;
 
 export type SessionStatus = 'idle' | 'busy' | 'requires_action';
@@ -35,22 +34,22 @@ export type SessionStatus = 'idle' | 'busy' | 'requires_action';
 export type Session = Readonly<{
   id: string;
   agent: string;
-  /** Of the definition that the session has, its overrides included. */
+  /** Of the session's own definition, overrides included. */
   agentVersion: string;
   overrides: AgentOverrides;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
   status: SessionStatus;
   activeRunId: string | null;
-  /** Set while older messages are being summarized; messages are accepted as always. */
+  /** Set while older messages are being summarized. Messages are still accepted. */
   compactingSince: string | null;
-  /** Compactions that were completed. */
+  /** Completed compactions. */
   compactionCount: number;
   lastCompactionAt: string | null;
   usage: Usage;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars; null if the price of any call is unknown. */
   costUsd: number | null;
-  /** From then on the service deletes it, within about an hour. */
+  /** The service deletes the session within about an hour after this. */
   expiresAt: string | null;
   createdAt: string;
   updatedAt: string;
@@ -61,15 +60,12 @@ export type NewSession = Readonly<{
   title?: string | null | undefined;
   /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
   metadata?: Readonly<Record<string, string>> | undefined;
-  /**
-   * An ISO time from which on the service deletes it, within about an hour, however young it is.
-   * Default: never before its age.
-   */
+  /** ISO time after which the service deletes the session within about an hour. Default: only its age decides. */
   expiresAt?: string | null | undefined;
   overrides?: AgentOverrides | undefined;
 }>;
 
-/** How a model is to answer; what is left out is the agent's, or the provider's default. */
+/** Settings of the model. A field that is left out keeps the agent's value, or the provider's default. */
 export type ModelSettings = Readonly<{
   temperature?: number | undefined;
   topP?: number | undefined;
@@ -81,18 +77,18 @@ export type ModelSettings = Readonly<{
   reasoning?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
 }>;
 
-/** What a session has different from its agent; tools and approvals are the agent's. */
+/** Differences from the agent. Tools and approvals are always the agent's. */
 export type AgentOverrides = Readonly<{
   /** `provider/model` */
   model?: string | undefined;
-  /** Said after the agent's own. */
+  /** Appended to the agent's own. */
   instructions?: string | undefined;
   settings?: ModelSettings | undefined;
-  /** `finalAnswer`: when a limit ends a run, the model says first what was done and what is open. */
+  /** `finalAnswer`: when a limit ends a run, the model first reports what is done and what is open. */
   limits?: RunLimits & Readonly<{ finalAnswer?: boolean | undefined }>;
 }>;
 
-/** How a server's tools, by their own names, differ from those that the session knew. */
+/** Differences between a server's tools, by their own names, and those that the session knew. */
 export type ToolChanges = Readonly<{
   server: string;
   added: readonly string[];
@@ -114,14 +110,14 @@ export type RunStatus =
   | 'cancelled'
   | 'incomplete';
 
-/** The limits of a run after which its agent may give a final answer. */
+/** Limits after which the agent may give a final answer. */
 export type LimitReason = 'max_steps' | 'budget' | 'deadline' | 'doom_loop';
 
 export type IncompleteReason = LimitReason | 'context_exhausted';
 
 /**
  * A call that a run waits for. `approval`: approve or deny it. `output`: run it and give its output. `unknown_outcome`:
- * nobody knows whether it took effect; approve runs it again, deny tells the model, an output is taken as its result.
+ * it may or may not have taken effect; approve runs it again, deny tells the model, an output is taken as its result.
  */
 export type RequiredAction = Readonly<{
   id: string;
@@ -131,7 +127,7 @@ export type RequiredAction = Readonly<{
   args: Json;
 }>;
 
-/** What a run may use before it ends `incomplete`; what is left out is the agent's. */
+/** Limits after which a run ends `incomplete`. A field that is left out keeps the agent's value. */
 export type RunLimits = Readonly<{
   maxSteps?: number | undefined;
   maxTokens?: number | undefined;
@@ -142,24 +138,24 @@ export type RunLimits = Readonly<{
 export type Run = Readonly<{
   id: string;
   sessionId: string;
-  /** `maintenance`: the session tidies its context up. */
+  /** `maintenance`: a compaction or a prune of an idle session. */
   kind: 'task' | 'maintenance';
   status: RunStatus;
-  /** Why it ended `incomplete`. */
+  /** Why the run ended `incomplete`. */
   reason: string | null;
-  /** Model steps that were completed. */
+  /** Completed model steps. */
   steps: number;
   maxSteps: number | null;
   maxTokens: number | null;
   maxCostUsd: number | null;
   deadlineAt: string | null;
-  /** It goes on when each of these calls is answered. */
+  /** The run goes on when all of these calls are answered. */
   requiredActions: readonly RequiredAction[];
-  /** Until then they can be answered; null: for ever. */
+  /** Until when the calls can be answered; null: no limit. */
   approvalExpiresAt: string | null;
   error: RunError | null;
   usage: Usage;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars; null if the price of any call is unknown. */
   costUsd: number | null;
   createdAt: string;
   startedAt: string | null;
@@ -176,80 +172,80 @@ export type Compaction = Readonly<{
   state: string;
   tokensBefore: number;
   tokensAfter: number | null;
-  /** The first and the last message that it was about. */
+  /** First and last of the compacted messages. */
   fromSeq: number;
   uptoSeq: number;
-  /** Of the message that stands for them. */
+  /** The message that replaces them. */
   summaryMessageId: string | null;
   usage: Usage | null;
   attempts: number;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars; null if the price of any call is unknown. */
   costUsd: number | null;
   error: RunError | null;
   startedAt: string;
   finishedAt: string | null;
 }>;
 
-/** How full the context of a session is. Tokens, but for `share`. */
+/** Fill of a session's context, in tokens except for `share`. */
 export type ContextMeter = Readonly<{
   model: string;
   /** Of input and output together. */
   window: number;
-  /** Nobody has told how large the window is, and no call has shown it yet. */
+  /** The window is a guess: it is not configured, and no call has shown it yet. */
   guessed: boolean;
-  /** What a request may hold. */
+  /** Tokens that a request may have. */
   usable: number;
-  /** What the next request holds. */
+  /** Tokens of the next request. */
   used: number;
   /** `used / usable`. */
   share: number;
   byKind: Readonly<Record<string, number>>;
   thresholds: Readonly<Record<string, number>>;
-  /** The call whose bill `used` rests on; null where it is an estimate only. */
+  /** The call whose bill `used` rests on; null: `used` is an estimate. */
   anchor: Readonly<{ messageSeq: number; inputTokens: number; outputTokens: number }> | null;
   strategy: string;
   compactingSince: string | null;
   compactions: readonly Compaction[];
 }>;
 
-/** What the next request of a session would show the model. Tokens, but for what says otherwise. */
+/** The next request of a session as the model would see it. Sizes are tokens unless stated otherwise. */
 export type ViewPage = Readonly<{
   model: string;
-  /** Changes with a compaction or a prune: pages of two versions are not of one view. */
+  /** Changes with a compaction or a prune. Pages with different versions do not fit together. */
   version: number;
-  /** Of the whole request, as in the meter. */
+  /** Of the whole request, as in the context meter. */
   tokens: number;
   byKind: Readonly<Record<string, number>>;
-  /** That the request offers. */
+  /** Offered in the request. */
   tools: readonly string[];
   messages: readonly Readonly<{
-    /** Its place in the request, from 1. */
+    /** Position in the request, from 1. */
     no: number;
     role: 'system' | 'user' | 'assistant' | 'tool';
-    /** The messages of the transcript that it is made of. */
+    /** The messages of the transcript that it was made of. */
     seqs: readonly number[];
-    /** Estimated. Files of results count with the results. */
+    /** Estimated. Files in results count with the results. */
     tokens: number;
     /** Of `content` as JSON. */
     bytes: number;
-    /** Its parts as the model reads them; a file by its `url`, in place of its bytes. */
+    /** The parts as the model reads them. A file has a `url` in place of its bytes. */
     content: readonly Readonly<{ type: string; [field: string]: unknown }>[];
   }>[];
-  /** The `after` of the page that follows. */
+  /** The `after` of the next page. */
   next: number | null;
 }>;
 
-/** The run that does it; `queued`: one is at work, and it is done before its next step. */
+/** `runId`: the run that does it. `queued`: a run is active, and does it before its next step. */
 export type Maintenance = Readonly<{ sessionId: string; runId: string; queued: boolean }>;
 
-/** `idle`: nothing was active. */
+/** `idle`: no run was active. */
 export type CancelledSession = Readonly<{ sessionId: string; runId: string | null; status: RunStatus | 'idle' }>;
 
 export type ResumedSession = Readonly<{ runId: string; status: RunStatus }>;
 
 /**
- * A decision, or the output of a call that the caller has run: a string or any JSON value. With files it is
- * `{ type: 'content', value: […] }`, in which a file is named as in a message.
+ * A decision, or the output of a call that the caller has run: a string or any JSON value. With files the output is `{
+ * type: 'content', value: […] }`, with files as in a message.
  */
 export type ToolCallAnswer =
   | Readonly<{ decision: 'approve' }>
@@ -262,7 +258,7 @@ export type AnsweredToolCall = Readonly<{
   kind: RequiredAction['kind'];
   /** Of the run after this answer. */
   status: 'requires_action' | 'running';
-  /** Calls that it still waits for. */
+  /** Calls that the run still waits for. */
   open: number;
 }>;
 
@@ -271,7 +267,7 @@ export type Agent = Readonly<{
   version: string;
   description: string | null;
   model: string;
-  /** Others that its sessions may take; one that ends with `*` stands for all that begin so. */
+  /** Other models that its sessions may use. A trailing `*` stands for any ending. */
   models: readonly string[];
   tools: readonly string[];
 }>;
@@ -279,16 +275,16 @@ export type Agent = Readonly<{
 export type Readiness = Readonly<{
   ready: boolean;
   checks: Readonly<Record<string, Readonly<{ ok: boolean; message?: string }>>>;
-  /** Kinds of jobs that no worker takes at the moment: what is accepted waits. */
+  /** Kinds of jobs without a worker at the moment. Their work waits. */
   unattended?: readonly ('step' | 'compaction' | 'prune')[];
 }>;
 
 export type AuditEntry = Readonly<{
   seq: number;
   action: string;
-  /** The path of the request, or the id of what was changed. */
+  /** The path of the request, or the id of the changed object. */
   target: string;
-  /** Null: on the command line, or before there were keys. */
+  /** Null: on the command line, or before the first key was created. */
   keyId: string | null;
   createdAt: string;
 }>;
@@ -298,7 +294,7 @@ export type AuditPage = Readonly<{ entries: readonly AuditEntry[]; next: number 
 /** A file that messages and tool outputs refer to. */
 export type StoredBlob = Readonly<{
   id: string;
-  /** As its first bytes say, or as it was named. */
+  /** Sniffed from the first bytes, else as declared. */
   mediaType: string;
   sizeBytes: number;
   createdAt: string;

@@ -1,4 +1,4 @@
-/** Why something failed in the service: in the errors of requests, of runs and of events. */
+/** Codes in the errors of requests, runs and events. */
 export type RunErrorCode =
   | 'agent_not_found'
   | 'already_answered'
@@ -37,7 +37,7 @@ export type RunErrorCode =
   | 'tools_unsupported'
   | 'transport';
 
-/** The `code` of a problem that the service answers with. */
+/** The `code` of a problem response. */
 export type ErrorCode =
   | RunErrorCode
   | 'forbidden'
@@ -46,28 +46,27 @@ export type ErrorCode =
   | 'unauthenticated'
   | 'unsupported_media_type';
 
-/** `unreachable`: no answer came, or it broke off. `unexpected_response`: what answered is not the service. */
+/** `unreachable`: no answer, or it broke off. `unexpected_response`: the answer is not from the service. */
 export type ClientErrorCode = 'unreachable' | 'unexpected_response';
 
-/** One wrong field of a request; `path` is dotted: `limits.maxSteps`. */
+/** One wrong field of a request. `path` is dotted: `limits.maxSteps`. */
 export type FieldError = Readonly<{ path: string; message: string }>;
 
 type Details = Readonly<{
-  /** Of the HTTP response; null where there was none. */
+  /** Of the HTTP response; null if there was none. */
   status: number | null;
-  /** The fields that are wrong. */
   errors?: readonly FieldError[];
-  /** What the service asks to wait before the next attempt, in milliseconds. */
+  /** How long the service asks to wait before the next attempt, in milliseconds. */
   retryAfterMs?: number | null;
-  /** Names the request in the service's logs. */
+  /** Identifies the request in the service's logs. */
   requestId?: string | null;
   cause?: unknown;
 }>;
 
-/** Every failure of the client, but for an abort, which rejects with the reason of its signal. Decide by `code`. */
+/** Any failure of the client except an abort, which rejects with the reason of its signal. Decide by `code`. */
 export class BatonError extends Error {
   override readonly name = 'BatonError';
-  // A newer service may have codes that this client has not heard of.
+  // A newer service may have codes that this client does not know.
   readonly code: ErrorCode | ClientErrorCode | (string & {});
   readonly status: number | null;
   readonly errors: readonly FieldError[];
@@ -84,7 +83,7 @@ export class BatonError extends Error {
   }
 }
 
-/** The error of a response without success. Reads its body. */
+/** The error of a failed response. Reads its body. */
 export async function toBatonError(response: Response): Promise<BatonError> {
   const { status, headers } = response;
   const text = await response.text().catch(() => '');
@@ -94,7 +93,7 @@ export async function toBatonError(response: Response): Promise<BatonError> {
     return new BatonError('unexpected_response', `the server answered ${status} without saying why`, details);
   }
   const { code, detail, errors } = problem;
-  // Where one thing is wrong the detail says it already.
+  // The detail names a single mistake already.
   const unsaid = errors.filter(({ message }) => !detail.includes(message));
   const fields = unsaid.map(({ path, message }) => ` (${path === '' ? message : `${path}: ${message}`})`).join('');
   return new BatonError(code, detail + fields, { ...details, errors });
@@ -114,7 +113,7 @@ function readProblem(text: string): Problem | null {
   }
 }
 
-/** Seconds, as the service sends them; a date, which proxies may send, is read as none. */
+/** Only seconds, as the service sends them. A date, which proxies may send, counts as none. */
 function readRetryAfter(headers: Headers): number | null {
   const seconds = Number(headers.get('retry-after') ?? Number.NaN);
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1_000 : null;

@@ -29,38 +29,34 @@ import { createTransport, type Fetch, pathOf, type Query, type Request, type Tra
 import { hasEnded, untilAtRest } from './wait-for-run.ts';
 
 export type * from './api.ts';
-// biome-ignore lint/performance/noBarrelFile: the package has one door, and whoever catches needs the class.
+// biome-ignore lint/performance/noBarrelFile: the package has one door, and callers that catch errors need the class.
 export { BatonError, type ClientErrorCode, type ErrorCode, type FieldError } from './baton-error.ts';
 export type * from './messages.ts';
 export type * from './session-events.ts';
 
 export type ClientOptions = Readonly<{
-  /** Where the service answers: `http://127.0.0.1:4400`. */
+  /** URL of the service: `http://127.0.0.1:4400`. */
   baseUrl: string;
-  /** Sent as `Authorization: Bearer`; needed as soon as the service has any key. Not for browsers: use a backend. */
+  /** Sent as `Authorization: Bearer`; required once the service has any key. Not for browsers: use a backend. */
   apiKey?: string | undefined;
-  /** In place of the global `fetch`. */
+  /** Used instead of the global `fetch`. */
   fetch?: Fetch | undefined;
-  /** Further attempts of a request that is safe to repeat, while the service is away. Default 5: some 8 s. */
+  /** Retries of a repeatable request while the service is unavailable. Default 5: some 8 s. */
   retries?: number | undefined;
-  /**
-   * How long an answer may take, in milliseconds, besides the time that the service is asked to wait. Default 30 000.
-   */
+  /** How long an answer may take, in milliseconds, besides any wait asked of the service. Default 30 000. */
   timeoutMs?: number | undefined;
 }>;
 
-/** What every method takes. An abort rejects with the reason of the signal. */
+/** Options of every method. An abort rejects with the reason of the signal. */
 export type CallOptions = Readonly<{ signal?: AbortSignal | undefined }>;
 
-/**
- * A request that is repeated with the same key within a day gets the first answer. Default: a new one for each call.
- */
+/** A request with the same key within a day gets the first answer again. Default: a new key for each call. */
 export type KeyedOptions = CallOptions & Readonly<{ idempotencyKey?: string | undefined }>;
 
 type Paged = CallOptions & Readonly<{ limit?: number | undefined }>;
 export type SendOptions = KeyedOptions &
   Readonly<{
-    /** `msg_` and 32 hex digits. A message with the id of an earlier one is that message again. */
+    /** `msg_` and 32 hex digits. A message with a known id is taken for that message, sent again. */
     id?: string | undefined;
     delivery?: Delivery | undefined;
     limits?: RunLimits | undefined;
@@ -78,13 +74,13 @@ type WaitOptions = CallOptions & Readonly<{ timeoutMs?: number | undefined }>;
 type Content = string | readonly UserPart[];
 
 /**
- * The `/v1` API. Every method rejects with BatonError, or with the reason of its signal. What is safe to repeat is
- * tried again while the service is away.
+ * The `/v1` API. Every method rejects with BatonError, or with the reason of its signal. Repeatable requests are
+ * retried while the service is unavailable.
  */
 export type BatonClient = Readonly<{
-  /** Sends a message: it starts a run, or waits for the one at work. */
+  /** Sends a message. It starts a run, or waits for the active one. */
   send: (sessionId: string, content: Content, options?: SendOptions) => Promise<SentMessage>;
-  /** Follows a session for as long as it lives: see `streamEvents`. */
+  /** Follows a session without end: see `streamEvents`. */
   events: (sessionId: string, options?: EventOptions) => AsyncGenerator<StreamEvent, void, undefined>;
   /** A page of the durable events after a number. */
   eventPage: (sessionId: string, options?: Paged & Readonly<{ after?: number | undefined }>) => Promise<EventPage>;
@@ -95,7 +91,7 @@ export type BatonClient = Readonly<{
     /** Newest first. */
     list: (filter?: SessionFilter) => Promise<SessionPage>;
     get: (sessionId: string, options?: CallOptions) => Promise<Session>;
-    /** What is left out stays as it is; metadata is replaced as a whole. */
+    /** Fields that are left out stay as they are. Metadata is replaced as a whole. */
     update: (
       sessionId: string,
       change: Readonly<{
@@ -105,22 +101,19 @@ export type BatonClient = Readonly<{
       }>,
       options?: CallOptions,
     ) => Promise<Session>;
-    /** With everything in it. Refused while a run is active. */
+    /** Deletes the session and all its data. Refused while a run is active. */
     delete: (sessionId: string, options?: CallOptions) => Promise<void>;
     /** Cancels the active run, if there is one. */
     cancel: (
       sessionId: string,
       options?: CallOptions & Readonly<{ queue?: 'keep' | 'clear' | undefined }>,
     ) => Promise<CancelledSession>;
-    /** Goes on after a failure, a cancel or a limit. */
+    /** Resumes after a failure, a cancel or a limit. */
     resume: (
       sessionId: string,
       options?: KeyedOptions & Readonly<{ limits?: RunLimits | undefined }>,
     ) => Promise<ResumedSession>;
-    /**
-     * Gives it another agent, without the overrides of the one before, or its own with another
-     * model, from its next step on.
-     */
+    /** From its next step on: another agent without earlier overrides, or the session's own with another model. */
     switchAgent: (
       sessionId: string,
       to: Readonly<
@@ -129,9 +122,9 @@ export type BatonClient = Readonly<{
       >,
       options?: KeyedOptions,
     ) => Promise<Session>;
-    /** Takes the definitions that its MCP servers offer now; until then it keeps those that it began with. */
+    /** Takes the tool definitions that its MCP servers offer now, in place of those that it was created with. */
     repin: (sessionId: string, options?: KeyedOptions) => Promise<RepinnedTools>;
-    /** A new session with its transcript up to a message. */
+    /** A new session with the transcript up to a message. */
     fork: (
       sessionId: string,
       options?: KeyedOptions &
@@ -141,9 +134,9 @@ export type BatonClient = Readonly<{
           metadata?: Readonly<Record<string, string>> | undefined;
         }>,
     ) => Promise<Session>;
-    /** How full its context is. */
+    /** The fill of its context. */
     context: (sessionId: string, options?: CallOptions) => Promise<ContextMeter>;
-    /** What its next request would show the model, page by page. */
+    /** A page of its next request as the model would see it. */
     view: (
       sessionId: string,
       options?: CallOptions & Readonly<{ after?: number; limit?: number }>,
@@ -153,9 +146,8 @@ export type BatonClient = Readonly<{
     /** Clears old tool outputs from the context. */
     prune: (sessionId: string, options?: CallOptions) => Promise<Maintenance>;
   }>;
-  /** The messages that wait to be taken up. */
+  /** The queued messages. */
   queue: Readonly<{
-    /** A page of them, in their order. */
     list: (sessionId: string, options?: Paged & Readonly<{ cursor?: string | undefined }>) => Promise<QueuePage>;
     get: (sessionId: string, messageId: string, options?: CallOptions) => Promise<WaitingMessage>;
     change: (
@@ -165,7 +157,7 @@ export type BatonClient = Readonly<{
       options?: CallOptions,
     ) => Promise<WaitingMessage>;
     remove: (sessionId: string, messageId: string, options?: CallOptions) => Promise<void>;
-    /** Resolves with the ids of what was removed. */
+    /** Resolves with the ids of the removed messages. */
     clear: (sessionId: string, options?: CallOptions) => Promise<Readonly<{ removed: readonly string[] }>>;
   }>;
   runs: Readonly<{
@@ -173,13 +165,13 @@ export type BatonClient = Readonly<{
     list: (filter?: RunFilter) => Promise<RunPage>;
     get: (runId: string, options?: CallOptions) => Promise<Run>;
     /**
-     * Resolves when the run has ended or needs an answer (`requires_action`), at the latest after `timeoutMs`, by
-     * default never: look at its status. While the service is away it goes on asking until then.
+     * Resolves when the run has ended or needs an answer (`requires_action`), or after `timeoutMs`, by default never:
+     * look at its status. While the service is unavailable it goes on asking.
      */
     wait: (runId: string, options?: WaitOptions) => Promise<Run>;
-    /** The events of its session until the run has ended. Ends at once where it has. */
+    /** The events of its session until the run has ended. Ends at once if it has ended already. */
     follow: (runId: string, options?: EventOptions) => AsyncGenerator<StreamEvent, void, undefined>;
-    /** Resolves when the run has ended, or after `waitMs` with the run as it is. Default: at once. */
+    /** Resolves when the run has ended, or with its state after `waitMs`. Default: at once. */
     cancel: (runId: string, options?: CallOptions & Readonly<{ waitMs?: number | undefined }>) => Promise<Run>;
     /** Answers a call that the run waits for. */
     answer: (
@@ -190,7 +182,7 @@ export type BatonClient = Readonly<{
     ) => Promise<AnsweredToolCall>;
   }>;
   blobs: Readonly<{
-    /** The same bytes are the same blob. One that no session refers to is removed after a day. */
+    /** Equal bytes are the same blob. A blob without a reference is removed after a day. */
     upload: (
       file: Blob | Uint8Array,
       options?: CallOptions & Readonly<{ mediaType?: string | undefined }>,
@@ -198,19 +190,16 @@ export type BatonClient = Readonly<{
     download: (blobId: string, options?: CallOptions) => Promise<Blob>;
   }>;
   agents: (options?: CallOptions) => Promise<Readonly<{ agents: readonly Agent[] }>>;
-  /**
-   * Whether the service can take requests, and which kinds of jobs no worker takes at the moment. Rejects where it says
-   * that it cannot.
-   */
+  /** Whether the service takes requests, and which kinds of jobs lack a worker now. Rejects if it is not ready. */
   readiness: (options?: CallOptions) => Promise<Readiness>;
-  /** Which key cancelled, removed, answered and deleted what, newest first. Needs the scope `admin`. */
+  /** Cancels, removals, answers and deletions with the keys that made them, newest first. Needs the scope `admin`. */
   audit: (options?: Paged & Readonly<{ before?: number | undefined }>) => Promise<AuditPage>;
 }>;
 
 const DEFAULT_RETRIES = 5;
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** A client of the service at `baseUrl`. It holds nothing open between two calls. */
+/** A client of the service at `baseUrl`. It holds nothing open between calls. */
 export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs }: ClientOptions): BatonClient {
   const attempts = retries ?? DEFAULT_RETRIES;
   const answerWithinMs = timeoutMs ?? DEFAULT_TIMEOUT_MS;
@@ -252,7 +241,7 @@ function get<Body>(transport: Transport, path: string, query: Query, signal: Abo
   return transport.call({ method: 'GET', path, query, signal, isRepeatable: true });
 }
 
-/** A request that makes something, with a key by which the service knows it again. */
+/** A request that creates something, with a key by which the service recognizes a repetition. */
 function keyed<Body>(
   transport: Transport,
   path: string,
@@ -266,7 +255,7 @@ function keyed<Body>(
   return transport.call({ method: 'POST', path, body, headers, signal, isRepeatable: true });
 }
 
-/** Pages that were not served over TLS have no `crypto.randomUUID`. */
+/** `crypto.randomUUID` is missing in pages without TLS. */
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
@@ -285,9 +274,9 @@ function sessionMethods(transport: Transport): BatonClient['sessions'] {
     get: (id, { signal } = {}) => get(transport, pathOf`/v1/sessions/${id}`, {}, signal),
     update: (id, body, { signal } = {}) =>
       change({ method: 'PATCH', path: pathOf`/v1/sessions/${id}`, body, signal }, true),
-    // A repetition would say that it does not exist.
+    // A repeated delete would be answered with `not_found`.
     delete: (id, { signal } = {}) => change({ method: 'DELETE', path: pathOf`/v1/sessions/${id}`, signal }, false),
-    // A repetition could hit the run that comes next.
+    // A repeated cancel could hit the next run.
     cancel: (id, { queue, signal } = {}) =>
       change({ method: 'POST', path: pathOf`/v1/sessions/${id}/cancel`, body: { queue }, signal }, false),
     resume: (id, { limits, signal, idempotencyKey } = {}) =>
@@ -321,7 +310,7 @@ function queueMethods(transport: Transport): BatonClient['queue'] {
   };
 }
 
-/** Proxies between here and the service end what is silent for a minute. */
+/** Proxies may end a connection that is silent for a minute. */
 const LONGEST_POLL_MS = 30_000;
 
 function runMethods(
@@ -346,7 +335,7 @@ function runMethods(
     get: (id, { signal } = {}) => read(id, signal),
     async wait(id, { timeoutMs = Number.POSITIVE_INFINITY, signal } = {}) {
       const endMs = performance.now() + timeoutMs;
-      // One that is not reached at all is given up; from here on it is known to be there.
+      // The first request gives up if the service cannot be reached. Later ones go on asking.
       const first = await poll(id, 0, signal);
       return untilAtRest(first, (leftMs) => poll(id, Math.min(leftMs, LONGEST_POLL_MS), signal), endMs, signal);
     },

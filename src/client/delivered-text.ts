@@ -1,21 +1,21 @@
 import type { Chunk, EventData, LiveEvent, SessionSnapshot } from './session-events.ts';
 
-/** How much of a message its reader has, in UTF-16 units. */
+/** How much of a message the reader has, in UTF-16 units. */
 type Place = Readonly<{ messageId: string; epoch: number; text: number; reasoning: number }>;
 
-/** Which streamed text a reader has, over all of its connections. */
+/** The streamed text that a reader has, over all of its connections. */
 export type DeliveredText = Readonly<{
-  /** What of a chunk is new. What comes behind a hole has to wait for what is missing. */
+  /** The new part of a chunk. A chunk after a gap has none, until the missing text has come. */
   accept: (chunk: Chunk) => LiveEvent[];
-  /** What of a snapshot's text is new. */
+  /** The new part of a snapshot's text. */
   catchUp: (inFlight: SessionSnapshot['inFlight']) => LiveEvent[];
-  /** What of a whole response is new. */
+  /** The new part of a complete response. */
   complete: (response: EventData['llm:response']) => LiveEvent[];
 }>;
 
 /**
- * A server sends every character once per connection, and none that came while there was no connection. This makes it
- * once per reader, without a hole.
+ * A server sends each character once per connection, and none that came while there was no connection. This delivers
+ * each once per reader, without gaps.
  */
 export function createDeliveredText(): DeliveredText {
   let place: Place | null = null;

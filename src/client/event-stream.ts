@@ -6,34 +6,35 @@ import { createSseReader, type SseFrame } from './sse-frames.ts';
 import { pathOf, type Transport, unreachable } from './transport.ts';
 
 export type EventOptions = Readonly<{
-  /** Events after this one are replayed first; 0: from the beginning; left out: only what is new. */
+  /** Replay events after this one first; 0: from the beginning; absent: only new events. */
   after?: number | undefined;
-  /** Ends the iteration, whatever it waits for. */
+  /** Ends the iteration at any time. */
   signal?: AbortSignal | undefined;
 }>;
 
-/** A server sends a heartbeat every 5 s: one that is silent for longer is gone, whatever TCP thinks of it. */
+/** A server sends a heartbeat every 5 s, so one that is silent for this long is gone, even if TCP does not notice. */
 const MAX_SILENCE_MS = 20_000;
 
 type Heartbeat = Readonly<{ type: 'heartbeat' }>;
 type Incoming = StreamEvent | Heartbeat;
 
-/** A reader's place, over all of its connections. */
+/** A reader's position, over all of its connections. */
 type Place = {
-  /** The last durable event that it was given; null: none yet, and none is to be replayed. */
+  /** The last durable event that the reader got; null: none yet, and no replay. */
   cursor: number | null;
-  /** Attempts to connect in a row that brought nothing. */
+  /** Attempts to connect in a row without an event. */
   failures: number;
   wasConnected: boolean;
   readonly text: DeliveredText;
 };
 
 /**
- * Follows a session: a snapshot, then every durable event after the cursor exactly once and in order. Text comes as
- * chunks as it streams, each character once: by its `llm:response` the chunks of a message are its whole text. A
- * connection that breaks or falls silent is made again where it was, for as long as it takes; only the first one is
- * given up after `retries`.
- * @throws BatonError when the server refuses; nothing when the signal aborts, which is the end
+ * Follows a session: a snapshot, then every durable event after the cursor, exactly once and in order. Text comes as
+ * chunks, each character once: by its `llm:response` the chunks of a message are its whole text.
+ *
+ * A connection that breaks or falls silent is replaced for as long as it takes, and goes on at the same place. Only the
+ * first one is given up after `retries`.
+ * @throws BatonError when the server refuses. An abort of the signal throws nothing: it ends the iteration
  */
 export async function* streamEvents(
   transport: Transport,
@@ -55,7 +56,7 @@ export async function* streamEvents(
   }
 }
 
-/** One connection, until it ends: then it throws. */
+/** Reads one connection. Throws when it ends. */
 async function* readConnection(
   transport: Transport,
   sessionId: string,
@@ -65,7 +66,7 @@ async function* readConnection(
   const connection = new AbortController();
   const stop = (): void => connection.abort();
   signal?.addEventListener('abort', stop, { once: true });
-  // A snapshot is ahead of the replay that follows it: its text, and what goes on from there, belong behind that.
+  // The snapshot is ahead of the replay after it, so its text and later previews are held until the replay is done.
   let ahead: SnapshotEvent['data'] | null = null;
   let held: LiveEvent[] = [];
   try {
@@ -81,7 +82,7 @@ async function* readConnection(
         if (ahead !== null && isLive(event)) {
           held.push(event);
         } else {
-          // The response brings the rest of its message: what was held of that is known then.
+          // The response has the rest of its message, so held previews of it are dropped.
           if (event.type === 'llm:response') held = held.filter(({ data }) => data.messageId !== event.data.messageId);
           yield* take(place, event);
         }
@@ -99,7 +100,7 @@ async function* readConnection(
   }
 }
 
-// Signals change while others wait, which TypeScript does not expect of a property.
+// TypeScript narrows a property, but a signal may change during an await.
 const isAborted = (signal: AbortSignal | undefined): boolean => signal?.aborted === true;
 
 const LIVE: ReadonlySet<string> = new Set<LiveEvent['type']>(['llm:chunk', 'llm:thinking', 'llm:tool-input']);
@@ -116,7 +117,7 @@ function take(place: Place, event: DurableEvent | LiveEvent | Heartbeat): readon
   return [event];
 }
 
-/** What a server sends over one connection, which is given up when it falls silent. */
+/** The events of one connection. Gives it up when it falls silent. */
 async function* readEvents(
   transport: Transport,
   sessionId: string,

@@ -5,10 +5,10 @@ const ENDS: ReadonlySet<string> = new Set(['run:completed', 'run:failed', 'run:c
 type Page = Readonly<{ after: number }>;
 
 /**
- * The events of a session until one of its runs has ended, that end included; of other runs, too, as they come.
+ * The events of a session until one of its runs has ended, its end included. Events of other runs come, too.
  * @param events the session's stream
  * @param readPage pages of its log
- * @param hasEnded what the service says of the run now
+ * @param hasEnded whether the service says now that the run has ended
  */
 export async function* untilRunEnds(
   runId: string,
@@ -16,7 +16,7 @@ export async function* untilRunEnds(
   readPage: (page: Page) => Promise<EventPage>,
   hasEnded: () => Promise<boolean>,
 ): AsyncGenerator<StreamEvent, void, undefined> {
-  // The number up to which a stream that only brings what is new has begun too late to see the end.
+  // Only the first snapshot may come too late to see the end of the run: later connections replay what was missed.
   let isFirst = true;
   for await (const event of events) {
     yield event;
@@ -27,7 +27,7 @@ export async function* untilRunEnds(
   }
 }
 
-/** A run that has ended since the snapshot was taken has its end in the log after it: that is on its way. */
+/** Whether the run ended before the snapshot. If it ended since, its end is in the log after it and will come. */
 async function endedBefore(
   runId: string,
   { data }: SnapshotEvent,

@@ -1,27 +1,27 @@
 import type { Json, RunError, RunStatus, Usage } from './api.ts';
 
-/** What came of a message that was sent. */
+/** How the service took a message. */
 export type SentMessage = Readonly<{
   messageId: string;
-  /** Takes it up; one that waits for its turn can be waited for already. */
+  /** The run that takes the message up. A queued message's run can be waited for already. */
   runId: string;
-  /** A run is at work that the message waits for: one that only tidies the session up, too. */
+  /** The message waits for an active run, which may be a maintenance run. */
   queued: boolean;
-  /** Among those that wait, from 1; 0 when it does not wait. */
+  /** Position in the queue, from 1; 0: not queued. */
   position: number;
   /** Of the run. */
   status: RunStatus;
 }>;
 
 /**
- * What a message to a session at work does. `steer`: it is in the very next model request. `followup`: it gets a run of
- * its own afterwards. `interrupt`: it cancels the run first. `reject`: it is refused (`session_busy`).
+ * Where a message goes while a run is active. `steer`: into its next model request. `followup`: into a run of its own
+ * afterwards. `interrupt`: the same, and the active run is cancelled. `reject`: refused (`session_busy`).
  */
 export type Delivery = 'steer' | 'followup' | 'interrupt' | 'reject';
 
 type NamedFile = Readonly<{ type: 'file' | 'image'; mediaType?: string | undefined; filename?: string | undefined }>;
 
-/** What a user says, and files with it: an uploaded blob, base64, or a data or http(s) URL. */
+/** A user's text or file: an uploaded blob, base64, or a data or http(s) URL. */
 export type UserPart =
   | Readonly<{ type: 'text'; text: string }>
   | (NamedFile & Readonly<{ blobId: string }>)
@@ -41,7 +41,7 @@ export type ToolCallState =
   | 'denied'
   | 'unknown';
 
-/** A file as it is stored: `url` is `@blob:` and the id of a blob, or an http(s) URL. */
+/** A stored file. `url` is `@blob:` with the id of a blob, or an http(s) URL. */
 export type StoredFile = Readonly<{
   type: 'file';
   mediaType: string;
@@ -58,17 +58,17 @@ export type ToolOutput =
   | Readonly<{ type: 'error-text'; value: string }>
   | Readonly<{ type: 'execution-denied'; reason?: string }>;
 
-/** What has become of a part in what the model is shown; the part itself is as it was recorded. */
+/** The marks of a part: they change how the model is shown it. The part itself stays as recorded. */
 export type PartHistory = Readonly<{
-  /** When a prune has put a placeholder in its place. */
+  /** When a prune put a placeholder in its place. */
   compactedAt?: string;
-  /** When names were put in the place of its images and files. */
+  /** When its images and files were replaced by their names. */
   mediaStrippedAt?: string;
   /** Characters beyond which the middle of its output is left out. */
   viewLimitChars?: number;
   /** Tokens of the output or file before that, or before it was cut. */
   originalTokens?: number;
-  /** The output was cut as it came in: `outputBlobId` has the whole. */
+  /** The output was cut when it was stored. `outputBlobId` has the whole. */
   truncated?: true;
 }>;
 
@@ -76,14 +76,14 @@ export type ToolPart = FromProvider &
   PartHistory &
   Readonly<{
     type: 'tool';
-    /** Names the call and no other one; `toolCallId` is what the provider calls it, which may come again. */
+    /** Unique id of the call. `toolCallId` is the provider's, which may repeat. */
     id?: string;
     toolCallId: string;
     toolName: string;
     input: Json;
     state: ToolCallState;
     output?: ToolOutput;
-    /** The blob with the whole output, where `output` has only head and tail of it. */
+    /** The blob with the whole output, if `output` has only its head and tail. */
     outputBlobId?: string;
     providerExecuted?: boolean;
     resultProviderMetadata?: ProviderMetadata;
@@ -93,7 +93,7 @@ export type TextPart = FromProvider & Readonly<{ type: 'text'; text: string }>;
 
 export type FilePart = FromProvider & StoredFile;
 
-/** What a model has something from: a page by its `url`, or a document. */
+/** A source of the model's answer: a page by its `url`, or a document. */
 export type SourceFields = Readonly<{
   sourceId: string;
   url?: string;
@@ -110,28 +110,25 @@ type AnyPart =
   | Readonly<{ type: 'step-start' }>
   | CompactionPart;
 
-/** The summary of older messages. */
 export type CompactionPart = Readonly<{ type: 'compaction'; text: string }>;
 
-/** One piece of a message. */
 export type Part = AnyPart | ToolPart;
 
-/** A message of the transcript. */
 export type Message = Readonly<{
   id: string;
-  /** Its place in the transcript. */
+  /** Position in the transcript. */
   seq: number;
   role: 'user' | 'assistant';
   runId: string | null;
   step: number | null;
   model: string | null;
-  /** Null while the message is written. */
+  /** Null while the message is being written. */
   finishReason: string | null;
   usage: Usage | null;
-  /** Why it is not whole. */
+  /** Why the message is not complete. */
   error: RunError | null;
   isSummary: boolean;
-  /** The messages that a summary stands for, and the round of compaction that wrote it. */
+  /** The messages that a summary replaces, and the round of compaction that wrote it. */
   summaryOf: Readonly<{ round: number; fromSeq: number; uptoSeq: number }> | null;
   parts: readonly Part[];
   createdAt: string;
@@ -139,7 +136,6 @@ export type Message = Readonly<{
 
 export type MessagePage = Readonly<{ messages: readonly Message[]; next: number | null }>;
 
-/** A message that waits to be taken up. */
 export type WaitingMessage = Readonly<{
   id: string;
   position: number;
@@ -148,10 +144,10 @@ export type WaitingMessage = Readonly<{
   enqueuedAt: string;
 }>;
 
-/** Stands for a content that is too large to be repeated: its size as JSON, and the path at which it is read. */
+/** Replaces content that is too large to repeat: its size as JSON, and the path at which it can be read. */
 export type ContentRef = Readonly<{ sizeBytes: number; href: string }>;
 
-/** A message that waits, with its content or where that is read. */
+/** A queued message, with its content or a reference to it. */
 export type WaitingNotice = Omit<WaitingMessage, 'content'> &
   Readonly<{ content?: WaitingMessage['content']; contentRef?: ContentRef }>;
 

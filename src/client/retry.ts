@@ -2,27 +2,27 @@ import type { BatonError } from './baton-error.ts';
 
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 8_000;
-/** A service that asks for more patience than this is left alone: the caller decides. */
+/** If a service asks to wait longer than this, the caller decides. */
 const MAX_RETRY_AFTER_MS = 30_000;
 
-/** Answers of a server, or of a proxy before it, that is away for a moment. */
+/** Statuses of a server, or of a proxy before it, that is unavailable for a moment. */
 const AWAY_STATUSES: ReadonlySet<number | null> = new Set([502, 503, 504]);
 
 /**
- * Whether a failed request is worth another attempt.
- * @param isRepeatable sending it twice does what sending it once does
+ * Whether to retry a failed request.
+ * @param isRepeatable sending it twice has the same effect as sending it once
  */
 export function isWorthRetrying(error: BatonError, isRepeatable: boolean): boolean {
   if ((error.retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) return false;
-  // Refused before anything was done for it.
+  // Refused before any work was done.
   if (error.code === 'rate_limited') return true;
   return isRepeatable && (error.code === 'unreachable' || AWAY_STATUSES.has(error.status));
 }
 
 /**
- * The pause before an attempt, in milliseconds: doubled with each, at least what the service asks for, and spread over
- * half of itself, so that clients that lost the same server do not come back all at once.
- * @param attempt from 1, the first repetition
+ * The pause before a retry, in milliseconds: doubled each time, at least `retryAfterMs`, and spread over half of
+ * itself, so that clients that lost the same server do not all return at once.
+ * @param attempt from 1, the first retry
  * @param random from 0 to 1
  */
 export function retryDelayMs(attempt: number, random: number, retryAfterMs: number | null): number {

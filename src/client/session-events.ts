@@ -30,7 +30,7 @@ export type EventData = Readonly<{
   'run:queued': OfRun;
   'run:started': OfRun;
   'run:requires-action': OfRun & Readonly<{ calls: readonly RequiredAction[] }>;
-  /** `open`: calls that the run still waits for; with 0 it goes on. */
+  /** `open`: calls that the run still waits for. With 0 it goes on. */
   'run:answered': OfRun & Readonly<{ id: string; answer: 'approve' | 'deny' | 'output' | 'expired'; open: number }>;
   'run:cancelling': OfRun;
   'run:completed': OfRun & Readonly<{ finishReason: FinishReason; lateCancel?: boolean }>;
@@ -40,7 +40,7 @@ export type EventData = Readonly<{
   /** `finalAnswerFor`: the step is the final answer of a run that has reached this limit. */
   'step:started': OfStep & Readonly<{ messageId: string; finalAnswerFor?: LimitReason }>;
   'step:retrying': OfStep & Readonly<{ error: RunError; nextAttemptAt: string }>;
-  /** What was streamed of the message is void. */
+  /** The streamed text of the message is void. */
   'step:reset': OfRun & Readonly<{ step: number; messageId: string }>;
   'step:completed': OfStep &
     Readonly<{ messageId: string; finishReason: FinishReason; toolCalls: number; usage: Usage }>;
@@ -51,11 +51,11 @@ export type EventData = Readonly<{
     toolName: string;
     callId: string;
     success: boolean;
-    /** As text, its files by name. `truncated`: its middle is left out; the transcript has the whole. */
+    /** The output as text, with files by name. `truncated`: its middle is left out; the transcript has the whole. */
     sanitized: string;
     truncated?: true;
   }>;
-  /** The whole of what a model said in a step. */
+  /** The model's complete response in a step. */
   'llm:response': Readonly<{
     messageId: string;
     content: string;
@@ -65,16 +65,14 @@ export type EventData = Readonly<{
     finishReason: FinishReason;
     tokenUsage: Usage;
   }>;
-  /**
-   * A file that the model made, and what it has something from: with the answer that they are in, when that is whole.
-   */
+  /** A file that the model made, and a source of its answer. They come with the complete answer. */
   'llm:file': OfMessage & Omit<StoredFile, 'type'>;
   'llm:source': OfMessage & SourceFields;
   'llm:error': Readonly<{ error: RunError; recoverable: boolean }>;
-  /** The model before and after; `agent`: the one that the session has now, where it is another one. */
+  /** The model before and after. `agent`: the session's new agent, if that has changed. */
   'llm:switched': Readonly<{ from: string; to: string; agent?: string }>;
   'llm:unsupported-input': Readonly<{ model: string; mediaTypes: readonly string[] }>;
-  /** A tool of an MCP server is not what the session knows it as: once for what it has become. */
+  /** A tool's definition on its MCP server differs from the session's. Sent once for each change. */
   'tools:drifted': Readonly<{ server: string; tool: string; change: 'changed' | 'gone' }>;
   'tools:pinned': ToolChanges;
   'message:queued': Readonly<{ position: number; id: string }>;
@@ -85,9 +83,9 @@ export type EventData = Readonly<{
     messageId: string;
     seq: number;
     role: 'user' | 'assistant';
-    /** It stands for older messages in what the model is shown. */
+    /** The message replaces older messages in the view. */
     isSummary?: true;
-    /** Left out where they are large: `contentRef` says where they are read. */
+    /** Left out if they are large: `contentRef` says where to read them. */
     parts?: readonly (TextPart | FilePart | CompactionPart)[];
     contentRef?: ContentRef;
   }>;
@@ -113,7 +111,7 @@ export type EventData = Readonly<{
     tokensBefore: number;
     tokensAfter: number;
     messagesCompacted: number;
-    /** The first and the last message that the summary stands for. */
+    /** First and last message that the summary replaces. */
     fromSeq: number;
     uptoSeq: number;
     summaryMessageId: string;
@@ -125,29 +123,26 @@ export type EventData = Readonly<{
   'usage:updated': OfRun & Readonly<{ usage: Usage; sessionUsage?: Usage }>;
 }>;
 
-/** A union, so that the type of an event tells its data. */
+/** A union, so that the type of an event determines its data. */
 type EventOf<RunId extends object> = {
   [Type in keyof EventData]: Readonly<{ type: Type; seq: number; createdAt: string; data: EventData[Type] } & RunId>;
 }[keyof EventData];
 
-/**
- * A durable event: numbered by its session without gaps, and there to be read again. `runId` is left out where it is of
- * no run.
- */
+/** A durable event: numbered without gaps in its session's log. `runId` is absent if it belongs to no run. */
 export type DurableEvent = EventOf<{ runId?: string }>;
 
-/** A durable event on a page; of no run where `runId` is null. */
+/** A durable event on a page. `runId` is null if it belongs to no run. */
 export type PagedEvent = EventOf<{ runId: string | null }>;
 
 /**
- * A piece of a call's input as the model writes it: JSON that is not whole. The first one is empty. Pieces may be missing:
- * `offset` counts the characters of the input before this one, and `llm:tool-call` has the whole under the same `id`.
+ * A piece of a call's input as the model writes it: incomplete JSON, of which the first piece is empty. Pieces may be
+ * missing: `offset` counts the input's characters before this one, and `llm:tool-call` has the whole under this `id`.
  */
 export type ToolInput = Readonly<{
   messageId: string;
   epoch: number;
   id: string;
-  /** What the provider calls it. */
+  /** The provider's id of the call. */
   callId: string;
   toolName: string;
   offset: number;
@@ -155,8 +150,8 @@ export type ToolInput = Readonly<{
 }>;
 
 /**
- * A piece of text as it streams: never stored, and nothing without its `llm:response`. `offset` counts the characters
- * of the message so far, text and reasoning together. With a higher `epoch` the message begins anew.
+ * A piece of streamed text. It is not stored, and counts only once its `llm:response` comes. `offset` counts the
+ * characters of the message so far, text and reasoning together; with a higher `epoch` the message begins anew.
  */
 export type Chunk = Readonly<{
   messageId: string;
@@ -171,16 +166,16 @@ export type LiveEvent =
   | Readonly<{ type: 'llm:tool-input'; data: ToolInput }>
   | Readonly<{ type: 'llm:thinking'; data: OfStep & Readonly<{ messageId: string }> }>;
 
-/** The session as of event `seq`: first when a stream begins, and again whenever its connection was made again. */
+/** The session as of event `seq`. Comes first in a stream, and again after each reconnect. */
 export type SessionSnapshot = Readonly<{
   sessionId: string;
   status: SessionStatus;
   activeRunId: string | null;
   seq: number;
-  /** How many messages wait, and the first hundred of them: large contents are left out. */
+  /** Number of queued messages, and the first hundred of them without large contents. */
   queueLength: number;
   queue: readonly WaitingNotice[];
-  /** The message that is being written. Its text comes as `llm:chunk` events, too. */
+  /** The message that is being written. Its text also comes as `llm:chunk` events. */
   inFlight: Readonly<{
     messageId: string;
     runId: string;
@@ -189,22 +184,22 @@ export type SessionSnapshot = Readonly<{
     chunks: readonly Pick<Chunk, 'chunkType' | 'content' | 'offset'>[];
   }> | null;
   /**
-   * Events that the reader lacks are gone, or those that it has are of another log: what it knows is replaced by this and
-   * by the events that follow.
+   * The reader's state does not fit the log: missing events were removed, or its events are of another log. This
+   * snapshot and the events after it replace the state.
    */
   reset: boolean;
   usage: Usage;
   compactingSince: string | null;
-  /** Tokens of the next request, and what it may hold; null before the first step. */
+  /** Tokens of the next request, and its limit; null before the first step. */
   context: Readonly<{ used: number; usable: number }> | null;
 }>;
 
 export type SnapshotEvent = Readonly<{ type: 'session:snapshot'; data: SessionSnapshot }>;
 
-/** What a stream of events brings. A newer service may send names that are not listed here: let them pass. */
+/** An event of a stream. A newer service may send types that are not listed here: ignore them. */
 export type StreamEvent = SnapshotEvent | DurableEvent | LiveEvent;
 
-/** A page of durable events; `next` is the `after` of the page that follows. */
+/** A page of durable events. `next` is the `after` of the next page. */
 export type EventPage = Readonly<{
   events: readonly PagedEvent[];
   next: number;

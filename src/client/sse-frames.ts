@@ -1,15 +1,14 @@
-/** One server-sent event. */
 export type SseFrame = Readonly<{ id: string | null; event: string; data: string }>;
 
-/** What is known between two pieces of a body. */
+/** A reader that keeps its state between two pieces of a body. */
 export type SseReader = Readonly<{
   /** The events that this piece completes. */
   read: (bytes: Uint8Array) => SseFrame[];
 }>;
 
 /**
- * Reads a body of type `text/event-stream`, however it is cut into pieces. What is not ended by a blank line is
- * dropped, as https://html.spec.whatwg.org/multipage/server-sent-events.html says. Lines may end in LF or CR LF.
+ * Reads a body of type `text/event-stream` in pieces of any size. An event without a final blank line is dropped, as
+ * https://html.spec.whatwg.org/multipage/server-sent-events.html says. Lines may end in LF or CR LF.
  */
 export function createSseReader(): SseReader {
   const decoder = new TextDecoder();

@@ -1,24 +1,24 @@
 import { BatonError, toBatonError } from './baton-error.ts';
 import { isWorthRetrying, pause, retryDelayMs } from './retry.ts';
 
-/** What the client asks of `fetch`. */
+/** The part of `fetch` that the client uses. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
 
 export type Request = Readonly<{
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** From `/v1` on, its ids escaped: see `pathOf`. */
+  /** From `/v1` on, with escaped ids: see `pathOf`. */
   path: string;
   query?: Query;
   /** Sent as JSON. */
   body?: object;
-  /** Sent as they are, in place of a body. */
+  /** Sent unchanged, in place of a body. */
   bytes?: Blob | Uint8Array | undefined;
   headers?: Readonly<Record<string, string>>;
-  /** Sending it twice does what sending it once does. */
+  /** Sending it twice has the same effect as sending it once. */
   isRepeatable: boolean;
-  /** How long the answer may take, in milliseconds, where the service is asked to wait. */
+  /** How long the answer may take, in milliseconds, if the service is asked to wait. */
   timeoutMs?: number;
   signal?: AbortSignal | undefined;
 }>;
@@ -31,19 +31,18 @@ export type TransportOptions = Readonly<{
   timeoutMs: number;
 }>;
 
-/** The way to one server. */
 export type Transport = Readonly<{
-  /** The decoded JSON of the answer, taken at its word. @throws BatonError, or the reason of the signal */
+  /** The decoded JSON of the answer, not validated. @throws BatonError, or the reason of the signal */
   call: <Body>(request: Request) => Promise<Body>;
-  /** The answer as it is. @throws BatonError, or the reason of the signal */
+  /** The body of the answer. @throws BatonError, or the reason of the signal */
   download: (request: Request) => Promise<Blob>;
-  /** One attempt, whose body is not read yet. @throws BatonError, or the reason of the signal */
+  /** One attempt, with the body not read yet. @throws BatonError, or the reason of the signal */
   open: (path: string, init: RequestInit) => Promise<Response>;
 }>;
 
 /**
- * Requests that are tried again while the server is away for a moment, as far as repeating them is safe.
- * @throws BatonError `config_invalid` for a base URL that no request could be sent to
+ * Sends requests to one server, and retries repeatable ones while it is unavailable for a moment.
+ * @throws BatonError `config_invalid` for an unusable base URL
  */
 export function createTransport(options: TransportOptions): Transport {
   const root = readBaseUrl(options.baseUrl);
@@ -61,7 +60,7 @@ export function createTransport(options: TransportOptions): Transport {
     const { method, path, query = {}, body, bytes, headers = {} } = request;
     const overdue = AbortSignal.timeout(request.timeoutMs ?? options.timeoutMs);
     const signal = request.signal === undefined ? overdue : AbortSignal.any([request.signal, overdue]);
-    // `fetch` takes the bytes of any buffer; its newer types do not know that.
+    // `fetch` takes bytes of any buffer, although its newer types do not say so.
     const sent = body === undefined ? (bytes as Blob | undefined) : JSON.stringify(body);
     const init: RequestInit = {
       method,
@@ -96,7 +95,7 @@ export function createTransport(options: TransportOptions): Transport {
   };
 }
 
-/** Without slashes at its end. @throws BatonError `config_invalid` */
+/** Without trailing slashes. @throws BatonError `config_invalid` */
 function readBaseUrl(given: string): string {
   const shown = typeof given === 'string' ? JSON.stringify(given) : String(given);
   const refuse = (what: string): never => {
@@ -112,7 +111,10 @@ function readBaseUrl(given: string): string {
   return given.replace(/\/+$/, '');
 }
 
-/** An id that is empty, or missing in plain JavaScript, would make another path of it. @throws BatonError `invalid_request` */
+/**
+ * An empty id, or one that is missing in plain JavaScript, would make it another path.
+ * @throws BatonError `invalid_request`
+ */
 function refuseMissingId(path: string): void {
   const [place = ''] = path.split('?');
   const segments = place.split('/').slice(1);
@@ -122,7 +124,6 @@ function refuseMissingId(path: string): void {
 
 const JSON_BODY = { 'content-type': 'application/json' } as const;
 
-/** A failure to get an answer. */
 export const unreachable = (message: string, cause?: unknown): BatonError =>
   new BatonError('unreachable', message, { status: null, cause });
 
@@ -135,7 +136,7 @@ async function reach(send: Fetch, url: string, init: RequestInit): Promise<Respo
   }
 }
 
-/** The body may break off, too: the whole of it is part of the attempt. */
+/** Reads the whole body as part of the attempt, because it may break off, too. */
 async function readWhole<Whole>(response: Response, read: (response: Response) => Promise<Whole>): Promise<Whole> {
   try {
     return await read(response);
@@ -144,7 +145,7 @@ async function readWhole<Whole>(response: Response, read: (response: Response) =
   }
 }
 
-/** What is decoded is taken at its word; an answer without content is undefined. */
+/** Decodes without validation. An empty answer is undefined. */
 function decode(text: string) {
   try {
     return text === '' ? undefined : JSON.parse(text);
@@ -153,7 +154,7 @@ function decode(text: string) {
   }
 }
 
-/** A path whose values are escaped, whatever is in them. */
+/** A path with escaped values. */
 export function pathOf(parts: TemplateStringsArray, ...values: readonly string[]): string {
   return parts.reduce((path, part, index) => `${path}${encodeURIComponent(values[index - 1] ?? '')}${part}`);
 }

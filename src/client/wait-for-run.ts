@@ -7,11 +7,10 @@ const ENDED: ReadonlySet<RunStatus> = new Set(['completed', 'failed', 'cancelled
 export const hasEnded = ({ status }: Run): boolean => ENDED.has(status);
 
 /**
- * Asks for a run until it has ended or needs an answer, or the time is over. A service that goes away meanwhile is asked
- * again for as long as that.
- * @param ask for the run as it is then, within some milliseconds
+ * Asks for a run until it has ended or needs an answer, or the time is over, also while the service is unavailable.
+ * @param ask reads the run, waiting for a change for at most these milliseconds
  * @param endMs on the clock of `performance.now()`
- * @throws BatonError when the service refuses, or is still away at the end; the reason of the signal
+ * @throws BatonError when the service refuses, or is still unavailable at the end; the reason of the signal
  */
 export async function untilAtRest(
   first: Run,
