@@ -9,8 +9,8 @@ import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
 
 /**
- * The configured database for one command. The embedded one is started for it, or is that of the service that runs.
- * @throws BatonError `config_invalid`, `store_unavailable` when it lacks migrations or functions, or cannot be used
+ * The configured database for one command. An embedded one is started for it, or shared with a service that runs.
+ * @throws BatonError `config_invalid`; `store_unavailable` when it lacks migrations or functions, or cannot be used
  */
 export async function openCommandDatabase(
   config: Config,

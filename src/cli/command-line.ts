@@ -2,9 +2,8 @@ import { BatonError } from '../client/baton-error.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { printable } from './terminal/words.ts';
 
-/** What a file in commands/ exports. */
 export type Command = Readonly<{
-  /** How it is called, and what its options mean. */
+  /** Synopsis and options, for people. */
   usage: string;
   /** Resolves with the exit code. */
   run: (args: readonly string[], environment: NodeJS.ProcessEnv) => Promise<number>;
@@ -12,7 +11,7 @@ export type Command = Readonly<{
 
 type Entry = Readonly<{ summary: string; load: () => Promise<Command> }>;
 
-/** Only the command that is called is loaded: an image of the service lacks those of development. */
+/** Loads only the called command, because an image of the service lacks those of development. */
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
   'Talk to a service': {
     submit: { summary: 'give an agent a task in a new session', load: () => import('./commands/submit.ts') },
@@ -54,7 +53,7 @@ function usage(): string {
   return ['baton COMMAND [arguments]', ...groups, NOTES].join('\n\n');
 }
 
-/** Runs one command. It does not throw: what goes wrong is on stderr and in the exit code. */
+/** Runs one command. It does not throw: errors go to stderr and into the exit code. */
 export async function runCommandLine(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const [name = '', ...rest] = args;
   if (['', 'help', '--help', '-h'].includes(name)) {
@@ -78,7 +77,7 @@ export async function runCommandLine(args: readonly string[], environment: NodeJ
   }
 }
 
-/** Null: its file is not there, as in an image of the service. */
+/** Null: the command's file is missing, as in an image of the service. */
 async function load({ load: importCommand }: Entry): Promise<Command | null> {
   try {
     return await importCommand();
@@ -95,13 +94,13 @@ function refuse(message: string, help: string): number {
   return EXIT.wrongArguments;
 }
 
-/** Also what `parseArgs` of Node says of options that it does not know. */
+/** Includes the errors of Node's `parseArgs` for unknown options. */
 function isUsageError(error: unknown): error is Error {
   if (error instanceof UsageError) return true;
   return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
 }
 
-/** The message with those of its causes, each said once: "cannot migrate: connect ECONNREFUSED …". */
+/** The message with those of its causes, each once: "cannot migrate: connect ECONNREFUSED …". */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return printable(String(error));
   const own = error instanceof AggregateError ? error.errors.map(reasonOf).join(', ') : printable(error.message);

@@ -45,7 +45,7 @@ type Message = Readonly<{
   isFollowed: boolean;
 }>;
 
-/** Sends a message, says what came of it, and shows its run if that is wanted. Resolves with the exit code. */
+/** Sends a message, prints where it went, and shows its run if wanted. Resolves with the exit code. */
 export async function deliver(client: BatonClient, message: Message): Promise<number> {
   const { sessionId, text, options, isJson, isFollowed } = message;
   if (!isFollowed) {

@@ -14,10 +14,10 @@ const HEADER = `-- The schema after all migrations, with the functions of src/st
 -- change it here.
 `;
 
-/** The migrator's own tables are no part of the schema. */
+/** Excludes the migrator's own tables. */
 const OURS = `c.relnamespace = 'public'::regnamespace and c.relname not like 'kysely\\_%'`;
 
-/** One row per statement: `definition` of the object that is called `name`. */
+/** One row per statement: the `definition` of the object `name`. */
 type Row = Readonly<{ name: string; definition: string }>;
 
 const SEQUENCES = `
@@ -34,9 +34,7 @@ const COLUMNS = `
   left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
   where c.relkind = 'r' and ${OURS} order by c.relname collate "C", a.attnum`;
 
-/**
- * Foreign keys come last, so that the file can be run as it is. "not null" is one of these only from Postgres 18 on.
- */
+/** Foreign keys come last, so that the file runs as it is. "not null" is a constraint only from Postgres 18 on. */
 const CONSTRAINTS = `
   select c.relname as name, format('constraint %I %s', k.conname, pg_get_constraintdef(k.oid)) as definition
   from pg_constraint k join pg_class c on c.oid = k.conrelid
@@ -61,7 +59,7 @@ const TRIGGERS = `
   from pg_trigger t join pg_class c on c.oid = t.tgrelid
   where not t.tgisinternal and ${OURS} order by c.relname collate "C", t.tgname collate "C"`;
 
-/** What the statements above would leave out in silence. */
+/** Objects that the statements above would silently leave out. */
 const NOT_DUMPED = `
   select c.relname as name, 'a relation of kind ' || c.relkind::text as definition
     from pg_class c where c.relkind not in ('r', 'i', 'S', 't', 'c') and ${OURS}
@@ -76,16 +74,15 @@ const NOT_DUMPED = `
   order by 1`;
 
 /**
- * The service's own schema as SQL that an empty database accepts: sequences, tables, indexes, foreign keys, functions,
- * triggers.
- * It is read from the catalogs, so no pg_dump is needed, and it is the same on every supported version of Postgres.
- * @throws Error when the schema has an object of a kind that the dump cannot show
+ * The service's own schema as SQL for an empty database: sequences, tables, indexes, foreign keys, functions, triggers.
+ * It is read from the catalogs, so it needs no pg_dump and is the same on every supported version of Postgres.
+ * @throws Error if the schema has an object of a kind that the dump cannot show
  */
 export async function dumpSchema(connectionString: string): Promise<string> {
   const client = new pg.Client({ connectionString });
   await client.connect();
   try {
-    // Which names are written with their schema depends on it.
+    // It decides which names are written with their schema.
     await client.query('set search_path = public');
     const read = async (query: string, kinds?: readonly string[]): Promise<Row[]> =>
       (await client.query<Row>(query, kinds === undefined ? [] : [kinds])).rows;
@@ -130,7 +127,7 @@ function formatDump(catalog: Catalog): string {
   return [HEADER, ...sections.filter((section) => section !== '')].join('\n');
 }
 
-/** A database that nobody else uses: a scratch one on the given server, or one of an embedded Postgres. */
+/** A database without other users: a scratch one on the given server, or an embedded one. */
 async function openScratchDatabase(serverUrl: string | undefined, stack: AsyncDisposableStack): Promise<string> {
   if (serverUrl === undefined || serverUrl === '') {
     const dataDir = mkdtempSync(path.join(tmpdir(), 'baton-schema-'));
@@ -148,7 +145,7 @@ async function openScratchDatabase(serverUrl: string | undefined, stack: AsyncDi
   return scratch.href;
 }
 
-/** Writes migrations/schema.sql anew. The database of DATABASE_URL is left alone: only its server is used. */
+/** Writes migrations/schema.sql anew. Only the server of DATABASE_URL is used, not its database. */
 async function main(): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const connectionString = await openScratchDatabase(process.env['DATABASE_URL'], stack);

@@ -1,4 +1,4 @@
-/** How a command ends. After Ctrl-C it is 130, as for any program. */
+/** Exit codes of commands. After Ctrl-C it is 130, as for any program. */
 export const EXIT = {
   done: 0,
   /** The service refused, or the run did not complete. */
@@ -10,7 +10,7 @@ export const EXIT = {
   requiresAction: 4,
 } as const;
 
-/** The command line is not understood; the message says what of it. */
+/** An error in the command line. The message says which. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

@@ -5,14 +5,14 @@ import { printableJson } from './terminal/words.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:4400';
 
-/** The part of a command's usage that is the same for all that talk to a service. */
+/** The common usage of all commands that talk to a service. */
 export const REMOTE_USAGE = `  --url URL         where the service answers (default: BATON_URL, else ${DEFAULT_URL})
   --json            JSON on stdout, for programs
 BATON_API_KEY is sent where it is set.`;
 
 const REMOTE_OPTIONS = { url: { type: 'string' }, json: { type: 'boolean', default: false } } as const;
 
-/** The arguments of a command that talks to a service, and a client of that. @throws UsageError */
+/** The arguments of a command that talks to a service, and a client for it. @throws UsageError */
 export function readRemote<Options extends ParseArgsOptionsConfig>(
   args: readonly string[],
   environment: NodeJS.ProcessEnv,
@@ -30,7 +30,7 @@ export function readRemote<Options extends ParseArgsOptionsConfig>(
   return { values, positionals, client, isJson: given.json === true };
 }
 
-/** The positional arguments by their names, all of which are needed. @throws UsageError */
+/** The positional arguments by name. All are required. @throws UsageError */
 export function takeArguments<Name extends string>(
   positionals: readonly string[],
   ...names: readonly Name[]
@@ -42,14 +42,14 @@ export function takeArguments<Name extends string>(
   return Object.fromEntries(names.map((name, index) => [name, positionals[index]])) as Record<Name, string>;
 }
 
-/** One of these words. @throws UsageError */
+/** @throws UsageError if the word is none of these */
 export function oneOf<Word extends string>(name: string, words: readonly Word[], given: string): Word {
   const word = words.find((candidate) => candidate === given);
   if (word === undefined) throw new UsageError(`${name} is one of ${words.join(', ')}, not ${given}.`);
   return word;
 }
 
-/** A whole number from 1 on, where one is given. @throws UsageError */
+/** A whole number from 1, if one is given. @throws UsageError */
 export function wholeNumber(name: string, given: string | undefined): number | undefined {
   if (given === undefined) return undefined;
   if (/^[1-9]\d{0,14}$/.test(given)) return Number(given);

@@ -1,7 +1,6 @@
 import type { BatonClient, QueuePage, WaitingMessage } from '../client/client.ts';
 import { oneLine } from './terminal/words.ts';
 
-/** Everything that waits in a session, page by page. */
 export async function readQueue(client: BatonClient, sessionId: string): Promise<readonly WaitingMessage[]> {
   const messages: WaitingMessage[] = [];
   for (let cursor: string | null | undefined; cursor !== null; ) {
@@ -12,7 +11,6 @@ export async function readQueue(client: BatonClient, sessionId: string): Promise
   return messages;
 }
 
-/** The messages that wait, one a line. */
 export function showWaiting(messages: readonly WaitingMessage[]): string[] {
   return messages.map(({ id, position, delivery, content }) => {
     const text = content.map((part) => (isText(part) ? part.text : '[file]')).join(' ');

@@ -3,13 +3,13 @@ import { workspaceScript } from '../../simulator/workspace-script.ts';
 import type { Config } from '../platform/config.ts';
 import { validConfig } from './valid-config.ts';
 
-/** Pause between two streamed pieces of a simulated answer: fast enough to wait for, slow enough to watch. */
+/** Pause between two streamed pieces of a simulated answer: short enough to wait for, long enough to watch. */
 const CHUNK_DELAY_MS = 20;
 
 /**
- * The environment as it is where it configures a provider of models or asks for a model, and where it is invalid;
- * otherwise one in which a simulated provider stands in, so that everything else can be tried. Only the command line
- * does that: the processes in workers/ know no simulator.
+ * Adds a simulated provider to an environment without providers and without a real model, so that everything else can
+ * be tried. Invalid environments stay as they are. Only the command line does this: the processes in workers/ know no
+ * simulator.
  */
 export async function simulateWithoutModel(
   environment: NodeJS.ProcessEnv,

@@ -1,6 +1,6 @@
 import { type Config, loadConfig } from '../platform/config.ts';
 
-/** The configuration; null where it is invalid, for callers that leave it to the start to say why. */
+/** The configuration; null: it is invalid, and the start will say why. */
 export function validConfig(environment: NodeJS.ProcessEnv): Config | null {
   try {
     return loadConfig(environment);

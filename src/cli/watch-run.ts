@@ -15,8 +15,8 @@ const ENDS: ReadonlySet<string> = new Set(['run:completed', 'run:failed', 'run:c
 type Follow = (signal: AbortSignal) => AsyncIterable<StreamEvent>;
 
 /**
- * Shows a run until it has ended or waits for an answer: step, text, tools, tokens, context meter. Ctrl-C ends the
- * watching, not the run. As JSON it is one event a line, and the run last. Resolves with the exit code.
+ * Shows a run until it has ended or waits for an answer: step, text, tools, tokens, context meter. As JSON one event
+ * per line, and the run last. Ctrl-C ends only the watching. Resolves with the exit code.
  */
 export async function watchRun(
   client: BatonClient,
@@ -42,10 +42,7 @@ export async function watchRun(
   return showEnd(client, watched, isJson, printer);
 }
 
-/**
- * Shows what happens in a session, over all its runs, until Ctrl-C; as JSON one event a line.
- * Resolves with the exit code.
- */
+/** Shows a session's events until Ctrl-C; as JSON one event per line. Resolves with the exit code. */
 export async function watchSession(client: BatonClient, sessionId: string, isJson: boolean): Promise<number> {
   using interrupt = listenForInterrupt(process.stdout, process.stderr);
   const printer = createPrinter(process.stdout);
@@ -64,7 +61,7 @@ export async function watchSession(client: BatonClient, sessionId: string, isJso
   return interrupt.exitCode();
 }
 
-/** Says how the run has ended, or what it waits for: its own calls, or those of the run before it. */
+/** Shows how the run has ended, or which calls it waits for: its own, or those of the run before it. */
 async function showEnd(client: BatonClient, watched: Watched, isJson: boolean, printer: Printer): Promise<number> {
   const run = await client.runs.get((await blockerOf(client, watched)) ?? watched.runId);
   if (isJson) writeJson({ type: 'run', data: run });
@@ -73,7 +70,7 @@ async function showEnd(client: BatonClient, watched: Watched, isJson: boolean, p
   return run.status === 'completed' ? EXIT.done : EXIT.failed;
 }
 
-/** The run that keeps this one from going on until somebody answers: itself, or the one before it. Null: none does. */
+/** The run with open required actions that blocks this one: itself, or the run before it. Null: none does. */
 async function blockerOf(client: BatonClient, { sessionId, runId }: Watched): Promise<string | null> {
   const session = await client.sessions.get(sessionId);
   if (session.status !== 'requires_action' || session.activeRunId === null) return null;
@@ -82,9 +79,8 @@ async function blockerOf(client: BatonClient, { sessionId, runId }: Watched): Pr
 }
 
 /**
- * Does something that makes a run go on, and shows that run. The session is followed before, so that nothing is missed.
- * @param act resolves with the id of the run, and whether it may wait for an answer still:
- * nothing more comes of it then
+ * Calls `act`, which lets a run go on, and shows that run. The session is followed before, so that no event is missed.
+ * @param act resolves with the id of the run. `mayWait`: it may still have open calls, and then no event follows
  */
 export async function watchWhatFollows(
   client: BatonClient,
@@ -111,7 +107,7 @@ export async function watchWhatFollows(
   }
 }
 
-/** Whether a run has ended or waits, by this event; one that is behind another waits with that. */
+/** Whether the run has ended or waits after this event. A run behind another one waits with that. */
 async function isLast(client: BatonClient, event: StreamEvent, watched: Watched): Promise<boolean> {
   const { runId } = watched;
   const isOwn = 'runId' in event && event.runId === runId;
@@ -149,7 +145,7 @@ async function showProgress(
   }
 }
 
-/** "context ███····· 12,345 of 120,000 tokens (10 %)"; of a window that is not known with that word. */
+/** "context ███····· 12,345 of 120,000 tokens (10 %)", with "guessed" for an unknown window. */
 export function meterLine({ used, usable, share, guessed }: ContextMeter): string {
   const meter = `context ${bar(share)} ${number(used)} of ${count(usable, 'token')} (${Math.round(share * 100)} %)`;
   return guessed ? `${meter}, guessed` : meter;

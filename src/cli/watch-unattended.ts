@@ -1,20 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { BatonClient } from '../client/client.ts';
 
-/** How often it is looked whether there is a worker. One that is being replaced is not missed. */
+/** Interval of looks for a worker. A worker that is being replaced is not missed. */
 const LOOK_EVERY_MS = 1_000;
-/** Looks in a row that find none until that is told. */
+/** Looks in a row without a worker before a message. */
 const LOOKS = 3;
 
-/**
- * Says, until it is disposed, when no worker takes steps: nothing comes of any run then, and nothing else says why. Says
- * as well when one does again.
- */
+/** Tells when no worker takes steps, because runs then wait without another sign, and when one does again. */
 export function watchUnattended(client: Pick<BatonClient, 'readiness'>, tell: (text: string) => void): Disposable {
   const stop = new AbortController();
   let inVain = 0;
   const look = async (): Promise<void> => {
-    // Whoever cannot say does not keep anything from being shown.
+    // A service that does not answer here must not stop the command.
     const { unattended } = await client.readiness({ signal: stop.signal }).catch(() => ({ unattended: undefined }));
     if (unattended === undefined || stop.signal.aborted) return;
     const isMissing = unattended.includes('step');

@@ -21,7 +21,7 @@ As soon as there is a key, every request needs one.`;
 
 const UNITS_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** How long a key lasts, in milliseconds. */
+/** Lifetime of a key, in milliseconds. */
 const lifetime = z
   .string()
   .regex(/^[1-9]\d{0,4}[mhd]$/, { error: 'a number of minutes, hours or days: 90m, 12h, 30d' })

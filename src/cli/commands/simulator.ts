@@ -25,7 +25,7 @@ export async function run(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-/** 0: any that is free. */
+/** 0: any free port. */
 function readPort(given: string): number {
   if (/^\d{1,5}$/.test(given) && Number(given) <= 65_535) return Number(given);
   throw new UsageError(`--port takes a whole number from 0 to 65535, not ${given}.`);

@@ -26,7 +26,7 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   return deliver(client, { sessionId: session.id, text: task, options, isJson, isFollowed: values.follow });
 }
 
-/** @throws UsageError where there is a choice, or none at all */
+/** @throws UsageError if there is not exactly one agent */
 async function onlyAgent(client: BatonClient): Promise<string> {
   const { agents } = await client.agents();
   const [first, ...others] = agents;

@@ -3,19 +3,18 @@ import type { Readable, Writable } from 'node:stream';
 import type { ToolCallAnswer } from '../../client/client.ts';
 import { printable } from '../terminal/words.ts';
 
-/** A call that a run waits for, as the event tells of it. */
+/** A call that a run waits for, as its event describes it. */
 type AskedCall = Readonly<{ toolName: string; args: unknown }>;
 
-/** What the run is told, and what a person reads of it. */
+/** The answer for the run, and its words for people. */
 type Decision = Readonly<{ answer: ToolCallAnswer; says: string }>;
 
-/** Decides about a call. @throws the signal's reason while a person is being asked */
+/** Decides on a call. @throws the signal's reason while a person is being asked */
 export type Approver = (call: AskedCall, signal: AbortSignal) => Promise<Decision>;
 
 export type ApproverOptions = Readonly<{
-  /** A script stands in for the model: what it runs is known. */
+  /** The model is simulated by a script, so its commands are known. */
   isSimulated: boolean;
-  /** `--yes` was given. */
   yes: boolean;
   input: Readable & Readonly<{ isTTY?: boolean }>;
   output: Writable;
@@ -23,7 +22,7 @@ export type ApproverOptions = Readonly<{
 
 const APPROVE = { decision: 'approve' } as const;
 
-/** The whole call: nobody can approve what was cut out. */
+/** Shows the whole call: a person cannot approve parts that were cut out. */
 function questionAbout({ toolName, args }: AskedCall): string {
   const { command, ...others } = Object(args);
   const isCommand = typeof command === 'string' && Object.keys(others).length === 0;
@@ -31,7 +30,7 @@ function questionAbout({ toolName, args }: AskedCall): string {
   return `\n${text.replace(/^/gm, '    ')}\n\n  Run this with ${toolName}? [y/N] `;
 }
 
-/** Approves by itself only what is known or was wanted beforehand; else asks the person at the terminal. */
+/** Approves by itself only known calls, or all with `--yes`. Otherwise asks the person at the terminal. */
 export function createApprover({ isSimulated, yes, input, output }: ApproverOptions): Approver {
   if (isSimulated) return async () => ({ answer: APPROVE, says: 'approved by the demo: a script chose the command' });
   if (yes) return async () => ({ answer: APPROVE, says: 'approved by --yes' });
@@ -41,7 +40,7 @@ export function createApprover({ isSimulated, yes, input, output }: ApproverOpti
     return async () => ({ answer: { decision: 'deny', reason }, says });
   }
   return async (call, signal) => {
-    // Not as a terminal: the line stays the system's to edit, and Ctrl-C a signal.
+    // Not as a terminal, so that the system edits the line and Ctrl-C stays a signal.
     using terminal = createInterface({ input, output, terminal: false });
     const isYes = /^y(es)?$/i.test((await terminal.question(questionAbout(call), { signal })).trim());
     if (isYes) return { answer: APPROVE, says: 'approved by you' };

@@ -16,11 +16,10 @@ export type Talk = Readonly<{
   printer: Printer;
   agent: string;
   task: string;
-  /** What is sent while the agent works. */
+  /** Sent while the agent works. */
   message: string;
-  /** Decides about calls that wait for an approval. */
   approve: Approver;
-  /** Aborted when the person has had enough: the run is cancelled. */
+  /** Aborted when the person stops the demo. The run is then cancelled. */
   signal: AbortSignal;
 }>;
 
@@ -28,13 +27,13 @@ export type TalkOutcome = Readonly<{
   sessionId: string;
   tally: Tally;
   ended: Ending;
-  /** Messages sent while the run worked that it took up. */
+  /** Messages that the run took up while it worked. */
   injected: number;
   durationMs: number;
 }>;
 
 /**
- * Gives the agent its task, follows the session and sends the other message on the way, until the last run has ended.
+ * Gives the agent its task, follows the session and sends the second message, until the last run has ended.
  * @throws BatonError of the client
  */
 export async function converse(talk: Talk): Promise<TalkOutcome> {
@@ -101,7 +100,7 @@ async function answerCalls({ api, printer, approve, signal }: Talk, { runId, cal
   }
 }
 
-/** Without this the run would be gone on with by the next process that opens the database. */
+/** Without the cancel, the next process that opens the database would continue the run. */
 async function cancel({ api, printer }: Talk, { runId }: SentMessage, tally: Tally): Promise<Tally> {
   printer.end();
   printer.print({ kind: 'line', tone: 'bad', text: 'Stopping: the run is being cancelled.' });

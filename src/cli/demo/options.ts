@@ -1,13 +1,12 @@
 import { parseArgs } from 'node:util';
 
 export type DemoOptions = Readonly<{
-  /** What the agent is asked to do; null: the demo's own task. */
+  /** The agent's task; null: the demo's own task. */
   task: string | null;
-  /** The folder to work on; null: a sample project of the demo's own. */
+  /** The folder to work on; null: a sample project. */
   workspace: string | null;
   /** Progress to stderr, one JSON line to stdout. */
   json: boolean;
-  /** Approve every command unasked. */
   yes: boolean;
 }>;
 

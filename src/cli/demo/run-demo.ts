@@ -15,8 +15,8 @@ const EXIT_NOT_COMPLETED = 1;
 const EXIT_WRONG_ARGUMENTS = 2;
 
 /**
- * The demo from its arguments to its exit code. When this returns everything it started has stopped and every temporary
- * folder is gone; it does not throw.
+ * From arguments to exit code. It does not throw; when it returns, its parts have stopped and temporary folders are
+ * gone.
  */
 export async function runDemo(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const parsed = parseArguments(args);
@@ -53,7 +53,7 @@ async function play(options: DemoOptions, environment: NodeJS.ProcessEnv, stage:
   const startedAtMs = performance.now();
   printer.print({ kind: 'heading', text: 'Baton demo: an agent whose every step is a durable job' });
   printer.print({ kind: 'line', tone: 'dim', text: 'starting database, queue, worker and server …' });
-  // Most of the code is loaded only now: a person sees at once that something happens.
+  // Loaded late, so that a person sees at once that something happens.
   const { DEMO_AGENT, startDemoService } = await import('./service.ts');
   await using service = await startDemoService(environment, workspace.path);
   interrupt.signal.throwIfAborted();

@@ -1,16 +1,16 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** What the agent is asked, and what it is told while it works; both fit the project below. */
+/** Task and message for the agent that fit the project below. */
 export const SAMPLE_TASK =
   'A customer paid shipping for an order of exactly 100.00. Find out why: start at shippingCost, run the tests and name the line that is wrong.';
 export const SAMPLE_MESSAGE = 'One more thing: can applyVoucher make a total negative?';
 
-/** The same for a folder that we know nothing about. */
+/** Task and message for an unknown folder. */
 export const GENERAL_TASK = 'Which TODO does this folder have, and what is each about?';
 export const GENERAL_MESSAGE = 'One more thing: where is the version written?';
 
-/** A small shop with a mistake that its own test and its README contradict. */
+/** A small shop with a bug that its own test and its README contradict. */
 const SAMPLE_PROJECT: Readonly<Record<string, string>> = {
   'README.md': `# Corner shop
 
@@ -63,7 +63,6 @@ test('a small order pays for shipping, one of exactly 100.00 does not', () => {
 `,
 };
 
-/** Writes the sample project into an existing, empty folder. */
 export async function writeSampleProject(folder: string): Promise<void> {
   for (const [name, content] of Object.entries(SAMPLE_PROJECT)) {
     const file = join(folder, name);

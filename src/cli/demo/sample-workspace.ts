@@ -5,16 +5,16 @@ import { validConfig } from '../valid-config.ts';
 import { writeSampleProject } from './sample-project.ts';
 
 /**
- * Makes the default workspace with a small project in it, so that a first question finds something. A folder that is
- * there, or that the environment names, is left as it is.
- * @returns the folder, or null where none was made
+ * Makes the default workspace with a small project, so that a first question finds something. An existing folder, or
+ * one that the environment names, stays as it is.
+ * @returns null: none was made
  */
 export async function makeSampleWorkspace(environment: NodeJS.ProcessEnv): Promise<string | null> {
   if (validConfig(environment)?.workspaceDir !== DEFAULT_WORKSPACE_DIR) return null;
   try {
     await mkdir(DEFAULT_WORKSPACE_DIR);
   } catch (error) {
-    // Where it is not there already, the worker says why it cannot be made.
+    // If the folder cannot be made, the worker says why.
     if (systemErrorCode(error) !== undefined) return null;
     throw error;
   }

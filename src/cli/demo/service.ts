@@ -20,20 +20,18 @@ export type DemoService = AsyncDisposable &
     /** `provider/model`. */
     model: string;
     isSimulated: boolean;
-    /** For a person. */
+    /** Description for people. */
     database: string;
-    /** Whether the session can still be read when the demo is over. */
+    /** Whether the session can still be read after the demo. */
     keepsSessions: boolean;
-    /** Something unusual that a person should know. */
+    /** An unusual fact for the person. */
     remark: string | null;
   }>;
 
 /**
- * Starts the whole service in this process: API and step worker on a free port of 127.0.0.1, over an embedded Postgres
- * and a simulated model where the environment names no others. Its logs are off: the demo's output is for people.
- * @throws BatonError `config_invalid`, `model_unavailable`, EmbeddedPostgresError, and what
- * services throw that cannot be
- *   reached
+ * Starts the whole service in this process, its API on a free port of 127.0.0.1. Unless the environment names others,
+ * it uses an embedded Postgres and a simulated model. Its logs are off: the demo's output is for people.
+ * @throws BatonError `config_invalid`, `model_unavailable`, EmbeddedPostgresError; errors of unreachable services
  */
 export async function startDemoService(environment: NodeJS.ProcessEnv, workspaceDir: string): Promise<DemoService> {
   await using stack = new AsyncDisposableStack();
@@ -65,7 +63,7 @@ export async function startDemoService(environment: NodeJS.ProcessEnv, workspace
   };
 }
 
-/** The demo's agent has a model of its own, which need not be one of the provider that is configured. */
+/** The demo's agent has its own model, whose provider may not be the configured one. */
 function checkModel({ models }: Dependencies, model: string): void {
   try {
     models(model);
@@ -77,7 +75,7 @@ function checkModel({ models }: Dependencies, model: string): void {
 
 type Opened = Readonly<{ deps: Dependencies; remark: string | null }>;
 
-/** Another process may have the embedded database (`npm start` in the same folder): then a temporary one does. */
+/** If another process has the embedded database (`npm start` in the same folder), a temporary one is used. */
 async function openWithFreeDataDir(config: Config, stack: AsyncDisposableStack): Promise<Opened> {
   try {
     return { deps: stack.use(await openDependencies(config, { migrate: true })), remark: null };
@@ -85,7 +83,7 @@ async function openWithFreeDataDir(config: Config, stack: AsyncDisposableStack):
     if (!(error instanceof EmbeddedPostgresError) || error.code !== 'EMBEDDED_POSTGRES_IN_USE') throw error;
     const parent = await mkdtemp(join(tmpdir(), 'baton-demo-data-'));
     stack.defer(() => rm(parent, { recursive: true, force: true, maxRetries: 5 }));
-    // PostgreSQL may run under another account, which has to pass through.
+    // PostgreSQL may run under another account, which needs access.
     await chmod(parent, 0o755);
     const dataDir = join(parent, 'data');
     const deps = stack.use(await openDependencies({ ...config, dataDir }, { migrate: true }));

@@ -3,10 +3,9 @@ import { count, MAX_ERROR_CHARS, oneLine, seconds } from '../terminal/words.ts';
 import type { TalkOutcome } from './conversation.ts';
 import type { DemoService } from './service.ts';
 
-/** Where `npm start` serves when nothing else is set. */
+/** Default URL of `npm start`. */
 const DEFAULT_URL = 'http://127.0.0.1:4400';
 
-/** What a person wants to know at the end. */
 export function showSummary(
   { ended, tally, injected, durationMs, sessionId }: TalkOutcome,
   { backend, keepsSessions }: Pick<DemoService, 'backend' | 'keepsSessions'>,

@@ -1,23 +1,21 @@
 import type { StreamEvent } from '../../client/session-events.ts';
 
-/** How runs end, as the events say it. */
+/** The end of a run, as its event describes it. */
 export type Ending = Readonly<{
   runId: string;
   status: 'completed' | 'failed' | 'cancelled' | 'incomplete';
-  /** Why it did not complete. */
   reason?: string;
 }>;
 
-/** What happened so far, counted from the events alone. */
+/** Counts of the events so far. */
 export type Tally = Readonly<{
   steps: number;
   toolCalls: number;
-  /** Durable events received. */
   events: number;
   inputTokens: number;
   cacheReadTokens: number;
   outputTokens: number;
-  /** Messages that have become part of the conversation, with the run that took them up. */
+  /** Messages in the conversation, with the runs that took them up. */
   takenUp: readonly Readonly<{ messageId: string; runId: string | null }>[];
   ended: Ending | null;
 }>;
@@ -33,7 +31,6 @@ export const NOTHING_YET: Tally = {
   ended: null,
 };
 
-/** Counts one more event. Pure. */
 export function tallyEvent(before: Tally, event: StreamEvent): Tally {
   if (!('seq' in event)) return before;
   const { runId = null } = event;
@@ -72,7 +69,7 @@ export function tallyEvent(before: Tally, event: StreamEvent): Tally {
 }
 
 /**
- * Whether a run has ended and nothing follows. A message that came too late for its run starts another one; after a
+ * Whether a run has ended and no other follows. A message that came too late for its run starts another one; after a
  * failure or a cancel it stays parked.
  * @param sentId the message that was sent while the agent worked, or null
  */

@@ -6,9 +6,8 @@ import { writeSampleProject } from './sample-project.ts';
 export type WorkspaceFolder = AsyncDisposable & Readonly<{ path: string; isSample: boolean }>;
 
 /**
- * The folder that the agent works on: the given one, or a sample project in a temporary folder
- * that is removed at the end.
- * @returns null when the given one is no folder
+ * The folder that the agent works on: the given one, or a temporary sample project, which is removed at the end.
+ * @returns null if the given path is no folder
  */
 export async function openWorkspace(given: string | null): Promise<WorkspaceFolder | null> {
   if (given !== null) {

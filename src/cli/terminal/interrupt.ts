@@ -1,16 +1,16 @@
 import { constants } from 'node:os';
 
-/** A wish to stop, and the exit code that tells of it. */
+/** A request to stop, and the exit code for it. */
 export type Interrupt = Disposable & Readonly<{ signal: AbortSignal; exitCode: () => number }>;
 
-/** `npm run` passes the terminal's Ctrl-C on although the process has it already: it arrives twice. */
+/** `npm run` passes on the terminal's Ctrl-C although the process has received it, so it arrives twice. */
 const SAME_WISH_MS = 1_000;
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Turns Ctrl-C, a kill, a closed terminal and a reader of the output that has gone into one wish to stop in order. A
- * second signal later than a second after the first ends the process at once.
+ * Turns Ctrl-C, a kill, a closed terminal and a closed output pipe into one request for an orderly stop. A second
+ * signal, more than a second after the first, ends the process at once.
  */
 export function listenForInterrupt(...outputs: readonly NodeJS.WritableStream[]): Interrupt {
   const stop = new AbortController();
@@ -27,7 +27,7 @@ export function listenForInterrupt(...outputs: readonly NodeJS.WritableStream[])
   };
   const brokenPipe = (): void => wish('SIGPIPE');
   for (const name of SIGNALS) process.on(name, wish);
-  // These stay: what is written last to a closed pipe fails when the demo is over already.
+  // These listeners stay: the last write to a closed pipe may fail after the demo is over.
   for (const output of outputs) output.on('error', brokenPipe);
   return {
     signal: stop.signal,

@@ -24,8 +24,7 @@ const FORMATS: Readonly<Record<Tone | 'heading', Format | null>> = {
 };
 
 /**
- * Writes pieces to a terminal, with colours and text word by word as it streams; or, when the output is none, as plain
- * whole lines. NO_COLOR and FORCE_COLOR are heeded.
+ * Writes pieces to a terminal in colours, word by word; elsewhere as plain lines. Respects NO_COLOR and FORCE_COLOR.
  */
 export function createPrinter(output: Output): Printer {
   const live = output.isTTY === true;
@@ -52,7 +51,7 @@ export function createPrinter(output: Output): Printer {
   return { print: (...pieces) => pieces.forEach(printOne), end };
 }
 
-/** A terminal that does not tell its width says 0. */
+/** A terminal with an unknown width reports 0. */
 const widthOf = ({ columns = 0 }: Output): number => Math.max(20, Math.min(columns || 80, MAX_WIDTH));
 
 type TextFlow = Readonly<{
@@ -60,10 +59,7 @@ type TextFlow = Readonly<{
   end: () => void;
 }>;
 
-/**
- * Streamed text with an indent. With a width it is written word by word and wrapped; without
- * one, line by line as it is.
- */
+/** Streamed text with an indent: with a width word by word and wrapped, without one line by line as it is. */
 function createTextFlow(write: (text: string) => void, width: number | null): TextFlow {
   let column = 0;
   let spaces = '';

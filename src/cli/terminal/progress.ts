@@ -3,13 +3,13 @@ import { count, MAX_ERROR_CHARS, oneLine, seconds, shortArguments, shortResult, 
 
 export type Tone = 'plain' | 'dim' | 'good' | 'bad' | 'note';
 
-/** Something to show. A `stream` piece goes on where the one before it ended; the others are whole lines. */
+/** A piece of output. A `stream` piece continues where the one before it ended; the others are whole lines. */
 export type Piece =
   | Readonly<{ kind: 'heading'; text: string }>
   | Readonly<{ kind: 'line'; tone: Tone; text: string }>
   | Readonly<{ kind: 'stream'; tone: Tone; text: string }>;
 
-/** What has been shown so far, as far as it decides what is shown next. */
+/** The part of the earlier output that decides on the next. */
 export type Progress = Readonly<{
   tokens: number;
   /** The message being streamed, and whether some of it was reasoning. */
@@ -22,7 +22,7 @@ export const NO_PROGRESS: Progress = { tokens: 0, streamed: null, queuedAt: {} }
 
 export type Shown = Readonly<{ progress: Progress; pieces: readonly Piece[] }>;
 
-/** What an event of the stream looks like to a person, and what is known after it. Pure. */
+/** An event as output for people, with the new progress. Pure. */
 export function showEvent(progress: Progress, event: StreamEvent): Shown {
   switch (event.type) {
     case 'llm:chunk':
@@ -60,7 +60,7 @@ function showChunk(progress: Progress, { messageId, chunkType, content }: Chunk)
   return { progress: { ...progress, streamed }, pieces: [piece] };
 }
 
-/** Events that are shown without knowing what came before. */
+/** Events whose output does not depend on earlier ones. */
 function plainEvent(event: DurableEvent): Piece[] {
   switch (event.type) {
     case 'llm:tool-call': {
@@ -125,7 +125,7 @@ function stepHeading({ tokens }: Progress, { step, attempt }: { step: number; at
   return { kind: 'heading', text: `Step ${step}${again}${soFar}` };
 }
 
-/** Nothing for a message that never waited: the one that started the run. */
+/** Empty for a message that never waited: the one that started the run. */
 function takenUp(queuedAt: string | undefined, dequeuedAt: string): Piece[] {
   if (queuedAt === undefined) return [];
   const waited = seconds(Date.parse(dequeuedAt) - Date.parse(queuedAt));

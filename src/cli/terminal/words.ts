@@ -4,7 +4,7 @@ const MAX_ARGUMENTS_CHARS = 90;
 const MAX_VALUE_CHARS = 60;
 const MAX_RESULT_CHARS = 90;
 
-/** More than a provider's own words and ours. */
+/** Longer than the error messages of providers and of Baton. */
 export const MAX_ERROR_CHARS = 2_000;
 
 const NUMBER = new Intl.NumberFormat('en-US');
@@ -20,13 +20,12 @@ export function count(amount: number, noun: string): string {
 /** "96,000 → 30,000 tokens". */
 export const tokenChange = (before: number, after: number): string => `${number(before)} → ${count(after, 'token')}`;
 
-/** US dollars, or that they are not known. */
 export const cost = (dollars: number | null): string =>
   dollars === null ? 'cost unknown' : `${dollars.toFixed(4)} USD`;
 
 const BAR_CELLS = 20;
 
-/** A share as a bar; one above 1 is full. */
+/** A share as a bar. A share above 1 is a full bar. */
 export function bar(share: number): string {
   const full = Math.max(0, Math.min(BAR_CELLS, Math.round(share * BAR_CELLS)));
   return `${'█'.repeat(full)}${'░'.repeat(BAR_CELLS - full)}`;
@@ -38,8 +37,8 @@ export function seconds(durationMs: number): string {
 }
 
 /**
- * Text of a model or a tool without what could move a terminal's cursor, change its colours or turn the direction of
- * what is read (https://www.unicode.org/reports/tr9/, https://trojansource.codes).
+ * Text of a model or a tool without characters that could move a terminal's cursor, change its colours or turn the
+ * reading direction (https://www.unicode.org/reports/tr9/, https://trojansource.codes).
  */
 export function printable(text: string): string {
   return stripVTControlCharacters(text)
@@ -47,7 +46,7 @@ export function printable(text: string): string {
     .replace(/[[\p{Cc}\p{Bidi_Control}]--\n]/gv, '');
 }
 
-/** One line of JSON for programs, which a terminal may show: what `printable` leaves out is escaped. */
+/** One line of JSON for programs that is safe on a terminal: the characters that `printable` drops are escaped. */
 export function printableJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\p{Cc}\p{Bidi_Control}]/gu,
@@ -55,7 +54,6 @@ export function printableJson(value: unknown): string {
   );
 }
 
-/** A text on one line, cut to a length. */
 export function oneLine(text: string, maxChars: number): string {
   const line = printable(text).replace(/\s+/g, ' ').trim();
   return line.length <= maxChars ? line : `${line.slice(0, maxChars - 1).trimEnd()}…`;
@@ -70,7 +68,7 @@ export function shortArguments(args: unknown): string {
   return oneLine(fields.join(', '), MAX_ARGUMENTS_CHARS);
 }
 
-/** The first line of a result that says something, and how many follow it. */
+/** The first line with text, and the number of those that follow. */
 export function shortResult(result: string): string {
   const lines = printable(result)
     .split('\n')
