@@ -4,9 +4,8 @@ import type { ModelEntry, TokenPrice } from './model-entry.ts';
 const PER_TOKENS = 1_000_000;
 
 /**
- * US dollars of one model call; null for a model whose prices are not known. Cached input is part of the input and
- * billed by its own price; where a provider has no such price, as ordinary input. The size of the whole input decides
- * the tier of every price.
+ * US dollars of one model call; null: the prices are unknown. Cached tokens are part of the input, billed at their own
+ * price or else as ordinary input; the size of the whole input decides the tier.
  */
 export function costOf(usage: Usage, { prices }: Pick<ModelEntry, 'prices'>): number | null {
   if (prices === null) return null;
@@ -22,7 +21,7 @@ export function costOf(usage: Usage, { prices }: Pick<ModelEntry, 'prices'>): nu
   return prices.request + dollars / PER_TOKENS;
 }
 
-/** US dollars per million tokens in a call with so much input. */
+/** US dollars per million tokens in a call with this much input. */
 function priceAt(price: TokenPrice, inputTokens: number): number {
   if (typeof price === 'number') return price;
   const reached = price.tiers.filter(({ aboveInputTokens }) => inputTokens > aboveInputTokens);
@@ -30,16 +29,13 @@ function priceAt(price: TokenPrice, inputTokens: number): number {
   return highest?.price ?? price.base;
 }
 
-/**
- * What a token costs that the provider has cached, one that it has to cache, and one that the model writes, as shares of
- * plain input.
- */
+/** Prices of a token from the cache, a token written to the cache and an output token, as shares of plain input. */
 export type InputPrices = Readonly<{ read: number; write: number; output: number }>;
 
-/** How the large providers price it: what is taken for a model whose prices are not known, or that costs nothing. */
+/** Prices of the large providers, for a model that is free or whose prices are unknown. */
 const TYPICAL_PRICES: InputPrices = { read: 0.1, write: 1.25, output: 5 };
 
-/** The prices of a model in a call with so much input; where the provider has none for what is cached, those are 1. */
+/** Prices of a model in a call with this much input. Without a price for cached tokens, `read` and `write` are 1. */
 export function inputPricesOf({ prices }: Pick<ModelEntry, 'prices'>, inputTokens: number): InputPrices {
   if (prices === null) return TYPICAL_PRICES;
   const input = priceAt(prices.input, inputTokens);

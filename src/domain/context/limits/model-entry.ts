@@ -5,10 +5,7 @@ import { normalizeModelName, traitsOf } from './model-traits.ts';
 
 const dollars = z.number().nonnegative();
 
-/**
- * US dollars per million tokens: one price, or `base` and what takes its place for all tokens of a call whose input is
- * larger than `aboveInputTokens`.
- */
+/** US dollars per million tokens. A tier holds for all tokens of a call with more input than `aboveInputTokens`. */
 const tokenPriceSchema = z.union([
   dollars,
   z.strictObject({
@@ -18,57 +15,52 @@ const tokenPriceSchema = z.union([
 ]);
 export type TokenPrice = Readonly<z.infer<typeof tokenPriceSchema>>;
 
-/** Null where a provider has no price of its own for cached tokens: they are billed as ordinary input. */
+/** Null: the provider bills tokens of this kind as ordinary input. */
 const modelPricesSchema = z.strictObject({
   input: tokenPriceSchema,
   cachedInput: tokenPriceSchema.nullable().default(null),
   cacheWrite: tokenPriceSchema.nullable().default(null),
   output: tokenPriceSchema,
-  /** US dollars for each call, whatever it holds. */
   request: dollars.default(0),
 });
 export type ModelPrices = Readonly<z.infer<typeof modelPricesSchema>>;
 
-/** What is known of a model at a provider. */
+/** A model as one provider serves it. */
 const modelEntrySchema = modelLimitsSchema.extend({
-  /** Media types that it takes beside text. */
+  /** Accepted media types besides text. */
   mediaTypes: z.array(z.string()),
   tools: z.boolean(),
-  /** Null: nobody has told what it costs. */
   prices: modelPricesSchema.nullable(),
   family: z.enum(MODEL_FAMILIES),
-  /** The encoding that counts its tokens exactly; null where there is none. */
+  /** The encoding that counts its tokens exactly; null: none. */
   tokenizer: z.literal('o200k_base').nullable(),
-  /** Nobody has told how large its window is. */
+  /** No source has told the size of the window. */
   isGuessed: z.boolean(),
 });
 export type ModelEntry = Readonly<z.infer<typeof modelEntrySchema>>;
 
-/** What a configuration says of a model; what it leaves out is taken from elsewhere. */
+/** An override from the configuration. Other sources supply the fields that it leaves out. */
 export const modelOverrideSchema = modelEntrySchema
   .omit({ isGuessed: true })
   .partial()
   .extend({
-    /** The provider's name in the configuration; `openai` stands for `openai-chat` too. */
+    /** Name of the provider in the configuration; `openai` covers `openai-chat` too. */
     provider: z.string().min(1).max(64),
-    /** The model's id, also with a version or a date after it; with a `*` at its end all that begin so. */
+    /** Also matches the id with a version or a date after it; with a `*` at its end every id that begins so. */
     model: z.string().min(1).max(200),
   });
 export type ModelOverride = Readonly<z.infer<typeof modelOverrideSchema>>;
 
-/** A model that somebody asks for. */
 export type ModelName = Readonly<{
-  /** As the configuration calls it. */
   provider: string;
   modelId: string;
-  /** Whose models and prices the provider has, as the registry of prices calls it; null where that is not known. */
+  /** Owner of the models and prices in the registry of prices, under its name there; null: unknown. */
   vendor: string | null;
 }>;
 
-/** What a registry of prices has of a model. */
 export type RegisteredModel = Readonly<{ contextWindow: number | null; prices: ModelPrices | null }>;
 
-/** What an endpoint has told of a model that it serves; what it has not told is absent. */
+/** An endpoint's own description of a model that it serves. Unknown fields are absent. */
 export type ServedModel = Readonly<
   Partial<Pick<ModelEntry, 'contextWindow' | 'inputLimit' | 'maxOutput' | 'mediaTypes' | 'tools'>>
 >;
@@ -79,7 +71,6 @@ export type ModelFacts = Readonly<{
   overrides: readonly ModelOverride[];
 }>;
 
-/** What is assumed of a model of which nobody has told anything. */
 export const UNKNOWN_MODEL: ModelEntry = {
   ...GUESSED_LIMITS,
   mediaTypes: [],
@@ -90,7 +81,7 @@ export const UNKNOWN_MODEL: ModelEntry = {
   isGuessed: true,
 };
 
-/** The simulator stands in for a model of today, and costs nothing. */
+/** The simulator stands in for a current model, and costs nothing. */
 const SIMULATED_MODEL: ModelEntry = {
   ...UNKNOWN_MODEL,
   contextWindow: 200_000,
@@ -100,17 +91,14 @@ const SIMULATED_MODEL: ModelEntry = {
   isGuessed: false,
 };
 
-/**
- * All that is known of a model. The configuration's word stands above that of the endpoint, and this above what is
- * known of the model wherever it is served.
- */
+/** Merges all facts: the configuration wins over the endpoint, and that over facts about the model anywhere. */
 export function entryOf(name: ModelName, { registered, served, overrides }: ModelFacts): ModelEntry {
   const known = knownOf(name.modelId, registered);
   const base = name.provider.startsWith('simulated') ? simulated(known) : known;
   return overridesFor(name, overrides).reduce(withOverride, withServed(base, served));
 }
 
-/** The simulator answers as any model; under the name of a known one it is taken for that. */
+/** The simulator answers as any model. Under the name of a known one it has that model's entry, but costs nothing. */
 const simulated = (known: ModelEntry): ModelEntry =>
   known.isGuessed ? SIMULATED_MODEL : { ...known, prices: SIMULATED_MODEL.prices };
 
@@ -137,12 +125,12 @@ function withServed(entry: ModelEntry, served: ServedModel | null): ModelEntry {
 
 function withOverride(entry: ModelEntry, override: ModelOverride): ModelEntry {
   const { provider: _provider, model: _model, ...fields } = override;
-  // Zod leaves keys without a value; they must not erase what is known.
+  // Zod leaves keys without a value; they must not erase known values.
   const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
   return bounded({ ...entry, ...given, ...(override.contextWindow !== undefined && { isGuessed: false }) });
 }
 
-/** Limits that are told by different hands may contradict each other: the window is the one that holds. */
+/** Limits from different sources may contradict each other: the window wins. */
 function bounded(entry: ModelEntry): ModelEntry {
   const { inputLimit, ...rest } = entry;
   const isBelow = inputLimit !== undefined && inputLimit < entry.contextWindow;
@@ -153,7 +141,7 @@ function bounded(entry: ModelEntry): ModelEntry {
   };
 }
 
-/** What the overrides say together, the more telling ones last: of the provider's own name, and of more of the model's. */
+/** Matching overrides, the most specific last: the provider's own name after the vendor's, then longer model names. */
 function overridesFor(name: ModelName, overrides: readonly ModelOverride[]): readonly ModelOverride[] {
   const model = normalizeModelName(name.modelId);
   const matching = overrides.filter(
@@ -161,13 +149,13 @@ function overridesFor(name: ModelName, overrides: readonly ModelOverride[]): rea
       (provider === name.provider || provider === name.vendor) && standsFor(normalizeModelName(pattern), model),
   );
   const isOwn = ({ provider }: ModelOverride): number => Number(provider === name.provider);
-  /** A name says more than the beginning of one that is as long. */
+  /** A whole name is more specific than a prefix of the same length. */
   const told = ({ model: pattern }: ModelOverride): number =>
     pattern.endsWith('*') ? pattern.length - 1.5 : pattern.length;
   return matching.toSorted((a, b) => isOwn(a) - isOwn(b) || told(a) - told(b));
 }
 
-/** What may follow a model's id in the name of one of its versions: `gpt-5.4-2026-03-05`, `llama3:8b`. */
+/** A version after a model's id: `gpt-5.4-2026-03-05`, `llama3:8b`. */
 const VERSION = /^(?:-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-v\d+)?(?:[:@].*)?$/;
 
 function standsFor(pattern: string, model: string): boolean {
@@ -175,10 +163,8 @@ function standsFor(pattern: string, model: string): boolean {
   return model.startsWith(pattern) && VERSION.test(model.slice(pattern.length));
 }
 
-/** The limits of an entry alone. */
 export function limitsOf({ contextWindow, inputLimit, maxOutput }: ModelEntry): ModelLimits {
   return { contextWindow, ...(inputLimit !== undefined && { inputLimit }), maxOutput };
 }
 
-/** How the texts for a model are counted. */
 export const tierOf = (entry: ModelEntry): TokenTier => (entry.tokenizer === null ? 'estimate' : 'exact');

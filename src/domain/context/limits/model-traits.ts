@@ -1,21 +1,20 @@
 import type { ModelFamily } from '../../model/model-family.ts';
 
-/** What no registry of prices tells of a model: it holds at whichever provider serves it. */
+/** Facts about a model that no registry of prices has. They hold at every provider that serves it. */
 export type ModelTraits = Readonly<{
   family: ModelFamily;
-  /** The encoding that counts its tokens exactly; null where there is none. */
+  /** The encoding that counts its tokens exactly; null: none. */
   tokenizer: 'o200k_base' | null;
-  /** Tokens of an answer at most; null where they are not known. */
+  /** Most tokens of an answer; null: unknown. */
   maxOutput: number | null;
-  /** Tokens of a request at most, where that is less than the window. */
+  /** Most tokens of a request; null: no limit below the window. */
   inputLimit: number | null;
-  /** Tokens of input and output together; null where the registry of prices has it, or nobody tells. */
+  /** Tokens of input and output together; null: in the registry of prices, or unknown. */
   contextWindow: number | null;
-  /** Media types that it takes beside text. */
   mediaTypes: readonly string[];
 }>;
 
-/** Pattern, maximum output, media types, and where they are needed input limit and window. */
+/** Pattern, maximum output, media types; input limit and window if needed. */
 type TraitRow = readonly [
   model: string,
   maxOutput: number | null,
@@ -29,14 +28,14 @@ const TEXT: readonly string[] = [];
 const IMAGE = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const;
 const IMAGE_PDF = [...IMAGE, 'application/pdf'] as const;
 
-/** OpenAI counts the input of its models of 400k for itself. */
+/** OpenAI limits the input of its 400k models separately. */
 const OF_400K = { inputLimit: 272_000 } as const;
 const OF_1050K = { inputLimit: 922_000 } as const;
 const GEMINI_WINDOW = { contextWindow: 1_048_576 } as const;
 
 /**
- * What models.dev (MIT) said of current models in July 2026, and their makers of those before. A row that is only the
- * beginning of a family stands for the models that are newer than this table.
+ * From models.dev (MIT) in July 2026, older models from their makers. A row with only the beginning of a family's names
+ * covers models that are newer than this table.
  */
 const TRAIT_ROWS: readonly FamilyRows[] = [
   {
@@ -87,7 +86,7 @@ const TRAIT_ROWS: readonly FamilyRows[] = [
     ],
   },
   {
-    // Before o200k_base.
+    // Older than o200k_base.
     family: 'openai',
     tokenizer: null,
     models: [
@@ -186,7 +185,7 @@ const TRAIT_ROWS: readonly FamilyRows[] = [
   },
 ];
 
-/** Longest pattern first: it is the one that says most. */
+/** Longest pattern first, because it is the most specific. */
 const TRAITS = TRAIT_ROWS.flatMap(({ family, tokenizer, models }) =>
   models.map(([pattern, maxOutput, mediaTypes, { inputLimit = null, contextWindow = null } = {}]) => ({
     pattern,
@@ -204,9 +203,8 @@ const NO_TRAITS: ModelTraits = {
 };
 
 /**
- * What is known of a model by its name: the row with the longest pattern that stands in the name as words of its own.
- * @param modelId dated versions, resellers' and Bedrock's ids are found too: `anthropic/claude-opus-4.8`,
- *   `us.anthropic.claude-haiku-4-5-20251001-v1:0`
+ * The row with the longest pattern that occurs in the name as whole words. Also finds dated versions, and the ids of
+ * resellers and Bedrock: `anthropic/claude-opus-4.8`, `us.anthropic.claude-haiku-4-5-20251001-v1:0`.
  */
 export function traitsOf(modelId: string): ModelTraits {
   const name = normalizeModelName(modelId);
@@ -219,7 +217,7 @@ export function normalizeModelName(name: string): string {
   return lower.includes('claude') ? lower.replaceAll(/(\d)\.(\d)/g, '$1-$2') : lower;
 }
 
-/** Whether the pattern begins at a word of the name and ends at one: `gpt-4` is not `gpt-4o`, `gpt-5` is not `gpt-5.9`. */
+/** Whether the pattern occurs as whole words: `gpt-4` is not in `gpt-4o`, and `gpt-5` is not in `gpt-5.9`. */
 function isNamed(name: string, pattern: string): boolean {
   for (let at = name.indexOf(pattern); at >= 0; at = name.indexOf(pattern, at + 1)) {
     const before = name.charAt(at - 1);

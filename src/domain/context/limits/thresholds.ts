@@ -1,4 +1,4 @@
-/** Where an agent or its strategy differs from the defaults, as shares of `usable`. */
+/** Overrides of the defaults by an agent or a strategy, as shares of `usable`. */
 export type ThresholdShares = Readonly<{
   /** From here on a prune may be due. */
   pruneAt?: number;
@@ -20,23 +20,23 @@ const SHARES = {
   pruneMinimum: 0.1,
   /** From here on a compaction is due where it pays. */
   compactAt: 0.8,
-  /** From here on a compaction is due whatever it costs. */
+  /** From here on a compaction is due, whatever it costs. */
   compactBy: 0.98,
-  /** As a share of the window: so is it here. */
+  /** The same as a share of the window; the lower one counts. */
   compactByOfWindow: 0.85,
   tail: 0.25,
-  /** Largest result of a compaction. */
+  /** Largest view after a compaction. */
   compactTo: 0.5,
-  /** What a compaction takes off at least, as a share of what it started from. */
+  /** Least reduction by a compaction, as a share of the view before it. */
   compactionReduction: 0.1,
   /** Growth of the view after which a failed compaction is tried again. */
   retryGrowth: 0.1,
   summary: 0.1,
-  /** As a share of the window: here the answer counts too. */
+  /** The answer is stopped here while it streams. A share of the window, because the answer counts too. */
   streamStopAt: 0.9,
 } as const;
 
-/** Beyond these a share of a large window protects too much, or asks too much. */
+/** Bounds of the shares: of a large window they would protect or demand too much. */
 const MAX_PRUNE_PROTECT_TOKENS = 40_000;
 const MAX_PRUNE_MINIMUM_TOKENS = 20_000;
 const MAX_TAIL_TOKENS = 20_000;
@@ -44,13 +44,13 @@ const MIN_SUMMARY_TOKENS = 400;
 const MAX_SUMMARY_TOKENS = 2_000;
 const PRUNE_PROTECT_TURNS = 2;
 
-/** Where the trigger of an agent is low, its prune and its target stay below it by as much as they do by default. */
+/** Keeps the prune and the compaction's target below a low trigger of an agent, in the default proportion. */
 const PRUNE_BELOW_COMPACT = SHARES.pruneAt / SHARES.compactAt;
-/** An agent may have it prune later, but before a compaction is due. */
+/** Latest prune that an agent can set: before the compaction. */
 const LATEST_PRUNE_SHARE = 0.95;
 const TARGET_BELOW_COMPACT = 0.8;
 
-/** Where the context layer acts. Tokens, unless the name says otherwise. */
+/** In tokens, unless the name says otherwise. */
 export type Thresholds = Readonly<{
   usableTokens: number;
   toolOutputTokens: number;
@@ -60,11 +60,11 @@ export type Thresholds = Readonly<{
   pruneProtectTurns: number;
   pruneMinimumTokens: number;
   compactAtTokens: number;
-  /** Where a compaction is due although it does not pay: at the latest, where no more can be used. */
+  /** From here on a compaction is due even if it does not pay: at the latest at the end of `usable`. */
   compactByTokens: number;
   tailTokens: number;
   compactToTokens: number;
-  /** A share of what the compaction started from. */
+  /** Share of the view before the compaction. */
   compactionReductionShare: number;
   retryGrowthTokens: number;
   summaryTokens: number;
@@ -72,15 +72,14 @@ export type Thresholds = Readonly<{
 }>;
 
 /**
- * Where the context layer acts, all of it in proportion to what can be used, so that it works from 8k to 1M windows.
- * @param usable tokens of a request, from `usableOf`
- * @param contextWindow of the model; the latest compaction and the stop while streaming are shares of it
+ * Derives all thresholds from `usableOf`, so that they work for windows from 8k to 1M.
+ * @param contextWindow base of the latest compaction and of the stop while streaming
  */
 export function thresholdsOf(usable: number, contextWindow: number, overrides: ThresholdShares = {}): Thresholds {
   const compactAt = overrides.compactAt ?? SHARES.compactAt;
   const latestPrune = compactAt * PRUNE_BELOW_COMPACT;
   const pruneAt = Math.min(overrides.pruneAt ?? Math.min(SHARES.pruneAt, latestPrune), compactAt * LATEST_PRUNE_SHARE);
-  // A target at the trigger would compact again at once, for ever.
+  // A target at the trigger would compact again at once, forever.
   const compactTo = Math.min(SHARES.compactTo, compactAt * TARGET_BELOW_COMPACT);
   const part = (shareOfUsable: number): number => Math.floor(usable * shareOfUsable);
   const tailTokens = overrides.tail === undefined ? Math.min(part(SHARES.tail), MAX_TAIL_TOKENS) : part(overrides.tail);
