@@ -6,19 +6,13 @@ import { coveredTokens, estimateAfter, estimateMessages } from './measure.ts';
 import { hasMediaAfter } from './silent-overflow.ts';
 import type { ContextState } from './state.ts';
 
-/** A model call whose whole answer is there. */
 export type AnsweredCall = Readonly<{
-  /** The view that the call was sent. */
   view: readonly ViewMessage[];
   usage: Usage;
-  /** The number of the assistant message that it wrote. */
   messageSeq: number;
 }>;
 
-/**
- * What a session knows after a call that succeeded: the call is the new anchor, the ratio has learned from it, and the
- * breaker is closed again.
- */
+/** State after a successful call: it is the new anchor, the ratio has learned from it, and the breaker is reset. */
 export function afterCall(
   meter: ContextMeter,
   state: ContextState,
@@ -62,7 +56,7 @@ function sampleOf(
     changed: {
       model: !isFirst && state.model !== meter.model,
       tools: meter.hasOtherOverhead(state),
-      // Without an anchor the call before was sent something else, unless there was none.
+      // Without an anchor the previous call was sent another view, unless this is the first call.
       view: covered === null && !isFirst,
       media: hasMediaAfter(view, covered === null ? 0 : (anchor?.messageSeq ?? 0)),
     },

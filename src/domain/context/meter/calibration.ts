@@ -1,21 +1,19 @@
 import { z } from 'zod';
 import type { ModelFamily, TokenTier } from '../../model/model-family.ts';
 
-/** The ratio is kept in this range, whatever was learned. */
+/** Every learned ratio is clamped to this range. */
 export const MIN_RATIO = 0.5;
 export const MAX_RATIO = 4;
 
-/** A session is calibrated from this many estimated tokens on: by then framing and small samples have evened out. */
+/** From this many estimated tokens on a session is calibrated: framing and small samples have evened out. */
 export const CALIBRATED_FROM_TOKENS = 2_000;
 
-/**
- * The one safety margin of the meter. Only without a tokenizer of the family, and only until the session is calibrated.
- */
+/** The meter's only margin, until the session is calibrated. Not used for a family with an exact tokenizer. */
 export const COLD_START_MARGIN = 1.1;
 
 /**
- * Real tokens per estimated token before anything was learned. Claude measured on recorded sessions with real usage;
- * for the others the distance between their published tokenizers and o200k, framing included.
+ * Real tokens per estimated token before a session has learned. For Claude measured on the bills of recorded sessions;
+ * for others the distance of their published tokenizers from o200k, framing included.
  */
 const COLD_START_PRIORS: Readonly<Record<TokenTier, Readonly<Partial<Record<ModelFamily, number>>>>> = {
   exact: { openai: 1.1 },
@@ -23,21 +21,18 @@ const COLD_START_PRIORS: Readonly<Record<TokenTier, Readonly<Partial<Record<Mode
 };
 const UNKNOWN_PRIOR = 1.25;
 
-/** What a session has learned about one model. Plain data: it is stored with the session. */
+/** A session's knowledge about the tokens of one model. Stored with the session. */
 export const calibrationSchema = z.strictObject({
-  /** The ratio until enough was learned, without any margin. */
+  /** The ratio until the session is calibrated, without the margin. */
   prior: z.number().min(MIN_RATIO).max(MAX_RATIO),
-  /** Multiplies the prior, and nothing else. */
+  /** Multiplies only the prior. */
   margin: z.number().min(1),
   realTokens: z.number().nonnegative(),
   estimatedTokens: z.number().nonnegative(),
 });
 export type Calibration = Readonly<z.infer<typeof calibrationSchema>>;
 
-/**
- * The state of a session that has learned nothing yet.
- * @param prior what earlier sessions learned about the model, from `priorFrom`; null takes the family's own
- */
+/** @param prior learned by earlier sessions, from `priorFrom`; null: the family's own */
 export function startCalibration(family: ModelFamily, tier: TokenTier, prior: number | null): Calibration {
   const ofFamily = COLD_START_PRIORS[tier][family];
   const ratio = prior ?? ofFamily ?? UNKNOWN_PRIOR;
@@ -45,22 +40,21 @@ export function startCalibration(family: ModelFamily, tier: TokenTier, prior: nu
   return { prior: clampRatio(ratio), margin, realTokens: 0, estimatedTokens: 0 };
 }
 
-/** True once the ratio rests on what the session itself was billed. */
+/** True: the ratio rests on the session's own bills. */
 export const isCalibrated = (state: Calibration): boolean => state.estimatedTokens >= CALIBRATED_FROM_TOKENS;
 
-/** Real tokens per estimated token. Carries the margin until the session is calibrated, and none from then on. */
+/** Real tokens per estimated token; with the margin until the session is calibrated. */
 export function ratioOf(state: Calibration): number {
   if (!isCalibrated(state)) return clampRatio(state.prior * state.margin);
   return clampRatio(state.realTokens / state.estimatedTokens);
 }
 
-/** How much of a persisted prior the next calibrated session replaces. */
+/** Share of a persisted prior that the next calibrated session replaces. */
 const PRIOR_LEARNING_RATE = 0.3;
 
 /**
- * The prior to persist for the model after a session: without the margin, so that margins never pile up over sessions.
- * @param persisted the model's prior so far; null when there is none
- * @returns null when neither anything is persisted nor the session is calibrated
+ * The model's prior to persist after a session. Without the margin, so that margins do not add up over sessions.
+ * @returns null: nothing is persisted, and the session is not calibrated
  */
 export function priorFrom(state: Calibration, persisted: number | null): number | null {
   if (!isCalibrated(state)) return persisted;
@@ -68,22 +62,19 @@ export function priorFrom(state: Calibration, persisted: number | null): number 
   return persisted === null ? learned : persisted + PRIOR_LEARNING_RATE * (learned - persisted);
 }
 
-/** One model call compared with what was expected of it. */
 export type CalibrationSample = Readonly<{
   outcome: 'completed' | 'aborted' | 'failed';
-  /** What the provider billed as the prompt of this call, and of the one before. */
+  /** Billed input of this call and of the previous one. */
   inputTokens: number;
   previousInputTokens: number;
-  /** `coveredTokens` and `estimateAfter` of this call's prompt, with the call before as the anchor. */
+  /** `coveredTokens` and `estimateAfter` of this call's view, with the previous call as the anchor. */
   coveredTokens: number;
   estimatedTokens: number;
-  /** The limit of the model's input as far as it is known. */
+  /** Limit of the model's input; null: unknown. */
   limitTokens: number | null;
-  /** What is not the same as in the call before. */
   changed: Readonly<{ model: boolean; tools: boolean; view: boolean; media: boolean }>;
 }>;
 
-/** Why a sample was not learned from. */
 export const SAMPLE_REFUSALS = [
   'aborted',
   'failed',
@@ -99,17 +90,14 @@ export const SAMPLE_REFUSALS = [
 ] as const;
 export type SampleRefusal = (typeof SAMPLE_REFUSALS)[number];
 
-/**
- * A sample of at least this size that lies outside this range is no tokenizer's doing: something else was cut or added.
- */
+/** From this size on, a sample outside this range is not the tokenizer's doing: content was cut or added. */
 const PLAUSIBLE_FROM_TOKENS = 200;
 const MIN_PLAUSIBLE_RATIO = 0.25;
 const MAX_PLAUSIBLE_RATIO = 8;
 
 /**
- * Learns from one call: the cumulative ratio of real to estimated tokens. A sample that says nothing about
- * the tokenizer is refused and leaves the state as it was; one poisoned sample would bend every later
- * measurement of the session.
+ * Learns the cumulative ratio of real to estimated tokens from one call. Refuses a sample that says nothing about the
+ * tokenizer, because one bad sample would bend all later measurements of the session.
  */
 export function learn(
   state: Calibration,
@@ -138,12 +126,12 @@ function refusalOf(sample: CalibrationSample): SampleRefusal | null {
   return isPlausible || sample.estimatedTokens < PLAUSIBLE_FROM_TOKENS ? null : 'implausible_ratio';
 }
 
-/** Smaller powers of two are no context size that anybody runs. */
+/** No server runs with a smaller context size. */
 const SMALLEST_CAP_TOKENS = 1_024;
 /** Ollama cuts a prompt to half its context size plus 2. */
 const CAP_TOLERANCE_TOKENS = 2;
 
-/** A prompt that was cut without a word: its size did not move, or it is the limit or a round context size. */
+/** Whether a prompt was cut silently: its size did not change, or it is the limit or a round context size. */
 function isSuspiciousCap({ inputTokens, previousInputTokens, limitTokens }: CalibrationSample): boolean {
   if (inputTokens === previousInputTokens) return true;
   if (limitTokens !== null && inputTokens >= limitTokens - CAP_TOLERANCE_TOKENS) return true;

@@ -9,67 +9,62 @@ import { type Anchor, estimateOverhead, type Measurement, measure, type Overhead
 import type { ContextState } from './state.ts';
 import type { TokenCounter } from './tokens.ts';
 
-/** Where a strategy differs from the default thresholds. */
 const STRATEGY_SHARES: Readonly<Partial<Record<StrategyName, ThresholdShares>>> = {
   'proactive-threshold': { compactAt: 0.5, tail: 0.3 },
 };
 
-/** What a meter is made for: one model, one agent, one set of tools. */
 export type ContextMeterInput = Readonly<{
   /** `provider/model` of the next request. */
   model: string;
   entry: ModelEntry;
-  /** What the endpoint taught about its limits. */
   learned: LearnedLimits | null;
-  /** What earlier sessions learned about the model's tokens. */
+  /** Token ratio that earlier sessions learned for the model. */
   prior: number | null;
   policy: ContextPolicy;
   instructions: string;
   tools: readonly Readonly<{ name: string; description: string; inputSchema: Json }>[];
   count: TokenCounter;
-  /** What the model can be shown beside text; absent: whatever the view has. */
+  /** Media that the model takes; absent: all in the view. */
   media?: MediaSupport;
 }>;
 
-/** Measures views of one session for one model, and knows where the context layer acts on them. */
+/** Measures views of one session for one model, and holds the thresholds of the context layer. */
 export type ContextMeter = Readonly<{
   model: string;
   entry: ModelEntry;
   policy: ContextPolicy;
   limits: ModelLimits;
-  /** Nobody has told how large the model's window is, and no call has shown it. */
+  /** The window is a guess: no source has told it, and no call has taught it. */
   isGuess: boolean;
-  /** What the endpoint taught about its limits. */
   learned: LearnedLimits | null;
-  /** As every request carries them. */
   instructions: string;
   thresholds: Thresholds;
-  /** Estimated tokens of what every request carries, before the ratio. */
+  /** Estimated tokens, before the ratio. */
   overheadTokens: OverheadTokens;
   count: TokenCounter;
-  /** What the session has learned about this model, or what it starts from. */
+  /** The session's calibration for this model, or a new one. */
   calibrationOf: (state: ContextState) => Calibration;
   /** Real tokens per estimated token. */
   ratioOf: (state: ContextState) => number;
-  /** The last call as it was billed, where the next request continues it: same model, instructions and tools. */
+  /** The last billed call, if the next request continues it with the same model, instructions and tools. */
   anchorOf: (state: ContextState) => Anchor | null;
-  /** Whether the last call was sent with other instructions or tools. */
+  /** Whether the last call had other instructions or tools. */
   hasOtherOverhead: (state: ContextState) => boolean;
-  /** The view as this model can be shown it: see `showMedia`. */
+  /** The view with the media that this model takes; see `showMedia`. */
   show: (view: readonly ViewMessage[]) => ShownMedia;
-  /** The tokens of the next request with this view, as the model is shown it. */
+  /** Tokens of the next request with this view, as `show` returns it. */
   measure: (view: readonly ViewMessage[], state: ContextState) => Measurement;
-  /** Tokens that the measure may be wrong by: kept free beside the answer. */
+  /** Tokens kept free beside the answer, for errors of the measure. */
   marginOf: (measurement: Measurement, state: ContextState) => number;
 }>;
 
-/** Anchored measures were within 1 % of what was billed in the recorded sessions; unanchored ones are held to 5 %. */
+/** In recorded sessions anchored measures were within 1 % of the bill. Unanchored ones are allowed 5 %. */
 const ANCHORED_MARGIN_SHARE = 0.01;
 const ESTIMATED_MARGIN_SHARE = 0.05;
-/** Of the reserve: what is usable always leaves room for an answer, and nothing is kept free twice. */
+/** Share of the reserve: `usable` always leaves room for an answer, and no token is kept free twice. */
 const MAX_MARGIN_SHARE = 0.5;
 
-/** The meter of one model with one agent's instructions and tools. All that it measures is in tokens. Pure. */
+/** Pure; all sizes are in tokens. */
 export function createContextMeter(input: ContextMeterInput): ContextMeter {
   const { model, entry, policy, count } = input;
   const limits = applyLearned(limitsOf(entry), input.learned, entry.isGuessed);
@@ -135,7 +130,7 @@ function withPrunePolicy(thresholds: Thresholds, { prune }: ContextPolicy): Thre
   const { protectTokens, minimumTokens } = prune;
   return {
     ...thresholds,
-    // A protection that is larger than the window would protect everything.
+    // A protection larger than the window would protect everything.
     ...(protectTokens !== undefined && {
       pruneProtectTokens: Math.min(protectTokens, Math.floor(thresholds.usableTokens / 4)),
     }),

@@ -7,13 +7,12 @@ const IMAGE_TOKENS = 1_500;
 /** A page of a PDF is sent as text and as image. */
 const PDF_PAGE_TOKENS = 2_000;
 const PDF_PAGE_BYTES = 50_000;
-/** Pages of a PDF that only the provider reads. */
+/** Assumed for a PDF of unknown size, because only the provider reads it. */
 const PDF_PAGES_UNSEEN = 10;
-/** Of a text that only the request reads: code has more tokens than prose. */
+/** For a text file in a blob, which is read only for the request: code has more tokens than prose. */
 const BYTES_PER_TOKEN = 3;
 const BASE64_CHARS_PER_BYTE = 4 / 3;
 
-/** Estimated tokens of a file as the model is sent it, or of the text that stands for it. */
 export function estimateFile(part: FilePart, count: TokenCounter): number {
   const sent = fileForModel(part);
   const isBlob = part.url.startsWith('@blob:');

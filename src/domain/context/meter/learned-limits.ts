@@ -5,16 +5,16 @@ import type { ContextMeter } from './context-meter.ts';
 import type { Measurement } from './measure.ts';
 
 /**
- * What an endpoint has taught about the limits of a model. `told`: by its own words, or by what it let through of a
- * request. `shown`: by a call that was larger than what was known and went well; the limit is no less.
+ * Limits of a model that its endpoint has taught. `told`: by an error, or by the part of a request that it let through;
+ * `shown`: by a successful call above the known limit, which is at least that large.
  */
 export type Lesson = Readonly<{ by: 'told' | 'shown'; limits: LearnedLimits }>;
 
-/** The rest of a request that was too large by nobody knows how much: a window that this fits may be the real one. */
+/** Window assumed after a refusal without numbers, as a share of the refused request. */
 const REFUSED_SHARE = 0.7;
 const MIN_WINDOW_TOKENS = 1_024;
 
-/** What the numbers in an overflow teach; null where they tell no limit that lasts. */
+/** Lesson of the numbers in an overflow; null: they name no lasting limit. */
 export function lessonOfNumbers(
   numbers: Pick<OverflowNumbers, 'limitTokens' | 'scope' | 'isLasting'> | null,
 ): Lesson | null {
@@ -23,10 +23,7 @@ export function lessonOfNumbers(
   return { by: 'told', limits: scope === 'input' ? { inputLimit: limitTokens } : { contextWindow: limitTokens } };
 }
 
-/**
- * What a refusal without numbers teaches: that a guessed window is too large. It is lowered below the request, and not
- * below what went through before; a window that somebody told is left as it is.
- */
+/** Lowers a guessed window below the refused request, but not below an accepted size. A described one stays. */
 export function lessonOfRefusal(
   { entry }: Pick<ContextMeter, 'entry'>,
   { total }: Pick<Measurement, 'total'>,
@@ -38,10 +35,7 @@ export function lessonOfRefusal(
   return { by: 'told', limits: { contextWindow } };
 }
 
-/**
- * What a call teaches that was larger than the limits that were guessed or learned, and went well: they are no less
- * than that. Limits that somebody told are not raised beyond.
- */
+/** A successful call above a guessed or learned limit raises it to the call's size. A described one stays. */
 export function lessonOfSuccess(
   { entry, learned, limits }: Pick<ContextMeter, 'entry' | 'learned' | 'limits'>,
   { inputTokens, outputTokens }: Usage,

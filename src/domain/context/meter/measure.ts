@@ -13,10 +13,9 @@ import {
 import { shareOut } from './share-out.ts';
 import type { TokenCounter } from './tokens.ts';
 
-/** What every request carries beside the messages: estimated tokens, before the ratio. */
+/** Estimated tokens, before the ratio. */
 export type OverheadTokens = Readonly<{ instructions: number; tools: number }>;
 
-/** A tool as the request describes it. */
 export type ToolDescription = Readonly<{ name: string; description?: string; inputSchema: Json }>;
 
 const TOOL_FRAME_TOKENS = 12;
@@ -25,7 +24,7 @@ type Estimated = Readonly<{ instructions: string; count: TokenCounter; tokens: O
 
 const estimated = new WeakMap<readonly ToolDescription[], Estimated>();
 
-/** Estimated tokens of the instructions and the tool schemas. The same list of tools is counted once. */
+/** Estimated tokens of the instructions and the tool schemas. Cached per list of tools. */
 export function estimateOverhead(
   instructions: string,
   tools: readonly ToolDescription[],
@@ -47,17 +46,16 @@ function countOverhead(instructions: string, tools: readonly ToolDescription[], 
 }
 
 /**
- * The last model call of a session: what the provider billed, and the assistant message that it wrote. Valid until
- * something rewrites what that call was sent: a prune, a compaction, other instructions or tools, another model.
+ * The last model call of a session: its bill, and the assistant message that it wrote. Invalid once the sent content
+ * changes: by a prune, a compaction, other instructions or tools, or another model.
  */
 export type Anchor = Readonly<{ usage: Usage; messageSeq: number }>;
 
 export type MeasureInput = Readonly<{
   view: readonly ViewMessage[];
-  /** `provider/model` of the next request. */
   model: string;
   overheadTokens: OverheadTokens;
-  /** Null when there was no call yet or what it was sent has been rewritten. */
+  /** Null: no call yet, or its content has changed since. */
   anchor: Anchor | null;
   /** Real tokens per estimated token: `ratioOf` of the session's calibration. */
   ratio: number;
@@ -70,19 +68,21 @@ type TokenKind = (typeof TOKEN_KINDS)[number];
 /** Tokens of the next request. The kinds add up to the total. */
 export type Measurement = Readonly<{
   total: number;
-  /** With an anchor worked out when it is first asked for: it takes the whole view, which the total does not. */
+  /** With an anchor computed on first access, because it takes the whole view. */
   byKind: Readonly<Record<TokenKind, number>>;
-  /** True when the total rests on what a provider billed. */
+  /** True: the total rests on a provider's bill. */
   isAnchored: boolean;
 }>;
 
 /**
- * The tokens of the next request, measured in one place: triggers, acceptance of a compaction, the meter and the events all
- * read it. With an anchor, what the provider billed (input, cache included, plus output, minus reasoning that is not
- * sent again) plus `ratio` times the estimate of what came after; without, `ratio` times the estimate of everything.
- * Never negative; appending to the view never lowers it.
+ * Measures the next request. Triggers, the acceptance of a compaction, the meter and the events all use this measure.
  *
- * An anchor whose message the view does not hold, or that another model wrote, or that billed nothing, does not count.
+ * - With an anchor: the bill (input with cache, plus output, minus reasoning that is not sent again), plus `ratio`
+ *   times the estimate of newer content.
+ * - Without one: `ratio` times the estimate of everything. An anchor does not count if the view lacks its message, if
+ *   another model wrote it, or if nothing was billed.
+ *
+ * Never negative; appending to the view never lowers it.
  */
 export function measure(input: MeasureInput): Measurement {
   const anchored = anchoredTokens(input);
@@ -107,7 +107,7 @@ function anchoredMeasurement(total: number, input: MeasureInput): Measurement {
   };
 }
 
-/** With an anchor only the shares of the kinds are wanted. */
+/** Good enough for the shares of the kinds: the total comes from the anchor. */
 const countForShares: TokenCounter = (text) => text.length / 4;
 
 function estimateKinds({ overheadTokens, view, model }: MeasureInput, count: TokenCounter): TokensByKind {
@@ -121,8 +121,8 @@ function anchoredTokens(input: MeasureInput): number | null {
 }
 
 /**
- * What the next request certainly holds: what the anchor billed, without reasoning that is not sent again. Null when
- * the anchor does not fit the view or the model.
+ * Certain tokens of the next request: the anchor's bill, without reasoning that is not sent again. Null: the anchor
+ * does not match the view or the model.
  */
 export function coveredTokens(view: readonly ViewMessage[], anchor: Anchor | null, model: string): number | null {
   if (anchor === null || anchor.usage.inputTokens === 0) return null;
@@ -134,8 +134,8 @@ export function coveredTokens(view: readonly ViewMessage[], anchor: Anchor | nul
 }
 
 /**
- * Estimated tokens, before the ratio, that the next request holds beyond the anchor's call: the results of the calls
- * that it made, and every later message. The estimate that a calibration sample compares with what was billed.
+ * Estimated tokens, before the ratio, after the anchor: the results of its calls, and later messages. A calibration
+ * sample compares this estimate with the bill.
  */
 export function estimateAfter(
   view: readonly ViewMessage[],
@@ -158,7 +158,6 @@ function estimateResults(message: ViewMessage, count: TokenCounter): number {
   );
 }
 
-/** Estimated tokens of the messages by kind, before the ratio. */
 export function estimateMessages(view: readonly ViewMessage[], count: TokenCounter, model: string): MessageTokens {
   return sumOf(view.map((message) => estimateMessage(message, count, { model })));
 }

@@ -7,7 +7,6 @@ import type { Json, OutputItem, Part, ToolPart, ViewMessage } from '../../transc
 import { estimateFile } from './file-tokens.ts';
 import type { TokenCounter } from './tokens.ts';
 
-/** What the tokens of a view are spent on. */
 export const MESSAGE_TOKEN_KINDS = [
   'user',
   'assistant',
@@ -19,7 +18,6 @@ export const MESSAGE_TOKEN_KINDS = [
 ] as const;
 type MessageTokenKind = (typeof MESSAGE_TOKEN_KINDS)[number];
 
-/** Estimated tokens of one message or of several, by kind. */
 export type MessageTokens = Readonly<Record<MessageTokenKind, number>>;
 
 const NO_MESSAGE_TOKENS: MessageTokens = {
@@ -32,7 +30,7 @@ const NO_MESSAGE_TOKENS: MessageTokens = {
   summary: 0,
 };
 
-// What providers add around the content. Fitted to the billed prompts of a recorded session of 465 calls: a call and
+// Tokens that providers add around content. Fitted to the bills of a recorded session of 465 calls, where a call and
 // its result cost 30 to 60 tokens beyond their texts.
 const MESSAGE_FRAME_TOKENS = 4;
 const TOOL_CALL_FRAME_TOKENS = 36;
@@ -41,17 +39,11 @@ const TOOL_RESULT_FRAME_TOKENS = 9;
 const BASE64_CHARS_PER_BYTE = 4 / 3;
 
 export type MessageTokensOptions = Readonly<{
-  /**
-   * `provider/model` of the next request: only reasoning that this model itself wrote is sent again. Without it the
-   * message counts as sent back to the model that wrote it.
-   */
+  /** Only this model's own reasoning counts. Default: the model that wrote the message. */
   model?: string;
 }>;
 
-/**
- * Estimated tokens of a message as `toModelMessages` shows it, framing included: calls by input and name, results by
- * what the model reads, reasoning only where it is sent again, and nothing for what is not sent.
- */
+/** Estimated tokens of a message as `toModelMessages` shows it, framing included. Unsent content counts nothing. */
 export function estimateMessage(
   message: ViewMessage,
   count: TokenCounter,
@@ -75,12 +67,10 @@ export function estimateMessage(
   return tokens;
 }
 
-/** All kinds together. */
 export function totalOf(tokens: MessageTokens): number {
   return MESSAGE_TOKEN_KINDS.reduce((sum, kind) => sum + tokens[kind], 0);
 }
 
-/** Several estimates together. */
 export function sumOf(estimates: Iterable<MessageTokens>): MessageTokens {
   const sum = { ...NO_MESSAGE_TOKENS };
   for (const tokens of estimates) {
@@ -95,12 +85,12 @@ export function sumOf(estimates: Iterable<MessageTokens>): MessageTokens {
   return sum;
 }
 
-/** Estimated tokens of a call without its result. Of the part as it is: marks are not read here. */
+/** Estimated tokens of a call without its result. Ignores marks. */
 export function estimateToolCall(part: ToolPart, count: TokenCounter): number {
   return TOOL_CALL_FRAME_TOKENS + count(part.toolName) + countJson(wireInput(part.input), count);
 }
 
-/** Estimated tokens of what the model reads as the result of a call. Marks are not read here either. */
+/** Estimated tokens of a call's result as the model reads it. Ignores marks. */
 export function estimateToolResult(part: ToolPart, count: TokenCounter): number {
   const output = outputForModel(part);
   const items = itemsForModel(part);
@@ -118,7 +108,7 @@ function estimateItem(item: OutputItem, count: TokenCounter): number {
   return item.type === 'text' ? count(item.text) : estimateFile(item, count);
 }
 
-/** The reasoning of a message that goes back to the model. Signed, followed by what it led to, and the model's own. */
+/** Reasoning that is sent back to the model: signed, followed by the part that it led to, and written by this model. */
 export function replayedReasoning(message: ViewMessage, model?: string): ModelReasoningPart[] {
   if (message.role !== 'assistant' || (model !== undefined && message.model !== model)) return [];
   if (!message.parts.some((part) => part.type === 'reasoning')) return [];
@@ -140,9 +130,8 @@ function toAssistantPart(part: Part): ModelAssistantPart[] {
   return [{ type: 'reasoning', text, ...(providerMetadata !== undefined && { providerOptions: providerMetadata }) }];
 }
 
-/** Where providers put reasoning that is not shown; the text beside it, if any, is only a summary. */
+/** Keys under which providers keep hidden reasoning. The text beside it, if any, is only a summary. */
 const HIDDEN_REASONING_KEYS = ['reasoningEncryptedContent', 'encryptedContent', 'redactedData'] as const;
-/** Bytes that the encryption adds. */
 const ENCRYPTION_BYTES = 650;
 const BYTES_PER_TOKEN = 4;
 

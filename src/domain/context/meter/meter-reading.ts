@@ -2,10 +2,9 @@ import type { ModelLimits } from '../limits/limits.ts';
 import type { Thresholds } from '../limits/thresholds.ts';
 import type { Measurement } from './measure.ts';
 
-/** How full the context is, as the API and the events show it. Tokens, but for `share`. */
+/** In tokens, except `share`. */
 export type MeterReading = Readonly<{
   window: number;
-  /** What a request may hold. */
   usable: number;
   used: number;
   /** `used / usable`, to four decimals; above 1 when the view does not fit. */
@@ -16,7 +15,7 @@ export type MeterReading = Readonly<{
 
 const SHARE_PRECISION = 10_000;
 
-/** The meter of a measured view. `used` is the total of the very measurement that the triggers read. */
+/** Reading of a measured view. `used` is the same total that the triggers read. */
 export function readMeter(measurement: Measurement, limits: ModelLimits, thresholds: Thresholds): MeterReading {
   const usable = thresholds.usableTokens;
   const share = Math.round((measurement.total / usable) * SHARE_PRECISION) / SHARE_PRECISION;

@@ -1,6 +1,6 @@
 /**
- * Splits a whole number in proportion to weights, without losing a unit: the shares are whole numbers that add up to
- * it. What rounding down leaves over goes to the largest remainders. Without any weight the first key gets everything.
+ * Splits a whole number in proportion to weights, into whole shares that add up to it. Units lost by rounding down go
+ * to the largest remainders; without weights the first key gets everything.
  */
 export function shareOut<Key extends string>(
   total: number,

@@ -5,34 +5,32 @@ import type { FinishReason, ViewMessage } from '../../transcript/message.ts';
 import type { Usage } from '../../usage.ts';
 import { type Anchor, coveredTokens, estimateAfter } from './measure.ts';
 
-/** A whole answer, and what was expected of its request. */
 export type AnsweredRequest = Readonly<{
   usage: Usage;
   finishReason: FinishReason;
-  /** The provider's own word for it, as the SDK passes it on with the end of the call; null when there is none. */
+  /** The provider's own finish reason, as the SDK passes it on; null: none. */
   rawFinishReason: string | null;
-  /** Null for a model that nobody described: a guessed window proves nothing. */
+  /** Null: the window is a guess, which proves nothing. */
   contextWindow: number | null;
-  /** The measure of the request before it was sent. */
   expectedInputTokens: number;
-  /** What is certain of the request; null where the measure is an estimate only. */
+  /** Lower bounds of the request; null: the measure is only an estimate. */
   certain: CertainRequest | null;
 }>;
 
-/** What a provider that took the call before must have been sent with this one. */
+/** Certain sizes of a request that continues the previous call. */
 export type CertainRequest = Readonly<{
-  /** Billed for the call before: so much went through. */
+  /** Input billed for the previous call: the provider accepted that much. */
   acceptedTokens: number;
-  /** The request holds this at least: what was billed before, its answer, and one token for every word since. */
+  /** Least size of this request: the previous bill, its answer, and one token for every word since. */
   leastTokens: number;
 }>;
 
 /**
- * By what an overflow shows itself, and so what becomes of the answer:
- * `above_window`: the provider took more than the window holds. The answer is good; compact before the next step.
- * `window_full`: the answer broke off at the end of the window. What came of it is good; compact before going on.
- * `no_answer`: the request filled the window and no answer fitted. Compact and take the same step again.
- * `cut_request`: the provider cut the request. The model did not see the history; its answer is one to something else.
+ * The sign of a silent overflow, and the fate of the answer:
+ * - `above_window`: the provider took more than the window holds. Keep the answer; compact before the next step.
+ * - `window_full`: the window cut the answer off. Keep it; compact before going on.
+ * - `no_answer`: the request filled the window. Compact and take the same step again.
+ * - `cut_request`: the model did not see the whole history. Drop the answer, unless it has tool calls; compact.
  */
 type SilentSign = 'above_window' | 'window_full' | 'no_answer' | 'cut_request';
 
@@ -42,26 +40,24 @@ export type SilentOverflow = Readonly<{
   overflow: OverflowNumbers | null;
 }>;
 
-/** Anthropic, Bedrock and z.ai; Mistral. The SDK calls both `length`, as an answer at its own maximum. */
+/** Anthropic, Bedrock and z.ai; Mistral. The SDK maps both to `length`, like an answer at its own maximum. */
 const WINDOW_FULL = ['model_context_window_exceeded', 'model_length'];
 
-/** Xiaomi MiMo and LM Studio end a request that fills this much of the window with `length` and without an answer. */
+/** Xiaomi MiMo and LM Studio end a request that fills this share of the window with `length` and no answer. */
 const FULL_SHARE = 0.99;
-/** Bills are off by a few percent; what is off by this much was cut. */
+/** Bills are off by a few percent. One below this share means that the request was cut. */
 const CUT_SHARE = 0.7;
 /**
- * Ollama keeps half of its window and two tokens. What fell far below half of what went through before was not
- * cut at the same window: a provider that bills otherwise from one call to the next, and to believe it would
- * lower the limit of every session.
+ * Ollama keeps half of its window and two tokens. Far below half of the accepted size the request was not cut: the
+ * provider bills calls unevenly, and believing it would lower the limit of every session.
  */
 const KEPT_SHARE = 0.45;
-/** Nobody runs a smaller window: less is a usage that was not reported, or without its cached part. */
+/** No server runs a smaller window: a smaller usage was not reported, or lacks its cached part. */
 const MIN_CUT_TOKENS = 1_024;
 
 /**
- * The overflow that no error tells of, seen in an answer's usage and end. Null for an answer that is what it seems. Of
- * a cut request the limit is what the provider let through: Ollama keeps about half of its window, so the real one may
- * be larger, but nothing beyond was ever seen by the model.
+ * Detects an overflow without an error, by usage and finish reason; null: none. The limit of a cut request is the part
+ * that the provider let through: the real window may be larger (Ollama keeps about half), but the model never saw more.
  */
 export function silentOverflow(answer: AnsweredRequest): SilentOverflow | null {
   const { usage, finishReason, rawFinishReason, contextWindow } = answer;
@@ -81,7 +77,7 @@ export function silentOverflow(answer: AnsweredRequest): SilentOverflow | null {
 function wasCut({ usage, certain }: AnsweredRequest): boolean {
   if (certain === null || usage.inputTokens < MIN_CUT_TOKENS) return false;
   if (usage.inputTokens < KEPT_SHARE * certain.acceptedTokens) return false;
-  // Some report the input without its cached part: nothing was cut as long as both together are what was sent.
+  // Some providers report the input without its cached part: the request was cut only if both together are too small.
   const seenTokens = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
   return seenTokens < CUT_SHARE * certain.leastTokens;
 }
@@ -99,9 +95,10 @@ function cutAt({ usage, expectedInputTokens }: AnsweredRequest): OverflowNumbers
 }
 
 /**
- * What is certain of a request with this view. Null without a call before that it continues, and where images or files
- * came since: their tokens are a guess. Tokenizers never join words across white space, so a text has a token for each
- * of its words, whatever else it is: an estimate may be far too high for a page of one letter.
+ * Lower bounds of a request with this view. Null: no previous call that it continues, or later files of unknown size.
+ *
+ * Tokenizers never join words across white space, so a text has at least a token per word. An estimate may be far too
+ * high, for instance for a page of one letter.
  */
 export function certainOf(view: readonly ViewMessage[], anchor: Anchor | null, model: string): CertainRequest | null {
   const covered = coveredTokens(view, anchor, model);
@@ -110,7 +107,7 @@ export function certainOf(view: readonly ViewMessage[], anchor: Anchor | null, m
   return { acceptedTokens: anchor.usage.inputTokens, leastTokens };
 }
 
-/** Whether an image or a file came after the model call that wrote the message `seq`, results of its calls included. */
+/** Whether an image or a file came after the model call that wrote message `seq`, results of its calls included. */
 export function hasMediaAfter(view: readonly ViewMessage[], seq: number): boolean {
   return view.some((message) => message.seq >= seq && hasFiles(message));
 }

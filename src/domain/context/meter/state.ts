@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { usageSchema } from '../../usage.ts';
 import { calibrationSchema } from './calibration.ts';
 
-/** Why a compaction is under way. */
 const COMPACTION_REASONS = ['threshold', 'tool_results', 'stream', 'overflow', 'manual'] as const;
 export type CompactionReason = (typeof COMPACTION_REASONS)[number];
 
@@ -10,42 +9,42 @@ const count = z.number().int().nonnegative();
 const place = { runId: z.string(), stepNo: z.number().int().positive() };
 
 /**
- * What the context layer knows of a session from step to step. One value, written only by whoever holds the session's
- * run and together with what it describes; a new session has the value of `{}`.
+ * Knowledge of the context layer, kept from step to step in `sessions.context_state`; a new session has `{}`. Each
+ * write goes with the change that it describes, in one transaction.
  */
 export const contextStateSchema = z.strictObject({
-  /** `provider/model` that the anchor and the calibration belong to. */
+  /** Model of the anchor and the calibration, as `provider/model`. */
   model: z.string().nullable().default(null),
-  /** The last model call as it was billed. Null before the first, and after anything that rewrote what it was sent. */
+  /** The last billed model call. Null: none yet, or its content has changed since. */
   anchor: z.strictObject({ usage: usageSchema, messageSeq: z.number().int().positive() }).nullable().default(null),
   calibration: calibrationSchema.nullable().default(null),
-  /** Estimated tokens of instructions and tool schemas in the anchor's call: others, and it is no anchor any more. */
+  /** Estimated tokens of instructions and tools in the anchor's call. If they change, the anchor does not count. */
   overheadTokens: count.nullable().default(null),
-  /** The meter after the last step, prune or compaction: tokens of the next request, and what it may hold. */
+  /** Reading after the last step, prune or compaction: tokens of the next request, and their limit. */
   meter: z.strictObject({ usedTokens: count, usableTokens: count }).nullable().default(null),
-  /** What the pending compaction or prune is for; null when none is pending. */
+  /** Purpose of the pending compaction or prune; null: none is pending. */
   pending: z
     .strictObject({
       reason: z.enum(COMPACTION_REASONS),
-      /** Compact although the thresholds do not ask for it. */
+      /** Compact even if the thresholds do not ask for it. */
       force: z.boolean(),
-      /** Take images and files out of the view: the request was refused for its bytes. */
+      /** Remove images and files from the view: the request was refused for its bytes. */
       stripMedia: z.boolean().default(false),
-      /** Its rounds that failed for what passes by itself; absent: none. */
+      /** Rounds that failed for a transient reason; absent: none. */
       failures: count.optional(),
     })
     .nullable()
     .default(null),
-  /** Compactions since the last model step that succeeded, on whatever route: what the breaker counts. */
+  /** Compactions since the last successful model step, for any reason except `manual`. The breaker counts them. */
   compactionsSinceStep: count.default(0),
-  /** Size of the view when a compaction last failed; it is tried again once the view has grown beyond it. */
+  /** Size of the view at the last failed compaction. The next try waits until the view has grown beyond it. */
   failedAtTokens: count.nullable().default(null),
   /** Overflows that the provider reported for this step. */
   overflow: z
     .strictObject({ ...place, count })
     .nullable()
     .default(null),
-  /** The step whose answer was stopped because the window filled up: once per step. */
+  /** Step whose answer was stopped because the window filled up; at most once per step. */
   streamStop: z.strictObject(place).nullable().default(null),
   /** Most tokens of an answer that the provider has room for, after it refused a larger reserve in this step. */
   outputCap: z
@@ -55,5 +54,4 @@ export const contextStateSchema = z.strictObject({
 });
 export type ContextState = Readonly<z.infer<typeof contextStateSchema>>;
 
-/** The state of a session whose context nobody has looked at. */
 export const NEW_CONTEXT_STATE: ContextState = contextStateSchema.parse({});

@@ -1,10 +1,10 @@
-/** Counts the tokens of a text. The port of the exact tier: a tokenizer is passed in from outside. */
+/** Counts the tokens of a text. The port through which an exact tokenizer is passed in. */
 export type TokenCounter = (text: string) => number;
 
 const LOWER = 0;
 const UPPER = 1;
 const DIGIT = 2;
-/** Punctuation of base64, of paths and of names: it does not end an unbroken stretch. */
+/** Punctuation of base64, paths and names: it does not end an unbroken stretch. */
 const JOINER = 3;
 const PUNCTUATION = 4;
 const SPACE = 5;
@@ -28,11 +28,11 @@ function classOf(code: number): number {
   return isCjk ? CJK : SYMBOL;
 }
 
-/** The class of every UTF-16 unit: one look-up a character, the loop below runs over megabytes. */
+/** Class of every UTF-16 unit. A table, because the loop below runs over megabytes. */
 const CLASSES = Uint8Array.from({ length: 0x10000 }, (_, code) => classOf(code));
 
-// What a class costs, fitted to o200k over prose, code, JSON, logs and shell output. What another family's tokenizer
-// makes of the same text is left to the ratio; where tokenizers differ much, the dearer one counts.
+// Tokens per class, fitted to o200k over prose, code, JSON, logs and shell output. The ratio corrects for other
+// families; where tokenizers differ much, the higher cost counts.
 const WORD = 0.93;
 const LETTERS_IN_WORD = 6;
 const LETTER_BEYOND = 0.11;
@@ -45,7 +45,7 @@ const ACCENTED_LETTER = 0.45;
 const FOREIGN_LETTER = 0.4;
 const CJK_CHARACTER = 0.85;
 
-/** Text without spaces and without words (base64, hex, hashes): real tokenizers take 1.4 to 1.75 characters a token. */
+/** Text without spaces and words (base64, hex, hashes): real tokenizers take 1.4 to 1.75 characters per token. */
 const UNBROKEN_CHARS_PER_TOKEN = 1.5;
 /** An unbroken stretch is judged in pieces of at least this length. */
 const UNBROKEN_PIECE_CHARS = 24;
@@ -55,9 +55,8 @@ const UNBROKEN_MIN_CHANGES = 7;
 const UNBROKEN_WORD_CHARS = 48;
 
 /**
- * Tokens of a text, estimated: `length / 4` corrected by classes of characters (words, digits, punctuation, white
- * space, CJK, long unbroken runs). One pass without allocation, so it is safe on megabytes of anything; a longer text
- * never counts less than its beginning.
+ * Estimates the tokens of a text: `length / 4`, corrected by classes of characters. One pass without allocation, so it
+ * is safe on megabytes; a longer text never counts less than its beginning.
  */
 export function estimateText(text: string): number {
   let tokens = 0;
@@ -97,7 +96,7 @@ function endOfRun(text: string, start: number, charClass: number): number {
   return end;
 }
 
-/** What a run of one class costs, given the class before it. */
+/** Tokens of a run of one class, given the class before it. */
 function costOf(charClass: number, length: number, previous: number): number {
   switch (charClass) {
     case LOWER:
@@ -111,7 +110,7 @@ function costOf(charClass: number, length: number, previous: number): number {
     case PUNCTUATION:
       return (previous === JOINER || previous === PUNCTUATION ? MARK_BEYOND : MARKS) + MARK_BEYOND * (length - 1);
     case SPACE:
-      // One space belongs to the word after it, and the blanks around a line break are one token with it.
+      // One space belongs to the next word, and blanks after a line break are one token with it.
       return length > 1 && previous !== LINE_BREAK ? BLANKS : 0;
     case LINE_BREAK:
       return BLANKS;
@@ -131,21 +130,21 @@ function wordCost(length: number): number {
   return WORD + LETTER_BEYOND * Math.max(0, length - LETTERS_IN_WORD);
 }
 
-/** Beyond this a tokenizer costs a step tens of milliseconds; the estimate does as well there. */
+/** On a longer text a tokenizer costs a step tens of milliseconds, and the estimate is as good. */
 export const MAX_TOKENIZED_CHARS = 100_000;
 
-/** Tokenizers need more than linear time on one long word: 20 000 equal characters cost them a third of a second. */
+/** Tokenizers need more than linear time on one long word: a third of a second for 20 000 equal characters. */
 export const MAX_TOKENIZED_RUN_CHARS = 512;
 
-/** Classes that a tokenizer may take as one piece of text. Joiners count with letters, so that base64 is one run. */
+/** Classes that a tokenizer may take as one piece. Joiners count as letters, so that base64 is one run. */
 function pieceKindOf(charClass: number): number {
   if (charClass === PUNCTUATION || charClass === SYMBOL) return PUNCTUATION;
   return charClass === SPACE || charClass === LINE_BREAK ? SPACE : LOWER;
 }
 
 /**
- * Whether an exact tokenizer may be run on the text: it is bounded, and nothing in it is an unbroken run (one huge
- * word, base64, a line of dashes, a page of blanks) on which tokenizers take time that grows faster than the text.
+ * Whether an exact tokenizer may run: the text is bounded, without an unbroken run (a huge word, base64, a line of
+ * dashes, a page of blanks) on which tokenizers need more than linear time.
  */
 export function isSafeToTokenize(text: string): boolean {
   if (text.length > MAX_TOKENIZED_CHARS) return false;
@@ -160,7 +159,7 @@ export function isSafeToTokenize(text: string): boolean {
   return true;
 }
 
-/** The exact tier made safe: the tokenizer where the text is safe to tokenize, the estimate where it is not. */
+/** Runs the tokenizer on a text that is safe for it, and the estimate on any other. */
 export function guardCounter(exact: TokenCounter): TokenCounter {
   return (text) => (isSafeToTokenize(text) ? exact(text) : estimateText(text));
 }
