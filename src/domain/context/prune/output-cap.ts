@@ -5,25 +5,22 @@ import type { Thresholds } from '../limits/thresholds.ts';
 import { estimateFile } from '../meter/file-tokens.ts';
 import type { TokenCounter } from '../meter/tokens.ts';
 
-/** The tool calls of one message, while their results come in. */
+/** The tool calls of one message, while their results arrive. */
 export type ToolBatch = Readonly<{
-  /** Calls without a result yet. */
   openCalls: number;
-  /** Tokens that the view shows of the results so far. */
+  /** Tokens of the results so far, as the view shows them. */
   usedTokens: number;
 }>;
 
-/** How much of a tool's output the view shows: both hold. */
+/** Limits of a tool's output in the view. Both hold. */
 export type OutputCap = Readonly<{ tokens: number; chars: number }>;
 
-/** What a call may show however many others there are: the notice of what was cut out, and a few lines. */
+/** Least tokens of each result, however many calls there are: the notice of the cut, and a few lines. */
 export const MIN_OUTPUT_TOKENS = 128;
 
 /**
- * What the next result of a batch may show: no more than one output may, and an equal share of what the batch has left.
- * A result that takes less leaves more to the ones after it, so a share never shrinks while others come in. Only the
- * minimum for a call may carry a batch above its budget: one of very many calls in a very small window.
- * @param toolLimitChars of the tool itself
+ * Cap of the next result: the limit of one output, or an equal share of the batch's remaining budget if that is less.
+ * Unused budget goes to later results, so that a share never shrinks; only the minimum per call can exceed the budget.
  */
 export function outputCapOf(
   thresholds: Pick<Thresholds, 'toolOutputTokens' | 'toolBatchTokens'>,
@@ -36,18 +33,14 @@ export function outputCapOf(
   return { tokens, chars: toolLimitChars };
 }
 
-/** The batch after a result of which the view shows that many tokens. */
 export function afterResult({ openCalls, usedTokens }: ToolBatch, tokens: number): ToolBatch {
   return { openCalls: Math.max(0, openCalls - 1), usedTokens: usedTokens + tokens };
 }
 
+/** `tokens`: of the files that stay. */
 export type FittedFiles = Readonly<{ output: ToolOutput; tokens: number }>;
 
-/**
- * As many of an output's files as its cap allows, from the first on; the others are named. An output of a hundred
- * screenshots would fill any window.
- * @returns with the tokens of the files that stay
- */
+/** Keeps the first files within the cap, and names the others: a hundred screenshots would fill any window. */
 export function fitFiles(output: ToolOutput, cap: OutputCap, count: TokenCounter): FittedFiles {
   if (output.type !== 'content') return { output, tokens: 0 };
   let tokens = 0;
@@ -61,17 +54,16 @@ export function fitFiles(output: ToolOutput, cap: OutputCap, count: TokenCounter
   return { output: { type: 'content', value }, tokens };
 }
 
-/** A text within its cap. */
 export type CappedText = Readonly<{ text: string; tokens: number; truncated: boolean }>;
 
-/** Close enough to the cap: each step further costs another count of the text. */
+/** Close enough to the cap: each further step counts the text once more. */
 const SEARCH_PRECISION = 1 / 64;
 
 /**
- * Head and tail of a text, as much as the cap allows by the text's own tokens (digits and CJK are dearer than prose),
- * and between them how much was cut out. The result is never above the cap, unless the notice alone is.
- * @param count tokens of a text; called some ten times with texts of at most `cap.chars`
- * @param hint what the notice says beside the numbers
+ * Head and tail of a text within the cap, with a notice of the cut between them. Measured by its own tokens, because
+ * digits and CJK cost more than prose; only the notice alone can exceed the cap.
+ * @param count called about ten times, with texts of at most `cap.chars`
+ * @param hint added to the numbers in the notice
  */
 export function capText(text: string, cap: OutputCap, count: TokenCounter, hint: string): CappedText {
   const cutTo = (chars: number): CappedText => {
@@ -96,10 +88,9 @@ export function capText(text: string, cap: OutputCap, count: TokenCounter, hint:
   return best;
 }
 
-/** Beyond this the tokens of a text are reckoned from its beginning: the number is shown, nothing depends on it. */
+/** Tokens of a longer text are extrapolated from its beginning: the number is only shown. */
 const MAX_COUNTED_CHARS = 1_000_000;
 
-/** Tokens of a text of any length. */
 export function countAnyLength(text: string, count: TokenCounter): number {
   if (text.length <= MAX_COUNTED_CHARS) return count(text);
   return Math.ceil((count(text.slice(0, MAX_COUNTED_CHARS)) * text.length) / MAX_COUNTED_CHARS);

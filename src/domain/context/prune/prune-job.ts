@@ -12,7 +12,6 @@ import {
   worthOf,
 } from './prune-plan.ts';
 
-/** What a prune job writes, and what its run goes on with. */
 export type PruneJobPlan = Readonly<{
   marks: readonly PlannedMark[];
   events: readonly NewEvent[];
@@ -24,12 +23,13 @@ export type PruneJobPlan = Readonly<{
 const NOTHING_STRIPPED: MediaStripPlan = { marks: [], strippedCount: 0, savedTokens: 0 };
 
 /**
- * Decides what a prune job does to the view, and what comes after it. Images and files go where a request was refused
- * for its bytes; only where there are none do tool outputs have to go that are not due, as they do when somebody asked
- * for it. A view that was rewritten has no anchor, and a compaction that failed on the larger one may be tried again.
+ * Plans a prune job and the work after it.
  *
- * @param goesOn the run goes on after the prune: a compaction that the view needs all the same
- * comes before the next step
+ * - If a request was refused for its bytes, images and files go. If there are none, or if a client asked for the prune,
+ *   tool outputs go even if no prune is due.
+ * - A changed view loses its anchor, and a compaction that failed before may be tried again.
+ *
+ * @param goesOn the run continues: a compaction that the view still needs comes before the next step
  */
 export function planPruneJob(
   meter: ContextMeter,
@@ -41,7 +41,7 @@ export function planPruneJob(
   const { pending } = state;
   const ratio = meter.ratioOf(state);
   const media = pending?.stripMedia === true ? planMediaStrip({ view, count, ratio }) : NOTHING_STRIPPED;
-  // What was meant for a compaction that never came must not force a prune.
+  // The `force` of a compaction that never came must not force a prune.
   const isAsked = pending?.force === true && (pending.reason === 'manual' || pending.stripMedia);
   const prune = planPrune({
     ...pruneInputOf(meter, state, view, meter.measure(view, state).total - media.savedTokens),
@@ -68,7 +68,7 @@ export function planPruneJob(
   };
 }
 
-/** What a run that goes on needs first. What can never fit is for the step to say. */
+/** The next work of a run that continues. The step itself reports a request that can never fit. */
 function afterwards(
   meter: ContextMeter,
   state: ContextState,
@@ -82,7 +82,6 @@ function afterwards(
   return { goesOnWith: 'compaction', contextState: { ...state, pending: { reason, force, stripMedia: false } } };
 }
 
-/** The view as it will be read once the marks are written. */
 export function withMarks(view: readonly ViewMessage[], marks: readonly PlannedMark[]): readonly ViewMessage[] {
   if (marks.length === 0) return view;
   const byMessage = Map.groupBy(marks, (mark) => mark.messageId);

@@ -13,7 +13,6 @@ import { estimateMessage, estimateToolCall, estimateToolResult, totalOf } from '
 import type { ContextState } from '../meter/state.ts';
 import type { TokenCounter } from '../meter/tokens.ts';
 
-/** A mark that the plan asks for. */
 export type PlannedMark = PartMarks & Readonly<{ messageId: string; index: number; originalTokens: number }>;
 
 type PruneThresholds = Pick<
@@ -24,13 +23,12 @@ type PruneThresholds = Pick<
 export type PruneInput = Readonly<{
   view: readonly ViewMessage[];
   count: TokenCounter;
-  /** Real tokens per estimated token: `ratioOf` of the session's calibration. */
   ratio: number;
   thresholds: PruneThresholds;
   policy: ContextPolicy['prune'];
   /** With the measured tokens of the next request. */
   outlook: Outlook;
-  /** Somebody asked for it: then it need not be due, nor worth its while. What is protected stays protected. */
+  /** Forced: the prune need not be due, nor pay. Protected calls stay protected. */
   force?: boolean;
 }>;
 
@@ -41,15 +39,14 @@ export type PrunePlan = Readonly<
       marks: readonly PlannedMark[];
       prunedCount: number;
       savedTokens: number;
-      /** Names of the tools whose calls are cleared, sorted. */
+      /** Names of the tools of cleared calls, sorted. */
       prunedTools: readonly string[];
     }
 >;
 
-/** Estimated tokens. To clear a call that frees less takes more from the model than it gives to the window. */
+/** In estimated tokens. Clearing a smaller call costs the model more than it frees. */
 const MIN_SAVED_TOKENS = 20;
 
-/** What a prune is decided from, for a view that measures so many tokens. */
 export function pruneInputOf(
   meter: ContextMeter,
   state: ContextState,
@@ -62,23 +59,23 @@ export function pruneInputOf(
 }
 
 /**
- * Decides which old tool calls the view shows cleared from now on. Every prune breaks the provider's cached prefix, so
- * one clears all that may be cleared, and only where that pays or is needed.
+ * Decides which old tool calls the view shows as cleared. Every prune breaks the provider's cached prefix, so one prune
+ * clears all that it may, and only if it pays or is needed.
  *
- * - Due from `pruneAtTokens` on, and only where it frees the minimum.
- * - It pays where the steps still to come save more than the rewrite costs, by the model's own prices. Nobody knows how
- *   many there are: the longer a session has gone on, the longer it is expected to.
- * - It is needed where the view would have to be compacted without it: a compaction costs more, and forgets.
- * - Protected are the newest calls: as many as fit into `pruneProtectTokens`, of the last `pruneProtectTurns` user
- *   turns. A run can be one turn of hundreds of steps, and a turn can be tiny, so both limits hold. What a call weighs
- *   here is what a prune could clear of it: its output and the long texts of its input. Otherwise a session of file
- *   writes, with their short outputs, would protect everything.
- * - Never cleared: results that no model call has read yet; calls without an outcome; calls of protected tools; what
- *   the provider ran itself, whose results go back in a form of its own; the summary and whatever stands before it.
- * - Errors tell the model what not to try again, and are short: they go last, where without them the view would still
- *   have to be compacted. A compaction would take them too, and not leave an id to read them by.
+ * - Due from `pruneAtTokens` on, if it frees the minimum.
+ * - Pays if the expected further steps save more than the rewrite costs, by the model's prices. The longer a session
+ *   has lasted, the more steps are expected.
+ * - Needed if a compaction would be due without it: a compaction costs more, and forgets.
+ * - Protected: the newest calls that fit into `pruneProtectTokens`, within the last `pruneProtectTurns` user turns.
+ *   Both limits hold, because a turn may have hundreds of steps or be tiny.
+ * - A call weighs as much as a prune could clear of it: its output and the long texts of its input. Otherwise a session
+ *   of file writes, with their short outputs, would protect everything.
+ * - Never cleared: results that no model call has read yet, calls without an outcome, calls of protected tools, calls
+ *   that the provider ran itself (their results go back in its own form), the summary and everything before it.
+ * - Errors go last, and only if a compaction would be due without them: they are short, and tell the model which calls
+ *   not to repeat. A compaction would remove them too, and leave no id to read them by.
  *
- * Idempotent: what is left after a prune gives no other one.
+ * Idempotent: after a prune there is nothing more to clear.
  */
 export function planPrune(input: PruneInput): PrunePlan {
   const { ratio } = input;
@@ -103,11 +100,7 @@ export function planPrune(input: PruneInput): PrunePlan {
   };
 }
 
-/**
- * Whether `planPrune` would clear anything. Every step of a session that is past the threshold asks, so it reads no
- * more of the view than the answer takes: the newest outputs until what is protected, the minimum and the cost of the
- * rewrite are made up.
- */
+/** Whether `planPrune` would clear anything. Every step past the threshold asks, so it reads no more than needed. */
 export function isPruneWorthwhile(input: PruneInput): boolean {
   if (reasonAgainst(input) !== null) return false;
   if (!isNeeded(input)) return pays(input, withoutErrors(findPrunable(input)));
@@ -124,7 +117,6 @@ export function isPruneWorthwhile(input: PruneInput): boolean {
   return chosen.length > 0 && isEnough(input, savedBy(chosen));
 }
 
-/** What is worth its while for a view that measures so many tokens. */
 export const worthOf = (
   meter: ContextMeter,
   state: ContextState,
@@ -141,7 +133,7 @@ function reasonAgainst({ thresholds, policy, outlook, force = false }: PruneInpu
   return outlook.usedTokens < thresholds.pruneAtTokens ? 'not_due' : null;
 }
 
-/** Whatever it costs: without it a compaction is due, or somebody asks for it. */
+/** Whether the prune is needed at any cost: it is forced, or a compaction is due without it. */
 const isNeeded = ({ outlook, force = false }: PruneInput): boolean =>
   force || outlook.usedTokens >= compactionDueAt(outlook);
 
@@ -149,7 +141,7 @@ function isEnough({ ratio, thresholds, force = false }: PruneInput, savedEstimat
   return force || Math.floor(ratio * savedEstimate) >= thresholds.pruneMinimumTokens;
 }
 
-/** The errors only where the view would have to be compacted without them. */
+/** Adds the errors only if a compaction would be due without them. */
 function choose(input: PruneInput, prunable: readonly Candidate[]): readonly Candidate[] {
   const others = [...withoutErrors(prunable)];
   const leftTokens = input.outlook.usedTokens - Math.floor(input.ratio * savedBy(others));
@@ -160,11 +152,7 @@ function* withoutErrors(candidates: Iterable<Candidate>): Generator<Candidate> {
   for (const candidate of candidates) if (!candidate.isError) yield candidate;
 }
 
-/**
- * Whether a prune that frees the minimum is expected to cost less than it saves: what is cleared is not read again by
- * the steps that are still to come, and a compaction comes later or never, against one rewrite of all messages. Reads no
- * more of the candidates than the answer takes.
- */
+/** Whether a prune of the minimum saves more than one rewrite of all messages costs. Reads no more than needed. */
 function pays(input: PruneInput, candidates: Iterable<Candidate>): boolean {
   let savedEstimate = 0;
   for (const candidate of candidates) {
@@ -180,7 +168,7 @@ type Candidate = Call & Readonly<{ messageId: string; isError: boolean }>;
 const savedBy = (candidates: readonly Candidate[]): number =>
   candidates.reduce((sum, candidate) => sum + candidate.savedEstimate, 0);
 
-/** What may be cleared, the newest first. */
+/** Newest first. */
 function* findPrunable(input: PruneInput): Generator<Candidate> {
   const { view, thresholds, ratio } = input;
   const lastAnswer = view.findLastIndex((message) => message.role === 'assistant');
@@ -207,9 +195,8 @@ function* findPrunable(input: PruneInput): Generator<Candidate> {
 
 type Call = Readonly<{
   index: number;
-  /** The call as the view shows it. */
   shown: ToolPart;
-  /** Estimated tokens: of its result, of what a prune could clear of the call, and of what that would save. */
+  /** Estimated tokens: of its result, of the part that a prune could clear, and of the saving. */
   resultEstimate: number;
   clearableEstimate: number;
   savedEstimate: number;
@@ -238,7 +225,7 @@ function callsOf(message: ViewMessage, { count, policy }: PruneInput): Call[] {
   });
 }
 
-/** Most inputs are short and stay as they are: there is nothing to count then. */
+/** Most inputs are short and stay as they are, so that nothing has to be counted. */
 function clearedInputEstimate(before: ToolPart, after: ToolPart, count: TokenCounter): number {
   if (after.input === before.input) return 0;
   return Math.max(0, estimateToolCall(before, count) - estimateToolCall(after, count));
@@ -247,10 +234,9 @@ function clearedInputEstimate(before: ToolPart, after: ToolPart, count: TokenCou
 export type MediaStripPlan = Readonly<{ marks: readonly PlannedMark[]; strippedCount: number; savedTokens: number }>;
 
 /**
- * Takes images and files out of the view, for a request that was refused for its bytes: those are no matter of
- * tokens, 42 screenshots can be 15 % of a window and 34 MB. What the last user message brought stays if anything
- * else can go, so that the model sees what it is asked about; if nothing else can, it goes too. Oldest first.
- * Idempotent once nothing is left.
+ * Removes files from the view, oldest first, after a request was refused for its bytes: 42 screenshots can be 15 % of a
+ * window and 34 MB. If there are older ones, those from the last user message on stay, so that the model sees the
+ * subject of the question.
  */
 export function planMediaStrip(input: Pick<PruneInput, 'view' | 'count' | 'ratio'>): MediaStripPlan {
   const lastUser = input.view.findLastIndex((message) => message.role === 'user');
@@ -267,7 +253,7 @@ export function planMediaStrip(input: Pick<PruneInput, 'view' | 'count' | 'ratio
 function isStrippable({ role }: ViewMessage, part: ViewPart): boolean {
   if (role === 'assistant') return filesOfOutput(part).length > 0;
   if (part.type !== 'file' || part.marks?.mediaStripped === true) return false;
-  // What cannot be sent is a text already.
+  // A file that cannot be sent is already shown as text.
   return fileForModel(part).type === 'file' || part.url.startsWith('@blob:');
 }
 
