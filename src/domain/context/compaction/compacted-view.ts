@@ -3,13 +3,12 @@ import type { Thresholds } from '../limits/thresholds.ts';
 import { type CompactPlan, listBounds } from './compaction-plan.ts';
 import { composeSummary } from './summary-document.ts';
 
-/** What a compaction leaves: the message that stands for the head, and the view that begins with it. */
 export type CompactedView = Readonly<{ parts: readonly Part[]; view: readonly ViewMessage[] }>;
 
 /**
- * Puts together what a plan leaves once there is a text for its head.
- * @param body the text: a model's summary, or the notice of a removal
- * @param round how many summaries the chain has with this one
+ * Builds the view of a plan from the text that replaces its head.
+ * @param body a model's summary, or the notice of a removal
+ * @param round number of this summary in the chain
  */
 export function compactedView(
   plan: CompactPlan,

@@ -20,41 +20,38 @@ export type PlanInput = Readonly<{
   /** Real tokens, the ratio included. */
   tokensOf: (message: ViewMessage) => number;
   countText: (text: string) => number;
-  /** Instructions and tool schemas. */
   overheadTokens: number;
   thresholds: Thresholds;
   keepRecentMessages?: number | undefined;
   preserveLastNTurns?: number | undefined;
-  /** Most tokens of the text that stands for the head. */
+  /** Most tokens of the text that replaces such a head. */
   bodyTokens: (headTokens: number) => number;
-  /** A view that a compaction has just left, and no step has used, may be compacted further: it still overflowed. */
+  /** A view that no step has used since the last compaction may be compacted again, because it overflowed. */
   mayRepeat: boolean;
-  /** Images and files must go: the request was refused for its bytes. */
   stripMedia: boolean;
 }>;
 
-/** What a plan needs beside what its strategy decides. */
+/** Input of a plan without the part that the strategy decides. */
 export type PlanBase = Omit<PlanInput, 'bodyTokens'>;
 
-/** A compaction that will help, if the text that stands for the head keeps to its tokens. */
+/** A compaction that helps if the text for the head keeps within `bodyTokens`. */
 export type CompactPlan = Readonly<{
   kind: 'compact';
-  /** The first and the last message that the summary newly stands for. */
+  /** The first and the last message that this summary newly replaces. */
   fromSeq: number;
   uptoSeq: number;
   head: readonly ViewMessage[];
   previousSummary: PreviousSummary | null;
-  /** What stays as it is, but for the marks. */
+  /** The newest messages, unchanged except for `marks`. */
   tail: readonly ViewMessage[];
   viewStartSeq: number;
   marks: readonly TailMark[];
   firstUser: FirstUser | null;
   userMessages: UserMessages;
-  /** The last real user message where the tail does not hold it: stands after the summary, verbatim. */
+  /** The last user message, verbatim after the summary; empty if the tail holds it. */
   carried: readonly Part[];
   resources: readonly TouchedResource[];
   bodyTokens: number;
-  /** What the view may be afterwards. */
   targetTokens: number;
   tokensBefore: number;
 }>;
@@ -72,26 +69,22 @@ export type CompactionPlan =
   | Readonly<{ kind: 'nothing'; reason: 'nothing_new' | 'no_gain'; tokensBefore: number }>
   | TooLarge;
 
-/** The first user message beyond this share of what a compaction aims at is shown by its head and tail. */
+/** Largest first user message, as a share of `compactToTokens`. A larger one is shown by its head and tail. */
 const MAX_FIRST_USER_SHARE = 0.25;
-/** What is left of it where with more the view would not fit. */
+/** The same if the view does not fit otherwise. */
 const LEAST_FIRST_USER_TOKENS = 500;
 const LISTED_RESOURCES = 40;
 const CHARS_PER_LISTED_TOKEN = 3;
-/**
- * Caps for the results of the tail, as shares of `usable`, where the view would not come down to its target otherwise.
- */
+/** Caps of each tool result in the tail, as shares of `usable`. Used if the view misses its target otherwise. */
 const RESULT_CAP_SHARES = [0.05, 0.0125] as const;
 
-/** How much of the list of touched resources the view holds. */
 export function listBounds({ summaryTokens }: Pick<Thresholds, 'summaryTokens'>): ListBounds {
   return { entries: LISTED_RESOURCES, chars: summaryTokens * CHARS_PER_LISTED_TOKEN };
 }
 
 /**
- * Plans a compaction: what is summarized, what stays, what is carried verbatim. Everything but the summary's text is
- * known before any model is asked, so a compaction that could not help is not begun: the plan takes the largest tail
- * with which the view comes down to its target and loses enough, if need be with its results capped.
+ * Plans a compaction before any model is asked, so that a useless one never begins. Takes the largest tail with which
+ * the view meets its target and shrinks enough, and caps the tail's results if need be.
  */
 export function planCompaction(input: PlanInput): CompactionPlan {
   const firstUserTokens = input.thresholds.compactToTokens * MAX_FIRST_USER_SHARE;
@@ -124,7 +117,7 @@ function planWithin(input: BoundedInput): CompactionPlan {
   const gaining = candidates.filter(({ projectedTokens }) => projectedTokens <= enough);
   const best = gaining.find(({ projectedTokens }) => projectedTokens <= thresholds.compactToTokens);
   if (best !== undefined) return best.plan;
-  // The target is out of reach: what is left is still better than a view that does not fit.
+  // The target is out of reach: a smaller view that fits is still better.
   const smallest = gaining.toSorted((a, b) => a.projectedTokens - b.projectedTokens)[0];
   if (smallest !== undefined && smallest.projectedTokens <= thresholds.usableTokens) {
     return { ...smallest.plan, targetTokens: thresholds.usableTokens };
@@ -134,8 +127,8 @@ function planWithin(input: BoundedInput): CompactionPlan {
 }
 
 /**
- * The last user message without those right before it, which nobody has answered. One of them that is larger than the
- * window has ended its run; it must not end every run after it.
+ * Last resort: keeps only the last user message. An unanswered one before it may be larger than the window, and would
+ * end every run.
  */
 function onlyLast(
   input: BoundedInput,
@@ -172,7 +165,7 @@ function candidatesOf(
   );
 }
 
-/** Where the tail may begin: with its whole budget, with half of it, with a quarter, and with what is mandatory. */
+/** Possible starts of the tail: with its whole budget, half of it, a quarter, and only the mandatory messages. */
 function startsOf(input: BoundedInput, rest: readonly SizedMessage[], previous: PreviousSummary | null): number[] {
   const { thresholds, overheadTokens, keepRecentMessages, preserveLastNTurns } = input;
   const beside = overheadTokens + textTokens(input, rest, previous, rest.length) + input.bodyTokens(sumTokens(rest));
@@ -189,7 +182,7 @@ function startsOf(input: BoundedInput, rest: readonly SizedMessage[], previous: 
   return [...new Set([wanted, ...smaller])].sort((a, b) => a - b);
 }
 
-/** Tokens of all that stands in place of the head but for the body. */
+/** Tokens of everything that replaces the head, except the body. */
 function textTokens(
   input: BoundedInput,
   rest: readonly SizedMessage[],
@@ -282,7 +275,7 @@ function firstUserOf(
   carried: readonly Part[],
 ): FirstUser | null {
   const { countText, firstUserTokens } = input;
-  // What was cut for one model is cut further for a smaller one, and never grows again.
+  // A text that was cut for one model is cut further for a smaller one, and never grows back.
   if (previous?.firstUser?.at === 'summary') {
     const { seq, text } = previous.firstUser;
     return { at: 'summary', seq, text: cutToTokens(text, firstUserTokens, countText, seq) };
@@ -295,13 +288,13 @@ function firstUserOf(
   return { at: 'summary', seq, text: cutToTokens(text, firstUserTokens, countText, seq) };
 }
 
-/** Head and tail of a user message within so many tokens, with the id by which the whole can be read. */
+/** Head and tail of a user message within `limitTokens`, with the id for reading it whole. */
 function cutToTokens(text: string, limitTokens: number, countText: (text: string) => number, seq: number): string {
   const hint = `: read it whole with ${READER_TOOL}, id ${messageRef(seq)}`;
   let kept = text;
   for (let chars = text.length, tokens = countText(text); tokens > limitTokens && chars > 1; tokens = countText(kept)) {
     chars = Math.floor(Math.min(chars * 0.95, (chars * limitTokens) / tokens));
-    // A text that a summary before has cut for a larger window says again of how much.
+    // The notice in a text that an earlier summary cut keeps naming its original length.
     kept = shortenCut(text, chars, hint) ?? keepHeadAndTail(text, chars, hint).text;
   }
   return kept;
@@ -314,7 +307,7 @@ function withoutMarks({ seq, parts }: ViewMessage, stripsMedia: boolean): Part[]
   });
 }
 
-/** What stands after the summary before, in whose message it is behind the summary itself. */
+/** The user message after the previous summary. It follows the summary in the same message, hence `index + 1`. */
 function carriedAgain(previous: PreviousSummary | null, stripsMedia: boolean): Part[] {
   if (previous === null) return [];
   return previous.carried.map((part, index) =>
@@ -327,7 +320,7 @@ const named = ({ mediaType, filename }: FilePart, seq: number, index: number): P
   text: strippedFileNotice(mediaType, filename, fileRef(seq, index)),
 });
 
-/** What no compaction can make fit. The order says what is to blame: what is fixed first, then what came last. */
+/** Finds content that no compaction can make fit: first the fixed overhead, then the last user message. */
 function findTooLarge(
   input: PlanInput,
   rest: readonly SizedMessage[],
@@ -352,7 +345,6 @@ function carriedMessage(input: PlanInput, previous: PreviousSummary | null): Siz
   return sized(input, { id, seq, role: 'user', model: null, parts });
 }
 
-/** Names the largest of what must stay. */
 function largestOf(input: PlanInput, rest: readonly SizedMessage[]): TooLarge {
   const { usableTokens } = input.thresholds;
   const mandatory = rest.slice(mandatoryStart(rest));

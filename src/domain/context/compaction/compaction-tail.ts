@@ -4,32 +4,30 @@ import type { Part, ToolPart, ViewMessage, ViewPart } from '../../transcript/mes
 import { outputText } from '../../transcript/output-text.ts';
 import { isSettledCall } from '../../transcript/tool-call.ts';
 
-/**
- * Messages of a view without its summary, each with its tokens. One assistant message is one step, results included.
- */
+/** A message of the view, summary excluded, with its tokens. An assistant message is a whole step, results included. */
 export type SizedMessage = Readonly<{ message: ViewMessage; tokens: number }>;
 
-/** Where the part of the view begins that no compaction may take: `length` where there is none. */
+/** Start of the messages that no compaction may take; `length` if there are none. */
 export function mandatoryStart(sized: readonly SizedMessage[]): number {
   let start = sized.length;
   while (start > 0 && sized[start - 1]?.message.role === 'user') start--;
   const newest = sized[start - 1]?.message;
-  // Results that no request has shown the model yet: without them it would call the same tools again.
+  // The model has not read these results yet: without them it would make the same calls again.
   return newest?.parts.some((part) => part.type === 'tool') === true ? start - 1 : start;
 }
 
 export type TailOptions = Readonly<{
-  /** Tokens of the newest steps. */
+  /** Budget of the newest steps. */
   tailTokens: number;
-  /** Tokens up to which `keepRecentMessages` and `preserveLastNTurns` are honoured beyond that. */
+  /** Limit of the tail. Up to it `keepRecentMessages` and `preserveLastNTurns` may exceed the budget. */
   roomTokens: number;
   keepRecentMessages?: number | undefined;
   preserveLastNTurns?: number | undefined;
 }>;
 
 /**
- * Where the tail begins: the newest steps within their tokens, more of them where the agent asks for it and there is
- * room, and always what is mandatory. A cut falls between two messages, so that calls and results stay together.
+ * Start of the tail: the newest steps within their budget, more if the agent asks for it and there is room, and always
+ * the mandatory messages. Cuts fall between messages, so that calls keep their results.
  */
 export function tailStart(sized: readonly SizedMessage[], options: TailOptions): number {
   const mandatory = mandatoryStart(sized);
@@ -45,7 +43,7 @@ export function tailStart(sized: readonly SizedMessage[], options: TailOptions):
   return start;
 }
 
-/** Where the last so many turns begin: a turn is what the user said in a row, and what came of it. */
+/** Start of the last `turns` turns. A turn is a row of user messages and the steps after it. */
 function turnStart(sized: readonly SizedMessage[], turns: number): number {
   let left = turns;
   let start = sized.length;
@@ -60,16 +58,12 @@ function turnStart(sized: readonly SizedMessage[], turns: number): number {
 
 export const sumTokens = (sized: readonly SizedMessage[]): number => sized.reduce((sum, { tokens }) => sum + tokens, 0);
 
-/** A result of the tail that is to be shown shorter. */
 export type TailMark = Readonly<{ messageId: string; index: number; viewLimitChars: number; originalTokens: number }>;
 
-/** Less than this says nothing any more. */
+/** A shorter excerpt says nothing. */
 const MIN_SHOWN_CHARS = 400;
 
-/**
- * Caps the tool results of messages at so many tokens each.
- * @returns the marks, and the messages with them
- */
+/** @returns the marks, and the messages with them */
 export function capResults(
   messages: readonly ViewMessage[],
   limitTokens: number,
@@ -95,7 +89,7 @@ function limitOf(
   countText: (text: string) => number,
 ): Pick<TailMark, 'viewLimitChars' | 'originalTokens'> | null {
   if (shown?.type !== 'tool' || shown.output === undefined || !isSettledCall(shown.state)) return null;
-  // An error tells the model what not to try again.
+  // An error tells the model which call not to repeat.
   if (shown.state === 'error') return null;
   const text = resultText(shown);
   const originalTokens = Math.ceil(countText(text));
@@ -104,7 +98,7 @@ function limitOf(
   return viewLimitChars < text.length ? { viewLimitChars, originalTokens } : null;
 }
 
-/** What the model reads as the result of a call. */
+/** The result of a call as text, as the model reads it. */
 export function resultText(part: ToolPart): string {
   const items = itemsForModel(part);
   if (items.length > 0) return outputText({ type: 'content', value: items });

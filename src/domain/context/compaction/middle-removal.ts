@@ -6,14 +6,12 @@ import { userText } from './summary-document.ts';
 const HEADING = '## Removed without a summary';
 const QUOTE_CHARS = 300;
 
-/** Least tokens of the text that stands for a removed middle: the notice alone. */
+/** Least tokens of the text that replaces a removed middle: the notice alone. */
 export const MIN_REMOVAL_TOKENS = 120;
 
 /**
- * What stands for messages that are removed without a model: what the summary before said, how many went, and what the
- * user said in them, the newest first, as far as there is room.
- * @param previousBody the body of the summary before, kept whole
- * @param limitTokens most tokens of the text
+ * Text in place of messages removed without a model: the previous summary, their number, and the user's newest words.
+ * @param previousBody kept whole
  */
 export function removalBody(
   head: readonly ViewMessage[],
@@ -44,7 +42,7 @@ function quoteOf({ seq, parts }: ViewMessage): string[] {
     : [`- ${messageRef(seq)}: ${keepHeadAndTail(text, QUOTE_CHARS).text.replaceAll(/\s+/g, ' ').trim()}`];
 }
 
-/** A removal after a removal tells once what went. */
+/** Takes an earlier removal out of the body, so that there is only one notice. */
 function takeQuotes(body: string): { kept: string; quotes: string[] } {
   const at = body.lastIndexOf(HEADING);
   if (at < 0) return { kept: body, quotes: [] };

@@ -9,10 +9,7 @@ export function countRealTokens(meter: ContextMeter, state: ContextState): (text
   return (text) => Math.ceil(ratio * meter.count(text));
 }
 
-/**
- * What a compaction is planned from, but for what its strategy decides. Everything is counted without an anchor: what
- * was billed for the view as it was says nothing of the one that it becomes.
- */
+/** Counts without an anchor, because the old bill says nothing about the new view. */
 export function planInputOf(
   meter: ContextMeter,
   state: ContextState,

@@ -4,7 +4,6 @@ import type { SummaryOrder } from './summary-request.ts';
 
 const count = z.number().nonnegative();
 
-/** What the pruning strategy asks a model for. */
 const prunedConversationSchema = z
   .object({
     prunedConversation: z.array(z.object({ role: z.string(), content: z.string() })),
@@ -15,7 +14,7 @@ const prunedConversationSchema = z
   .refine(({ originalTokens, prunedTokens }) => prunedTokens < originalTokens, 'nothing was pruned');
 export type PrunedConversation = Readonly<z.infer<typeof prunedConversationSchema>>;
 
-/** Reads a model's answer, also one that stands in a code fence. Null: not what was asked for. */
+/** Reads a model's answer, with or without a code fence. Null: not the JSON that was asked for. */
 export function parsePrunedConversation(text: string): PrunedConversation | null {
   const [start, end] = [text.indexOf('{'), text.lastIndexOf('}')];
   if (start < 0 || end < start) return null;
@@ -26,7 +25,7 @@ export function parsePrunedConversation(text: string): PrunedConversation | null
   }
 }
 
-/** The text that stands for the pruned messages: prose, so that nothing in it is taken for a message or a call. */
+/** The text that replaces the pruned messages. Prose, so that no model takes it for messages or calls. */
 export function prunedBody({ prunedConversation, summary }: PrunedConversation): string {
   const said = prunedConversation.flatMap(({ role, content }) =>
     content.trim() === '' ? [] : [`The ${role === 'user' ? 'user' : 'assistant'} wrote: ${content.trim()}`],
@@ -34,7 +33,6 @@ export function prunedBody({ prunedConversation, summary }: PrunedConversation):
   return [summary.trim(), ...(said.length === 0 ? [] : ['## Conversation, pruned', ...said])].join('\n\n');
 }
 
-/** The order for the model that prunes. */
 export function pruningOrderText({ round, targetTokens, instructions, reminder }: SummaryOrder): string {
   return [
     `${PRUNING_REQUEST_MARK}\n[System notice, not from the user]`,

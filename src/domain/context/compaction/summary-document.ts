@@ -4,35 +4,30 @@ import { messageRef } from '../../transcript/refs.ts';
 import { formatResources, type ListBounds, parseResources, type TouchedResource } from './touched-files.ts';
 import { formatUserMessages, takeUserMessages, type UserMessages } from './user-messages.ts';
 
-/**
- * Where the first user message of the session stands: in the summary itself, or after it, where
- * it is also the last one. `seq` is its number.
- */
+/** Place of the session's first user message: in the summary, or after it if it is also the last one. */
 export type FirstUser = Readonly<{ seq: number } & ({ at: 'summary'; text: string } | { at: 'after_summary' })>;
 
-/** A summary in its parts. Only `body` is a model's; everything else is carried from round to round as it was. */
+/** A summary in its parts. A model writes only `body`; the rest passes from round to round unchanged. */
 export type SummaryDocument = Readonly<{
   round: number;
   fromSeq: number;
   uptoSeq: number;
   firstUser: FirstUser | null;
   body: string;
-  /** What the user said in all that it stands for. */
   userMessages: UserMessages;
   resources: readonly TouchedResource[];
 }>;
 
-/** What a summary passes on to the next one. */
 export type PreviousSummary = Readonly<{
   messageId: string;
   seq: number;
   body: string;
   firstUser: FirstUser | null;
-  /** The user message that stands after the summary. */
+  /** Parts of the user message that stands after the summary. */
   carried: readonly Part[];
   userMessages: UserMessages;
   resources: readonly TouchedResource[];
-  /** The first message that the chain of summaries stands for. */
+  /** The first message that the chain of summaries replaces; null: the summary has no header. */
   fromSeq: number | null;
 }>;
 
@@ -41,10 +36,10 @@ const FIRST_USER = /^<first_user_message id="msg_(\d+)" chars="(\d+)">\n/;
 const FIRST_USER_END = '\n</first_user_message>\n';
 const HEADER = /^Summary no\. (\d+), of messages (\d+) to (\d+)\.\n+/;
 
-/** Tags of ours in a model's text would be read back as ours. */
+/** Baton's own tags in a model's text would be parsed as Baton's. */
 const OUR_TAGS = /<(\/?)(touched_resources|first_user_message|user_messages|conversation_summary)/g;
 
-/** The text of a summary. `readSummary` takes it apart again, whatever the user or the model wrote. */
+/** Writes the text of a summary. `readSummary` can parse it whatever the user or the model wrote. */
 export function composeSummary(document: SummaryDocument, bounds: ListBounds): string {
   const { round, fromSeq, uptoSeq, body, resources } = document;
   const first = firstUserBlock(document.firstUser);
@@ -66,7 +61,7 @@ function firstUserBlock(first: FirstUser | null): string {
   return `<first_user_message id="${id}" chars="${first.text.length}">\n${first.text}${FIRST_USER_END.trimEnd()}`;
 }
 
-/** The summary at the beginning of a view, or null where the view has none. */
+/** Parses the summary at the beginning of a view; null: there is none. */
 export function readSummary(view: readonly ViewMessage[]): PreviousSummary | null {
   const [message] = view;
   const part = message?.role === 'user' ? message.parts.find(({ type }) => type === 'compaction') : undefined;
@@ -105,7 +100,6 @@ function takeFirstUser(text: string): { firstUser: FirstUser | null; rest: strin
   };
 }
 
-/** The text of a user message; null where it has none. */
 export function userText(parts: readonly Part[]): string | null {
   const texts = parts.flatMap((part) => (part.type === 'text' && !isBlank(part.text) ? [part.text] : []));
   return texts.length === 0 ? null : texts.join('\n\n');

@@ -7,19 +7,15 @@ import { keepHeadAndTail } from '../../truncate.ts';
 import { resultText } from './compaction-tail.ts';
 import { removalBody } from './middle-removal.ts';
 
-/** How much of the conversation a summarizer is shown, in characters. */
+/** Limits of the texts that a summarizer is shown, in characters. */
 export type InputCuts = Readonly<{ messageChars: number; resultChars: number; inputChars: number }>;
 
-/** Enough to say what happened; the whole text stays in the transcript, where its reference finds it. */
+/** Enough to follow the events. The transcript keeps the whole text under its reference. */
 export const DEFAULT_CUTS: InputCuts = { messageChars: 2_000, resultChars: 500, inputChars: 500 };
-/** Where the default would take too many requests. */
+/** Used if the default would take too many requests. */
 export const NARROW_CUTS: InputCuts = { messageChars: 600, resultChars: 120, inputChars: 120 };
 
-/**
- * A message as a summarizer reads it: prose about what was said and done, so that no model takes it for calls
- * to imitate. Reasoning, media and empty errors are left out; long texts keep head and tail. Empty for a
- * message that says nothing.
- */
+/** A message as prose, so that no summarizer imitates its calls; without reasoning, media and empty errors. */
 export function serializeMessage(message: ViewMessage, cuts: InputCuts = DEFAULT_CUTS): string {
   const who = message.role === 'user' ? 'The user wrote' : 'The assistant wrote';
   const lines = shownParts(message).flatMap((part, index): string[] => {
@@ -52,15 +48,11 @@ function describeCall(part: ToolPart, ref: string, cuts: InputCuts): string[] {
 
 const cut = (text: string, maxChars: number): string => keepHeadAndTail(text, maxChars).text;
 
-/** Data must not close the field that it stands in. */
+/** Keeps data from closing the tag that it stands in. */
 const defused = (text: string): string =>
   text.replaceAll(/<(\/?)(transcript|previous_summary|summary_request)/g, '<$1_$2');
 
-/**
- * The messages as pieces of text that each fit a request: cut between messages, and within one only where it
- * is too large for itself.
- * @param pieceTokens most tokens of one piece
- */
+/** Splits the messages into pieces that each fit a request; cuts within a message only if it alone is too large. */
 export function serializeMessages(
   messages: readonly ViewMessage[],
   pieceTokens: number,
@@ -71,9 +63,8 @@ export function serializeMessages(
 }
 
 /**
- * The same in so many pieces at most: with shorter texts where needed. Where even those are too many, the oldest
- * messages are left out, and a first piece says so and quotes what the user said in them.
- * @param limits `pieces`: at least 2
+ * The same in a number of pieces, at least 2, with shorter texts if needed. If even these are too many, a first piece
+ * replaces the oldest messages by their number and quotes of the user.
  */
 export function serializeWithin(
   messages: readonly ViewMessage[],
@@ -92,7 +83,7 @@ export function serializeWithin(
 
 type CountText = (text: string) => number;
 
-/** A piece, and how many of the messages begin before it. */
+/** A piece, and the number of messages that begin before it. */
 type Piece = Readonly<{ text: string; begunBefore: number }>;
 
 function piecesOf(
@@ -123,7 +114,7 @@ function piecesOf(
   return pieces;
 }
 
-/** A batch of very many calls may be larger than a piece although each of its texts is cut. */
+/** Splits a message that is larger than a piece: a batch of very many calls, although each of its texts is cut. */
 function fitting(text: string, pieceTokens: number, countText: CountText): string[] {
   if (text === '') return [];
   if (countText(text) + 1 <= pieceTokens || text.length < 2) return [text];

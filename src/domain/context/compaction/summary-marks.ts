@@ -1,10 +1,10 @@
-/** Stands in the last user message of a request that asks for a summary of what came before. */
+/** Marks the last user message of a request for a summary. */
 export const SUMMARY_REQUEST_MARK = '<summary_request>';
 
-/** Stands in the last user message of a request that asks for a pruned conversation as JSON. */
+/** Marks the last user message of a request for a pruned conversation as JSON. */
 export const PRUNING_REQUEST_MARK = '<pruning_request>';
 
-/** The headings of a structured summary, in their order. Each stands on a line of its own. */
+/** The headings of a structured summary in order, each on a line of its own. */
 export const SUMMARY_SECTIONS = [
   '## Goal',
   '## Constraints and preferences',

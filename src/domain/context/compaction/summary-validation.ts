@@ -2,7 +2,6 @@ import { isBlank } from '../../model/model-frames.ts';
 import type { FinishReason } from '../../transcript/message.ts';
 import { SUMMARY_SECTIONS } from './summary-marks.ts';
 
-/** What a summarizer answered. */
 export type SummaryAnswer = Readonly<{
   text: string;
   finishReason: FinishReason;
@@ -11,7 +10,6 @@ export type SummaryAnswer = Readonly<{
   tokens: number;
 }>;
 
-/** Why a summary is not taken. */
 export type SummaryFault =
   | 'empty'
   | 'cut_off'
@@ -22,24 +20,20 @@ export type SummaryFault =
   | 'too_long'
   | 'not_smaller';
 
-/** Fewer headings are no structured summary. */
+/** Fewer headings do not make a structured summary. */
 const MIN_SECTIONS = 3;
 
 export type SummaryBounds = Readonly<{
-  /** Tokens of what it stands for. */
   replacedTokens: number;
   targetTokens: number;
 }>;
 
-/**
- * The first thing that is wrong with a summary, or null. A summary that is not taken changes nothing: a cut, empty or
- * inflated one would cost the task more than a long history does.
- */
+/** A refused summary changes nothing: a cut, empty or inflated one costs the task more than a long history. */
 export function validateSummary(answer: SummaryAnswer, bounds: SummaryBounds): SummaryFault | null {
   return faultOfForm(answer, bounds) ?? (hasSections(answer.text) ? null : 'sections_missing');
 }
 
-/** What is wrong with an answer whatever was asked for. */
+/** The first fault that does not depend on the requested format. */
 export function faultOfForm(answer: SummaryAnswer, bounds: SummaryBounds): SummaryFault | null {
   const { text, finishReason, toolCalls, tokens } = answer;
   if (toolCalls > 0) return 'tool_call';
@@ -50,19 +44,18 @@ export function faultOfForm(answer: SummaryAnswer, bounds: SummaryBounds): Summa
   return tokens > bounds.targetTokens ? 'too_long' : null;
 }
 
-/** The goal and at least two more of the template's headings, each on a line of its own. */
+/** Whether the text has the goal and at least two more headings, each on a line of its own. */
 function hasSections(text: string): boolean {
   const lines = new Set(text.split('\n').map((line) => line.trim().toLowerCase()));
   const found = SUMMARY_SECTIONS.filter((section) => lines.has(section.toLowerCase()));
   return found.length >= MIN_SECTIONS && found.includes('## Goal');
 }
 
-/** Faults that being told about can mend. */
+/** Whether the model may mend the fault if the next request names it. */
 export function isWorthReminding(fault: SummaryFault): boolean {
   return fault !== 'refused' && fault !== 'not_smaller';
 }
 
-/** What is wrong, for the row, the event and the log. */
 export const FAULT_MESSAGES: Readonly<Record<SummaryFault, string>> = {
   empty: 'the summary was empty',
   cut_off: 'the summary was cut off',

@@ -1,12 +1,12 @@
 import type { Json, ToolPart, ViewMessage } from '../../transcript/message.ts';
 
-/** What the tools of a session did to a file or another resource, by the inputs of its calls. */
+/** A file or other resource that the session's tools edited or read, judged by the inputs of their calls. */
 export type TouchedResource = Readonly<{ path: string; access: 'edited' | 'read' }>;
 
-/** Inputs that name a file or a resource: `path`, `file_path`, `targetFile`, `urls` … */
+/** Keys of inputs that name a file or a resource: `path`, `file_path`, `targetFile`, `urls` … */
 const RESOURCE_KEY = /(^|_)(path|paths|file|files|filename|filenames|filepath|uri|uris|url|urls|href|notebook)$/;
 
-/** Words in a tool's name, or in the `command` of an editor with many, that change what they are given. */
+/** Words in a tool's name that mean a change. A reading `command` overrides them, for editors with many commands. */
 const EDITING_WORDS: ReadonlySet<string> = new Set([
   'add',
   'append',
@@ -31,24 +31,23 @@ const EDITING_WORDS: ReadonlySet<string> = new Set([
 ]);
 const READING_COMMANDS: ReadonlySet<string> = new Set(['view', 'read', 'show', 'open', 'list', 'cat']);
 
-/** A value beyond this is content, not a name. */
+/** A longer value is content, not a name. */
 const MAX_PATH_CHARS = 1_000;
 const MAX_INPUT_DEPTH = 4;
 
-/** The header lines of a patch that name its files. */
 const PATCH_HEADER = /^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b\/)?)(\S.*)$/gm;
 const PATCH_START = /^(?:\*\*\* Begin Patch|--- )/m;
 
 /**
- * The files and other resources that the calls of these messages touched: the one touched last comes first, each once,
- * as edited if any call edited it. By names of inputs only: what a shell command does inside is not seen.
+ * Lists the resources that calls touched: each once, newest first, as edited if any call edited it. Reads only the
+ * inputs of calls: a file that a shell command touches by itself is not seen.
  */
 export function touchedResources(messages: readonly Pick<ViewMessage, 'parts'>[]): TouchedResource[] {
   const newestFirst = messages.flatMap(({ parts }) => parts.flatMap(touchedByPart)).reverse();
   return mergeResources(newestFirst, []);
 }
 
-/** Two lists as one. What stands in `newer` comes first; edited wins over read. */
+/** Merges two lists: `newer` comes first, and edited wins over read. */
 export function mergeResources(
   newer: readonly TouchedResource[],
   older: readonly TouchedResource[],
@@ -63,7 +62,7 @@ export function mergeResources(
 }
 
 function touchedByPart(part: ViewMessage['parts'][number]): TouchedResource[] {
-  // A call that was denied did nothing.
+  // A denied call did nothing.
   if (part.type !== 'tool' || part.state === 'denied') return [];
   const access = isEditing(part) ? 'edited' : 'read';
   return namesIn(part.input, 0).map((path): TouchedResource => ({ path, access }));
@@ -101,16 +100,13 @@ function toName(value: string): string[] {
 
 const toSnakeCase = (name: string): string => name.replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
 
-/** How much of the list the view shows. Both hold. */
+/** Bounds of the list in the view. Both hold. */
 export type ListBounds = Readonly<{ entries: number; chars: number }>;
 
 const OPENING = '<touched_resources';
 const CLOSING = '</touched_resources>';
 
-/**
- * The list as the view holds it and `parseResources` reads it: edited ones go first where there is not room for all.
- * Empty for an empty list.
- */
+/** Writes the list for `parseResources`; '' if it is empty. Without room for all, edited resources go first. */
 export function formatResources(resources: readonly TouchedResource[], bounds: ListBounds): string {
   const kept = withinBounds(resources, bounds);
   if (kept.length === 0) return '';
@@ -135,7 +131,7 @@ function withinBounds(resources: readonly TouchedResource[], bounds: ListBounds)
   return resources.filter((resource) => chosen.has(resource));
 }
 
-/** Reads the last list of a text back. */
+/** Parses the last list in a text. */
 export function parseResources(text: string): TouchedResource[] {
   const start = text.lastIndexOf(OPENING);
   if (start < 0) return [];
@@ -144,12 +140,11 @@ export function parseResources(text: string): TouchedResource[] {
   );
 }
 
-/** A name that could be taken for something else than a name stands as a JSON string. */
+/** Writes a name as a JSON string if it could be taken for something else. */
 export const quoted = (path: string): string => (/["<>\\\p{Cc}\u2028\u2029]/u.test(path) ? jsonText(path) : path);
 
 const jsonText = (path: string): string => JSON.stringify(path).replaceAll('<', '\\u003c').replaceAll('>', '\\u003e');
 
-/** The name again. */
 export function unquoted(path: string): string {
   if (!path.startsWith('"')) return path;
   try {

@@ -2,13 +2,9 @@ import type { ViewMessage } from '../../transcript/message.ts';
 import { fileRef, messageRef, READER_TOOL, USER_MESSAGES_REF } from '../../transcript/refs.ts';
 import { quoted, unquoted } from './touched-files.ts';
 
-/** A file of the user that the view does not show any more. */
 type AttachedFile = Readonly<{ ref: string; mediaType: string; name: string }>;
 
-/**
- * What the user said in the messages that a chain of summaries stands for: how much, and the newest of it by the
- * numbers and ids by which the model can have it shown again.
- */
+/** The user's messages and files that a chain of summaries replaces; the newest by the ids for reading them again. */
 export type UserMessages = Readonly<{
   count: number;
   newestSeqs: readonly number[];
@@ -18,13 +14,12 @@ export type UserMessages = Readonly<{
 
 export const NO_USER_MESSAGES: UserMessages = { count: 0, newestSeqs: [], fileCount: 0, newestFiles: [] };
 
-/** The rest of a long session is found in the list that the reader gives. */
+/** The reader tool lists the rest of a long session. */
 const NAMED_MESSAGES = 20;
 const NAMED_FILES = 20;
 const MAX_NAME_CHARS = 120;
 const MAX_MEDIA_TYPE_CHARS = 80;
 
-/** What the user said in these messages and before them. */
 export function addUserMessages(earlier: UserMessages, messages: readonly ViewMessage[]): UserMessages {
   const said = messages.filter(({ role }) => role === 'user');
   const files = said.flatMap(({ seq, parts }) =>
@@ -54,7 +49,7 @@ const BLOCK = /<user_messages count="(\d+)" files="(\d+)">\n([\s\S]*?)\n<\/user_
 const SEQ = /\bmsg_(\d+)/g;
 const FILE = /^(file_\d+_\d+) (\S+) (.+)$/gm;
 
-/** The block of a summary that names them; empty where the user said nothing. `parseUserMessages` reads it. */
+/** Writes the block of a summary that names them, for `takeUserMessages`; '' if there are none. */
 export function formatUserMessages({ count, newestSeqs, fileCount, newestFiles }: UserMessages): string {
   if (count === 0) return '';
   const older = count - newestSeqs.length;
@@ -70,7 +65,7 @@ export function formatUserMessages({ count, newestSeqs, fileCount, newestFiles }
   ].join('\n');
 }
 
-/** Reads the block back, with what stands before it. */
+/** Parses the block, and returns the text before it. */
 export function takeUserMessages(text: string): Readonly<{ messages: UserMessages; before: string }> {
   const at = text.lastIndexOf(OPENING);
   const block = at < 0 ? null : BLOCK.exec(text.slice(at));
