@@ -12,46 +12,40 @@ import { certainOf, type SilentOverflow, silentOverflow } from './meter/silent-o
 import type { ContextState } from './meter/state.ts';
 import { planOverflow, type StepPlace, withPending } from './overflow-plan.ts';
 
-/** A whole answer with everything that was known when it was asked for. */
 export type WholeAnswer = Readonly<{
   meter: ContextMeter;
   state: ContextState;
   place: StepPlace;
-  /** What the model was sent, and how it was measured. */
   view: readonly ViewMessage[];
   measurement: Measurement;
   maxOutputTokens: number;
   isWindowBound: boolean;
-  /** The answer as the view of the next step will hold it, outcomes of its calls included. */
+  /** The assistant's message as the next step's view has it, with the outcomes of its calls. */
   message: ViewMessage;
   usage: Usage;
   finishReason: FinishReason;
   rawFinishReason: string | null;
-  /** Calls that the model asked for: with them the answer has taken effect and cannot be dropped. */
+  /** Number of tool calls. An answer with calls has taken effect, so it cannot be dropped. */
   toolCalls: number;
   worth: (view: readonly ViewMessage[], state: ContextState, usedTokens: number) => Worth;
 }>;
 
-/** What an answer means for the context. */
 export type AfterAnswer = Readonly<{
   contextState: ContextState;
-  /** What the view needs before the next step, should the run go on. */
+  /** Goes before the next step if the run continues. */
   before?: 'compaction' | 'prune';
   /** The answer does not count: compact, and take the step again. */
   dropAnswer?: true;
   exhausted?: ErrorRecord;
-  /** The answer was cut off for want of room: the run goes on although no tool was called. */
+  /** The window cut the answer off: the run continues although the model called no tool. */
   isUnfinished?: true;
-  /** What it taught about the endpoint's limits. */
+  /** The endpoint's limits as this answer showed them; null: nothing new. */
   lesson: Lesson | null;
-  /** The view after the answer is worth a prune: where the run ends, it gets one of its own. */
+  /** The view is worth a prune: if the run ends here, a maintenance run does it. */
   isPrunable: boolean;
 }>;
 
-/**
- * Decides what an answer means for the context: what was learned from it, and whether its results fit the next request.
- * The fresh results are always kept; what is in their way is older.
- */
+/** Decides what follows from an answer. Its fresh results are always kept; older content makes room for them. */
 export function afterAnswer(answer: WholeAnswer): AfterAnswer {
   const { meter, view, usage, message } = answer;
   const lesson = wentWell(answer) ? lessonOfSuccess(meter, usage) : null;
@@ -59,7 +53,7 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
     usage,
     finishReason: answer.finishReason,
     rawFinishReason: answer.rawFinishReason,
-    // What the call itself has shown to be larger is no limit of it.
+    // A guessed window, or one that this call has exceeded with success, proves no overflow.
     contextWindow: meter.isGuess || lesson !== null ? null : meter.limits.contextWindow,
     expectedInputTokens: answer.measurement.total,
     certain: certainOf(view, meter.anchorOf(answer.state), meter.model),
@@ -74,7 +68,7 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
   return { ...nextDecision(answer, { ...state, pending: null }), lesson };
 }
 
-/** Whether the model has read all of the request and had room for its answer. */
+/** Whether the model read the whole request and had room for its answer. */
 const wentWell = ({ usage, finishReason }: WholeAnswer): boolean =>
   usage.outputTokens > 0 && finishReason !== 'length' && finishReason !== 'other';
 
@@ -98,7 +92,7 @@ function nextDecision(
 function afterSilentOverflow(answer: WholeAnswer, silent: SilentOverflow): AfterAnswer {
   const { meter, state, toolCalls } = answer;
   const lesson = lessonOfNumbers(silent.overflow);
-  // What was billed is not what was sent: it says nothing about the next request.
+  // The bill does not match the request, so it cannot be an anchor.
   const unanchored: ContextState = { ...state, anchor: null };
   const isWorthless = silent.sign === 'no_answer' || silent.sign === 'cut_request';
   if (isWorthless && toolCalls === 0) return again(answer, unanchored, silent.overflow, lesson);

@@ -5,13 +5,13 @@ import type { ContextMeter } from './meter/context-meter.ts';
 import type { Measurement } from './meter/measure.ts';
 import type { CompactionReason, ContextState } from './meter/state.ts';
 
-/** What must happen before the next request can be sent. */
+/** The next action: send the request, change the view first, or end the run. */
 export type ContextDecision = Readonly<
   | {
       kind: 'proceed';
-      /** To be sent with the request: a provider's default is the model's maximum. */
+      /** Always sent: a provider's default is the model's maximum. */
       maxOutputTokens: number;
-      /** The window leaves less room than the reserve: an answer that ends for its length was cut by it. */
+      /** The window leaves less room than the reserve: an answer that ends with `length` was cut by the window. */
       isWindowBound: boolean;
     }
   | { kind: 'prune' }
@@ -19,20 +19,23 @@ export type ContextDecision = Readonly<
   | { kind: 'exhausted'; error: ErrorRecord }
 >;
 
-/** What is worth its while, for the view that is decided about. Either answer may take the whole view. */
+/** Whether a prune or a compaction of this view pays. Each call may read the whole view. */
 export type Worth = Readonly<{ prune: () => boolean; compaction: () => boolean }>;
 
-/** Compactions in a row, without a model step that succeeded in between, on whatever route. */
+/** The breaker: most compactions in a row without a successful model step in between. `manual` ones do not count. */
 export const MAX_COMPACTIONS_WITHOUT_STEP = 3;
 
 /**
- * Decides what the context needs before the next request. The order is: what can never fit ends the run; a prune is
- * cheaper than a compaction and goes first; a compaction is due where it pays or the window is full, and again after a failure only
- * once the view has grown; above `usable` it is due whatever happened before, until the breaker opens.
+ * Decides the next action before a request, in this order:
+ * 1. If instructions and tools alone do not fit, the run ends.
+ * 2. A prune, if it is due and worthwhile: it is cheaper than a compaction.
+ * 3. A compaction, if it pays or the window is full. After a failed one the view has to grow first.
+ * 4. Above `usable` a compaction in any case. The run ends instead after `MAX_COMPACTIONS_WITHOUT_STEP` in a row, or if
+ *    the strategy is `manual`.
  *
- * @param worth asked only where something may be due
- * @param mostOutputTokens what the agent or the provider allows for the answer
- * @param isLast nothing comes after this request: as long as it fits, nothing is taken out for later ones
+ * @param worth called only if a prune or a compaction may be due
+ * @param mostOutputTokens limit of the answer by the agent or the provider
+ * @param isLast no request follows this one: as long as it fits, nothing is removed for later ones
  */
 export function decideContext(
   meter: ContextMeter,
@@ -44,7 +47,7 @@ export function decideContext(
 ): ContextDecision {
   const { thresholds, policy } = meter;
   const used = measurement.total;
-  // What the messages share of it is asked only where it matters: it takes the whole view.
+  // The share of instructions and tools is read only if it matters, because it takes the whole view.
   if (used > thresholds.usableTokens && fixedTokens(measurement) > thresholds.usableTokens) {
     return { kind: 'exhausted', error: exhausted(meter, measurement, 'The instructions and tools alone are larger') };
   }
@@ -52,7 +55,7 @@ export function decideContext(
     mostOutputTokens,
     maxOutputFor(meter.limits, used, meter.marginOf(measurement, state), policy),
   );
-  // What is usable leaves half of the reserve at least for the answer, whatever the margin.
+  // `usable` leaves at least half of the reserve for the answer, whatever the margin.
   const isOver = used > thresholds.usableTokens;
   const isPruneDue = policy.prune.enabled && used >= thresholds.pruneAtTokens && (isOver || !isLast);
   if (isPruneDue && worth.prune()) return { kind: 'prune' };
@@ -73,20 +76,19 @@ export function decideContext(
   return { kind: 'compact', reason: 'threshold', force: isOver };
 }
 
-/** What no compaction can take out. */
 const fixedTokens = ({ byKind }: Measurement): number => byKind.instructions + byKind.tools;
 
 function isCompactionDue(meter: ContextMeter, measurement: Measurement, state: ContextState, worth: Worth): boolean {
   const { thresholds, policy } = meter;
   const used = measurement.total;
   if (!isStartedBy(policy, 'threshold')) return false;
-  // What a compaction has left is not compacted again before a step has used it.
+  // A view fresh from a compaction is not compacted again before a step has used it.
   if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
   if (isWaitingForGrowth(meter, used, state)) return false;
   return used >= thresholds.compactByTokens || worth.compaction();
 }
 
-/** Whether a compaction failed, and the view has not grown enough since for another try. */
+/** Whether a compaction failed and the view has not yet grown enough for another try. */
 export function isWaitingForGrowth(
   { thresholds }: Pick<ContextMeter, 'thresholds'>,
   usedTokens: number,
@@ -96,8 +98,8 @@ export function isWaitingForGrowth(
 }
 
 /**
- * The end of a run that fits the window no more: says what is too large, and by how much.
- * @param limit what it is too large for; by our own numbers a request that the provider refused may well fit
+ * The error of a run that no longer fits the window: names the parts of the request and their sizes.
+ * @param limit the limit that it exceeds: by our own numbers a request that the provider refused may well fit
  */
 export function exhausted(
   meter: ContextMeter,

@@ -5,22 +5,20 @@ import type { ContextMeter } from './meter/context-meter.ts';
 import type { ContextState } from './meter/state.ts';
 
 /**
- * Of the steps so far, those that are expected to follow. With a third of them recorded talks that fit their window
- * cost up to 4 % more than unpruned ones, with a quarter nothing; long sessions cost the same with either.
+ * Expected further steps, as a share of the steps so far. With a third, recorded sessions that fit their window cost up
+ * to 4 % more than unpruned ones, with a quarter no more; long sessions cost the same with either.
  */
 const FURTHER_STEPS_SHARE = 0.25;
-/** The longer a session has gone on, the longer it goes on: a Pareto distribution with that mean. */
+/** Shape of a Pareto distribution with that mean: the longer a session has lasted, the longer it will last. */
 const PARETO_SHAPE = 1 + 1 / FURTHER_STEPS_SHARE;
 
-/** What the expected cost of a session that goes on is reckoned from. Tokens are real ones, as billed. */
+/** Basis for the expected cost of a session. Tokens are real ones, as billed. */
 export type Outlook = Readonly<{
-  /** Steps that the session has taken. */
   steps: number;
-  /** By which its view has grown with each of them, on average. */
+  /** Average growth of the view per step. */
   tokensPerStep: number;
-  /** Of the next request. */
   usedTokens: number;
-  /** Instructions and tools, which no prune and no compaction touches. */
+  /** Instructions and tools, which no prune or compaction touches. */
   overheadTokens: number;
   prices: InputPrices;
   thresholds: Pick<
@@ -29,7 +27,6 @@ export type Outlook = Readonly<{
   >;
 }>;
 
-/** What is expected of a session with a view that measures so many tokens. */
 export function outlookFor(
   meter: ContextMeter,
   state: ContextState,
@@ -45,15 +42,15 @@ export function outlookFor(
 /** @param view that measures `usedTokens` */
 export function outlookOf(view: readonly ViewMessage[], known: Omit<Outlook, 'steps' | 'tokensPerStep'>): Outlook {
   const answers = view.filter(({ role }) => role === 'assistant').length;
-  // Of those that a summary stands for, as many as the rest of the view has.
+  // Messages behind a summary are assumed to have as large a share of answers as the rest of the view.
   const steps = ((view.at(-1)?.seq ?? 0) * answers) / Math.max(1, view.length);
   const tokensPerStep = Math.max(0, known.usedTokens - known.overheadTokens) / Math.max(1, answers);
   return { ...known, steps, tokensPerStep };
 }
 
 /**
- * What a compaction by the session's own model costs, in tokens of plain input: the view is read once more from the
- * cache, the summary is written, and what is left of the view is written to the cache again.
+ * Cost of a compaction by the session's own model, in tokens of plain input: the view is read once more from the cache,
+ * the summary is written, and the remaining view goes into the cache again.
  */
 function compactionCost(outlook: Outlook): number {
   const { prices, thresholds, usedTokens, overheadTokens } = outlook;
@@ -67,13 +64,13 @@ function sizeAfterCompaction({ thresholds, overheadTokens }: Outlook): number {
   return Math.min(thresholds.compactToTokens, overheadTokens + thresholds.tailTokens + thresholds.summaryTokens);
 }
 
-/** What the steps that are expected to follow save by the smaller view that a compaction leaves, without its cost. */
+/** Saving of the expected further steps by the smaller view after a compaction, less the cost of the compaction. */
 function savedByCompaction(outlook: Outlook): number {
   const savedTokens = outlook.usedTokens - sizeAfterCompaction(outlook);
   return outlook.prices.read * savedTokens * furtherSteps(outlook) - compactionCost(outlook);
 }
 
-/** The size from which the view is compacted: the earlier one where that pays. */
+/** Size from which the view is compacted: `compactAtTokens` if that pays, else `compactByTokens`. */
 export function compactionDueAt(outlook: Outlook): number {
   const { compactAtTokens, compactByTokens } = outlook.thresholds;
   const usedTokens = Math.max(outlook.usedTokens, compactAtTokens);
@@ -81,10 +78,9 @@ export function compactionDueAt(outlook: Outlook): number {
 }
 
 /**
- * What a prune that takes so many tokens out of the view is expected to save, in tokens of plain input: they are not
- * read again by the steps that follow, and a compaction comes later or never. Its price is that all messages are written
- * to the cache again: where a provider knows prefixes only by their marks, none but those of instructions and tools are
- * left.
+ * Expected saving by a prune, in tokens of plain input: further steps read less, and a compaction comes later or never.
+ * The price is one rewrite of all messages to the cache, because a provider that finds prefixes only by cache marks
+ * keeps no more than instructions and tools.
  */
 export function savedByPrune(outlook: Outlook, savedTokens: number): number {
   const { prices, usedTokens, overheadTokens } = outlook;
@@ -96,7 +92,7 @@ export function savedByPrune(outlook: Outlook, savedTokens: number): number {
   );
 }
 
-/** What it saves that a compaction comes later, or never. One that pays by itself is no loss. */
+/** Saving by a compaction that comes later or never. Putting off one that pays by itself saves nothing. */
 function savedByPostponing(outlook: Outlook, savedTokens: number): number {
   const usedTokens = Math.max(outlook.usedTokens, compactionDueAt(outlook));
   const roomTokens = usedTokens - outlook.usedTokens;
@@ -105,7 +101,6 @@ function savedByPostponing(outlook: Outlook, savedTokens: number): number {
   return chance * Math.max(0, -savedByCompaction(then));
 }
 
-/** Steps that are expected to follow. */
 const furtherSteps = ({ steps }: Outlook): number => FURTHER_STEPS_SHARE * steps;
 
 const stepsToGrowBy = ({ tokensPerStep }: Outlook, tokens: number): number => tokens / Math.max(1, tokensPerStep);

@@ -9,16 +9,15 @@ import type { CompactionReason, ContextState } from './meter/state.ts';
 /** Overflows that one step survives; the next one ends the run. */
 const MAX_OVERFLOWS_PER_STEP = 2;
 
-/** What helps against the overflow; see `REMEDIES`. */
+/** Remedies; see `REMEDIES`. */
 export type OverflowRemedy = 'compact' | 'shrink_output' | 'strip_media';
 
 export type StepPlace = Readonly<{ runId: string; stepNo: number }>;
 
-/** What follows an overflow that the provider reported: the same step again, after a compaction or a prune, or the end of the run. */
 export type OverflowPlan = Readonly<
   | { kind: 'retry'; after: PendingKind; contextState: ContextState }
   | { kind: 'exhausted'; error: ErrorRecord }
-  /** There is nothing in the view that this remedy could take out. */
+  /** The view holds nothing that this remedy could remove. */
   | { kind: 'helpless' }
 >;
 
@@ -28,18 +27,17 @@ export type OverflowInput = Readonly<{
   place: StepPlace;
   remedy: OverflowRemedy;
   numbers: OverflowNumbers | null;
-  /** What the refused request allowed for the answer. */
+  /** Limit of the answer in the refused request. */
   maxOutputTokens: number;
-  /** The view holds images or files. */
   hasMedia: boolean;
-  /** What was refused, in words. */
+  /** Begins the error's message if the run ends. */
   message: string;
 }>;
 
-/** With less room than this for an answer it is the history that must shrink. */
+/** With less room than this for an answer, the history must shrink instead. */
 const MIN_OUTPUT_TOKENS = 256;
 
-/** Decides what follows an overflow. Bounded: on whatever route, a step overflows at most twice before the run ends. */
+/** A step that overflows more than `MAX_OVERFLOWS_PER_STEP` times ends its run, whatever the remedies. */
 export function planOverflow(input: OverflowInput): OverflowPlan {
   const { state, place, remedy } = input;
   const { policy } = input.meter;
@@ -62,12 +60,11 @@ export function planOverflow(input: OverflowInput): OverflowPlan {
   return { kind: 'retry', after: 'compaction', contextState: withPending(counted, 'overflow') };
 }
 
-/** The state with a compaction before it that must be made, whatever the thresholds say. */
+/** State with a pending compaction or prune. `force`: done whatever the thresholds say. */
 export function withPending(state: ContextState, reason: CompactionReason, force = true): ContextState {
   return { ...state, pending: { reason, force, stripMedia: false } };
 }
 
-/** Whether something was noted for this very step. */
 export function isAt<T extends StepPlace>(noted: T | null, place: StepPlace): noted is T {
   return noted !== null && noted.runId === place.runId && noted.stepNo === place.stepNo;
 }

@@ -4,19 +4,15 @@ import type { ViewMessage } from '../transcript/message.ts';
 import { estimateMessage, totalOf } from './meter/message-tokens.ts';
 import type { TokenCounter } from './meter/tokens.ts';
 
-/** A message as a request has it. */
 export type ShownMessage = Readonly<{
   message: ModelMessage;
-  /** The messages of the transcript that it is made of. */
+  /** Numbers of the transcript's messages that it is made of. */
   seqs: readonly number[];
   /** Estimated, before the ratio. */
   tokens: number;
 }>;
 
-/**
- * What a request would show of the view, message by message, with where each comes from and how large it is. Without the
- * notice that a request ends with which nobody has added anything to.
- */
+/** The view as a request shows it, with origins and sizes; without the notice after a last assistant message. */
 export function showRequest(
   view: readonly ViewMessage[],
   count: TokenCounter,
@@ -39,7 +35,7 @@ export function showRequest(
   });
 }
 
-/** A step is a message of the assistant and one with its results; the files of these count with them, wherever they stand. */
+/** A step is an assistant message and one with its results. Files of results count with them, wherever they stand. */
 function tokensIn(message: ViewMessage, role: ModelMessage['role'], count: TokenCounter, model: string): number {
   const tokens = estimateMessage(message, count, { model });
   if (message.role === 'user') return totalOf(tokens);
