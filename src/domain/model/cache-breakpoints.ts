@@ -4,15 +4,16 @@ import type { ModelMessage } from './model-message.ts';
 
 const EPHEMERAL = { type: 'ephemeral' };
 
-/** Marks the part it stands on: Anthropic caches the prompt up to and including it. */
+/** Marks a part: Anthropic caches the prompt up to and including it. */
 export const CACHE_BREAKPOINT: ProviderMetadata = { anthropic: { cacheControl: EPHEMERAL } };
 
 /**
- * The messages with the cache marks of the Messages API: on the summary, which stays through everything but the
- * next compaction; on the last message; and on the last one of the request before, because the API looks for
- * something cached only 20 blocks before a mark and one batch of calls may have more. These are at most three; the
- * fourth that a request may have belongs to the instructions, with the tools before them. Marks that the messages
- * came with are taken off.
+ * Sets the cache marks of the Messages API, at most three of the four that a request may have:
+ * - on the summary, which stays until the next compaction;
+ * - on the last message;
+ * - on that of the previous request: the API looks back only 20 blocks from a mark, and a batch of calls may have more.
+ *
+ * The fourth belongs to the instructions, with the tools before them. Marks that the messages came with are removed.
  */
 export function withCacheBreakpoints(messages: readonly ModelMessage[]): ModelMessage[] {
   const places = breakpointsOf(messages);

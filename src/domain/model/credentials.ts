@@ -1,9 +1,8 @@
 const REMOVED = '[removed]';
 
-/** A secret has a digit or a mark in it, or is long: "key: messages" is none, and "find your key at https://…" names a page. */
+/** It has a digit or an asterisk, or is long. Not "key: messages", nor the page in "find your key at https://…". */
 const SECRET = String.raw`(?!\/\/)(?=[^\s"'\`,;]*[\d*]|[^\s"'\`,;]{20})[^\s"'\`,;]{3,}`;
 
-/** Where credentials stand in the texts of providers and gateways, and what stands there in their place. */
 const RULES: readonly (readonly [RegExp, string])[] = [
   // https://user:password@host
   [/:\/\/[^\s/?#]*@/g, `://${REMOVED}@`],
@@ -12,7 +11,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
     /([?&;][\w.-]{0,40}(?:key|token|secret|sig|signature|password|passwd|auth|credential)[\w.-]{0,40}=)[^\s&#"'<>)]+/gi,
     `$1${REMOVED}`,
   ],
-  // What providers begin their keys with; a JWT.
+  // Prefixes of providers' keys; a JWT.
   [
     /\b(?:(?:sk|pk|rk|gsk|xai|hf|r8|pplx|nvapi|gh[oprsu]|glpat|github_pat|xox[abp]|csk|tgp|fw|baton)[-_](?=[\w-]*[\d*])[\w*.…-]{4,}|AIza[\w-]{10,}|A[KS]IA[A-Z\d]{12,}|ya29\.[\w-]{4,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)/g,
     REMOVED,
@@ -28,13 +27,10 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** Shorter ones are words that occur anyway. */
+/** Shorter secrets may be ordinary words. */
 const MIN_SECRET_CHARS = 6;
 
-/**
- * A text without credentials: those that are known, and whatever stands where providers and gateways put one.
- * @param secrets keys and headers that were sent
- */
+/** Removes known secrets, and everything that stands where providers and gateways put one. */
 export function withoutCredentials(text: string, secrets: readonly string[] = []): string {
   const known = secrets.filter((secret) => secret.length >= MIN_SECRET_CHARS).sort((a, b) => b.length - a.length);
   const rest = known.reduce((left, secret) => left.replaceAll(secret, REMOVED), text);

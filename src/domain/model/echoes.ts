@@ -1,33 +1,33 @@
 import { toBoundary } from '../truncate.ts';
 
-/** So many letters and digits in a row are an echo: fewer may be a phrase that everybody uses. */
+/** From this many equal letters and digits in a row a text is an echo. Fewer may be a common phrase. */
 const MIN_ECHO = 24;
 /** The same in scripts in which a character is a word. */
 const MIN_WIDE_ECHO = 8;
-/** A whole text that was sent, or a quotation of more than one word, is one from this length on. */
+/** The same for a whole sent text, or for a quotation of more than one word. */
 const MIN_WHOLE_ECHO = 8;
-/** Two echoes with fewer letters between them are one: an escaped character parts them. */
+/** Echoes with fewer letters between them are one: an escaped character may part them. */
 const MAX_GAP = 4;
-/** More than a request has; what is beyond is not looked at. */
+/** More than a request has; the rest is not searched. */
 const MAX_SENT_CHARS = 16_000_000;
 
 const CUT = '[…]';
 
-/** Letters and digits of a text in lower case, and where each of them stands in it. */
+/** Letters and digits of a text in lower case, with their positions in it. */
 type Folded = Readonly<{ codes: Uint16Array; places: Uint32Array; length: number }>;
 
-/** Places of the text to look for in what was sent, by the hash of their letters. */
+/** Positions in the text of the pieces to look for, by the hash of their letters. */
 type Pieces = Readonly<{
   length: number;
   places: Map<number, number[]>;
-  /** Set where a hash with these low bits occurs: most of what was sent is passed over by this alone. */
+  /** Set if some hash has these low bits: this alone skips most of the sent text. */
   mayOccur: Uint8Array;
 }>;
 const LOW_BITS = 0xffff;
 
 /**
- * A text without what it repeats of others: providers quote the prompt in their errors. Only letters and digits are
- * compared, so that escaping, line breaks and other quotation marks hide nothing. Takes time in proportion to what was sent.
+ * Removes from a text all that repeats the prompt: providers quote it in their errors. Compares only letters and
+ * digits, so that escaping, line breaks and other quotation marks hide nothing; takes time linear in the sent text.
  * @param sent the texts of the prompt
  */
 export function withoutEchoes(text: string, sent: Iterable<string>): string {
@@ -70,17 +70,16 @@ function piecesOf(folded: Folded, text: string): readonly Pieces[] {
   return [...byLength.values()];
 }
 
-/** More than one word between quotation marks; a single one is mostly the name of a parameter. */
+/** More than one word between quotation marks: a single word is mostly the name of a parameter. */
 const QUOTATION = /(?<=^|[\s([{:=,])(?:'[^\s']+\s[^']*'|"[^\s"]+\s[^"]*"|`[^\s`]+\s[^`]*`|“[^\s”]+\s[^”]*”)/g;
 
-/** The first letter at or after a position of the text. */
 function placeOf({ places, length }: Folded, position: number): number {
   let place = 0;
   while (place < length && (places[place] ?? 0) < position) place++;
   return place;
 }
 
-/** What both have in common in pieces of this length: a hash is rolled over what was sent. */
+/** Marks the pieces of this length that both texts share, with a hash that rolls over the sent text. */
 function markShared(own: Folded, folded: Folded, { length, places, mayOccur }: Pieces, isEcho: Uint8Array): void {
   if (own.length < length) return;
   const { codes } = own;
@@ -92,7 +91,7 @@ function markShared(own: Folded, folded: Folded, { length, places, mayOccur }: P
       const isFound = found.some((place) => isSame(codes, start, folded.codes, place, length));
       if (isFound) {
         for (const place of found) isEcho.fill(1, place, place + length);
-        // Once is enough.
+        // A piece has to be found only once.
         places.delete(hash);
       }
     }
@@ -127,7 +126,7 @@ function cutMarked(text: string, { places, length }: Folded, isEcho: Uint8Array)
   return kept + text.slice(from);
 }
 
-/** An escaped character, or an entity of HTML, which stands for something that is no letter; escaped again or not. */
+/** An escaped character or an HTML entity that stands for no letter; possibly escaped again. */
 const ESCAPED = /\\+(?:[nrtbfv"'`/]|(?!u))|&(?:amp;)*(?:quot|amp|lt|gt|nbsp|#\d{1,4}|#x[\da-f]{1,4});/iy;
 const UNICODE_ESCAPE = /\\+u([\da-f]{4})/iy;
 
@@ -158,7 +157,7 @@ function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | n
   return pattern.exec(text);
 }
 
-/** Of ASCII letters and digits; beyond it all but spaces and punctuation. */
+/** Whether a character is an ASCII letter or digit, or beyond ASCII anything but a space or punctuation. */
 function isLetter(code: number): boolean {
   if (code < 128) return (code >= 48 && code <= 57) || (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
   return code >= 0xc0 && !MARKS.some(([from, to]) => code >= from && code <= to);

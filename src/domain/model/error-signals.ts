@@ -1,36 +1,34 @@
 import type { ProviderErrorSignals } from './provider-errors.ts';
 
-/** What a failed model call says of itself, beside what it is judged by. */
 export type ErrorSignals = ProviderErrorSignals &
   Readonly<{
-    /** Of the response, also where it was no refusal. */
+    /** Of the response, also if it was no refusal. */
     httpStatus: number | null;
-    /** The provider's own code, or else its type of error, as it writes it. */
+    /** The provider's own code, else its type of error, in its own spelling. */
     code: string | null;
     requestId: string | null;
-    /** Whom the request went to, with the port. */
+    /** Host and port that the request went to. */
     authority: string | null;
-    /** Why there was no response: `ECONNREFUSED`. */
+    /** Reason for a missing response: `ECONNREFUSED`. */
     errno: string | null;
-    /** The texts, longer than they are matched. */
+    /** The texts, less shortened than those for matching. */
     words: readonly string[];
   }>;
 
-/** A provider says what is wrong at the beginning; what follows may be the prompt, in which any pattern can occur. */
+/** A provider states the error at the beginning. The rest may be the prompt, in which any pattern can occur. */
 const MAX_TEXT_CHARS = 1_000;
-/** Of a text that is shown, before anything is taken out of it. */
+/** Length of a shown text, before credentials and echoes are removed. */
 const MAX_WORDS_CHARS = 4_000;
-/** A body beyond this holds the request rather than an error: only its beginning is read, and as text. */
+/** A larger body holds the request rather than an error: only its beginning is read, as text. */
 const MAX_JSON_CHARS = 65_536;
-/** Of objects: the JSON within a text is as deep as the text. */
+/** Depth of objects. JSON within a text is as deep as the text. */
 const MAX_DEPTH = 8;
 const MAX_VISITED = 200;
 const MAX_TEXTS = 16;
 
 /**
- * Where errors hide errors: of the SDK, of providers, and of the gateways that wrap them, the nearest
- * first. Deliberately absent is all that may repeat the request: `requestBodyValues`, `input`, `value`,
- * `param`, `prompt`, `messages`.
+ * Keys under which the SDK, providers and gateways nest errors, the nearest first. Keys that may repeat the request are
+ * left out on purpose: `requestBodyValues`, `input`, `value`, `param`, `prompt`, `messages`.
  */
 const NESTED_KEYS = [
   'error',
@@ -52,10 +50,10 @@ const MESSAGE_KEYS = ['message', 'msg', 'status_msg', 'error_description', 'titl
 const CODE_KEYS = ['code', 'type', 'status', '__type', 'name', 'error_code', 'errorCode'];
 const STATUS_KEYS = ['statusCode', 'status_code', 'status', 'code'];
 
-/** `error` is what every provider calls the outermost type. */
+/** Codes that say nothing: every provider calls the outermost type `error`, and the SDK has names of its own. */
 const NO_CODES = ['error', 'ai_apicallerror', 'ai_streamprovidererror'];
 
-/** Where providers and gateways name a request, the most useful name first. */
+/** Headers in which providers and gateways name a request, the most useful first. */
 const REQUEST_ID_HEADERS = [
   'x-request-id', // OpenAI, OpenRouter, vLLM, Groq, xAI
   'request-id', // Anthropic
@@ -63,11 +61,11 @@ const REQUEST_ID_HEADERS = [
   'x-amzn-requestid', // Bedrock
   'x-litellm-call-id',
   'x-generation-id',
-  'cf-ray', // whoever is behind Cloudflare
+  'cf-ray', // providers behind Cloudflare
 ];
 const REQUEST_ID_KEYS = ['request_id', 'requestId', 'requestID'];
 
-/** Errors of the SDK whose cause says how it read the answer, and nothing of the provider. */
+/** Errors of the SDK whose cause tells how the SDK read the answer, and nothing of the provider. */
 const MISREADINGS = ['AI_TypeValidationError', 'AI_JSONParseError'];
 
 type Found = {
@@ -86,10 +84,7 @@ type Found = {
   visited: Set<object>;
 };
 
-/**
- * Everything by which a failed model call can be judged, out of whatever was thrown: nested errors, and errors as JSON
- * inside of texts. Bounded in depth, number and length; never throws.
- */
+/** Collects all signals in any thrown value: nested errors, and JSON inside of texts. Bounded; never throws. */
 export function signalsOf(error: unknown): ErrorSignals {
   const found: Found = {
     statuses: [],
@@ -111,7 +106,7 @@ export function signalsOf(error: unknown): ErrorSignals {
   return { ...rest, status: statusOf(statuses), texts: texts.slice(0, MAX_TEXTS), code: code ?? type };
 }
 
-/** What a response calls its request; null where it does not. */
+/** The request's id in the headers of a response; null: none. */
 export function requestIdIn(headers: unknown): string | null {
   for (const name of REQUEST_ID_HEADERS) {
     const id = read(headers, name);
@@ -120,7 +115,7 @@ export function requestIdIn(headers: unknown): string | null {
   return null;
 }
 
-/** The outermost status, unless a gateway's own hides a rate limit or a refusal of the provider behind it. */
+/** The outermost status, unless a gateway's own hides a rate limit or a refusal by the provider behind it. */
 function statusOf(statuses: readonly number[]): number | null {
   const [outermost] = statuses;
   if (statuses.includes(429)) return 429;
@@ -151,7 +146,7 @@ function collect(value: unknown, found: Found, depth: number): void {
   for (const key of NESTED_KEYS) if (key !== 'cause' || !isMisread) collect(read(value, key), found, depth + 1);
 }
 
-/** A text that is JSON, or holds some, is read as what it holds; whatever is no JSON is a message. */
+/** Reads the JSON in a text, and the text before it as a message. A text without JSON is a message. */
 function collectText(text: string, found: Found, depth: number): void {
   const json = embeddedJson(text);
   if (json !== undefined) collect(json.value, found, depth);
@@ -159,11 +154,10 @@ function collectText(text: string, found: Found, depth: number): void {
   const message = whole.slice(0, MAX_TEXT_CHARS).trim();
   if (message === '' || found.texts.includes(message)) return;
   found.texts.push(message);
-  // No word is cut in half: it might be half of a secret.
+  // No word is cut in half, because it might be half of a secret.
   found.words.push(whole.length > MAX_WORDS_CHARS ? whole.slice(0, MAX_WORDS_CHARS).replace(/\S*$/, '') : whole);
 }
 
-/** The first whole JSON object in a text, and where it starts. */
 function embeddedJson(text: string): { value: unknown; start: number } | undefined {
   const start = text.indexOf('{');
   if (start === -1 || start > MAX_TEXT_CHARS || text.length > MAX_JSON_CHARS) return undefined;
@@ -189,10 +183,7 @@ function parsed(text: string, start: number): { value: unknown; start: number } 
   }
 }
 
-/**
- * For an error inside a stream the SDK makes up a 500 where it knows nothing better, as if the response had been
- * refused. What the provider itself said of a status is in the error's data.
- */
+/** For an error inside a stream the SDK makes up a 500. The provider's own status, if any, is in the data. */
 function isMadeUp(error: object, key: string): boolean {
   if (key !== 'statusCode' || read(error, key) !== 500) return false;
   const mediaType = read(read(error, 'responseHeaders'), 'content-type');
@@ -211,7 +202,7 @@ function addCode(value: unknown, found: Found): void {
   if (!NO_CODES.includes(code) && !found.codes.includes(code)) found.codes.push(code);
 }
 
-/** What is told of it, the outermost first. What was thrown under the SDK has the system's code, not the provider's. */
+/** An error from below the SDK has the system's code (errno), not the provider's. The outermost values win. */
 function addDetails(value: object, found: Found): void {
   const headers = read(value, 'responseHeaders');
   found.requestId ??= requestIdIn(headers) ?? firstOf(REQUEST_ID_KEYS.map((key) => read(value, key)).filter(isName));
@@ -236,11 +227,11 @@ const isName = (value: unknown): value is string => typeof value === 'string' &&
 
 const isErrno = (value: unknown): value is string => typeof value === 'string' && /^[A-Z][A-Z\d_]{2,60}$/.test(value);
 
-/** Neither the status once more, nor what every provider calls its errors, nor a gateway's word for nothing. */
+/** Neither the status again, nor a generic word such as `error` or `none`. */
 const isOwnCode = (value: unknown): value is string =>
   isName(value) && !/^(?:[1-5]\d\d|error|none|null|response\..*)$/i.test(value);
 
-/** llama.cpp tells its numbers beside the message. */
+/** llama.cpp puts its numbers beside the message. */
 function addWindow(value: object, found: Found): void {
   const window = { n_prompt_tokens: read(value, 'n_prompt_tokens'), n_ctx: read(value, 'n_ctx') };
   if (typeof window.n_prompt_tokens === 'number' && typeof window.n_ctx === 'number') {
@@ -248,7 +239,7 @@ function addWindow(value: object, found: Found): void {
   }
 }
 
-/** Who answered, and whether with nothing, where the error is one of the SDK about a response. */
+/** Collects the host, and whether the body was empty, from the SDK's errors about a response. */
 function addResponse(value: object, found: Found): void {
   const [url, body] = [read(value, 'url'), read(value, 'responseBody')];
   if (typeof url === 'string' && URL.canParse(url)) {
@@ -259,7 +250,6 @@ function addResponse(value: object, found: Found): void {
   if (typeof body === 'string' && body.trim() === '') found.isEmpty = true;
 }
 
-/** A property of anything; a getter that throws has none. */
 function read(value: unknown, key: string): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
   try {

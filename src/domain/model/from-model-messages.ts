@@ -10,25 +10,22 @@ import {
   importedMessageSchema,
 } from './model-import.ts';
 
-/** A message that is not in a transcript yet. */
 export type NewMessage = { role: MessageRole; parts: Part[] };
 
 export type ImportedMessages = Readonly<{
   messages: NewMessage[];
   /** Tool results that answer no call of the assistant message before them. */
   droppedResults: number;
-  /** Parts without a form in Baton: approvals, a provider's own file references and opaque parts. */
+  /** Parts that Baton cannot represent: approvals, a provider's own file references and opaque parts. */
   droppedParts: number;
 }>;
 
 /**
- * Messages of the AI SDK as messages of a transcript: the way back from `toModelMessages`, for importing conversations.
- * Results are folded into the calls they answer, by position where ids repeat within a batch. A call that nothing
- * answers becomes an error result, never a call that still has to run.
+ * The inverse of `toModelMessages`, for imports. Results go to the calls that they answer, by position if ids repeat
+ * within a batch; an unanswered call becomes an error result and never runs.
  *
- * @param messages `ModelMessage[]` of the AI SDK, or what claims to be
- * @throws BatonError `invalid_request` for a system message (instructions belong to the agent) or a malformed one; the
- *   error says which.
+ * @param messages `ModelMessage[]` of the AI SDK, not yet validated
+ * @throws BatonError `invalid_request` for a malformed message or a system message (instructions belong to the agent)
  */
 export function fromModelMessages(messages: readonly unknown[]): ImportedMessages {
   const imported: NewMessage[] = [];
@@ -57,7 +54,7 @@ export function fromModelMessages(messages: readonly unknown[]): ImportedMessage
 
 type Dropped = { results: number; parts: number };
 
-/** The calls of a batch that have no result yet, in their order, by their ids. */
+/** Calls of a batch without a result, in order, by id. */
 type OpenCalls = Map<string, ToolPart[]>;
 
 function addTo(batch: OpenCalls, call: ToolPart): void {
@@ -125,7 +122,7 @@ function fileOf(
 
 const metadataFrom = (options: ImportedOptions) => (options === undefined ? {} : { providerMetadata: options });
 
-/** Gives the result to the first call of its id that has none. */
+/** Gives the result to the first call with its id that has none. */
 function answer(batch: OpenCalls, result: ImportedResult, dropped: Dropped): void {
   const call = batch.get(result.toolCallId)?.shift();
   if (call === undefined) {

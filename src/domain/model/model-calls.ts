@@ -4,17 +4,16 @@ import { fileForModel, type MediaContents } from './model-files.ts';
 import { isBlank, NO_OUTPUT, UNNAMED_TOOL } from './model-frames.ts';
 import type { ModelToolOutput } from './model-message.ts';
 
-/** OpenAI: call ids of at most 64 characters, names likewise. Anthropic: ids of this alphabet only, names likewise. */
+/** OpenAI allows 64 characters for call ids and names; Anthropic allows only this alphabet. */
 const MAX_WIRE_CHARS = 64;
 const toWireAlphabet = (text: string): string => text.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, MAX_WIRE_CHARS);
 
-/** Gives a call the id under which the providers see it: its recorded one, unless that is taken or not allowed. */
+/** Gives a call its id for the providers: the recorded one, unless that is taken or not allowed. */
 export type CallIds = (recordedId: string, messageSeq: number, partIndex: number) => string;
 
 /**
- * Ids for the calls of one view, to be asked in the order of the view. Providers reuse ids across steps, some within
- * one batch. A call whose id is taken gets its place (message seq and part index) appended, so that its id depends on
- * nothing that comes after it.
+ * Providers reuse ids, some within one batch: a taken id gets message seq and part index appended, so that it depends
+ * on no later call. To be asked in the order of the view.
  */
 export function createCallIds(): CallIds {
   const taken = new Set<string>();
@@ -30,10 +29,10 @@ export function createCallIds(): CallIds {
   };
 }
 
-/** A tool's name as the providers accept it: models make up names that may not be sent back to them. */
+/** A tool's name as providers accept it: models make up names that providers refuse. */
 export const wireToolName = (name: string): string => (name === '' ? UNNAMED_TOOL : toWireAlphabet(name));
 
-/** A call's input as the providers accept it: always an object. Anything else is what a model got wrong. */
+/** A call's input as providers accept it: always an object. Any other input is a model's mistake. */
 export function wireInput(input: Json): Json {
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
   return isObject ? input : { rawInvalidInput: input };
@@ -51,7 +50,7 @@ type Output = NonNullable<ToolPart['output']>;
 
 const hasOutcome = ({ state }: ToolPart): boolean => !(state in WITHOUT_OUTCOME);
 
-/** The texts and files that the model is shown as the result of a call; none where the result is anything else. */
+/** Texts and files that the model is shown as a call's result; none for any other kind of result. */
 export function itemsForModel(part: ToolPart): OutputItem[] {
   return part.output !== undefined && hasOutcome(part) ? itemsOf(part.output) : [];
 }
@@ -61,7 +60,7 @@ function itemsOf(output: Output): OutputItem[] {
   return output.value.filter((item) => item.type !== 'text' || !isBlank(item.text));
 }
 
-/** What the model is shown as the result of a call, whatever became of it. Never empty. */
+/** Never empty, whatever the state of the call. */
 export function outputForModel(part: ToolPart, media?: MediaContents): ModelToolOutput {
   switch (part.state) {
     case 'pending':
@@ -83,7 +82,7 @@ function withContent(output: Output, media: MediaContents | undefined): ModelToo
   switch (output.type) {
     case 'content': {
       const items = itemsOf(output).map((item) => (item.type === 'text' ? item : fileForModel(item, media)));
-      // Where nothing but text is left it is sent as such: chat completions know no other result.
+      // Text alone is sent as text: chat completions know no other result.
       if (items.some(({ type }) => type === 'file')) return { type: 'content', value: items };
       const text = items.flatMap((item) => (item.type === 'text' ? [item.text] : [])).join('\n');
       return { type: 'text', value: text === '' ? NO_OUTPUT : text };

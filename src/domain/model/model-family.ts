@@ -1,7 +1,7 @@
-/** How texts are counted: by a tokenizer of the family, or by `estimateText`. */
+/** Counting of tokens: by the family's tokenizer, or by `estimateText`. */
 export type TokenTier = 'exact' | 'estimate';
 
-/** Model families as far as their tokenizers and framing differ. */
+/** Families whose tokenizers or framing differ. */
 export const MODEL_FAMILIES = [
   'claude',
   'openai',

@@ -2,7 +2,7 @@ import type { FilePart } from '../transcript/message.ts';
 import { frameTextFile, isBlank, missingFileNotice } from './model-frames.ts';
 import type { ModelFilePart, ModelTextPart } from './model-message.ts';
 
-/** What OpenAI and Anthropic both take in a user message; they refuse the whole request for anything else. */
+/** Types that both OpenAI and Anthropic take in a user message. They refuse the whole request for any other. */
 const SENDABLE_MEDIA_TYPES: ReadonlySet<string> = new Set([
   'image/png',
   'image/jpeg',
@@ -11,17 +11,15 @@ const SENDABLE_MEDIA_TYPES: ReadonlySet<string> = new Set([
   'application/pdf',
 ]);
 
-/** Media types whose bytes are text that a model can read, besides `text/…`. */
 const TEXT_MEDIA_TYPES =
   /^(?:text\/[^/]+|application\/(?:json|xml|(?:x-)?yaml|toml|sql|javascript|x-sh|[^/]+\+(?:json|xml|yaml)))$/;
 
-/** A longer text is named and not shown: about 32 000 tokens. */
+/** About 32 000 tokens. A longer text is named and not shown. */
 const MAX_INLINE_TEXT_BYTES = 131_072;
 
-/** Whether the bytes of a file are text that a model can read. */
 export const isTextFile = (mediaType: string): boolean => TEXT_MEDIA_TYPES.test(mediaType.toLowerCase());
 
-/** Whether a file of a user is shown as text within the message: no provider takes such a file as it is. */
+/** Whether a user's file is shown as text within the message, because no provider takes it as a file. */
 export function isInlineText({ mediaType, sizeBytes, url }: FilePart): boolean {
   if (!isTextFile(mediaType)) return false;
   return !/^https?:/i.test(url) && (sizeBytes ?? url.length) <= MAX_INLINE_TEXT_BYTES;
@@ -29,13 +27,10 @@ export function isInlineText({ mediaType, sizeBytes, url }: FilePart): boolean {
 
 const BASE64_DATA_URL = /^data:[^,]*;base64,([A-Za-z0-9+/]+={0,2})$/;
 
-/** The bytes of blobs as base64, by their `@blob:` references. */
+/** Bytes of blobs as base64, by `@blob:` reference. */
 export type MediaContents = ReadonlyMap<string, string>;
 
-/**
- * A file as the model is sent it; a text that names it where no provider could be sent the file itself, or its bytes
- * are not among the contents.
- */
+/** A file as the model is sent it, or a text that names it if no provider takes it or its bytes are missing. */
 export function fileForModel(part: FilePart, contents?: MediaContents): ModelFilePart | ModelTextPart {
   const mediaType = part.mediaType.toLowerCase();
   const written = isInlineText(part) ? textOf(part.url, contents) : null;

@@ -1,8 +1,8 @@
 import type { LimitReason } from '../run/run.ts';
 
-/** Texts that Baton itself adds to what the model is shown. They stand where a provider insists on some content. */
+/** Texts that Baton itself adds to a request, where a provider requires some content. */
 
-/** Stands before a conversation that starts with the assistant: providers want the first message to be the user's. */
+/** Stands before a conversation that starts with the assistant: providers require the user's message first. */
 export const START_NOTICE = '[System notice, not from the user] The conversation starts with the assistant.';
 
 /** Stands after an assistant message that neither the user nor a tool answered: providers refuse to continue one. */
@@ -15,31 +15,27 @@ const LIMIT_WORDS: Readonly<Record<LimitReason, string>> = {
   doom_loop: 'it has made the same calls with the same results again and again',
 };
 
-/** Comes last in the request for the final answer of a run; it is not in the transcript. */
+/** Ends the request for the final answer of a run; it is not in the transcript. */
 export const finalAnswerNotice = (reason: LimitReason): string =>
   `[System notice, not from the user] The work ends here: ${LIMIT_WORDS[reason]}. No tool can be called any more. ` +
   'Answer now, in text alone: what was done and found, what is still open, and what should be done next.';
 
-/** Ends the instructions of an agent with tools whose model is offered none. */
+/** Ends the instructions of an agent with tools whose model server takes none. */
 export const NO_TOOLS_NOTICE =
   'No tools can be called here: the model server takes none. Where a task needs one, say so, and what you would have done with it.';
 
-/** Stands for a user message without any content. */
 export const EMPTY_MESSAGE = '(empty message)';
 
-/** Stands for the empty output of a tool. */
 export const NO_OUTPUT = '(no output)';
 
-/** Names a tool call that came without a name. */
 export const UNNAMED_TOOL = 'unnamed_tool';
 
 const SUMMARY_OPENING =
   '[System notice, not from the user] Earlier messages of this conversation were replaced by the summary below.';
 
-/** True for a text that `frameSummary` made. */
 export const isFramedSummary = (text: string): boolean => text.startsWith(SUMMARY_OPENING);
 
-/** The summary of a compaction as the model reads it: reference, so that it is never taken for a task. */
+/** A summary as the model reads it: framed as reference, so that it is not taken for a task. */
 export function frameSummary(summary: string): string {
   return [
     SUMMARY_OPENING,
@@ -48,48 +44,41 @@ export function frameSummary(summary: string): string {
   ].join('\n');
 }
 
-/** Stands for a file that cannot be sent. */
 export function missingFileNotice(mediaType: string, filename: string | undefined): string {
   const name = filename === undefined || filename.trim() === '' ? 'unnamed' : filename;
   return `[System notice, not from the user] A file was attached here that cannot be shown: ${name} (${mediaType}).`;
 }
 
-/** A text file of the user as the model reads it. */
 export function frameTextFile(text: string, mediaType: string, filename: string | undefined): string {
   const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
   return `[Attached ${mediaType}: ${name}]\n${text}\n[End of ${name}]`;
 }
 
-/** A call and its result where a model takes no calls. */
 export const frameCall = (toolName: string, input: string, result: string): string =>
   `[Earlier call of the tool ${toolName} with ${input}; its result:]\n${result}`;
 
-/** Stands for the output of a pruned call; `ref` is the id by which it can be read again. */
+/** Replaces the output of a pruned call; `ref` is the id for reading it again. */
 export const clearedOutput = (ref: string): string => `[Old tool result content cleared; read_tool_output id: ${ref}]`;
 
-/** Stands for a long text in the input of a pruned call. */
 export const CLEARED_INPUT = '[Old tool input cleared]';
 
-/** Stands in the notice between head and tail of an output that is shown no further. */
+/** Part of the notice between head and tail of a shortened output. */
 export const shortenedOutput = (ref: string): string => `: read them with read_tool_output, id ${ref}`;
 
-/**
- * Stands for an image or a file that was taken out of the view.
- * @param ref the id by which it can be shown again; undefined for a file of a tool
- */
+/** @param ref the id for showing it again; undefined for a file of a tool */
 export function strippedFileNotice(mediaType: string, filename: string | undefined, ref?: string): string {
   const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
   const again = ref === undefined ? '' : `; read_tool_output shows it again, id ${ref}`;
   return `[Attached ${mediaType}: ${name}, no longer shown${again}]`;
 }
 
-/** Stands in the result of a call for a file that is shown after all results. */
+/** Replaces a file in the result of a call if it is shown after all results. */
 export const fileAfterResults = (mediaType: string, filename: string | undefined): string =>
   `[${filename === undefined || isBlank(filename) ? 'A file' : filename} (${mediaType}): shown below, after the results]`;
 
-/** Stands before such a file: it was not the user who sent it. */
+/** Stands before such a file, because the user did not send it. */
 export const fileOfResult = (toolName: string, toolCallId: string): string =>
   `[System notice, not from the user] From the result of the tool ${toolName} (call ${toolCallId}):`;
 
-/** True for text that providers refuse as empty content. */
+/** True: providers refuse the text as empty content. */
 export const isBlank = (text: string): boolean => text.trim() === '';

@@ -3,10 +3,7 @@ import { isWithinJsonDepth } from '../json-bounds.ts';
 import { type Json, jsonSchema, type ProviderMetadata } from '../transcript/message.ts';
 import { MAX_JSON_DEPTH } from '../tunables.ts';
 
-/**
- * JSON as it is once written and read again: libraries leave `undefined` in what they hand out.
- * Anything that JSON has no form for is an issue of the schema, not an exception.
- */
+/** JSON after a round trip: libraries leave `undefined` in values. A value without a JSON form is a schema issue. */
 const asJsonSchema = z.unknown().transform((value, context): Json => {
   try {
     const json: Json = JSON.parse(JSON.stringify(value) ?? 'null');
@@ -30,9 +27,7 @@ const bytesSchema = z
   .transform((bytes) => toBase64(bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : bytes));
 const urlSchema = z.union([z.string(), z.instanceof(URL).transform((url) => url.href)]);
 
-/**
- * Bytes, base64 and URLs in every form of the SDK become what a URL can hold; null for what only one provider can read.
- */
+/** Turns bytes, base64 and URLs in every form of the SDK into data of a URL; null: one provider's own form. */
 const fileDataSchema = z.union([
   z.object({ type: z.literal('data'), data: z.union([z.string(), bytesSchema]) }).transform(({ data }) => ({ data })),
   z.object({ type: z.literal('url'), url: urlSchema }).transform(({ url }) => ({ url })),
@@ -65,7 +60,7 @@ const callSchema = z.object({
   ...options,
 });
 
-/** A piece of a result: what has another form than these is dropped. */
+/** An item of a result; null: any other form, which is dropped. */
 const outputItemSchema = z.union([
   z.object({ type: z.literal('text'), text: z.string() }),
   fileSchema,
@@ -90,7 +85,7 @@ const resultSchema = z.object({
   ...options,
 });
 
-/** Parts that Baton has no form for. */
+/** Parts that Baton cannot represent. */
 const foreignSchema = z.object({
   type: z.enum(['custom', 'reasoning-file', 'tool-approval-request', 'tool-approval-response']),
 });
@@ -98,7 +93,7 @@ const foreignSchema = z.object({
 const contentOf = <Part extends z.ZodType>(part: Part) =>
   z.union([z.string().transform((text) => [{ type: 'text' as const, text }]), z.array(part)]);
 
-/** A message of the AI SDK as it may be imported: everything `modelMessageSchema` of the SDK takes. */
+/** A message of the AI SDK to import: takes everything that `modelMessageSchema` of the SDK takes. */
 export const importedMessageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('system') }),
   z.object({
@@ -124,7 +119,7 @@ export type ImportedOptions = ProviderMetadata | undefined;
 
 function toBase64(bytes: Uint8Array): string {
   let binary = '';
-  // In chunks: a call takes only so many arguments.
+  // In chunks, because a call takes only so many arguments.
   for (let start = 0; start < bytes.length; start += 8192) {
     binary += String.fromCharCode(...bytes.subarray(start, start + 8192));
   }

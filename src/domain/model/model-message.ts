@@ -1,9 +1,6 @@
 import type { Json, ProviderMetadata } from '../transcript/message.ts';
 
-/**
- * What the AI SDK calls `ModelMessage`, as far as Baton writes it: every value here is assignable to the SDK's type.
- * Declared structurally, because the domain knows no library.
- */
+/** The part of the SDK's `ModelMessage` that Baton writes, assignable to it. The domain imports no library. */
 export type ModelMessage = ModelUserMessage | ModelAssistantMessage | ModelToolMessage;
 
 type ModelUserMessage = { role: 'user'; content: ModelUserPart[] };

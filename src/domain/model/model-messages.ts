@@ -24,42 +24,38 @@ import { isReasoningItem, keepValidReasoning } from './model-reasoning.ts';
 import { shownParts } from './shown-parts.ts';
 
 export type ToModelOptions = Readonly<{
-  /** `provider/model` the request goes to: only what this model itself wrote keeps its reasoning and metadata. */
+  /** `provider/model` of the request. Only parts that this model wrote keep their reasoning and metadata. */
   model: string;
-  /**
-   * False where the API knows no calls that the provider runs itself (OpenAI's chat completions): they are then shown
-   * as ordinary calls. Default true.
-   */
+  /** False: the API has no provider-run calls (OpenAI's chat completions); shown as ordinary ones. Default true. */
   providerTools?: boolean;
-  /** False for a model that takes no calls: those of earlier models are then told as texts. Default true. */
+  /** False: the model takes no calls, and reads those of earlier models as texts. Default true. */
   calls?: boolean | undefined;
-  /** True where results are texts: their files come in a message of the user after them. Default false. */
+  /** True: tool results are texts, and their files follow in a user message. Default false. */
   filesAfterResults?: boolean | undefined;
-  /** The bytes of the files that the view refers to as blobs; a notice stands for what is missing here. */
+  /** Bytes of the view's blobs; a notice replaces a missing one. */
   media?: MediaContents | undefined;
-  /** Said after everything else, as the user, in this request alone. */
+  /** Added at the end as the user's text, in this request only. */
   notice?: string | undefined;
 }>;
 
-/** Told of each message of a view where it stands in the request: from one place up to, and without, another. */
+/** Gets the place of each message of a view in the request: from `from` up to, and without, `upto`. */
 export type OriginOf = (message: ViewMessage, from: number, upto: number) => void;
 
 /**
- * The view as the model is shown it. The only place that decides this; the result is valid for OpenAI (chat
- * completions, and Responses with `store: false`) and Anthropic, whatever the view holds.
+ * The view as the model is shown it; nothing else decides this. The result is valid for OpenAI (chat completions, and
+ * Responses with `store: false`) and Anthropic, whatever the view holds.
  *
- * - The first message is the user's and the last one never the assistant's; notices stand in where the view has none.
- *   Assistant messages that nothing separates are separated by the same notice, so that appending never alters what
- *   was sent before. User messages in a row become one.
+ * - The first message is the user's, and the last one never the assistant's; notices fill in. The same notice separates
+ *   adjacent assistant messages, so that appending never changes earlier messages. User messages in a row become one.
  * - An assistant message is one step: reasoning and text as recorded, then its calls, then one tool message that
- *   answers each of them in order, with an explanation where a call has no outcome, and a user message with the files of
- *   the results where these cannot hold any. What the provider ran itself stays,
- *   result included, in the assistant message, but only for the model it came from.
- * - What a prune or a limit took out of the view is shown as what stands for it.
- * - A model that takes no calls is told of them in texts of the assistant.
- * - No empty content. Files of the assistant, sources and step starts are not sent. A summary is a user message.
+ *   answers each of them in order, then a user message with files that results cannot hold. A call without an outcome
+ *   gets an explanation.
+ * - A call that the provider ran itself stays, with its result, in the assistant message of the model that wrote it.
+ * - A placeholder stands for content that a prune or a limit removed from the view.
+ * - A model that takes no calls reads them as texts of the assistant.
+ * - No content is empty. Files of the assistant, sources and step starts are not sent. A summary is a user message.
  *
- * Pure, and stable: appending messages to a view appends to the result, apart from a notice at its end.
+ * Pure and stable: appending messages to a view appends to the result, apart from a notice at its end.
  */
 export function toModelMessages(
   view: readonly ViewMessage[],
@@ -131,12 +127,12 @@ const textForModel = (part: Extract<Part, { type: 'text' }>, isOwn: boolean): Mo
   ...optionsFor(part.providerMetadata, isOwn),
 });
 
-/** What a provider attached to a part means nothing to another model, and may be refused by it. */
+/** A provider's metadata means nothing to another model, which may refuse it. */
 function optionsFor(metadata: ProviderMetadata | undefined, isOwn: boolean): { providerOptions?: ProviderMetadata } {
   return isOwn && metadata !== undefined ? { providerOptions: metadata } : {};
 }
 
-/** `files`: of the results, where they cannot stand in them. */
+/** `files`: of results that cannot hold them. */
 type Step = Readonly<{ content: ModelAssistantPart[]; results: ModelToolResultPart[]; files: ModelUserPart[] }>;
 type StepOptions = Readonly<{
   callIds: CallIds;
@@ -148,8 +144,8 @@ type StepOptions = Readonly<{
 }>;
 
 /**
- * Calls come last, in their order: text between a call and its result breaks the pairing for some providers. A
- * reasoning item moves with the part after it, and goes when that part is not sent.
+ * Puts calls last, in order, because text between a call and its result breaks the pairing for some providers. A
+ * reasoning item moves with the part after it, and goes if that part is not sent.
  */
 function stepContent(
   message: ViewMessage,
@@ -194,7 +190,7 @@ function stepContent(
   return { content, results: split.map(({ result }) => result), files: split.flatMap(({ files }) => files) };
 }
 
-/** The result as a text, and its files with a word on where they come from. */
+/** A result as text, and its files with a text that names their origin. */
 function withoutFiles(result: ModelToolResultPart): { result: ModelToolResultPart; files: ModelUserPart[] } {
   const { output, toolName, toolCallId } = result;
   if (output.type !== 'content') return { result, files: [] };
@@ -208,7 +204,7 @@ function withoutFiles(result: ModelToolResultPart): { result: ModelToolResultPar
   };
 }
 
-/** A result in the provider's own form, which it takes back inside the assistant message. */
+/** Whether the result has the provider's own form, which goes back inside the assistant message. */
 function isProviderResult(part: ToolPart): boolean {
   return part.providerExecuted === true && part.state === 'completed' && part.output?.type === 'json';
 }

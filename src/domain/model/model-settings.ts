@@ -2,13 +2,13 @@ import { z } from 'zod';
 import { bindsThinking, claudeVersion } from './claude-version.ts';
 import type { ModelProtocol } from './shown-media.ts';
 
-/** How much a model thinks before it answers; what a model does not know becomes the nearest that it knows. */
+/** How much a model thinks. A level that a model does not know becomes the nearest one that it knows. */
 export const REASONING_LEVELS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningLevel = (typeof REASONING_LEVELS)[number];
 
 const positive = z.number().int().positive();
 
-/** How a model is to answer. What is left out is the provider's own default. */
+/** Settings of a model's answers. A missing one means the provider's default. */
 export const modelSettingsSchema = z.strictObject({
   temperature: z.number().min(0).max(2).optional(),
   topP: z.number().min(0).max(1).optional(),
@@ -17,7 +17,7 @@ export const modelSettingsSchema = z.strictObject({
   seed: z.number().int().optional(),
   /** The answer ends before the first of them. */
   stopSequences: z.array(z.string().min(1)).min(1).max(4).optional(),
-  /** Of one answer, reasoning included. */
+  /** Limit of one answer, reasoning included. */
   maxOutputTokens: positive.optional(),
   reasoning: z.enum(REASONING_LEVELS).optional(),
 });
@@ -25,8 +25,8 @@ export type ModelSettings = Readonly<z.infer<typeof modelSettingsSchema>>;
 type SettingName = keyof ModelSettings;
 
 /**
- * Where each setting stands in a request of each protocol; null: nowhere. Single models take less (a reasoning model no
- * temperature, say): of those the provider package knows, and leaves out what they refuse.
+ * Field of each setting in a request, by protocol; null: none. Some models take less (a reasoning model takes no
+ * temperature): the provider package knows them, and leaves out refused settings.
  *
  * - https://platform.openai.com/docs/api-reference/responses/create and …/chat/create
  * - https://docs.anthropic.com/en/api/messages
@@ -71,17 +71,15 @@ export const SETTING_FIELDS: Readonly<Record<ModelProtocol, Readonly<Record<Sett
   },
 };
 
-/** What one field may not exceed, where a protocol allows less than `modelSettingsSchema`. */
+/** Highest temperature of a protocol that allows less than `modelSettingsSchema`. */
 const MOST_TEMPERATURE: Partial<Readonly<Record<ModelProtocol, number>>> = { 'anthropic-messages': 1 };
 
-/** Whether a protocol has the setting at all. */
 export const takesSetting = (protocol: ModelProtocol, name: SettingName): boolean =>
   SETTING_FIELDS[protocol][name] !== null;
 
-/** A setting with what is wrong with it. */
 type SettingProblem = Readonly<{ name: string; message: string }>;
 
-/** What of the settings a model would not be told, or would refuse. */
+/** Settings that the protocol cannot carry, or that the model would refuse. */
 export function settingProblems(protocol: ModelProtocol, model: string, settings: ModelSettings): SettingProblem[] {
   const missing = Object.entries(SETTING_FIELDS[protocol]).flatMap(([name, field]): SettingProblem[] =>
     field === null && Object.hasOwn(settings, name) ? [{ name, message: `${model} (${protocol}) takes none` }] : [],
@@ -92,26 +90,23 @@ export function settingProblems(protocol: ModelProtocol, model: string, settings
   return [...missing, { name: 'temperature', message: `at most ${most} for ${model} (${protocol})` }];
 }
 
-/** What Anthropic's protocol is told of thinking. */
 export type ThinkingPlan = Readonly<{
   thinking?:
     | Readonly<{ type: 'adaptive'; display: 'summarized' }>
     | Readonly<{ type: 'enabled'; budgetTokens: number }>
     | Readonly<{ type: 'disabled' }>;
-  /** The lowest one of a model that always thinks. */
+  /** The lowest effort, for a model that always thinks. */
   effort?: 'low';
-  /** The level, for the provider package to find the effort that the model knows. */
+  /** From the level the provider package derives the model's effort. */
   level?: ReasoningLevel;
-  /** What is left for the answer beside a budget for thinking. */
+  /** Left for the answer beside the thinking budget. */
   maxOutputTokens: number;
 }>;
 
-/** A provider refuses a smaller budget. */
 const LEAST_BUDGET_TOKENS = 1_024;
-/** What is left for the answer itself at least. */
 const LEAST_ANSWER_TOKENS = 1_024;
 
-/** Which share of an answer may be thought, where a model is given a budget for it. */
+/** Thinking budget as a share of the answer, for models that take a budget. */
 const BUDGET_SHARES: Readonly<Record<Exclude<ReasoningLevel, 'none'>, number>> = {
   minimal: 0.02,
   low: 0.1,
@@ -121,19 +116,19 @@ const BUDGET_SHARES: Readonly<Record<Exclude<ReasoningLevel, 'none'>, number>> =
   max: 0.9,
 };
 
-/** Models up to 4.5, and others that are asked in the same protocol, are given a budget in tokens. */
+/** Models up to 4.5, and other models behind the same protocol, take a budget in tokens. */
 export const thinksByBudget = (modelId: string): boolean => (claudeVersion(modelId) ?? 405) <= 405;
 
-/** The first that thinks is 3.7. */
+/** Thinking starts with 3.7. */
 const canThink = (modelId: string): boolean => (claudeVersion(modelId) ?? 307) >= 307;
 
 /**
- * How a model of Anthropic's protocol is asked to think. Since 4.6 it decides itself how much, guided by an effort;
- * before it has a budget, which is part of what the answer may have. One that always thinks is told to think little.
+ * From 4.6 on a model decides itself how much to think, guided by an effort; an earlier one gets a budget, which is
+ * part of `maxOutputTokens`. A model that always thinks is told to think little for `none`.
  * https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
  *
  * @param maxOutputTokens of the whole answer
- * @param isInLoop the request goes on with calls that the model made without thinking: a budget is refused then
+ * @param isInLoop the request continues calls that the model made without thinking: a budget would be refused
  */
 export function planThinking(
   modelId: string,

@@ -5,31 +5,31 @@ import {
   RATE_BELOW_REQUEST,
 } from './provider-overflow-rules.ts';
 
-/** What a provider's overflow error tells in numbers, all in tokens as the provider counts them. */
+/** In tokens as the provider counts them. */
 export type OverflowNumbers = Readonly<{
-  /** The real limit; null when the text names none. */
+  /** The real limit; null: the text names none. */
   limitTokens: number | null;
   /** `window` counts input and output together, `input` only the input. */
   scope: 'window' | 'input';
-  /** What the request had: output included where the text says so. */
+  /** Size of the request, with the output if the text says so. */
   requestedTokens: number | null;
-  /** The parts of it, where the text tells them apart. */
+  /** The parts of it, if the text tells them apart. */
   inputTokens: number | null;
   outputTokens: number | null;
-  /** The largest output that the same request may ask for; null when the text does not tell. */
+  /** Largest output that the same request may ask for; null: unknown. */
   outputRoomTokens: number | null;
-  /** False for the rate of an account: it holds for this request, and is no property of the model. */
+  /** False: the rate limit of an account, which holds for this request and is no property of the model. */
   isLasting: boolean;
 }>;
 
 export type OverflowReading = Readonly<{ class: OverflowClass; numbers: OverflowNumbers | null }>;
 
-/** An error may quote the prompt, and a prompt may quote any error: what counts stands at the beginning. */
+/** An error may quote the prompt, and a prompt may quote any error: only the beginning counts. */
 const MAX_SEARCHED_CHARS = 2_000;
-/** A window outside this range was not one. */
+/** A number outside this range is not a window. */
 const MIN_LIMIT_TOKENS = 512;
 const MAX_LIMIT_TOKENS = 100_000_000;
-/** With less room than this for the answer it is the input that is too large. */
+/** With less room than this for the answer, the input is too large. */
 const MIN_OUTPUT_ROOM_TOKENS = 1_024;
 
 const NO_NUMBERS: OverflowNumbers = {
@@ -43,11 +43,9 @@ const NO_NUMBERS: OverflowNumbers = {
 };
 
 /**
- * Reads an overflow error: what overflowed, and by how much. Where the text tells input and output apart and the input
- * alone leaves room for an answer, a smaller output is enough.
- * @param text the provider's own message
- * @param admits which of the rules may speak, for instance only those that count with the response's status
- * @returns null when the text is none of an overflow
+ * Reads an overflow error. If the input leaves room for an answer, a smaller output is enough.
+ * @param admits selects the rules that apply, for instance by the response's status
+ * @returns null: the text is not about an overflow
  */
 export function readOverflowText(text: string, admits: (rule: OverflowRule) => boolean): OverflowReading | null {
   const searched = text.slice(0, MAX_SEARCHED_CHARS);
@@ -57,22 +55,19 @@ export function readOverflowText(text: string, admits: (rule: OverflowRule) => b
     if (match === null) continue;
     const numbers = numbersOf(rule, match.groups ?? {});
     if (numbers !== null) return { class: classOf(rule, numbers), numbers };
-    // Another rule may find the numbers that this one does not.
+    // Another rule may find the numbers.
     unnumbered ??= { class: rule.class, numbers: null };
     if (rule.class !== 'input_overflow') break;
   }
   return unnumbered;
 }
 
-/**
- * The numbers in an overflow error. Call it only on an error that was classed as an overflow: rate limits speak
- * of tokens and limits too.
- */
+/** Only for an error that was classed as an overflow: rate limits speak of tokens and limits too. */
 export function limitFromOverflowText(text: string): OverflowNumbers | null {
   return readOverflowText(text, () => true)?.numbers ?? null;
 }
 
-/** The numbers of a rate limit that the request alone exceeds: no waiting helps. Null for a rate limit that passes. */
+/** Numbers of a rate limit that the request alone exceeds, so that no waiting helps. Null: a rate limit that passes. */
 export function rateBelowRequest(text: string): OverflowNumbers | null {
   const groups = RATE_BELOW_REQUEST.exec(text.slice(0, MAX_SEARCHED_CHARS))?.groups;
   const limitTokens = numberOf(groups?.['limit']);

@@ -25,26 +25,26 @@ export type ProviderErrorRule = Readonly<{
   /** Any of the error's codes, lower case. */
   code?: RegExp;
   text?: RegExp;
-  /** The text counts only with one of these statuses; null is an error without one, as inside a stream. */
+  /** The text counts only with one of these statuses; null: an error without one, as inside a stream. */
   textWithin?: readonly (number | null)[];
 }>;
 
-/** Statuses of a request that was refused for what it is. Only with these does a text say what is wrong with it. */
+/** Statuses of a request that was refused for its content. Only with these does a text name the fault. */
 export const REFUSALS: readonly (number | null)[] = [400, 413, 422, null];
 
 /**
- * What is asked before the texts of overflows: codes, which nobody quotes by accident, and all that a rate or a quota
- * limits, whose texts speak of tokens too. The first that matches wins; within a rule any of its patterns is enough.
+ * Rules that come before the texts of overflows: codes, which no prompt quotes by accident, and rates and quotas, whose
+ * texts speak of tokens too. The first match wins; within a rule any of its patterns is enough.
  */
 export const RULES_BEFORE_OVERFLOW: readonly ProviderErrorRule[] = [
-  // OpenAI: 429 with this code means that the account is empty, waiting does not help.
+  // OpenAI: 429 with this code means an empty account, so that waiting does not help.
   { class: 'quota', status: [402], code: /^(?:insufficient_quota|usage_not_included|billing_error)$/ },
   {
     class: 'input_overflow',
     // 1261 is Zhipu's; LiteLLM names the class of its exception.
     code: /^(?:context_length_exceeded|model_context_window_exceeded|exceed_context_size_error|model_max_prompt_tokens_exceeded|contextwindowexceedederror|1261)$/,
   },
-  // Bedrock throttles with "Too many tokens, please wait": no overflow.
+  // Bedrock throttles with "Too many tokens, please wait", which is no overflow.
   {
     class: 'rate_limited',
     status: [429],
@@ -61,14 +61,14 @@ export const RULES_BEFORE_OVERFLOW: readonly ProviderErrorRule[] = [
   { class: 'content_policy', code: /^(?:content_policy_violation|content_filter|invalid_prompt)$/ },
   { class: 'auth', code: /^(?:invalid_api_key|authentication_error|permission_error)$/ },
   { class: 'model_unavailable', code: /^(?:model_not_found|not_found_error)$/ },
-  // A parameter that is wrong whatever the length of the history, its value quoted in the text.
+  // A parameter that is wrong whatever the length of the history; the text quotes its value.
   {
     class: 'invalid_request',
     code: /^(?:string_above_max_length|(?:unsupported|unknown|missing_required)_parameter|unsupported_value|invalid_type|invalid_function_parameters)$/,
   },
 ];
 
-/** What is asked after them: how the history is wrong, and last what only the status says. */
+/** Rules that come after the texts of overflows: faults of the history, and last the status alone. */
 export const RULES_AFTER_OVERFLOW: readonly ProviderErrorRule[] = [
   {
     class: 'malformed_history',
@@ -85,7 +85,7 @@ export const RULES_AFTER_OVERFLOW: readonly ProviderErrorRule[] = [
         'expected toolresult blocks|number of toolresult blocks',
         'function call turn comes immediately after|number of function response parts|missing a thought_signature',
         'unexpected role .{1,20} after role|not the same number of function calls and responses',
-        // The SDK refuses it before any request is sent.
+        // The SDK refuses the request before it is sent.
         'tool results? (?:is|are) missing for tool calls?',
       ].join('|'),
       'i',
@@ -93,7 +93,7 @@ export const RULES_AFTER_OVERFLOW: readonly ProviderErrorRule[] = [
     textWithin: [400, 422, null],
   },
   { class: 'auth', status: [401, 403] },
-  // Bytes, unless a text said tokens.
+  // Bytes, unless a text has named tokens.
   { class: 'byte_overflow', status: [413] },
   { class: 'timeout', status: [408, 504] },
   { class: 'overloaded', status: [503, 529], code: /^(?:overloaded_error|server_is_overloaded|slow_down)$/ },

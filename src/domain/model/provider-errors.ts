@@ -9,33 +9,30 @@ import {
 import { EMPTY_REFUSALS, type OverflowRule } from './provider-overflow-rules.ts';
 import { MAX_TOOL_REFUSAL_CHARS, TOOL_REFUSAL_RULES, TOOL_REFUSAL_STATUSES } from './provider-tool-rules.ts';
 
-/** What a failed model call shows of itself, whatever the provider. */
 export type ProviderErrorSignals = Readonly<{
-  /** HTTP status; null when no response came, or when the error came inside one. */
+  /** HTTP status; null: no response came, or the error came inside one. */
   status: number | null;
   /** The provider's own codes and types, lower case, the outermost first. */
   codes: readonly string[];
-  /** The provider's messages, each of bounded length, the outermost first. Matched; what is stored of them is what `providerFailureOf` leaves. */
+  /** Each of bounded length, the outermost first. Only for matching: `providerFailureOf` makes the stored text. */
   texts: readonly string[];
-  /** Whom the request went to, lower case; empty when unknown. */
+  /** Host that the request went to, lower case; '' if unknown. */
   host: string;
-  /** A response came and its body was empty. */
   isEmpty: boolean;
 }>;
 
-/** The class of an error, and for an overflow the numbers that its text tells. */
 export type ProviderErrorVerdict = Readonly<{ class: ProviderErrorClass; overflow: OverflowNumbers | null }>;
 
 /**
- * The class of a failed model call, in this order: a rate that the request alone exceeds, tools, codes, rates and quotas,
- * texts of overflows, everything else. Without any response it is `transport`.
+ * Classifies a failed model call, in this order: a rate that the request alone exceeds, refused tools, codes, rates and
+ * quotas, texts of overflows, everything else. Without any response it is `transport`.
  */
 export function judgeProviderError(signals: ProviderErrorSignals): ProviderErrorVerdict {
   const never = firstOf(signals.texts, rateBelowRequest);
   if (never !== null) return { class: 'input_overflow', overflow: never };
   if (refusesTools(signals)) return only('tools_unsupported');
   const before = RULES_BEFORE_OVERFLOW.find((rule) => matches(rule, signals));
-  // A code says that it was an overflow, and the text of which kind and how much.
+  // The code says that it is an overflow, and the text says which one and by how much.
   if (before?.class === 'input_overflow') return byText(signals, () => true) ?? only(before.class);
   if (before !== undefined) return only(before.class);
   const overflow = byText(signals, ({ alsoWithin }) => counts(signals.status, [...REFUSALS, ...(alsoWithin ?? [])]));
@@ -45,7 +42,7 @@ export function judgeProviderError(signals: ProviderErrorSignals): ProviderError
   return only(after?.class ?? (isClientError(signals.status) ? 'invalid_request' : 'transport'));
 }
 
-/** Before the codes: OpenAI's says that a parameter is wrong, and only the text that it is the tools. */
+/** Checked before the codes: OpenAI's code says that a parameter is wrong, and only the text that it is the tools. */
 function refusesTools({ status, texts }: ProviderErrorSignals): boolean {
   if (!counts(status, TOOL_REFUSAL_STATUSES)) return false;
   const beginnings = texts.map((text) => text.slice(0, MAX_TOOL_REFUSAL_CHARS));
@@ -86,17 +83,16 @@ function firstOf<T>(texts: readonly string[], read: (text: string) => T | null):
   return null;
 }
 
-/** Where a 404 speaks of no model, the path that was asked may be what does not exist. */
+/** If a 404 names no model, the path itself may not exist. */
 const NO_SUCH_ADDRESS =
   'The provider does not know this address: its base URL is wrong, or it does not offer this model.';
 
-/** What a user is told of a failed call, before the provider's own words. */
+/** The message for a user, before the provider's own words. */
 export function providerErrorMessage(errorClass: ProviderErrorClass, { codes, texts }: ProviderErrorSignals): string {
   const namesModel = codes.includes('model_not_found') || texts.some((text) => /\bmodels?\b/i.test(text));
   return errorClass === 'model_unavailable' && !namesModel ? NO_SUCH_ADDRESS : PROVIDER_ERROR_MESSAGES[errorClass];
 }
 
-/** The same by its class alone. */
 export const PROVIDER_ERROR_MESSAGES: Readonly<Record<ProviderErrorClass, string>> = {
   auth: 'The provider refused the API key.',
   byte_overflow: 'The request has more bytes, or more media, than the provider takes.',

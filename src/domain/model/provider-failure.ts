@@ -4,23 +4,19 @@ import { withoutCredentials } from './credentials.ts';
 import { withoutEchoes } from './echoes.ts';
 import { requestIdIn, signalsOf } from './error-signals.ts';
 
-/** What is known of a model call beside the error that it failed with. */
 export type FailedCall = Readonly<{
-  /** The base URL that the request went to; anything else where that is the SDK's own. */
+  /** Base URL of the request; not a URL if the SDK's own is used. */
   endpoint: string;
-  /** Of a response that was no refusal; null where none came. */
+  /** Headers of a response that was no refusal; null: none came. */
   headers: Readonly<Record<string, string>> | null;
-  /** The texts of the prompt, which a provider may quote. */
   sent: () => Iterable<string>;
-  /** Keys and headers that the request carried. */
   secrets: readonly string[];
 }>;
 
 const MAX_MESSAGE_CHARS = 1_000;
-/** Texts of one error that are told: a gateway's and the provider's behind it. */
+/** Most texts of one error that are shown: a gateway's, and the provider's behind it. */
 const MAX_WORDS = 3;
 
-/** Phrases of the SDK and of libraries under it, in words that say what has happened. */
 const PHRASES: readonly (readonly [RegExp, string])[] = [
   [/^Cannot connect to API: /, ''],
   [/^Type validation failed: Value:[\s\S]*$/, ''],
@@ -30,7 +26,7 @@ const PHRASES: readonly (readonly [RegExp, string])[] = [
   [/[\dA-F]+:error:[\dA-F]+:([^:]*):[^:]*:([^:]*):\S*/g, '$1: $2'],
 ];
 
-/** What the SDK says where a body cannot be read: no more than the status. */
+/** Texts of the SDK for a body that it cannot read: they only repeat the status. */
 const REASON_PHRASES = new Set(
   [
     'Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not Allowed|Not Acceptable|Request Timeout',
@@ -40,13 +36,10 @@ const REASON_PHRASES = new Set(
   ].flatMap((phrases) => phrases.toLowerCase().split('|')),
 );
 
-/** A run of characters that nobody reads: bytes as base64, a token. */
+/** A run of characters that is not readable: bytes as base64, a token. */
 const LONG_RUN = /([\w+/=-]{8})[\w+/=-]{92,}/g;
 
-/**
- * What a provider said when a model call failed, out of whatever was thrown: never the prompt, never a credential.
- * Fields that nothing is known of are left out.
- */
+/** Never holds the prompt or a credential. Unknown fields are left out. */
 export function providerFailureOf(error: unknown, { endpoint, headers, sent, secrets }: FailedCall): ProviderFailure {
   const { status, httpStatus, code, requestId, authority, errno, words } = signalsOf(error);
   const said = joined([...misdelivery(headers), ...words.map(readable)]);
@@ -61,10 +54,7 @@ export function providerFailureOf(error: unknown, { endpoint, headers, sent, sec
   return Object.fromEntries(Object.entries(known).filter(([, value]) => value !== null && value !== ''));
 }
 
-/**
- * The same in words: `api.openai.com answered 400 (unsupported_parameter): … [request req_1]`. Empty where nothing is
- * known.
- */
+/** For instance `api.openai.com answered 400 (unsupported_parameter): … [request req_1]`; '' if nothing is known. */
 export function describeProviderFailure(failure: ProviderFailure): string {
   const { status, code, message = '', requestId, host, errno } = failure;
   if (Object.keys(failure).length === 0) return '';
@@ -75,7 +65,7 @@ export function describeProviderFailure(failure: ProviderFailure): string {
   return `${who}${label}${what}${requestId === undefined ? '' : ` [request ${requestId}]`}.`;
 }
 
-/** A page in place of an answer: the base URL is mostly somebody else's. */
+/** Reports a page in place of an answer: mostly the base URL belongs to another server. */
 function misdelivery(headers: FailedCall['headers']): string[] {
   const type = headers?.['content-type']?.match(/^[\w.+-]+\/[\w.+-]+/)?.[0].toLowerCase();
   return type === undefined || type === 'text/event-stream' ? [] : [`the answer is ${type}, no stream of events`];
@@ -89,14 +79,13 @@ function readable(text: string): string {
     .trim();
 }
 
-/** A page of a proxy: its title, or else its text. */
 function ofPage(text: string): string {
   if (!/^\s*<(?:!doctype|html|head|body|title|h1)\b/i.test(text)) return text;
   const title = text.match(/<(title|h1)\b[^>]*>([^<]+)/i)?.[2];
   return title ?? text.replace(/<(style|script)\b[\s\S]*?<\/\1>|<[^>]*>/gi, ' ');
 }
 
-/** Each thing once, the outermost first; a reason phrase only where there is nothing else. */
+/** Joins distinct texts, the outermost first; a reason phrase only if there is nothing else. */
 function joined(words: readonly string[]): string {
   const said = words.filter((word, index) => {
     const isIn = (other: string, at: number): boolean =>
@@ -109,7 +98,7 @@ function joined(words: readonly string[]): string {
 }
 
 function cut(text: string): string {
-  // Of what is left, nothing says anything.
+  // A rest without letters says nothing.
   if (!/\p{L}/u.test(text)) return '';
   if (text.length <= MAX_MESSAGE_CHARS) return text;
   return `${text.slice(0, toBoundary(text, MAX_MESSAGE_CHARS - 1, -1))}…`;

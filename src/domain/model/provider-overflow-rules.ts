@@ -1,20 +1,19 @@
-/** The classes of an overflow, by what helps: a shorter history, a shorter answer, less media. */
+/** Classes of overflow by remedy: a shorter history, a shorter answer, less media. */
 export type OverflowClass = 'input_overflow' | 'output_reserve_overflow' | 'byte_overflow';
 
-/** What a limit limits: input and output together, the input, or the output. */
 type OverflowScope = 'window' | 'input' | 'output';
 
 export type OverflowRule = Readonly<{
-  /** Who writes so. Others copy it: gateways, compatible servers. */
+  /** Origin of the text. Gateways and compatible servers copy it. */
   provider: string;
   class: OverflowClass;
   scope: OverflowScope;
   /**
-   * Named groups, all optional: `limit`, `requested` (everything that was asked for), `input`, `output`, and `atLeast`
-   * where the input is only a lower bound. `.{0,n}` instead of `.*`, so that no text takes long.
+   * Named groups, all optional: `limit`, `requested` (the whole request), `input`, `output`, and `atLeast` if the input
+   * is only a lower bound. `.{0,n}` instead of `.*` bounds the time.
    */
   text: RegExp;
-  /** Statuses besides the usual ones with which the text counts. */
+  /** Further statuses with which the text counts. */
   alsoWithin?: readonly number[];
 }>;
 
@@ -34,28 +33,27 @@ const output = rule('output_reserve_overflow', 'output');
 const bytes = rule('byte_overflow', 'window');
 
 /**
- * What providers write when a request is too large, the more telling forms first: the first that matches
- * decides. A `window` or `input` text that names its parts may turn out to be an
- * `output_reserve_overflow`, see `readOverflowText`.
+ * Texts of providers for a request that is too large, the most specific first: the first match decides. A `window` or
+ * `input` text that names its parts may turn out to be an `output_reserve_overflow`, see `readOverflowText`.
  *
- * Deliberately absent, because rate limits, quotas and validation errors are worded so too: a bare "exceeds the limit
- * of N", "too many tokens per ...", "string too long", "minimum token count".
+ * Left out on purpose, because rate limits, quotas and validation errors use them too: a bare "exceeds the limit of N",
+ * "too many tokens per ...", "string too long", "minimum token count".
  */
 export const OVERFLOW_RULES: readonly OverflowRule[] = [
-  // The output alone is too large: nothing is wrong with the history.
+  // Only the output is too large: the history is fine.
   output('OpenAI', /max_(?:completion_|output_)?tokens\W{0,2} is too large.{0,60}supports at most (?<limit>[\d,]+)/i),
   output('Anthropic', /max_tokens: (?<output>[\d,]+) > (?<limit>[\d,]+), which is the maximum allowed/i),
   output('Groq', /`max_(?:completion_)?tokens` must be less than or equal to `?(?<limit>[\d,]+)/i),
   output('TGI', /: `max_new_tokens` must be <= (?<limit>[\d,]+)/i),
   output('DashScope', /range of max_tokens should be \[\d+, (?<limit>[\d,]+)\]/i),
 
-  // Bytes, and media that is too large or too much: the tokens may well fit.
+  // Bytes, or media that is too large or too much: the tokens may well fit.
   bytes('Anthropic', /request exceeds the maximum size/i),
   bytes('Anthropic', /image exceeds \d+ ?MB maximum|image dimensions exceed max allowed size/i),
   bytes('Anthropic', /too many (?:images|documents)\b/i),
   bytes('Google', /request payload size exceeds the limit/i),
   bytes('DashScope', /string value length \(\d+\) exceeds the maximum allowed/i),
-  // Also within the HTML of a proxy, and where a gateway hides the status.
+  // Also within a proxy's HTML, and where a gateway hides the status.
   bytes('proxies', /request entity too large|(?:payload|content|request body) (?:is )?too large/i, [500, 502]),
 
   window(
@@ -126,7 +124,7 @@ export const OVERFLOW_RULES: readonly OverflowRule[] = [
     /input length \((?<requested>[\d,]+) tokens\) exceeds the maximum allowed length \((?<limit>[\d,]+) tokens\)/i,
   ),
   window('SGLang', /maximum context length of (?<limit>[\d,]+) tokens/i),
-  // llama.cpp of old answered with 500.
+  // Old versions of llama.cpp answer with 500.
   window(
     'llama.cpp',
     /request \((?<requested>[\d,]+) tokens\) exceeds the available context size \((?<limit>[\d,]+) tokens\)/i,
@@ -152,10 +150,10 @@ export const OVERFLOW_RULES: readonly OverflowRule[] = [
     /too many tokens.{0,80}(?:cannot exceed|exceeds the limit of) (?<limit>[\d,]+)(?: - received (?<requested>[\d,]+))?/i,
   ),
   window('LiteLLM', /ContextWindowExceededError/),
-  // The SDKs of OpenAI write this where Cerebras and Mistral refuse without a body.
+  // OpenAI's SDKs write this when Cerebras or Mistral refuse without a body.
   input('Cerebras, Mistral', /^4(?:00|13)\s*(?:status code)?\s*\(no body\)/i),
 
-  // Nobody's in particular: forms that recur among compatible servers.
+  // Forms that recur among compatible servers.
   input(
     'vLLM of old',
     /\(length (?<requested>[\d,]+)\).{0,40}longer than the maximum model length of (?<limit>[\d,]+)/i,
@@ -178,17 +176,11 @@ export const OVERFLOW_RULES: readonly OverflowRule[] = [
   ),
 ];
 
-/**
- * A request that alone is more than a rate allows in its whole period. Waiting never helps, a smaller request does.
- * OpenAI says it with 429, Groq with 413.
- */
+/** A request that alone exceeds a rate's whole period: only a smaller one helps. OpenAI says 429, Groq 413. */
 export const RATE_BELOW_REQUEST =
   /\btokens per (?:min(?:ute)?|day)\b(?: \(TP[MD]\))?: Limit (?<limit>[\d,]+)(?:, Used [\d,]+)?, Requested (?<requested>[\d,]+)/i;
 
-/**
- * Who refuses a prompt that is too long with a status and nothing else. Only these: from anyone else an empty refusal
- * says nothing, and a session must not be compacted for it.
- */
+/** Hosts that refuse a too long prompt with only a status. Any other empty refusal must cause no compaction. */
 export const EMPTY_REFUSALS: readonly Readonly<{ host: RegExp; statuses: readonly number[] }>[] = [
   { host: /(?:^|\.)cerebras\.ai$/, statuses: [400, 413] },
   { host: /(?:^|\.)mistral\.ai$/, statuses: [400, 413, 422] },

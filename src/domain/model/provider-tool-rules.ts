@@ -1,17 +1,16 @@
-/** How a server says that a model takes no tools, or that it does not offer them. */
+/** A server's text for a model that takes no tools, or for tools that it does not offer. */
 export type ToolRefusalRule = Readonly<{
-  /** Who writes so. Others copy it: gateways, compatible servers. */
+  /** Origin of the text. Gateways and compatible servers copy it. */
   provider: string;
   text: RegExp;
 }>;
 
-/** Statuses of such a refusal; null is an error without one, as inside a stream. */
+/** Statuses of such a refusal; null: an error without one, as inside a stream. */
 export const TOOL_REFUSAL_STATUSES: readonly (number | null)[] = [400, 404, 405, 422, 500, 501, null];
 
-/** A server says it at the beginning; what follows may quote the prompt. */
+/** A server says it at the beginning; the rest may quote the prompt. */
 export const MAX_TOOL_REFUSAL_CHARS = 300;
 
-/** The texts by which a refusal is told from others. Asked only of a request that had tools. */
 export const TOOL_REFUSAL_RULES: readonly ToolRefusalRule[] = [
   { provider: 'Ollama', text: /\bdoes not support tools\b/i },
   { provider: 'vLLM', text: /tool choice requires .{0,40}--tool-call-parser/i },
@@ -25,7 +24,7 @@ export const TOOL_REFUSAL_RULES: readonly ToolRefusalRule[] = [
   { provider: 'Bedrock', text: /\bdoes(?:n.t| not) support tool use\b/i },
   { provider: 'Google, Mistral', text: /function calling is not enabled for\b/i },
   { provider: 'LiteLLM', text: /does not support parameters: [[{]['"]tools?['"]/i },
-  // LM Studio and others render a template that the model brings.
+  // LM Studio and others render a template that comes with the model.
   { provider: 'templates', text: /template does(?:n.t| not) support (?:tools|tool (?:use|calls|calling))\b/i },
   {
     provider: 'DeepInfra, Groq and others',

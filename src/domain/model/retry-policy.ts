@@ -1,15 +1,17 @@
 import type { ProviderErrorClass } from './provider-error-rules.ts';
 
 /**
- * What can make a failed model call succeed: `wait`: the same request later. `compact`: a shorter history; the context
- * layer compacts with force and takes the same step again. A silent truncation too: what the model saw was not the
- * history. `shrink_output`: the same request with a smaller `maxOutputTokens`; if that is refused as well, `compact`.
- * `strip_media`: the same history without its images and files. `drop_tools`: the same request without tools.
- * `none`: nothing that can be done without a person.
+ * The change that can make a failed model call succeed:
+ * - `wait`: the same request later.
+ * - `compact`: a forced compaction, then the same step. Also if the model did not see the history (silent truncation).
+ * - `shrink_output`: the same request with a smaller `maxOutputTokens`; if that is refused as well, `compact`.
+ * - `strip_media`: the same history without its images and files.
+ * - `drop_tools`: the same request without tools.
+ * - `none`: only a person can help.
  */
 export type Remedy = 'wait' | 'compact' | 'shrink_output' | 'strip_media' | 'drop_tools' | 'none';
 
-/** Closed: a class without a remedy does not compile. Only `wait` is this policy's; all others change the request. */
+/** Exhaustive: a class without a remedy does not compile. This policy handles `wait`; the others change the request. */
 export const REMEDIES: Readonly<Record<ProviderErrorClass, Remedy>> = {
   rate_limited: 'wait',
   overloaded: 'wait',
@@ -23,7 +25,7 @@ export const REMEDIES: Readonly<Record<ProviderErrorClass, Remedy>> = {
   auth: 'none',
   content_policy: 'none',
   invalid_request: 'none',
-  // A bug of ours: the same history is refused for ever, and a compaction would only hide it.
+  // A bug of ours: the same history would always be refused, and a compaction would only hide it.
   malformed_history: 'none',
   model_unavailable: 'none',
   quota: 'none',
@@ -37,13 +39,11 @@ const MAX_DELAY_MS = 60_000;
 /** A provider may ask for longer than our own back-off, but not for hours. */
 const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-/**
- * Sessions that wait for the same provider do not come back at the same moment: spread over this share of the pause.
- */
+/** Share of a pause over which the sessions that wait for the same provider are spread. */
 const SPREAD_SHARE = 0.25;
 
 /**
- * When a step whose provider is paused is tried: after the pause, and a little later, each session at its own moment.
+ * The pause, and a random share more, so that sessions come back at different moments.
  * @param jitter a random number in [0, 1)
  */
 export const afterPauseMs = (leftMs: number, jitter: number): number => Math.ceil(leftMs * (1 + SPREAD_SHARE * jitter));
@@ -51,10 +51,8 @@ export const afterPauseMs = (leftMs: number, jitter: number): number => Math.cei
 export type RetryPlan = Readonly<{ retry: false } | { retry: true; delayMs: number }>;
 
 /**
- * Whether a failed model call is tried again as it was, and when: exponential with jitter, `retry-after` honoured up to
- * a cap. All who were told the same come back after it, each at its own moment.
- * @param attempt the attempt that failed, from 1
- * @param retryAfterMs what the provider asked for, or null
+ * Exponential back-off with jitter, or the provider's `retry-after` up to a cap, whichever is longer.
+ * @param attempt the failed attempt, from 1
  * @param jitter a random number in [0, 1)
  */
 export function planRetry(

@@ -3,7 +3,6 @@ import { fileRef } from '../transcript/refs.ts';
 import { isInlineText } from './model-files.ts';
 import { missingFileNotice, strippedFileNotice } from './model-frames.ts';
 
-/** The protocols in which models are asked. */
 export const MODEL_PROTOCOLS = ['openai-responses', 'openai-chat', 'openai-compatible', 'anthropic-messages'] as const;
 export type ModelProtocol = (typeof MODEL_PROTOCOLS)[number];
 
@@ -11,15 +10,15 @@ const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const;
 const IMAGES_AND_PDF = [...IMAGES, 'application/pdf'] as const;
 
 type Carried = Readonly<{
-  /** In messages of the user. */
+  /** In user messages. */
   user: readonly string[];
-  /** Of results of tools: within them, or in a message after them. */
+  /** In tool results, or in a user message after them. */
   toolResults: readonly string[];
-  /** That the provider fetches from a URL by itself: a worker fetches nothing that a user names. */
+  /** Fetched from a URL by the provider: a worker fetches no URL that a user names. */
   fetched: readonly string[];
 }>;
 
-/** What a protocol carries, whatever its model can do with it. */
+/** Media types that a protocol carries, whatever its model takes. */
 export const PROTOCOL_MEDIA: Readonly<Record<ModelProtocol, Carried>> = {
   'openai-responses': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES_AND_PDF },
   'openai-chat': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES },
@@ -27,38 +26,34 @@ export const PROTOCOL_MEDIA: Readonly<Record<ModelProtocol, Carried>> = {
   'anthropic-messages': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES_AND_PDF },
 };
 
-/**
- * Protocols whose results of tools are texts: the SDK would write the base64 of a file into one. The files of results stand
- * in a message of the user after them.
- */
+/** The SDK would write the base64 of a file into a text result, so the files follow in a user message. */
 const TEXT_RESULTS: ReadonlySet<ModelProtocol> = new Set(['openai-chat', 'openai-compatible']);
 
-/** Whether the files of results of tools stand in a message of the user after them. */
 export const sendsFilesAfterResults = (protocol: ModelProtocol): boolean => TEXT_RESULTS.has(protocol);
 
-/** Media types that a model is sent, by where they stand. */
+/** Media types that a model is sent, by place. */
 export type MediaSupport = Readonly<Record<keyof Carried, ReadonlySet<string>>>;
 
-/** What a model takes of what its protocol carries. @param mediaTypes that the model takes beside text */
+/** @param mediaTypes that the model takes besides text */
 export function mediaSupportOf(protocol: ModelProtocol, mediaTypes: readonly string[]): MediaSupport {
   const { user, toolResults, fetched } = PROTOCOL_MEDIA[protocol];
   const taken = (carried: readonly string[]) => new Set(carried.filter((type) => mediaTypes.includes(type)));
   return { user: taken(user), toolResults: taken(toolResults), fetched: taken(fetched) };
 }
 
-/** Bytes of files that one request may carry, as base64 about what providers take. The newest count first. */
+/** Most bytes of files in one request; as base64 about the providers' limit. The newest files count first. */
 export const MAX_REQUEST_MEDIA_BYTES = 20_971_520;
 
 export type ShownMedia = Readonly<{
   view: readonly ViewMessage[];
-  /** Media types of files that the model cannot be shown, each once. */
   unsupported: readonly string[];
 }>;
 
 /**
- * The view with a text in place of each file that the model cannot be shown, and of the oldest where they are too many
- * bytes. Indexes stay as they are, and so does the view where it has no such file. The one place that decides this: the
- * request and the meter both read the result. Pure, and idempotent.
+ * Puts a text in place of each file that the model cannot be shown, and of the oldest ones beyond the byte limit.
+ * Nothing else decides this: the request and the meter both read the result.
+ *
+ * Pure and idempotent. Indexes stay; a view without files is returned as it is.
  */
 export function showMedia(view: readonly ViewMessage[], support: MediaSupport): ShownMedia {
   if (!view.some(hasFiles)) return { view, unsupported: [] };
@@ -69,13 +64,12 @@ export function showMedia(view: readonly ViewMessage[], support: MediaSupport): 
 
 type Seen = { bytes: number; unsupported: Set<string>; support: MediaSupport };
 
-/** Whether a message has files that the model would be sent, or a text in place of them. */
 export const hasFiles = (message: ViewMessage): boolean =>
   message.parts.some((part) => (message.role === 'user' ? isShownFile(part) : filesOfOutput(part).length > 0));
 
 const isShownFile = (part: ViewPart): part is FilePart => part.type === 'file' && part.marks?.mediaStripped !== true;
 
-/** The files in the output of a call, but for what the context layer has taken out. */
+/** Files in the output of a call, except those that the context layer has removed. */
 export function filesOfOutput(part: ViewPart): readonly OutputFile[] {
   if (part.type !== 'tool' || part.output?.type !== 'content') return [];
   if (part.marks?.pruned === true || part.marks?.mediaStripped === true) return [];
@@ -109,7 +103,7 @@ function shownOutput(part: ViewPart & ToolPart, seen: Seen): ViewPart {
   return { ...part, output: { type: 'content', value: value.toReversed() } };
 }
 
-/** Null: the file is shown. */
+/** Text in place of the file; null: the file is shown. */
 function noticeFor(
   file: Omit<OutputFile, 'type'>,
   taken: ReadonlySet<string>,
@@ -127,7 +121,7 @@ function noticeFor(
   return seen.bytes > MAX_REQUEST_MEDIA_BYTES ? strippedFileNotice(file.mediaType, file.filename, ref) : null;
 }
 
-/** The files that a view as it is shown refers to by `@blob:`. */
+/** `@blob:` references of the files in a view that `showMedia` returned. */
 export function blobUrlsOf(view: readonly ViewMessage[]): ReadonlySet<string> {
   const urls = view.flatMap(({ role, parts }) =>
     parts.flatMap((part) => {

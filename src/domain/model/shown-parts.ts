@@ -5,24 +5,23 @@ import { isSettledCall } from '../transcript/tool-call.ts';
 import { keepHeadAndTail } from '../truncate.ts';
 import { CLEARED_INPUT, clearedOutput, shortenedOutput, strippedFileNotice } from './model-frames.ts';
 
-/** Longer texts of a pruned call's input are cleared. Paths, ids and short commands stay: they say what was done. */
+/** Longer texts in a pruned call's input are cleared. Paths, ids and short commands describe the call, and stay. */
 const MAX_KEPT_INPUT_CHARS = 500;
 
 /**
- * The parts of a message as the view shows them: what the context layer has marked is replaced by what stands
- * for it. The one place that reads the marks: the request and the meter both take the parts from here.
- * Indexes stay as they are.
+ * The parts of a message as the view shows them: placeholders replace parts by their marks, and indexes stay. Nothing
+ * else reads the marks: the request and the meter both take the parts from here.
  */
 export function shownParts(message: ViewMessage): readonly Part[] {
   if (!message.parts.some((part) => part.marks !== undefined)) return message.parts;
   return message.parts.map((part, index) => shownPart(message, part, index));
 }
 
-/** The same for one part, whose index this is. */
+/** The same for the part at `index`. */
 export function shownPart({ role, seq }: Pick<ViewMessage, 'role' | 'seq'>, viewPart: ViewPart, index: number): Part {
   if (viewPart.marks === undefined) return viewPart;
   const { marks, ...part } = viewPart;
-  // Files of the assistant are not sent; a text in their place would be.
+  // Files of the assistant are not sent, but a text in their place would be.
   if (part.type === 'file')
     return marks.mediaStripped && role === 'user' ? strippedFile(part, fileRef(seq, index)) : part;
   if (part.type !== 'tool' || !isSettledCall(part.state)) return part;
@@ -44,7 +43,7 @@ const strippedFile = ({ mediaType, filename }: FilePart, ref: string): Part => (
   text: strippedFileNotice(mediaType, filename, ref),
 });
 
-/** A call as it is shown after a prune: an error stays an error, and what is short in the input stays. */
+/** A call after a prune: an error stays an error, and short texts in the input stay. */
 export function prunedCall(part: ToolPart, ref: string): ToolPart {
   return { ...part, input: withoutLongTexts(part.input), output: clearedOutputOf(part, clearedOutput(ref)) };
 }
@@ -54,7 +53,7 @@ function clearedOutputOf({ state }: ToolPart, text: string): ToolOutput {
   return { type: state === 'error' ? 'error-text' : 'text', value: text };
 }
 
-/** The same value where nothing is too long. */
+/** Returns the same value if no text in it is too long. */
 function withoutLongTexts(value: Json): Json {
   if (typeof value === 'string') return value.length > MAX_KEPT_INPUT_CHARS ? CLEARED_INPUT : value;
   if (typeof value !== 'object' || value === null) return value;
@@ -73,7 +72,7 @@ function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart 
   return shown === null ? part : { ...part, output: withText(output, shown) };
 }
 
-/** Null where nothing would be gained. */
+/** Null: nothing would be gained. */
 function shortened(text: string, maxChars: number, hint: string): string | null {
   const shown = keepHeadAndTail(text, maxChars, hint).text;
   return shown.length < text.length ? shown : null;
