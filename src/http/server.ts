@@ -91,13 +91,19 @@ function toServerProblem(error: unknown): ProblemError {
     : new ProblemError('internal', 'An unexpected error');
 }
 
+/**
+ * Connections that the kernel keeps until the process accepts them. With Node's 511 a flood of connections made those of
+ * other clients wait for a retransmission, which takes seconds. Linux caps it at `net.core.somaxconn`.
+ */
+const BACKLOG = 4_096;
+
 function listen(server: Server, { host, port }: HttpServerOptions): Promise<AddressInfo> {
   const { promise, resolve, reject } = Promise.withResolvers<AddressInfo>();
   const fail = (cause: Error): void => {
     reject(new BatonError('config_invalid', `cannot listen on ${host}:${port}: ${cause.message}`, { cause }));
   };
   server.once('error', fail);
-  server.listen({ host, port }, () => {
+  server.listen({ host, port, backlog: BACKLOG }, () => {
     server.off('error', fail);
     const address = server.address();
     if (address === null || typeof address === 'string') return fail(new Error('not a TCP address'));
