@@ -29,8 +29,9 @@ const SYSTEM = [
   'test/metrics/promtool.test.ts',
   'test/package/**',
   'test/eval/**',
-  // These need a process of their own: one looks at what its worker locks, one counts what it holds, one replaces a limit
-  // of every module.
+  // These need a process of their own: one registers telemetry for all of it, one looks at what its worker locks, one
+  // counts what it holds, one replaces a limit of every module.
+  'test/flow/tracing.test.ts',
   'test/recovery/worker-watch.test.ts',
   'test/step/leaks.test.ts',
   'test/store/deadlocks.test.ts',
