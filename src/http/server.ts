@@ -1,10 +1,11 @@
 import { createServer, type Server, ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { BatonError } from '../domain/errors.ts';
 import { ProblemError, problemResponse } from './bodies/problem.ts';
 import type { BatonApp, ServerBindings } from './http-env.ts';
+import { listen } from './listen.ts';
 import { isLoopback } from './middleware/host-guard.ts';
 import { sendFrames } from './send-frames.ts';
 import { frameSourceOf } from './sse.ts';
@@ -70,16 +71,14 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
     errorHandler: (error) => problemResponse(toServerProblem(error), '/'),
   });
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
-  // Node closes further connections at once.
-  server.maxConnections = options.maxConnections ?? Number.POSITIVE_INFINITY;
-  const closeUnused = trackConnections(server);
-  const { port } = await listen(server, options);
+  const closeUnused = trackConnections(server, options.maxConnections ?? Number.POSITIVE_INFINITY);
+  const { port, stop } = await listen(server, options);
   const host = options.host.includes(':') ? `[${options.host}]` : options.host;
   return {
     url: `http://${host}:${port}`,
     async [Symbol.asyncDispose]() {
       shutdown.abort();
-      await close(server, closeUnused);
+      await close(server, stop, closeUnused);
     },
   };
 }
@@ -92,30 +91,13 @@ function toServerProblem(error: unknown): ProblemError {
 }
 
 /**
- * Connections that the kernel keeps until the process accepts them. With Node's 511 a flood of connections made those of
- * other clients wait for a retransmission, which takes seconds. Linux caps it at `net.core.somaxconn`.
+ * Closes connections beyond the limit at once.
+ * @returns closes the idle connections, also those without any request so far
  */
-const BACKLOG = 4_096;
-
-function listen(server: Server, { host, port }: HttpServerOptions): Promise<AddressInfo> {
-  const { promise, resolve, reject } = Promise.withResolvers<AddressInfo>();
-  const fail = (cause: Error): void => {
-    reject(new BatonError('config_invalid', `cannot listen on ${host}:${port}: ${cause.message}`, { cause }));
-  };
-  server.once('error', fail);
-  server.listen({ host, port, backlog: BACKLOG }, () => {
-    server.off('error', fail);
-    const address = server.address();
-    if (address === null || typeof address === 'string') return fail(new Error('not a TCP address'));
-    resolve(address);
-  });
-  return promise;
-}
-
-/** Returns a function that closes the idle connections, also those without any request so far. */
-function trackConnections(server: Server): () => void {
+function trackConnections(server: Server, maxConnections: number): () => void {
   const answering = new Map<Socket, number>();
-  server.on('connection', (socket) => {
+  server.prependListener('connection', (socket) => {
+    if (answering.size >= maxConnections) return void socket.destroy();
     answering.set(socket, 0);
     socket.once('close', () => answering.delete(socket));
   });
@@ -132,14 +114,13 @@ function trackConnections(server: Server): () => void {
   };
 }
 
-async function close(server: Server, closeUnused: () => void): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  server.close(() => resolve());
+async function close(server: Server, stop: () => Promise<void>, closeUnused: () => void): Promise<void> {
+  const stopped = stop();
   closeUnused();
   const poll = setInterval(closeUnused, CLOSE_POLL_MS);
   const force = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
   try {
-    await promise;
+    await stopped;
   } finally {
     clearInterval(poll);
     clearTimeout(force);
