@@ -1,5 +1,6 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { type ListToolsResult, ListToolsResultSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import { ResultSchema, type Tool, ToolSchema } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { definitionBytes, type PinnedTool, pinnedToolSchema } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
 
@@ -56,7 +57,8 @@ export async function listTools(
   for (let page = 0; page < MAX_TOOL_PAGES; page++) {
     const listed = await listPage(client, cursor, signal);
     if (tools.size + listed.tools.length > MAX_LISTED_TOOLS) refuse(`more than ${MAX_LISTED_TOOLS} tools`);
-    for (const { name, description = name, inputSchema, annotations, execution } of listed.tools) {
+    for (const offered of listed.tools) {
+      const { name, description = name, inputSchema, annotations, execution }: Tool = ToolSchema.parse(offered);
       // Such a tool returns a task that has to be polled, which Baton does not support.
       if (execution?.taskSupport === 'required') continue;
       const { readOnlyHint, idempotentHint } = annotations ?? {};
@@ -71,11 +73,15 @@ export async function listTools(
   return refuse(`its tools in more than ${MAX_TOOL_PAGES} pages`);
 }
 
-function listPage(client: Client, cursor: string | undefined, stop: AbortSignal): Promise<ListToolsResult> {
+/** The tools of a page are validated once they are counted: 20 000 of them would hold up the event loop. */
+const pageSchema = z.object({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
+
+async function listPage(client: Client, cursor: string | undefined, stop: AbortSignal) {
   const request = { method: 'tools/list' as const, params: cursor === undefined ? {} : { cursor } };
-  return withOwnSignal(stop, (signal) =>
-    client.request(request, ListToolsResultSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
+  const page = await withOwnSignal(stop, (signal) =>
+    client.request(request, ResultSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
   );
+  return pageSchema.parse(page);
 }
 
 /**
