@@ -1,4 +1,5 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { startApi } from '../../src/app/api-server.ts';
 import { createApp } from '../../src/app/app.ts';
@@ -55,6 +56,18 @@ describe('the server', () => {
       code: 'config_invalid',
       message: expect.stringMatching(/EADDRINUSE/),
     });
+  });
+
+  test('closes connections beyond its limit, and takes others once there is room', async () => {
+    await using api = await testDeps();
+    await using server = await startHttpServer(createApp(api.deps), { host: '127.0.0.1', port: 0, maxConnections: 2 });
+    const port = Number(new URL(server.url).port);
+    const open = (): Socket => connect(port, '127.0.0.1').on('error', () => undefined);
+    const held = [open(), open()];
+    await Promise.all(held.map((socket) => once(socket, 'connect')));
+    await expect.poll(() => getFrom(server.url, 'Host: 127.0.0.1').catch(() => '')).toBe('');
+    for (const socket of held) socket.destroy();
+    await expect.poll(() => getFrom(server.url, 'Host: 127.0.0.1').catch(() => '')).toContain('200 OK');
   });
 
   test('on loopback answers only requests that are addressed to it', async () => {
