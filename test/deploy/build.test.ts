@@ -16,7 +16,7 @@ const stack = new AsyncDisposableStack();
 /** A copy of the package with nothing in it but what the build made, the manifest, the agents and the dependencies. */
 let folder: string;
 
-/** What the build reads and the package does not have. */
+/** Files that the build reads and the package lacks. */
 const SOURCES = ['src', 'simulator', 'workers', 'migrations', 'tsconfig.json', 'tsconfig.build.json'];
 
 beforeAll(async () => {

@@ -215,7 +215,7 @@ function illustrated(view: readonly ViewMessage[]): ViewMessage[] {
 
 const textSchema = z.array(z.looseObject({ text: z.string().optional() }));
 
-/** What of messages is a file, in their order: by itself, or within a result. */
+/** The files of messages in order, those within results included. */
 function filesIn(messages: readonly ModelMessage[]): unknown[] {
   return messages.flatMap(({ content }) =>
     content.flatMap((part): unknown[] => {

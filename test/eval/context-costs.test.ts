@@ -4,7 +4,7 @@ import { costOfRaw, formatCost } from '../../eval/metrics/bars.ts';
 import { RECORDINGS_FOLDER } from '../support/recordings.ts';
 import { REPLAY_TIMEOUT_MS, recordedFile, replayOn } from './replay-fixture.ts';
 
-/** What conversations that are too large for their window cost as a share of raw: to be lowered with every gain. */
+/** Costs of conversations that are too large for their window, as shares of raw. Lower them with every gain. */
 const RECORDED_COSTS: Readonly<Record<string, number>> = {
   'airline-00 16k': 1.038,
   'airline-02 16k': 1.004,

@@ -54,7 +54,7 @@ test('readers that are at the same place in a text get the same rest of it', asy
 
 const textIn = (items: readonly StreamItem[], messageId: string): string => typedText(toldOf(items, messageId).pieces);
 
-/** What the first item of a kind has in it, for each reader: one that is the same object for several is encoded once. */
+/** The content of the first item of a kind, for each reader. Readers that share one object share its encoding. */
 const contentsOf = (readers: readonly CollectingReader[], wanted: StreamItem['kind']): ReadonlySet<unknown> =>
   new Set(readers.map(({ items }) => contentOf(items.find(({ kind }) => kind === wanted))));
 

@@ -78,7 +78,7 @@ export function largeBodies(
   });
 }
 
-/** What the route of this path takes at most. */
+/** The largest body that the route of this path takes, in bytes. */
 export const maxBytesOf = (path: string): number =>
   /\/(messages|queue\/[^/]+|tool-calls\/[^/]+|completions|chat)$/.test(path) ? MAX_CONTENT_BODY_BYTES : MAX_BODY_BYTES;
 

@@ -48,7 +48,7 @@ const ANSWER_WITHIN_MS = 30_000;
 const WAIT_MS = 5_000;
 const PAUSE_MS = 100;
 
-/** What all attackers of one attack have done together. */
+/** The counts of all attackers of one attack together. */
 type Deeds = Readonly<{
   startedAtMs: number;
   done: Map<string, number>;

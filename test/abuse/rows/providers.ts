@@ -68,7 +68,7 @@ const PRICE = { input: 1, cachedInput: null, cacheWrite: null, output: 1 };
 /** One tenant's dealings with a provider. */
 export const PROVIDERS: readonly Row[] = [
   {
-    // What several tenants are told holds for all of them, but for that model alone.
+    // A pause that several tenants were told of holds for all of them, for that model alone.
     name: 'provider-429',
     about: 'a model asks two tenants to wait, the third uses another one at the same address with the same key',
     setUp: () => ({ agents: { limited: { model: 'simulated/limited' } } }),

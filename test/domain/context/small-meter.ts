@@ -35,7 +35,7 @@ export function measured(total: number, kinds: Partial<Measurement['byKind']> = 
   return { total, byKind: { ...byKind, user: total - given, ...kinds }, isAnchored: true };
 }
 
-/** What is worth its while of a view: a compaction from its threshold on, unless said otherwise. */
+/** By default a compaction pays from its threshold on, and a prune does not. */
 export const worthOf = ({ prune = false, compaction = true } = {}): Worth => ({
   prune: () => prune,
   compaction: () => compaction,

@@ -26,7 +26,7 @@ async function claimOf({ database }: World, runId: string): Promise<Claim | unde
   return rows[0];
 }
 
-/** Kills whoever takes up a run that has just been answered, while it is at it. True: it is dead. */
+/** Kills the worker that continues a run just after its answer. True: it is dead. */
 async function killAnswered(world: World, runId: string, random: Random): Promise<boolean> {
   for (let left = CLAIMED_WITHIN_LOOKS; left > 0; left--) {
     const claim = await claimOf(world, runId);
@@ -43,7 +43,7 @@ async function killAnswered(world: World, runId: string, random: Random): Promis
 }
 
 /**
- * Kills a worker as soon as a run waits, and whoever goes on with a run that was just answered: certainly until each has
+ * Kills a worker as soon as a run waits, and the worker that continues a run just after its answer: certainly until each has
  * happened once, because a row of a few runs on a slow machine has few such moments. Returns what ends it.
  */
 function strikeEachOnce(world: World, random: Random): () => void {
