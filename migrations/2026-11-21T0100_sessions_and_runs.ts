@@ -1,11 +1,83 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Sessions own everything else; a run is what works on one. */
+/**
+ * The words by which a session is found. They are a table: as a column of `sessions` each step would copy them, and a
+ * scan of the newest sessions would read wide rows; each word begins with its tenant and a blank, so the index keeps a
+ * tenant's words together.
+ */
+async function createSessionWords(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table session_words (
+      session_id uuid primary key references sessions (id) on delete cascade,
+      tenant_id text not null,
+      created_at timestamptz(3) not null,
+      words tsvector not null
+    )`.execute(db);
+  await sql`create index session_words_listed on session_words (tenant_id, created_at desc, session_id desc)`.execute(
+    db,
+  );
+  await sql`create index session_words_found on session_words using gin (words)`.execute(db);
+  // Words end at blanks and ASCII punctuation, in every locale. They are cut at 200 characters, because a tsvector
+  // refuses long words.
+  await sql`
+    create function baton_split_words(p_texts text[]) returns text[] language sql immutable as $$
+      select coalesce(array_agg(distinct lower(left(word, 200))), '{}')
+      from unnest(p_texts) as text, regexp_split_to_table(text, '[-!-/:-@\[-\`{-~[:space:]]+') as word
+      where word <> ''
+    $$`.execute(db);
+  await sql`
+    create function baton_note_session_words() returns trigger language plpgsql as $$
+    begin
+      insert into session_words (session_id, tenant_id, created_at, words)
+        values (new.id, new.tenant_id, new.created_at, array_to_tsvector(array(
+          select new.tenant_id || ' ' || word from unnest(baton_split_words(array[new.title, new.external_key]
+            || array(select value from jsonb_each_text(new.metadata)))) as word)))
+        on conflict (session_id) do update set words = excluded.words;
+      return null;
+    end $$`.execute(db);
+  await sql`
+    create trigger baton_note_session_words after insert on sessions
+    for each row execute function baton_note_session_words()`.execute(db);
+  await sql`
+    create trigger baton_note_changed_session_words after update of title, external_key, metadata on sessions
+    for each row when (old.title is distinct from new.title or old.external_key is distinct from new.external_key
+      or old.metadata is distinct from new.metadata)
+    execute function baton_note_session_words()`.execute(db);
+}
+
+/**
+ * The agents that a session had before the one it has: what a model was shown in an earlier step can be told from them.
+ * A snapshot was there up to a message; an agent that no step had is not kept.
+ */
+async function createSessionAgents(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table session_agents (
+      session_id uuid not null references sessions (id) on delete cascade,
+      upto_seq bigint not null,
+      tenant_id text not null,
+      snapshot jsonb not null,
+      primary key (session_id, upto_seq)
+    )`.execute(db);
+  await sql`
+    create function baton_keep_session_agent() returns trigger language plpgsql as $$
+    begin
+      insert into session_agents (session_id, upto_seq, tenant_id, snapshot)
+        values (old.id, old.message_seq, old.tenant_id, old.agent_snapshot)
+        on conflict do nothing;
+      return null;
+    end $$`.execute(db);
+  await sql`
+    create trigger baton_keep_session_agent after update of agent_snapshot on sessions
+    for each row when (old.message_seq > 0 and old.agent_snapshot is distinct from new.agent_snapshot)
+    execute function baton_keep_session_agent()`.execute(db);
+}
+
+/** Sessions and runs. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // What each step changes comes last, what it changes most often at the very end, and pages have room for another version
-  // of their rows: such an update stays in its page, writes no index, and its WAL has what is between the first and the last
-  // byte that differ.
-  // (https://www.postgresql.org/docs/current/storage-hot.html; `log_heap_update` in src/backend/access/heap/heapam.c)
+  // Columns that each step updates come last, the most frequent at the very end, and pages keep room for a second
+  // version of each row. Such an update is a HOT update: it stays in its page, writes no index, and its WAL covers only
+  // the bytes between the first and the last difference. (https://www.postgresql.org/docs/current/storage-hot.html;
+  // `log_heap_update` in src/backend/access/heap/heapam.c)
   await sql`
     create table sessions (
       id uuid primary key,
@@ -15,14 +87,20 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       agent_snapshot jsonb not null,
       title text,
       external_key text,
+      -- Of a fork. No references: they stay when the other session is deleted.
+      forked_from_session_id uuid,
+      forked_from_message_id uuid,
       conversation_asked bytea,
-      conversation_turn jsonb,
-      conversation_readers uuid[] not null default '{}',
+      conversation_reader uuid,
       conversation_head bytea,
       agent_base jsonb,
       overrides jsonb not null default '{}',
       drifted_tools jsonb not null default '{}',
       metadata jsonb not null default '{}',
+      -- Of a session that a call of another one began: that session, the root of the tree, and its place below the root.
+      parent_session_id uuid references sessions (id) on delete set null,
+      root_session_id uuid references sessions (id) on delete set null,
+      depth integer not null default 0,
       status text not null default 'idle' check (status in ('idle', 'busy', 'requires_action')),
       active_run_id uuid,
       next_run_id uuid unique,
@@ -50,17 +128,23 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       event_seq bigint not null default 0,
       updated_at timestamptz not null default clock_timestamp()
     ) with (fillfactor = 50)`.execute(db);
-  // Milliseconds in created_at: a cursor must carry the very value that the list is ordered by.
+  // created_at has milliseconds: a cursor must carry exactly the value that the list is sorted by.
   await sql`create index sessions_listed on sessions (tenant_id, created_at desc, id desc)`.execute(db);
   await sql`create index sessions_by_status on sessions (tenant_id, status, created_at desc, id desc)`.execute(db);
+  await sql`create index sessions_by_agent on sessions (tenant_id, agent_name, created_at desc, id desc)`.execute(db);
   await sql`
     create index sessions_of_active_run on sessions (active_run_id) where active_run_id is not null`.execute(db);
+  await sql`
+    create index sessions_of_parent on sessions (parent_session_id, created_at, id)
+    where parent_session_id is not null`.execute(db);
+  await sql`
+    create index sessions_of_root on sessions (root_session_id) where root_session_id is not null`.execute(db);
   await sql`create index sessions_expiring on sessions (id) where expires_at is not null`.execute(db);
-  // What a client of another protocol calls its conversation.
+  // Conversation names of clients of other protocols.
   await sql`
     create unique index sessions_by_external_key on sessions (tenant_id, external_key)
     where external_key is not null`.execute(db);
-  // Where clients send their whole conversation: the hashes of what was asked last, and of that with its answer.
+  // For clients that send their whole conversation: the hash of the latest request, and of the request with its answer.
   await sql`
     create index sessions_by_question on sessions (tenant_id, conversation_asked)
     where conversation_asked is not null`.execute(db);
@@ -68,7 +152,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create index sessions_by_conversation on sessions (tenant_id, conversation_head)
     where conversation_head is not null`.execute(db);
   await sql`create index sessions_by_metadata on sessions using gin (metadata jsonb_path_ops)`.execute(db);
+  await createSessionWords(db);
+  await createSessionAgents(db);
 
+  // As for sessions: the end of a step that the same worker follows up with the next one touches no index.
   await sql`
     create table runs (
       id uuid primary key,
@@ -77,47 +164,65 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       kind text not null default 'task' check (kind in ('task', 'maintenance')),
       status text not null default 'queued' check (status in ('queued', 'running', 'requires_action', 'cancelling', 'completed', 'failed', 'cancelled', 'incomplete')),
       status_reason text,
-      epoch bigint not null default 0,
-      claim_id uuid,
       lease_owner text,
       lease_expires_at timestamptz,
       pending_kind text check (pending_kind in ('step', 'compaction', 'prune')),
-      pending_no integer not null default 1,
-      pending_dispatch integer not null default 1,
-      pending_at timestamptz,
       next_check_at timestamptz,
       found_taken boolean not null default false,
       tenant_slot integer,
       throttled_at timestamptz,
-      request_upto_seq bigint not null default 0,
       attempt integer not null default 1,
       resume_count integer not null default 0,
-      step_count integer not null default 0,
       limits jsonb,
+      -- The position of its model in the agent's list; 0 is the agent's own.
+      model_position integer not null default 0,
+      output_format json,
+      output_state jsonb not null default '{"repairs": 0}',
+      output jsonb,
       max_steps integer,
       start_inbox_seq bigint not null default 0,
       cancel_inbox_seq bigint,
       cancel_requested_at timestamptz,
       approval_expires_at timestamptz,
+      -- It waits for sessions that its calls began, and for nothing that a person or a client could do.
+      is_delegating boolean not null default false,
+      -- The sessions that its calls began, and what those that have ended used.
+      children_count integer not null default 0,
+      children_steps integer not null default 0,
+      children_tokens bigint not null default 0,
+      children_cost_usd double precision default 0,
       budget_tokens bigint,
       budget_cost_usd double precision,
       deadline_at timestamptz,
       final_answer_for text check (final_answer_for in ('max_steps', 'budget', 'deadline', 'doom_loop')),
       final_answer_until timestamptz,
       error jsonb,
+      required_engine integer not null default 1,
+      traceparent text,
+      attempt_traceparent text,
+      created_at timestamptz(3) not null default clock_timestamp(),
+      started_at timestamptz,
+      finished_at timestamptz,
+      -- A new claim of the same worker changes neither of these, so it touches no index that is for them.
+      is_claimed boolean not null generated always as (claim_id is not null) stored,
+      -- When the work of a run without a worker is looked at. Null: it has a worker, waits for a slot, or has no work.
+      due_at timestamptz generated always as (
+        case when claim_id is null and pending_kind is not null and throttled_at is null
+          and status in ('queued', 'running', 'cancelling') then coalesce(next_check_at, pending_at) end) stored,
+      step_count integer not null default 0,
       input_tokens bigint not null default 0,
       output_tokens bigint not null default 0,
       reasoning_tokens bigint not null default 0,
       cache_read_tokens bigint not null default 0,
       cache_write_tokens bigint not null default 0,
       cost_usd double precision default 0,
-      required_engine integer not null default 1,
-      traceparent text,
-      attempt_traceparent text,
-      created_at timestamptz(3) not null default clock_timestamp(),
-      started_at timestamptz,
-      finished_at timestamptz
-    )`.execute(db);
+      epoch bigint not null default 0,
+      claim_id uuid,
+      pending_no integer not null default 1,
+      pending_dispatch integer not null default 1,
+      pending_at timestamptz,
+      constraint runs_cancel_parks check ((cancel_requested_at is null) = (cancel_inbox_seq is null))
+    ) with (fillfactor = 50)`.execute(db);
   await sql`
     create unique index runs_one_active_per_session on runs (session_id)
     where status in ('queued', 'running', 'requires_action', 'cancelling')`.execute(db);
@@ -125,21 +230,35 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index runs_by_status on runs (tenant_id, status, created_at desc, id desc)`.execute(db);
   await sql`create index runs_listed on runs (tenant_id, created_at desc, id desc)`.execute(db);
   await sql`
-    create index runs_unclaimed on runs (coalesce(next_check_at, pending_at))
-    where claim_id is null and pending_kind is not null and throttled_at is null
-      and status in ('queued', 'running', 'cancelling')`.execute(db);
-  // A tenant's runs that are claimed hold one of its slots each: with a limit, no two of them the same.
+    create index runs_unclaimed on runs (due_at) where due_at is not null`.execute(db);
+  // Each claimed run holds one of its tenant's slots. With a limit, no two runs hold the same slot.
   await sql`
     create unique index runs_tenant_slot on runs (tenant_id, tenant_slot)
-    where claim_id is not null and tenant_slot is not null`.execute(db);
+    where is_claimed and tenant_slot is not null`.execute(db);
   await sql`
     create index runs_throttled on runs (tenant_id, created_at, id) where throttled_at is not null`.execute(db);
   await sql`
     create index runs_leased on runs (lease_expires_at)
-    where claim_id is not null and status in ('running', 'cancelling')`.execute(db);
+    where is_claimed and status in ('running', 'cancelling')`.execute(db);
   await sql`
     create index runs_awaiting_answer on runs (approval_expires_at)
     where status = 'requires_action' and approval_expires_at is not null`.execute(db);
+  // RUN_TRANSITIONS of src/domain/run/run.ts. The table is in the condition, so an allowed change calls no function.
+  await sql`
+    create function runs_refuse_transition() returns trigger language plpgsql as $$
+    begin
+      raise exception 'a run cannot go from % to %', old.status, new.status;
+    end $$`.execute(db);
+  await sql`
+    create trigger runs_refuse_transition after update of status on runs
+    for each row when (new.status <> old.status and new.status <> all (case old.status
+      when 'queued' then array['running', 'cancelling', 'cancelled', 'failed', 'incomplete']
+      when 'running' then array['queued', 'requires_action', 'cancelling', 'cancelled', 'completed', 'failed', 'incomplete']
+      when 'requires_action' then array['running', 'cancelled']
+      when 'cancelling' then array['cancelled', 'completed', 'failed']
+      when 'failed' then array['queued']
+      else array[]::text[] end))
+    execute function runs_refuse_transition()`.execute(db);
   await sql`
     alter table sessions add constraint sessions_active_run_fk
     foreign key (active_run_id) references runs (id) deferrable initially deferred`.execute(db);
@@ -148,5 +267,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 export async function down(db: Kysely<unknown>): Promise<void> {
   await sql`alter table sessions drop constraint sessions_active_run_fk`.execute(db);
   await sql`drop table runs`.execute(db);
+  await sql`drop table session_words`.execute(db);
+  await sql`drop table session_agents`.execute(db);
+  await sql`drop function runs_refuse_transition`.execute(db);
   await sql`drop table sessions`.execute(db);
+  await sql`drop function baton_note_session_words`.execute(db);
+  await sql`drop function baton_keep_session_agent`.execute(db);
+  await sql`drop function baton_split_words`.execute(db);
 }

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** The append-only transcript, the inbox in front of it, and the blobs it refers to. */
+/** The append-only transcript, the inbox, and the blobs. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table messages (
@@ -14,10 +14,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       step_no integer,
       attempt integer,
       epoch bigint,
+      -- The number of the event with which its step began.
+      event_seq bigint,
+      -- The view that the model was shown in it: its first message, and the summary before that.
+      view_start_seq bigint,
+      summary_seq bigint,
+      -- Hashes of the request, kept when the answer came.
+      request jsonb,
       model text,
       finish_reason text,
       is_summary boolean not null default false,
       superseded boolean not null default false,
+      -- The revert that took it out of the view.
+      reverted_no integer,
       usage jsonb,
       error jsonb,
       metadata jsonb not null default '{}',
@@ -26,6 +35,23 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       unique (session_id, seq)
     )`.execute(db);
   await sql`create index messages_of_step on messages (run_id, step_no)`.execute(db);
+  await sql`
+    create table session_reverts (
+      session_id uuid not null references sessions (id) on delete cascade,
+      no integer not null,
+      tenant_id text not null default 'default',
+      -- The last message that stayed, and the last one that was taken out.
+      message_id uuid not null,
+      to_seq bigint not null,
+      upto_seq bigint not null,
+      message_count integer not null,
+      -- The view before.
+      view_start_seq bigint not null,
+      summary_message_seq bigint,
+      created_at timestamptz not null default clock_timestamp(),
+      undone_at timestamptz,
+      primary key (session_id, no)
+    )`.execute(db);
 
   await sql`
     create table parts (
@@ -38,13 +64,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       tool_call_id text,
       tool_name text,
       state text check (state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'completed', 'error', 'denied', 'unknown')),
-      required_action text check (required_action in ('approval', 'output', 'unknown_outcome')),
+      required_action text check (required_action in ('approval', 'output', 'unknown_outcome', 'child')),
       answer jsonb,
       started_at timestamptz,
       finished_at timestamptz,
       truncated boolean not null default false,
       compacted_at timestamptz,
       view_limit integer,
+      -- Limits before this one, each with the time until which it held.
+      earlier_view_limits jsonb,
       media_stripped_at timestamptz,
       original_tokens integer,
       content_bytes integer not null generated always as (octet_length(content::text)) stored,
@@ -54,6 +82,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create index parts_unsettled on parts (session_id)
     where state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'unknown')`.execute(db);
+  // The inbox of people, oldest first: the ids of messages are made in the order of time.
+  await sql`
+    create index parts_waiting on parts (tenant_id, message_id, idx)
+    where required_action <> 'child' and answer is null and state in ('awaiting_approval', 'awaiting_output', 'unknown')`.execute(
+    db,
+  );
 
   await sql`
     create table part_chunks (
@@ -72,17 +106,22 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       tenant_id text not null default 'default',
       id uuid not null unique,
       delivery text not null default 'steer' check (delivery in ('steer', 'followup', 'interrupt')),
+      -- system: a notice of the service, not words of the user.
+      origin text not null default 'user' check (origin in ('user', 'system')),
       content jsonb not null,
       content_bytes integer not null generated always as (octet_length(content::text)) stored,
       limits jsonb not null default '{}',
+      -- URL and secret of a webhook that hears of the run which takes up this message.
+      webhook jsonb,
+      output json,
       run_id uuid references runs (id) on delete set null,
       traceparent text,
       enqueued_at timestamptz not null default clock_timestamp(),
       consumed_message_seq bigint,
-      consumed_at timestamptz,
       primary key (session_id, seq)
     )`.execute(db);
   await sql`create index inbox_of_run on inbox (run_id) where run_id is not null`.execute(db);
+  await sql`create index inbox_with_webhook on inbox (run_id) where webhook is not null`.execute(db);
   await sql`create index inbox_waiting on inbox (session_id, seq) where consumed_message_seq is null`.execute(db);
 
   await sql`
@@ -109,7 +148,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
-  for (const table of ['blob_refs', 'blobs', 'inbox', 'part_chunks', 'parts', 'messages']) {
+  for (const table of ['blob_refs', 'blobs', 'inbox', 'part_chunks', 'parts', 'session_reverts', 'messages']) {
     await sql`drop table ${sql.table(table)}`.execute(db);
   }
 }

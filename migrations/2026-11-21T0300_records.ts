@@ -1,10 +1,10 @@
 import { type Kysely, sql } from 'kysely';
 
-/** What is counted as stored for its tenant: of each row so many bytes. A session has an agent, and rows of its own. */
+/** Bytes per row that count as stored for the tenant. A session counts for its agent and its other rows. */
 const COUNTED = { sessions: '8192', inbox: 'content_bytes', parts: 'content_bytes', blobs: 'size_bytes' };
 const CHANGING = ['inbox', 'parts'];
 
-/** Counts rows of a table as they come, change and go. */
+/** Adds triggers that count inserts, updates and deletes of a table. */
 async function countStored(db: Kysely<unknown>, table: string, bytes: string): Promise<void> {
   for (const [verb, rows, sign] of [
     ['insert', 'new', ''],
@@ -32,7 +32,7 @@ async function countStored(db: Kysely<unknown>, table: string, bytes: string): P
     execute function baton_count_changed()`.execute(db);
 }
 
-/** The event log, the history of compactions, and what the service remembers about its callers and workers. */
+/** The event log, the history of compactions, and records about tenants, callers and workers. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table events (
@@ -46,6 +46,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       created_at timestamptz not null default clock_timestamp(),
       primary key (session_id, seq)
     )`.execute(db);
+  await sql`create index events_of_prunes on events (run_id) where type = 'prune:complete'`.execute(db);
 
   await sql`
     create table compactions (
@@ -101,7 +102,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       revoked_at timestamptz
     )`.execute(db);
 
-  // What was done by whom. Only added to; retention removes what is old.
+  // One row, made by the first process that needs it: with it this installation signs the tokens of sessions.
+  await sql`
+    create table token_secret (
+      is_only boolean primary key default true check (is_only),
+      secret bytea not null check (length(secret) = 32)
+    )`.execute(db);
+
+  // Who did what. Rows are only added; retention removes old ones.
   await sql`create sequence audit_log_seq`.execute(db);
   await sql`
     create table audit_log (
@@ -114,8 +122,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index audit_log_listed on audit_log (tenant_id, seq desc)`.execute(db);
 
-  // What had been used, in the last day on which any were deleted, by runs that are not there any
-  // more: a quota counts them.
+  // Usage of deleted runs on the last day with a deletion: quotas still count it.
   await sql`
     create table deleted_usage (
       tenant_id text primary key,
@@ -124,8 +131,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       cost_usd double precision not null
     )`.execute(db);
 
-  // What is stored for each tenant: the sum of its rows, of which whoever counts takes one that nobody has locked, so
-  // that nobody waits for another one's transaction. There are as many as have ever counted at once.
+  // Stored bytes of a tenant: the sum of its rows. A writer adds to any row that is not locked, so that no transaction
+  // waits for another; there are as many rows as there were concurrent writers.
   await sql`
     create table stored_bytes (
       tenant_id text not null,
@@ -144,19 +151,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create sequence worker_lock_keys`.execute(db);
   await sql`
     create table workers (
+      -- The host and the process id, and characters that make it unique.
       id text primary key,
-      host text not null,
-      pid integer not null,
-      kinds text[] not null check (kinds <@ array['step', 'compaction', 'prune']),
+      kinds text[] not null check (kinds <@ array['step', 'compaction', 'prune', 'delivery']),
+      -- Its version of the job protocol.
+      engine integer not null default 1,
       lock_key bigint not null unique,
       locked_at timestamptz not null default clock_timestamp(),
       lost_alone boolean not null default false,
-      started_at timestamptz not null default clock_timestamp(),
       seen_at timestamptz not null default clock_timestamp()
     )`.execute(db);
 
-  // Workers that are gone: a claim that one of them sent may still wait for a lock, and nobody
-  // would watch over its run.
+  // Dead workers. A claim that one of them sent may still wait for a lock, and its run would have no living worker.
   await sql`
     create table dead_workers (
       id text primary key,
@@ -173,7 +179,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       estimator_prior double precision,
       -- When its endpoint last refused a request for its tools.
       tools_refused_at timestamptz,
-      learned_at timestamptz not null default clock_timestamp(),
       primary key (provider, endpoint, model)
     )`.execute(db);
 
@@ -194,7 +199,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index provider_pauses_of_model on provider_pauses (model, until_at)`.execute(db);
 
-  // Written to by nothing but the probe of whether there is room, which takes back what it writes.
+  // Only the probe for free disk space writes here, and it rolls back.
   await sql`create table write_probe (filler text not null)`.execute(db);
   await sql`alter table write_probe alter column filler set storage plain`.execute(db);
 }
@@ -214,6 +219,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'workers',
     'deleted_usage',
     'audit_log',
+    'token_secret',
     'api_keys',
     'idempotency_keys',
     'compactions',

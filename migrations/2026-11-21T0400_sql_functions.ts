@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** Every text of a function in src/store/sql that was ever installed here. */
+/** Every version of a function of src/store/sql that was ever installed in this database. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table sql_functions (
@@ -16,7 +16,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create unique index sql_functions_one_text on sql_functions (name) where replaced_at is null`.execute(db);
 }
 
-/** The functions go as well: types of their arguments are those of tables that earlier migrations drop. */
+/** Drops the functions too: their argument types belong to tables that earlier migrations drop. */
 export async function down(db: Kysely<unknown>): Promise<void> {
   const { rows } = await sql<{ name: string }>`select name from sql_functions where replaced_at is null`.execute(db);
   for (const { name } of rows) await sql`drop function ${sql.ref(name)}`.execute(db);

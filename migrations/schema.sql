@@ -52,6 +52,33 @@ create table blobs (
   constraint blobs_check CHECK (((bytes IS NULL) <> (url IS NULL)))
 );
 
+create table children (
+  message_id uuid not null,
+  idx integer not null,
+  tenant_id text default 'default'::text not null,
+  parent_session_id uuid not null,
+  parent_run_id uuid not null,
+  tool_name text not null,
+  agent_name text not null,
+  mode text not null,
+  limits jsonb not null,
+  max_parallel integer not null,
+  session_id uuid not null,
+  run_id uuid not null,
+  state text not null,
+  stop_requested boolean default false not null,
+  is_told boolean default false not null,
+  asks integer default 0 not null,
+  asks_told integer default 0 not null,
+  result jsonb,
+  due_at timestamp(3) with time zone,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  ended_at timestamp with time zone,
+  constraint children_pkey PRIMARY KEY (message_id, idx),
+  constraint children_mode_check CHECK ((mode = ANY (ARRAY['wait'::text, 'background'::text]))),
+  constraint children_state_check CHECK ((state = ANY (ARRAY['held'::text, 'asked'::text, 'running'::text, 'ended'::text, 'delivered'::text, 'dropped'::text])))
+);
+
 create table compactions (
   id uuid not null,
   tenant_id text default 'default'::text not null,
@@ -121,17 +148,20 @@ create table inbox (
   tenant_id text default 'default'::text not null,
   id uuid not null,
   delivery text default 'steer'::text not null,
+  origin text default 'user'::text not null,
   content jsonb not null,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   limits jsonb default '{}'::jsonb not null,
+  webhook jsonb,
+  output json,
   run_id uuid,
   traceparent text,
   enqueued_at timestamp with time zone default clock_timestamp() not null,
   consumed_message_seq bigint,
-  consumed_at timestamp with time zone,
   constraint inbox_pkey PRIMARY KEY (session_id, seq),
   constraint inbox_id_key UNIQUE (id),
-  constraint inbox_delivery_check CHECK ((delivery = ANY (ARRAY['steer'::text, 'followup'::text, 'interrupt'::text])))
+  constraint inbox_delivery_check CHECK ((delivery = ANY (ARRAY['steer'::text, 'followup'::text, 'interrupt'::text]))),
+  constraint inbox_origin_check CHECK ((origin = ANY (ARRAY['user'::text, 'system'::text])))
 );
 
 create table messages (
@@ -144,10 +174,15 @@ create table messages (
   step_no integer,
   attempt integer,
   epoch bigint,
+  event_seq bigint,
+  view_start_seq bigint,
+  summary_seq bigint,
+  request jsonb,
   model text,
   finish_reason text,
   is_summary boolean default false not null,
   superseded boolean default false not null,
+  reverted_no integer,
   usage jsonb,
   error jsonb,
   metadata jsonb default '{}'::jsonb not null,
@@ -166,7 +201,6 @@ create table model_limits (
   input_tokens integer,
   estimator_prior double precision,
   tools_refused_at timestamp with time zone,
-  learned_at timestamp with time zone default clock_timestamp() not null,
   constraint model_limits_pkey PRIMARY KEY (provider, endpoint, model)
 );
 
@@ -197,12 +231,13 @@ create table parts (
   truncated boolean default false not null,
   compacted_at timestamp with time zone,
   view_limit integer,
+  earlier_view_limits jsonb,
   media_stripped_at timestamp with time zone,
   original_tokens integer,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   constraint parts_pkey PRIMARY KEY (message_id, idx),
   constraint parts_check CHECK (((type = 'tool'::text) = (state IS NOT NULL))),
-  constraint parts_required_action_check CHECK ((required_action = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text]))),
+  constraint parts_required_action_check CHECK ((required_action = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text, 'child'::text]))),
   constraint parts_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'completed'::text, 'error'::text, 'denied'::text, 'unknown'::text]))),
   constraint parts_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])))
 );
@@ -226,51 +261,136 @@ create table runs (
   kind text default 'task'::text not null,
   status text default 'queued'::text not null,
   status_reason text,
-  epoch bigint default 0 not null,
-  claim_id uuid,
   lease_owner text,
   lease_expires_at timestamp with time zone,
   pending_kind text,
-  pending_no integer default 1 not null,
-  pending_dispatch integer default 1 not null,
-  pending_at timestamp with time zone,
   next_check_at timestamp with time zone,
   found_taken boolean default false not null,
   tenant_slot integer,
   throttled_at timestamp with time zone,
-  request_upto_seq bigint default 0 not null,
   attempt integer default 1 not null,
   resume_count integer default 0 not null,
-  step_count integer default 0 not null,
   limits jsonb,
+  model_position integer default 0 not null,
+  output_format json,
+  output_state jsonb default '{"repairs": 0}'::jsonb not null,
+  output jsonb,
   max_steps integer,
   start_inbox_seq bigint default 0 not null,
   cancel_inbox_seq bigint,
   cancel_requested_at timestamp with time zone,
   approval_expires_at timestamp with time zone,
+  is_delegating boolean default false not null,
+  children_count integer default 0 not null,
+  children_steps integer default 0 not null,
+  children_tokens bigint default 0 not null,
+  children_cost_usd double precision default 0,
   budget_tokens bigint,
   budget_cost_usd double precision,
   deadline_at timestamp with time zone,
   final_answer_for text,
   final_answer_until timestamp with time zone,
   error jsonb,
-  input_tokens bigint default 0 not null,
-  output_tokens bigint default 0 not null,
-  reasoning_tokens bigint default 0 not null,
-  cache_read_tokens bigint default 0 not null,
-  cache_write_tokens bigint default 0 not null,
-  cost_usd double precision default 0,
   required_engine integer default 1 not null,
   traceparent text,
   attempt_traceparent text,
   created_at timestamp(3) with time zone default clock_timestamp() not null,
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
+  is_claimed boolean generated always as ((claim_id IS NOT NULL)) stored not null,
+  due_at timestamp with time zone generated always as (
+CASE
+    WHEN ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (throttled_at IS NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text]))) THEN COALESCE(next_check_at, pending_at)
+    ELSE NULL::timestamp with time zone
+END) stored,
+  step_count integer default 0 not null,
+  input_tokens bigint default 0 not null,
+  output_tokens bigint default 0 not null,
+  reasoning_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
+  cost_usd double precision default 0,
+  epoch bigint default 0 not null,
+  claim_id uuid,
+  pending_no integer default 1 not null,
+  pending_dispatch integer default 1 not null,
+  pending_at timestamp with time zone,
   constraint runs_pkey PRIMARY KEY (id),
+  constraint runs_cancel_parks CHECK (((cancel_requested_at IS NULL) = (cancel_inbox_seq IS NULL))),
   constraint runs_final_answer_for_check CHECK ((final_answer_for = ANY (ARRAY['max_steps'::text, 'budget'::text, 'deadline'::text, 'doom_loop'::text]))),
   constraint runs_kind_check CHECK ((kind = ANY (ARRAY['task'::text, 'maintenance'::text]))),
   constraint runs_pending_kind_check CHECK ((pending_kind = ANY (ARRAY['step'::text, 'compaction'::text, 'prune'::text]))),
   constraint runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'incomplete'::text])))
+);
+
+create table schedule_fires (
+  schedule_id uuid not null,
+  fire_at timestamp(3) with time zone not null,
+  tenant_id text default 'default'::text not null,
+  result text not null,
+  session_id uuid,
+  run_id uuid,
+  error jsonb,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  constraint schedule_fires_pkey PRIMARY KEY (schedule_id, fire_at),
+  constraint schedule_fires_result_check CHECK ((result = ANY (ARRAY['fired'::text, 'skipped'::text, 'missed'::text, 'failed'::text])))
+);
+
+create table schedules (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  agent_name text not null,
+  title text,
+  cron text not null,
+  timezone text not null,
+  content text not null,
+  session_kind text not null,
+  overlap text not null,
+  catchup text not null,
+  jitter_ms integer not null,
+  paused_reason text,
+  next_fire_at timestamp(3) with time zone,
+  due_at timestamp(3) with time zone,
+  is_held boolean default false not null,
+  session_id uuid,
+  last_run_id uuid,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  updated_at timestamp(3) with time zone default clock_timestamp() not null,
+  constraint schedules_pkey PRIMARY KEY (id),
+  constraint schedules_catchup_check CHECK ((catchup = ANY (ARRAY['none'::text, 'last'::text]))),
+  constraint schedules_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'replace'::text]))),
+  constraint schedules_session_kind_check CHECK ((session_kind = ANY (ARRAY['new'::text, 'same'::text])))
+);
+
+create table session_agents (
+  session_id uuid not null,
+  upto_seq bigint not null,
+  tenant_id text not null,
+  snapshot jsonb not null,
+  constraint session_agents_pkey PRIMARY KEY (session_id, upto_seq)
+);
+
+create table session_reverts (
+  session_id uuid not null,
+  no integer not null,
+  tenant_id text default 'default'::text not null,
+  message_id uuid not null,
+  to_seq bigint not null,
+  upto_seq bigint not null,
+  message_count integer not null,
+  view_start_seq bigint not null,
+  summary_message_seq bigint,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  undone_at timestamp with time zone,
+  constraint session_reverts_pkey PRIMARY KEY (session_id, no)
+);
+
+create table session_words (
+  session_id uuid not null,
+  tenant_id text not null,
+  created_at timestamp(3) with time zone not null,
+  words tsvector not null,
+  constraint session_words_pkey PRIMARY KEY (session_id)
 );
 
 create table sessions (
@@ -281,14 +401,18 @@ create table sessions (
   agent_snapshot jsonb not null,
   title text,
   external_key text,
+  forked_from_session_id uuid,
+  forked_from_message_id uuid,
   conversation_asked bytea,
-  conversation_turn jsonb,
-  conversation_readers uuid[] default '{}'::uuid[] not null,
+  conversation_reader uuid,
   conversation_head bytea,
   agent_base jsonb,
   overrides jsonb default '{}'::jsonb not null,
   drifted_tools jsonb default '{}'::jsonb not null,
   metadata jsonb default '{}'::jsonb not null,
+  parent_session_id uuid,
+  root_session_id uuid,
+  depth integer default 0 not null,
   status text default 'idle'::text not null,
   active_run_id uuid,
   next_run_id uuid,
@@ -337,19 +461,68 @@ create table stored_bytes (
   constraint stored_bytes_pkey PRIMARY KEY (tenant_id, share)
 );
 
+create table token_secret (
+  is_only boolean default true not null,
+  secret bytea not null,
+  constraint token_secret_pkey PRIMARY KEY (is_only),
+  constraint token_secret_is_only_check CHECK (is_only),
+  constraint token_secret_secret_check CHECK ((length(secret) = 32))
+);
+
+create table webhook_deliveries (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  webhook_id uuid,
+  url text,
+  secret text,
+  endpoint text not null,
+  session_id uuid,
+  run_id uuid,
+  type text not null,
+  body bytea not null,
+  state text default 'waiting'::text not null,
+  attempts integer default 0 not null,
+  dispatch integer default 0 not null,
+  claim_id uuid,
+  due_at timestamp with time zone default clock_timestamp() not null,
+  last_status integer,
+  last_error text,
+  took_ms integer,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  finished_at timestamp with time zone,
+  constraint webhook_deliveries_pkey PRIMARY KEY (id),
+  constraint webhook_deliveries_check CHECK (((webhook_id IS NULL) = ((url IS NOT NULL) AND (secret IS NOT NULL)))),
+  constraint webhook_deliveries_check1 CHECK (((claim_id IS NULL) OR (state = 'sending'::text))),
+  constraint webhook_deliveries_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sending'::text, 'delivered'::text, 'failed'::text])))
+);
+
+create table webhooks (
+  id uuid not null,
+  tenant_id text default 'default'::text not null,
+  url text not null,
+  secret text not null,
+  events text[] not null,
+  agent_name text,
+  disabled_for text,
+  failing_since timestamp with time zone,
+  created_at timestamp(3) with time zone default clock_timestamp() not null,
+  updated_at timestamp with time zone default clock_timestamp() not null,
+  constraint webhooks_pkey PRIMARY KEY (id),
+  constraint webhooks_disabled_for_check CHECK ((disabled_for = ANY (ARRAY['request'::text, 'gone'::text, 'failing'::text]))),
+  constraint webhooks_events_check CHECK ((events <@ ARRAY['run:completed'::text, 'run:failed'::text, 'run:cancelled'::text, 'run:incomplete'::text, 'run:requires-action'::text]))
+);
+
 create table workers (
   id text not null,
-  host text not null,
-  pid integer not null,
   kinds text[] not null,
+  engine integer default 1 not null,
   lock_key bigint not null,
   locked_at timestamp with time zone default clock_timestamp() not null,
   lost_alone boolean default false not null,
-  started_at timestamp with time zone default clock_timestamp() not null,
   seen_at timestamp with time zone default clock_timestamp() not null,
   constraint workers_pkey PRIMARY KEY (id),
   constraint workers_lock_key_key UNIQUE (lock_key),
-  constraint workers_kinds_check CHECK ((kinds <@ ARRAY['step'::text, 'compaction'::text, 'prune'::text]))
+  constraint workers_kinds_check CHECK ((kinds <@ ARRAY['step'::text, 'compaction'::text, 'prune'::text, 'delivery'::text]))
 );
 
 create table write_probe (
@@ -358,23 +531,37 @@ create table write_probe (
 
 CREATE INDEX audit_log_listed ON public.audit_log USING btree (tenant_id, seq DESC);
 CREATE INDEX blob_refs_of_session ON public.blob_refs USING btree (session_id);
+CREATE INDEX children_by_run ON public.children USING btree (run_id);
+CREATE INDEX children_by_session ON public.children USING btree (session_id);
+CREATE INDEX children_due ON public.children USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX children_of_call_run ON public.children USING btree (parent_run_id);
+CREATE INDEX children_of_parent ON public.children USING btree (parent_session_id, state);
 CREATE INDEX compactions_of_run ON public.compactions USING btree (run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX compactions_running ON public.compactions USING btree (session_id) WHERE (state = 'running'::text);
+CREATE INDEX events_of_prunes ON public.events USING btree (run_id) WHERE (type = 'prune:complete'::text);
 CREATE INDEX idempotency_keys_expiring ON public.idempotency_keys USING btree (expires_at);
 CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);
+CREATE INDEX inbox_with_webhook ON public.inbox USING btree (run_id) WHERE (webhook IS NOT NULL);
 CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
 CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'unknown'::text]));
+CREATE INDEX parts_waiting ON public.parts USING btree (tenant_id, message_id, idx) WHERE ((required_action <> 'child'::text) AND (answer IS NULL) AND (state = ANY (ARRAY['awaiting_approval'::text, 'awaiting_output'::text, 'unknown'::text])));
 CREATE INDEX provider_pauses_of_model ON public.provider_pauses USING btree (model, until_at);
 CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE ((status = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
 CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, created_at DESC, id DESC);
-CREATE INDEX runs_leased ON public.runs USING btree (lease_expires_at) WHERE ((claim_id IS NOT NULL) AND (status = ANY (ARRAY['running'::text, 'cancelling'::text])));
+CREATE INDEX runs_leased ON public.runs USING btree (lease_expires_at) WHERE (is_claimed AND (status = ANY (ARRAY['running'::text, 'cancelling'::text])));
 CREATE INDEX runs_listed ON public.runs USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX runs_of_session ON public.runs USING btree (session_id, created_at DESC, id DESC);
 CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
-CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE ((claim_id IS NOT NULL) AND (tenant_slot IS NOT NULL));
+CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE (is_claimed AND (tenant_slot IS NOT NULL));
 CREATE INDEX runs_throttled ON public.runs USING btree (tenant_id, created_at, id) WHERE (throttled_at IS NOT NULL);
-CREATE INDEX runs_unclaimed ON public.runs USING btree (COALESCE(next_check_at, pending_at)) WHERE ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (throttled_at IS NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text])));
+CREATE INDEX runs_unclaimed ON public.runs USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX schedules_due ON public.schedules USING btree (due_at) WHERE (paused_reason IS NULL);
+CREATE INDEX schedules_listed ON public.schedules USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX schedules_of_session ON public.schedules USING btree (session_id) WHERE (session_id IS NOT NULL);
+CREATE INDEX session_words_found ON public.session_words USING gin (words);
+CREATE INDEX session_words_listed ON public.session_words USING btree (tenant_id, created_at DESC, session_id DESC);
+CREATE INDEX sessions_by_agent ON public.sessions USING btree (tenant_id, agent_name, created_at DESC, id DESC);
 CREATE INDEX sessions_by_conversation ON public.sessions USING btree (tenant_id, conversation_head) WHERE (conversation_head IS NOT NULL);
 CREATE UNIQUE INDEX sessions_by_external_key ON public.sessions USING btree (tenant_id, external_key) WHERE (external_key IS NOT NULL);
 CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
@@ -383,10 +570,21 @@ CREATE INDEX sessions_by_status ON public.sessions USING btree (tenant_id, statu
 CREATE INDEX sessions_expiring ON public.sessions USING btree (id) WHERE (expires_at IS NOT NULL);
 CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX sessions_of_active_run ON public.sessions USING btree (active_run_id) WHERE (active_run_id IS NOT NULL);
+CREATE INDEX sessions_of_parent ON public.sessions USING btree (parent_session_id, created_at, id) WHERE (parent_session_id IS NOT NULL);
+CREATE INDEX sessions_of_root ON public.sessions USING btree (root_session_id) WHERE (root_session_id IS NOT NULL);
 CREATE UNIQUE INDEX sql_functions_one_text ON public.sql_functions USING btree (name) WHERE (replaced_at IS NULL);
+CREATE INDEX webhook_deliveries_ended ON public.webhook_deliveries USING btree (endpoint, created_at DESC, id DESC) WHERE (state = ANY (ARRAY['delivered'::text, 'failed'::text]));
+CREATE INDEX webhook_deliveries_listed ON public.webhook_deliveries USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX webhook_deliveries_of_run ON public.webhook_deliveries USING btree (run_id) WHERE (run_id IS NOT NULL);
+CREATE INDEX webhook_deliveries_of_session ON public.webhook_deliveries USING btree (session_id) WHERE (session_id IS NOT NULL);
+CREATE INDEX webhook_deliveries_of_webhook ON public.webhook_deliveries USING btree (webhook_id, created_at DESC, id DESC) WHERE (webhook_id IS NOT NULL);
+CREATE INDEX webhook_deliveries_sending ON public.webhook_deliveries USING btree (endpoint, due_at) WHERE (state = 'sending'::text);
+CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (endpoint, due_at) WHERE (state = 'waiting'::text);
+CREATE INDEX webhooks_listed ON public.webhooks USING btree (tenant_id, created_at DESC, id DESC);
 
 alter table blob_refs add constraint blob_refs_blob_id_fkey FOREIGN KEY (blob_id) REFERENCES blobs(id) ON DELETE RESTRICT;
 alter table blob_refs add constraint blob_refs_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table children add constraint children_parent_session_id_fkey FOREIGN KEY (parent_session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table compactions add constraint compactions_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
 alter table compactions add constraint compactions_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table events add constraint events_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
@@ -396,7 +594,16 @@ alter table messages add constraint messages_session_id_fkey FOREIGN KEY (sessio
 alter table part_chunks add constraint part_chunks_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
 alter table parts add constraint parts_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
 alter table runs add constraint runs_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table schedule_fires add constraint schedule_fires_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedules(id) ON DELETE CASCADE;
+alter table schedules add constraint schedules_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE SET NULL;
+alter table session_agents add constraint session_agents_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table session_reverts add constraint session_reverts_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table session_words add constraint session_words_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table sessions add constraint sessions_active_run_fk FOREIGN KEY (active_run_id) REFERENCES runs(id) DEFERRABLE INITIALLY DEFERRED;
+alter table sessions add constraint sessions_parent_session_id_fkey FOREIGN KEY (parent_session_id) REFERENCES sessions(id) ON DELETE SET NULL;
+alter table sessions add constraint sessions_root_session_id_fkey FOREIGN KEY (root_session_id) REFERENCES sessions(id) ON DELETE SET NULL;
+alter table webhook_deliveries add constraint webhook_deliveries_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table webhook_deliveries add constraint webhook_deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES webhooks(id) ON DELETE CASCADE;
 
 CREATE OR REPLACE FUNCTION public.baton_append_events(p_session uuid, p_run uuid, p_events jsonb)
  RETURNS bigint
@@ -430,6 +637,7 @@ begin
     model = p_response ->> 'model',
     usage = p_response -> 'usage',
     error = p_response -> 'error',
+    request = p_response -> 'request',
     superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
     finished_at = clock_timestamp()
     where id = v_message and session_id = p_session returning tenant_id into v_tenant;
@@ -446,6 +654,84 @@ begin
     from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord), lateral (select
       case when e.part ->> 'state' = 'running' and not p_may_start then 'pending' else e.part ->> 'state' end
     ) as made (state);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_ask_children(p_run runs, p_calls jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_call jsonb;
+  v_child jsonb;
+  v_count integer;
+  v_reserved record;
+  v_steps bigint;
+  v_tokens bigint;
+  v_cost double precision;
+  v_used_up text;
+  v_active integer;
+begin
+  select count(*) into v_count from jsonb_array_elements(p_calls) as call where call -> 'child' is not null;
+  if v_count = 0 then return; end if;
+  select coalesce(sum((limits ->> 'maxSteps')::bigint), 0) as steps,
+      coalesce(sum((limits ->> 'maxTokens')::bigint), 0) as tokens,
+      coalesce(sum((limits ->> 'maxCostUsd')::double precision), 0) as cost
+    into v_reserved from children
+    where parent_run_id = p_run.id and state in ('held', 'asked', 'running', 'ended');
+  v_steps := floor((p_run.max_steps - p_run.step_count - p_run.children_steps - v_reserved.steps - 1) / v_count);
+  v_tokens := floor((p_run.budget_tokens - p_run.input_tokens - p_run.output_tokens - p_run.children_tokens
+    - v_reserved.tokens) / v_count);
+  -- An unknown cost may have used up the budget.
+  v_cost := case when p_run.budget_cost_usd is not null then
+    coalesce((p_run.budget_cost_usd - p_run.cost_usd - p_run.children_cost_usd - v_reserved.cost) / v_count, 0) end;
+  v_used_up := case
+    when v_steps < 1 then 'maxSteps'
+    when v_tokens < 1 then 'maxTokens'
+    when v_cost <= 0 then 'maxCostUsd' end;
+  for v_call in
+    select call from jsonb_array_elements(p_calls) with ordinality as e (call, ord)
+    where call -> 'child' is not null order by ord
+  loop
+    v_child := v_call -> 'child';
+    select count(*) into v_active from children
+      where parent_session_id = p_run.session_id and state in ('asked', 'running')
+        and tool_name = v_child ->> 'toolName';
+    insert into children (message_id, idx, tenant_id, parent_session_id, parent_run_id, tool_name, agent_name, mode,
+        limits, max_parallel, session_id, run_id, state, result, due_at)
+      values ((v_call ->> 'messageId')::uuid, (v_call ->> 'index')::integer, p_run.tenant_id, p_run.session_id, p_run.id,
+        v_child ->> 'toolName', v_child ->> 'agent', v_child ->> 'mode',
+        case when v_used_up is null then jsonb_strip_nulls(v_child -> 'limits' || jsonb_build_object(
+          'maxSteps', least((v_child -> 'limits' ->> 'maxSteps')::bigint, v_steps),
+          'maxTokens', least((v_child -> 'limits' ->> 'maxTokens')::bigint, v_tokens),
+          'maxCostUsd', least((v_child -> 'limits' ->> 'maxCostUsd')::double precision, v_cost))) else '{}' end,
+        (v_child ->> 'maxParallel')::integer, (v_child ->> 'sessionId')::uuid, (v_child ->> 'runId')::uuid,
+        case
+          when v_used_up is not null then 'ended'
+          when v_active >= (v_child ->> 'maxParallel')::integer then 'held'
+          else 'asked' end,
+        case when v_used_up is not null then jsonb_build_object('status', 'refused',
+          'error', jsonb_build_object('code', 'limit_exceeded', 'message',
+            'limits.' || v_used_up || ': the run has nothing of it left for a child. Do the rest without one.'),
+          'steps', 0, 'tokens', 0, 'costUsd', 0) end,
+        case when v_used_up is not null or v_active < (v_child ->> 'maxParallel')::integer then clock_timestamp() end)
+      on conflict do nothing;
+  end loop;
+  update runs set children_count = children_count + v_count where id = p_run.id;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_begin_cancel(p_session uuid, p_run uuid, p_parks boolean)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_children integer;
+begin
+  update runs set status = 'cancelling', cancel_requested_at = clock_timestamp(), throttled_at = null,
+    cancel_inbox_seq = case when p_parks then (select inbox_seq from sessions where id = p_session) else 0 end
+    where id = p_run returning children_count into v_children;
+  if v_children > 0 then perform baton_stop_children(p_run, true); end if;
+  return baton_append_events(p_session, p_run, jsonb_build_array(
+    jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_begin_compaction(p_run uuid, p_epoch bigint, p_claim uuid, p_compaction jsonb)
@@ -465,7 +751,8 @@ begin
       'type', 'compaction:failed', 'data', jsonb_build_object('error', v_error, 'attempts', 0))));
   end if;
   select coalesce(max(round), 0) + 1 into v_round from compactions where session_id = v_session;
-  insert into compactions (id, tenant_id, session_id, run_id, round, strategy, reason, from_seq, upto_seq, tokens_before)
+  insert into compactions (id, tenant_id, session_id, run_id, round, strategy, reason, from_seq, upto_seq,
+    tokens_before)
     select (p_compaction ->> 'id')::uuid, tenant_id, v_session, p_run, v_round, p_compaction ->> 'strategy',
       p_compaction ->> 'reason', (p_compaction ->> 'fromSeq')::bigint, (p_compaction ->> 'uptoSeq')::bigint,
       (p_compaction ->> 'tokensBefore')::integer
@@ -494,32 +781,26 @@ CREATE OR REPLACE FUNCTION public.baton_begin_step(p_run runs, p_message uuid, p
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_upto bigint;
   v_events jsonb := '[]';
+  v_start bigint;
+  v_summary bigint;
 begin
   -- A final answer takes no new message: those that wait are for a run that can still call tools.
   if p_run.final_answer_for is null then
-    v_upto := baton_drain_inbox(p_run.session_id, p_run.id, p_run.pending_no);
-  end if;
-  if v_upto is not null or p_run.started_at is null then
-    update runs set request_upto_seq = coalesce(v_upto, request_upto_seq),
-      started_at = coalesce(started_at, clock_timestamp()) where id = p_run.id;
+    perform baton_drain_inbox(p_run.session_id, p_run.id, p_run.pending_no);
   end if;
   if p_run.started_at is null then
+    update runs set started_at = clock_timestamp() where id = p_run.id;
     v_events := v_events || jsonb_build_object(
       'type', 'run:started', 'data', jsonb_build_object('runId', baton_public_id('run', p_run.id)));
   end if;
-  v_events := v_events || jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
-    'runId', baton_public_id('run', p_run.id), 'step', p_run.pending_no, 'attempt', p_run.attempt,
-    'messageId', baton_public_id('msg', p_message))
-      || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', p_run.final_answer_for)));
+  v_events := v_events || baton_step_started(p_run, p_message);
   -- One update for all columns: the row is wide, and every step writes it several times.
   update sessions set epoch = p_run.epoch, message_seq = message_seq + 1,
     event_seq = event_seq + jsonb_array_length(v_events), updated_at = clock_timestamp()
-    where id = p_run.session_id returning message_seq, event_seq into opened_seq, last_event_seq;
-  insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch)
-    values (p_message, p_run.tenant_id, p_run.session_id, opened_seq, 'assistant', p_run.id, p_run.pending_no,
-      p_run.attempt, p_run.epoch);
+    where id = p_run.session_id returning message_seq, event_seq, view_start_seq, summary_message_seq
+    into opened_seq, last_event_seq, v_start, v_summary;
+  perform baton_open_message(p_run, p_message, opened_seq, last_event_seq, v_start, v_summary);
   perform baton_insert_events(p_run.session_id, p_run.tenant_id, p_run.id, last_event_seq, v_events);
   select page.view, page.next_after into view, next_after from baton_view(p_run.session_id, p_after) as page;
 end $function$;
@@ -546,6 +827,98 @@ begin
   return jsonb_build_object('sessionId', v_session, 'eventSeq', v_last);
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_cancel_promised(p_session uuid, p_run uuid)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_run runs;
+begin
+  insert into runs (id, tenant_id, session_id, status, cancel_requested_at, cancel_inbox_seq, finished_at)
+    select p_run, tenant_id, id, 'cancelled', clock_timestamp(), inbox_seq, clock_timestamp()
+    from sessions where id = p_session returning * into v_run;
+  update sessions set next_run_id = null, requested_resume = null where id = p_session;
+  update inbox set run_id = p_run
+    where session_id = p_session and consumed_message_seq is null and run_id is null;
+  perform baton_write_deliveries(v_run);
+  perform baton_end_child(v_run);
+  return baton_append_events(p_session, p_run, jsonb_build_array(jsonb_build_object(
+    'type', 'run:cancelled', 'data', jsonb_build_object('runId', baton_public_id('run', p_run), 'stillRan', '[]'::jsonb))));
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_carry_on(p_run runs, p_carry jsonb, p_opened bigint, p_last bigint)
+ RETURNS json
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_session sessions;
+  v_message uuid := (p_carry ->> 'messageId')::uuid;
+  v_after bigint := 0;
+  v_opened bigint := p_opened;
+  v_last bigint := p_last;
+  v_begun record;
+  v_page record;
+  v_view json;
+  v_next_after bigint;
+begin
+  select * into v_session from sessions where id = p_run.session_id;
+  if v_session.view_version = (p_carry ->> 'viewVersion')::bigint then v_after := (p_carry ->> 'viewAfterSeq')::bigint; end if;
+  if v_opened is not null then
+    select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
+  elsif not baton_is_used_up(p_run) then
+    v_begun := baton_begin_step(p_run, v_message, v_after);
+    v_view := v_begun.view;
+    v_next_after := v_begun.next_after;
+    v_opened := v_begun.opened_seq;
+    v_last := v_begun.last_event_seq;
+  end if;
+  return json_build_object(
+    'outcome', 'claimed',
+    'epoch', p_run.epoch,
+    'cancelRequested', false,
+    'interruptedMessageId', null,
+    'view', v_view,
+    'viewAfterSeq', v_after,
+    'viewNextAfter', v_next_after,
+    'viewVersion', v_session.view_version,
+    'messageSeq', v_opened,
+    'eventSeq', v_last,
+    'facts', baton_claim_facts(v_session, p_run));
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_claim_facts(p_session sessions, p_run runs)
+ RETURNS json
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return json_build_object(
+    'modelMemory', baton_model_memory(coalesce(
+      case when p_run.model_position > 0 then p_session.agent_snapshot -> 'fallbacks' ->> (p_run.model_position - 1) end,
+      p_session.agent_snapshot ->> 'model'), p_session.tenant_id),
+    'session', json_build_object('id', p_session.id, 'tenantId', p_session.tenant_id,
+      'agentName', p_session.agent_name, 'agentSnapshot', p_session.agent_snapshot,
+      'contextState', p_session.context_state),
+    'run', json_build_object('id', p_run.id, 'kind', p_run.kind, 'attempt', p_run.attempt,
+      -- A run with a limit of steps shares it with its children.
+      'stepCount', p_run.step_count + case when p_run.max_steps is null then 0 else p_run.children_steps end,
+      'isChild', p_session.parent_session_id is not null,
+      'modelPosition', p_run.model_position,
+      'maxSteps', p_run.max_steps, 'budget', json_build_object(
+        'maxTokens', p_run.budget_tokens, 'maxCostUsd', p_run.budget_cost_usd,
+        'usedTokens', p_run.input_tokens + p_run.output_tokens + p_run.children_tokens,
+        'usedCostUsd', p_run.cost_usd + p_run.children_cost_usd),
+      'finalAnswerFor', p_run.final_answer_for,
+      'output', case when p_run.output_format is not null then
+        json_build_object('format', p_run.output_format, 'state', p_run.output_state) end,
+      'timeLeftMs',
+        ceil(extract(epoch from coalesce(p_run.final_answer_until, p_run.deadline_at) - clock_timestamp()) * 1000),
+      'resumeCount', p_run.resume_count,
+      'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - p_run.pending_at) * 1000)),
+      'traceparent', p_run.traceparent,
+      'attemptTraceparent', p_run.attempt_traceparent));
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_claim_run(p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer, p_engine integer, p_message uuid, p_tenant_limit integer, p_known_version bigint, p_known_seq bigint, p_known_message uuid)
  RETURNS json
  LANGUAGE plpgsql
@@ -568,7 +941,9 @@ begin
   select * into v_run from runs where id = p_run for no key update;
   v_event_seq := v_session.event_seq;
   if v_run.status in ('completed', 'failed', 'cancelled', 'incomplete', 'requires_action') then
-    return json_build_object('outcome', 'gone');
+    -- The job of the step that failed the run is kept as its record, whichever worker takes it.
+    return json_build_object('outcome', 'gone', 'failure', case when v_run.status = 'failed' and p_kind = 'step'
+      and v_run.pending_no = p_no and v_run.pending_dispatch = p_dispatch + 1 then v_run.error end);
   end if;
   if v_run.pending_kind is distinct from p_kind or v_run.pending_no <> p_no or v_run.pending_dispatch <> p_dispatch then
     return json_build_object('outcome', 'stale');
@@ -609,7 +984,8 @@ begin
       into v_interrupted, v_is_known;
     if v_is_known then v_after := p_known_seq; end if;
   end if;
-  if p_kind = 'step' and v_interrupted is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
+  if p_kind = 'step' and v_interrupted is null and v_run.cancel_requested_at is null
+      and not baton_is_used_up(v_run) then
     v_begun := baton_begin_step(v_run, p_message, v_after);
     v_view := v_begun.view;
     v_next_after := v_begun.next_after;
@@ -619,7 +995,8 @@ begin
     -- baton_begin_step raises the epoch of the session together with what else it changes.
     update sessions set epoch = v_run.epoch where id = v_session.id;
     if v_run.cancel_requested_at is null and p_kind <> 'step' then
-      select begun.view, begun.next_after into v_view, v_next_after from baton_begin_maintenance(v_session.id, p_run) as begun;
+      select begun.view, begun.next_after into v_view, v_next_after
+      from baton_begin_maintenance(v_session.id, p_run) as begun;
       select event_seq into v_event_seq from sessions where id = v_session.id;
     elsif v_run.cancel_requested_at is null and v_interrupted = p_message then
       select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
@@ -638,19 +1015,7 @@ begin
     'viewVersion', v_session.view_version,
     'messageSeq', v_message_seq,
     'eventSeq', v_event_seq,
-    'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model', v_session.tenant_id),
-    'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
-      'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
-      'contextState', v_session.context_state),
-    'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
-      'maxSteps', v_run.max_steps, 'budget', json_build_object(
-        'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
-        'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
-      'finalAnswerFor', v_run.final_answer_for,
-      'timeLeftMs', ceil(extract(epoch from coalesce(v_run.final_answer_until, v_run.deadline_at) - clock_timestamp()) * 1000),
-      'resumeCount', v_run.resume_count,
-      'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent,
-      'attemptTraceparent', v_run.attempt_traceparent));
+    'facts', baton_claim_facts(v_session, v_run));
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_close_compaction(p_session uuid, p_run uuid, p_close jsonb)
@@ -662,7 +1027,7 @@ declare
   v_seq bigint;
   v_created jsonb;
 begin
-  if v_summary is not null and jsonb_typeof(v_summary) = 'object' then
+  if p_close ->> 'state' = 'completed' then
     update sessions set message_seq = message_seq + 1, view_start_seq = (p_close ->> 'viewStartSeq')::bigint,
       summary_message_seq = message_seq + 1, view_version = view_version + 1, compaction_count = compaction_count + 1,
       last_compaction_at = clock_timestamp()
@@ -672,7 +1037,8 @@ begin
         v_summary ->> 'model', clock_timestamp() from sessions where id = p_session;
     insert into parts (message_id, idx, session_id, tenant_id, type, content)
       select (v_summary ->> 'messageId')::uuid, e.ord - 1, p_session, s.tenant_id, e.part ->> 'type', e.part
-      from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord) where s.id = p_session;
+      from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord)
+      where s.id = p_session;
     v_created := baton_message_created(p_session, (v_summary ->> 'messageId')::uuid, v_seq, v_summary -> 'parts',
       octet_length(v_summary ->> 'parts'));
     perform baton_append_events(p_session, p_run,
@@ -819,6 +1185,108 @@ begin
   end if;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_delivery_body(p_id uuid, p_type text, p_data jsonb)
+ RETURNS bytea
+ LANGUAGE plpgsql
+AS $function$
+begin
+  return convert_to(json_build_object(
+    'id', baton_public_id('dlv', p_id),
+    'type', p_type,
+    'timestamp', to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'data', p_data)::text, 'UTF8');
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_delivery_data(p_run runs, p_agent text, p_metadata jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  c_output_chars constant integer := 32768;
+  c_args_chars constant integer := 4096;
+  c_calls constant integer := 32;
+  v_output text;
+  v_value jsonb := case when p_run.status in ('completed', 'incomplete') then p_run.output -> 'value' end;
+  v_calls jsonb := '[]';
+begin
+  if p_run.status in ('completed', 'incomplete') then
+    select string_agg(content ->> 'text', '' order by idx) into v_output from parts
+      where type = 'text' and message_id = (
+        select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
+        order by seq desc limit 1);
+  elsif p_run.status = 'requires_action' then
+    select coalesce(jsonb_agg(call order by seq, idx), '[]') into v_calls from (
+      select m.seq, p.idx, jsonb_build_object(
+        'id', 'call_' || replace(p.message_id::text, '-', '') || '_' || p.idx,
+        'kind', p.required_action,
+        'toolName', p.tool_name,
+        -- Null: too large to be sent along; the run has them.
+        'args', case when length((p.content -> 'input')::text) <= c_args_chars then p.content -> 'input' end) as call
+      from messages m join parts p on p.message_id = m.id
+      where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
+        and p.required_action <> 'child' and p.answer is null
+      order by m.seq, p.idx limit c_calls) as calls;
+  end if;
+  return jsonb_build_object(
+    'sessionId', baton_public_id('ses', p_run.session_id),
+    'agent', p_agent,
+    'metadata', p_metadata,
+    'run', jsonb_build_object(
+      'id', baton_public_id('run', p_run.id),
+      'status', p_run.status,
+      'reason', p_run.status_reason,
+      'steps', p_run.step_count,
+      'costUsd', p_run.cost_usd,
+      'error', case when p_run.status in ('failed', 'incomplete') and p_run.error is not null then jsonb_build_object(
+        'code', p_run.error ->> 'code', 'message', left(p_run.error ->> 'message', c_args_chars)) end),
+    'output', left(v_output, c_output_chars),
+    -- The result of a run with a schema. Null: it has none, or one too large to be sent along; the run has it.
+    'value', case when length(v_value::text) <= c_output_chars then v_value end,
+    'isOutputCut', coalesce(length(v_output) > c_output_chars or length(v_value::text) > c_output_chars, false),
+    'requiredActions', v_calls);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_dispatch_deliveries(p_per_endpoint integer, p_limit integer, p_lost_after_ms integer)
+ RETURNS TABLE(delivery_id uuid, dispatch_no integer)
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not pg_try_advisory_xact_lock(3720114587) then return; end if;
+  return query
+    update webhook_deliveries d set
+      dispatch = d.dispatch + case when d.claim_id is null then 0 else 1 end,
+      claim_id = null,
+      due_at = clock_timestamp() + make_interval(secs => p_lost_after_ms / 1000.0)
+    -- An array is chosen once: a plan may ask a subquery with a limit again for every row.
+    where d.id = any(array(
+      select s.id from webhook_deliveries s where s.state = 'sending' and s.due_at <= clock_timestamp()
+      limit p_limit for update skip locked))
+    returning d.id, d.dispatch;
+  return query
+    with recursive endpoints as (
+      (select w.endpoint from webhook_deliveries w where w.state = 'waiting' order by w.endpoint limit 1)
+      union all
+      select (select w.endpoint from webhook_deliveries w where w.state = 'waiting' and w.endpoint > e.endpoint
+        order by w.endpoint limit 1) from endpoints e where e.endpoint is not null
+    ), due as (
+      select w.id from endpoints e cross join lateral (
+        select n.id, n.due_at from webhook_deliveries n
+        where n.state = 'waiting' and n.endpoint = e.endpoint and n.due_at <= clock_timestamp()
+        order by n.due_at
+        limit greatest(0, p_per_endpoint - (select count(*) from (
+          select 1 from webhook_deliveries s where s.state = 'sending' and s.endpoint = e.endpoint
+          limit p_per_endpoint) as sending))
+      ) as w
+      where e.endpoint is not null order by w.due_at limit p_limit
+    )
+    update webhook_deliveries d set
+      state = 'sending',
+      dispatch = d.dispatch + 1,
+      due_at = clock_timestamp() + make_interval(secs => p_lost_after_ms / 1000.0)
+    from due where d.id = due.id and d.state = 'waiting'
+    returning d.id, d.dispatch;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_drain_inbox(p_session uuid, p_run uuid, p_step integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -839,31 +1307,25 @@ begin
       window by_seq as (order by seq rows unbounded preceding) limit 100
   ) as waiting where no = 1 or bytes <= 1048576;
   if v_upto is null then return null; end if;
-  select jsonb_agg(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at, 'delivery', delivery) order by seq),
+  select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at,
+      'delivery', delivery, 'origin', nullif(origin, 'user')))
+      order by seq),
     jsonb_agg(baton_public_id('msg', id) order by seq), (array_agg(id order by seq))[1]
     into v_items, v_ids, v_message from inbox
-    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
-  with taken as (
-    select content, row_number() over (order by seq) as no, count(*) over () as total from inbox
-    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto
-  ), labelled as (
-    select no, content, case when total = 1 then '' when total > 2 then '[' || no || ']: '
-      when no = 1 then 'First: ' else 'Also: ' end as label
-    from taken
-  ), pieces as (
-    -- A message that begins with a file gets its label as a text part before it.
-    select no, 0 as ord, jsonb_build_object('type', 'text', 'text', rtrim(label)) as part
-      from labelled where label <> '' and content -> 0 ->> 'type' <> 'text'
-    union all
-    select no, e.ord, case when e.ord = 1 and label <> '' and e.part ->> 'type' = 'text'
-        then jsonb_set(e.part, '{text}', to_jsonb(label || (e.part ->> 'text'))) else e.part end
-      from labelled, jsonb_array_elements(content) with ordinality as e (part, ord)
-  )
-  select jsonb_agg(part order by no, ord) into v_parts from pieces;
+    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      and seq <= v_upto;
+  select jsonb_agg(
+      case when total > 1 and ord = 1 then part || jsonb_build_object('queuedNo', no) else part end order by no, ord)
+    into v_parts from (
+      select content, row_number() over (order by seq) as no, count(*) over () as total from inbox
+      where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      and seq <= v_upto
+    ) as taken, jsonb_array_elements(content) with ordinality as e (part, ord);
   update sessions set message_seq = message_seq + 1
     where id = p_session returning message_seq, tenant_id into v_seq, v_tenant;
-  update inbox set consumed_message_seq = v_seq, consumed_at = clock_timestamp()
-    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
+  update inbox set consumed_message_seq = v_seq
+    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      and seq <= v_upto;
   insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
     values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
       jsonb_build_object('inbox', v_items), clock_timestamp());
@@ -877,8 +1339,41 @@ begin
   return v_seq;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_end_child(p_run runs)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  c_text_chars constant integer := 1000000;
+  c_error_chars constant integer := 4096;
+  v_text text;
+begin
+  if p_run.status in ('completed', 'incomplete') then
+    select left(string_agg(content ->> 'text', '' order by idx), c_text_chars) into v_text from parts
+      where type = 'text' and message_id = (
+        select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
+          and finish_reason not in ('error', 'aborted')
+        order by seq desc limit 1);
+  end if;
+  update children set
+    state = 'ended',
+    asks = 0,
+    result = jsonb_build_object(
+      'status', p_run.status,
+      'reason', p_run.status_reason,
+      'error', case when p_run.error is not null then jsonb_build_object(
+        'code', p_run.error ->> 'code', 'message', left(p_run.error ->> 'message', c_error_chars)) end,
+      'text', v_text,
+      'steps', p_run.step_count + p_run.children_steps,
+      'tokens', p_run.input_tokens + p_run.output_tokens + p_run.children_tokens,
+      'costUsd', p_run.cost_usd + p_run.children_cost_usd) || coalesce(p_run.output, '{}'),
+    ended_at = clock_timestamp(),
+    due_at = clock_timestamp()
+    where run_id = p_run.id and state = 'running';
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_finish_maintenance(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb)
- RETURNS jsonb
+ RETURNS json
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -886,14 +1381,14 @@ declare
 begin
   if v_run.id is null then return null; end if;
   perform baton_mark_parts(v_run.session_id, p_finish -> 'marks');
-  if p_finish ? 'compaction' then
+  if p_finish -> 'compaction' is not null then
     perform baton_close_compaction(v_run.session_id, p_run, p_finish -> 'compaction');
   end if;
   return baton_take_branch(v_run, p_finish);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb, p_blobs bytea[])
- RETURNS jsonb
+ RETURNS json
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -903,11 +1398,15 @@ declare
 begin
   if v_run.id is null then return null; end if;
   -- Streamed text is dropped only where another attempt follows: a cancelled run keeps it.
-  if p_finish ? 'keptIfCancelled' and v_run.cancel_requested_at is not null then
-    p_finish := p_finish || (p_finish -> 'keptIfCancelled');
+  if v_run.cancel_requested_at is not null then
+    p_finish := p_finish || coalesce(p_finish -> 'keptIfCancelled', '{}');
   end if;
-  if p_finish ? 'response' then perform baton_apply_response(v_run.session_id, p_finish -> 'response'); end if;
-  for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
+  if p_finish -> 'response' is not null then
+    perform baton_apply_response(v_run.session_id, p_finish -> 'response');
+  end if;
+  for v_move in
+    select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord
+  loop
     v_no := v_no + 1;
     if not baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then
       raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
@@ -916,13 +1415,64 @@ begin
   return baton_take_branch(v_run, p_finish);
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_follow_run_end(p_run uuid, p_fresh_id uuid, p_maintenance text DEFAULT NULL::text)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_run runs;
+  v_session uuid;
+  v_inbox_seq bigint;
+  v_promised uuid;
+  v_resumes boolean;
+  v_requested text;
+  v_parked_upto bigint;
+  v_next uuid := p_fresh_id;
+  v_last bigint;
+begin
+  select * into v_run from runs where id = p_run;
+  v_session := v_run.session_id;
+  select inbox_seq, next_run_id, requested_resume is not null, requested_maintenance
+    into v_inbox_seq, v_promised, v_resumes, v_requested from sessions where id = v_session;
+
+  -- Messages up to this number are parked. Later ones were accepted after the cancel, or during a maintenance run, so
+  -- the run that ends here was not meant for them.
+  v_parked_upto := case
+    when v_run.cancel_requested_at is not null then v_run.cancel_inbox_seq
+    when v_run.kind = 'maintenance' then v_run.start_inbox_seq
+    when v_run.status = 'failed' then v_inbox_seq
+    when v_run.status_reason = 'context_exhausted' then v_inbox_seq
+    else 0 end;
+
+  if v_resumes or exists (
+    -- A message of another run is parked since that one was cancelled before it began.
+    select 1 from inbox where session_id = v_session and consumed_message_seq is null
+      and (run_id is null or run_id = p_run) and seq > v_parked_upto
+  ) then
+    v_next := coalesce(v_promised, p_fresh_id);
+    -- The trace of the new run continues that of the first message it answers, if that has one.
+    v_last := baton_start_run(v_session, v_next, 'task', coalesce((
+      select traceparent from inbox where session_id = v_session and consumed_message_seq is null
+        and traceparent is not null order by seq limit 1), v_run.traceparent));
+  elsif v_requested is not null then
+    perform baton_take_requested(v_session);
+    v_last := baton_start_run(v_session, v_next, 'maintenance', v_run.traceparent, v_requested);
+  elsif p_maintenance is not null then
+    v_last := baton_start_run(v_session, v_next, 'maintenance', v_run.traceparent, p_maintenance);
+  else
+    return null;
+  end if;
+  return jsonb_build_object('job', baton_job_of(v_next), 'eventSeq', v_last);
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_insert_events(p_session uuid, p_tenant text, p_run uuid, p_last bigint, p_events jsonb)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
   insert into events (session_id, seq, tenant_id, run_id, type, data)
-    select p_session, p_last - jsonb_array_length(p_events) + e.ord, p_tenant, p_run, e.event ->> 'type', e.event -> 'data'
+    select p_session, p_last - jsonb_array_length(p_events) + e.ord, p_tenant, p_run,
+      e.event ->> 'type', e.event -> 'data'
     from jsonb_array_elements(p_events) with ordinality as e (event, ord);
 end $function$;
 
@@ -942,11 +1492,12 @@ CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
 AS $function$
 begin
   if p_run.final_answer_for is not null then return p_run.final_answer_until <= clock_timestamp(); end if;
-  return p_run.request_upto_seq > 0 and (
+  return (
     coalesce(p_run.deadline_at <= clock_timestamp(), false)
-    or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
+    or coalesce(p_run.input_tokens + p_run.output_tokens + p_run.children_tokens >= p_run.budget_tokens, false)
     -- An unknown cost may have exceeded the budget.
-    or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, p_run.budget_cost_usd is not null));
+    or coalesce(p_run.cost_usd + p_run.children_cost_usd >= p_run.budget_cost_usd, p_run.budget_cost_usd is not null)
+  ) and exists (select 1 from messages where run_id = p_run.id and role = 'user' and not is_summary);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_job_of(p_run uuid)
@@ -958,6 +1509,17 @@ begin
   return (select baton_pending_job(runs) from runs where id = p_run);
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_keep_session_agent()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      insert into session_agents (session_id, upto_seq, tenant_id, snapshot)
+        values (old.id, old.message_seq, old.tenant_id, old.agent_snapshot)
+        on conflict do nothing;
+      return null;
+    end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_resumes boolean)
  RETURNS void
  LANGUAGE plpgsql
@@ -965,6 +1527,7 @@ AS $function$
 declare
   v_given jsonb;
   v_limits jsonb;
+  v_output json;
 begin
   v_given := coalesce((
       select case when status = 'completed' then '{}' else limits end from runs
@@ -974,22 +1537,22 @@ begin
       select limits from inbox where session_id = p_session and consumed_message_seq is null and limits <> '{}'
       order by seq desc limit 1), '{}')
     || p_limits;
-  select coalesce(agent_snapshot -> 'limits', '{}') || v_given into v_limits from sessions where id = p_session;
+  select coalesce(agent_snapshot -> 'limits', '{}') || v_given, agent_snapshot -> 'output' into v_limits, v_output from sessions where id = p_session;
   update runs set
     limits = v_given,
     max_steps = (v_limits ->> 'maxSteps')::integer,
     budget_tokens = (v_limits ->> 'maxTokens')::bigint,
     budget_cost_usd = (v_limits ->> 'maxCostUsd')::double precision,
+    output_format = coalesce(
+      (select output from inbox where session_id = p_session and consumed_message_seq is null and output is not null
+        order by seq desc limit 1),
+      (select output_format from (
+        select status, output_format from runs
+        where p_resumes and session_id = p_session and kind = 'task' and limits is not null and id <> p_run
+        order by created_at desc, id desc limit 1) as resumed where status <> 'completed'),
+      v_output),
     deadline_at = clock_timestamp() + make_interval(secs => (v_limits ->> 'deadlineMs')::bigint / 1000.0)
     where id = p_run;
-end $function$;
-
-CREATE OR REPLACE FUNCTION public.baton_lock_burial(p_worker text)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform pg_advisory_xact_lock(1652651120, hashtext(p_worker));
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_lock_claimed_run(p_run uuid, p_epoch bigint, p_claim uuid)
@@ -1004,6 +1567,14 @@ begin
   return v_run;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_lock_retirement(p_worker text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_advisory_xact_lock(1652651120, hashtext(p_worker));
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_mark_cancelling(p_session uuid, p_run uuid, p_parks boolean)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1013,11 +1584,7 @@ declare
 begin
   select status = 'running' and claim_id is not null into v_is_claimed from runs where id = p_run for no key update;
   if v_is_claimed is distinct from true then return null; end if;
-  update runs set status = 'cancelling', cancel_requested_at = clock_timestamp(),
-    cancel_inbox_seq = case when p_parks then (select inbox_seq from sessions where id = p_session) else 0 end
-    where id = p_run;
-  return baton_append_events(p_session, p_run, jsonb_build_array(
-    jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
+  return baton_begin_cancel(p_session, p_run, p_parks);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_mark_parts(p_session uuid, p_marks jsonb)
@@ -1028,13 +1595,31 @@ begin
   if coalesce(jsonb_array_length(p_marks), 0) = 0 then return; end if;
   update sessions set view_version = view_version + 1 where id = p_session;
   update parts set
-    compacted_at = case when (mark ->> 'pruned')::boolean then coalesce(compacted_at, clock_timestamp()) else compacted_at end,
+    compacted_at =
+      case when (mark ->> 'pruned')::boolean then coalesce(compacted_at, clock_timestamp()) else compacted_at end,
     media_stripped_at = case when (mark ->> 'mediaStripped')::boolean
       then coalesce(media_stripped_at, clock_timestamp()) else media_stripped_at end,
+    earlier_view_limits = case when (mark ->> 'viewLimitChars')::integer is distinct from view_limit and mark ? 'viewLimitChars'
+      then coalesce(earlier_view_limits, '[]') || jsonb_build_object('until', clock_timestamp(), 'chars', view_limit)
+      else earlier_view_limits end,
     view_limit = coalesce((mark ->> 'viewLimitChars')::integer, view_limit),
     original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
   from jsonb_array_elements(p_marks) as mark
   where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_may_carry_on(p_run runs, p_carry jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_limit integer := (p_carry ->> 'tenantLimit')::integer;
+begin
+  if p_run.required_engine > (p_carry ->> 'engine')::integer then return false; end if;
+  if v_limit = 0 then return true; end if;
+  return coalesce(p_run.tenant_slot <= v_limit, false)
+    and not exists (select 1 from runs where tenant_id = p_run.tenant_id and throttled_at is not null);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_message_created(p_session uuid, p_message uuid, p_seq bigint, p_parts jsonb, p_bytes bigint)
@@ -1048,7 +1633,8 @@ begin
       when p_bytes <= 16384 then jsonb_build_object('parts', p_parts)
       else jsonb_build_object('contentRef', jsonb_build_object(
         'sizeBytes', p_bytes,
-        'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || p_seq - 1 || '&limit=1')) end);
+        'href',
+        '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || p_seq - 1 || '&limit=1')) end);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_model_memory(p_model text, p_tenant text)
@@ -1066,7 +1652,8 @@ begin
         'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
       where provider = v_provider and model = v_model), '[]'),
     'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'credential', credential,
-        'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from baton_pauses(v_model, p_tenant)), '[]'));
+        'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000)))
+      from baton_pauses(v_model, p_tenant)), '[]'));
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea)
@@ -1082,14 +1669,16 @@ declare
 begin
   update parts set
     state = v_to,
-    answer = case when p_move ? 'forgetsAnswer' then null else answer end,
-    content = case when p_move ? 'output' then content || jsonb_build_object('output', p_move -> 'output') else content end,
-    truncated = truncated or p_move ? 'originalTokens',
+    answer = case when (p_move ->> 'forgetsAnswer')::boolean then null else answer end,
+    content = case when p_move -> 'output' is null then content
+      else content || jsonb_build_object('output', p_move -> 'output') end,
+    truncated = truncated or p_move -> 'originalTokens' is not null,
     original_tokens = coalesce((p_move ->> 'originalTokens')::integer, original_tokens),
     started_at = case
       when v_to = 'running' then clock_timestamp()
       when v_to = 'pending' then null
-      when p_move ? 'ranMs' then clock_timestamp() - make_interval(secs => (p_move ->> 'ranMs')::double precision / 1000)
+      when p_move ->> 'ranMs' is not null
+        then clock_timestamp() - make_interval(secs => (p_move ->> 'ranMs')::double precision / 1000)
       else started_at end,
     finished_at = case when v_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
     where session_id = p_session and message_id = v_message and idx = v_idx and p_move -> 'from' ? state
@@ -1134,6 +1723,30 @@ begin
     if v_answer = 'moved' then v_events := v_events || (v_move -> 'events'); end if;
   end loop;
   return jsonb_build_object('answers', v_answers, 'eventSeq', baton_append_events(v_run.session_id, p_run, v_events));
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_note_session_words()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      insert into session_words (session_id, tenant_id, created_at, words)
+        values (new.id, new.tenant_id, new.created_at, array_to_tsvector(array(
+          select new.tenant_id || ' ' || word from unnest(baton_split_words(array[new.title, new.external_key]
+            || array(select value from jsonb_each_text(new.metadata)))) as word)))
+        on conflict (session_id) do update set words = excluded.words;
+      return null;
+    end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_open_message(p_run runs, p_message uuid, p_seq bigint, p_event_seq bigint, p_view_start bigint, p_summary bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, attempt, epoch, event_seq, view_start_seq,
+    summary_seq)
+    values (p_message, p_run.tenant_id, p_run.session_id, p_seq, 'assistant', p_run.id, p_run.pending_no,
+      p_run.attempt, p_run.epoch, p_event_seq, p_view_start, p_summary);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_pauses(p_model text, p_tenant text)
@@ -1218,18 +1831,18 @@ begin
   if not exists (select 1 from runs where tenant_id = p_tenant and throttled_at is not null) then return '[]'; end if;
   if p_limit > 0 then
     v_room := least(p_most, p_limit
-      - (select count(*) from runs where tenant_id = p_tenant and claim_id is not null and tenant_slot is not null)
+      - (select count(*) from runs where tenant_id = p_tenant and is_claimed and tenant_slot is not null)
       - (select count(*) from runs
-          where tenant_id = p_tenant and claim_id is null and pending_kind is not null and throttled_at is null
-            and status in ('queued', 'running', 'cancelling') and (started_at is not null or pending_dispatch > 1)
-            and coalesce(next_check_at, pending_at) > (select clock_timestamp() - interval '10 seconds')
-            and pending_at <= clock_timestamp()));
+          where tenant_id = p_tenant and (started_at is not null or pending_dispatch > 1)
+            and due_at > (select clock_timestamp() - interval '10 seconds') and pending_at <= clock_timestamp()));
   end if;
+  -- In an array, so that it is chosen once: a plan may ask a subquery with a limit again for every run, and then
+  -- "skip locked" finds others each time.
   with admitted as (
     update runs set throttled_at = null, pending_dispatch = pending_dispatch + 1, pending_at = clock_timestamp(),
       next_check_at = null
-      where id in (select id from runs where tenant_id = p_tenant and throttled_at is not null
-        order by created_at, id limit greatest(v_room, 0) for no key update skip locked)
+      where id = any(array(select id from runs where tenant_id = p_tenant and throttled_at is not null
+        order by created_at, id limit greatest(v_room, 0) for no key update skip locked))
       returning id, created_at, pending_kind, pending_no, pending_dispatch
   )
   select coalesce(jsonb_agg(jsonb_build_object('runId', id, 'kind', pending_kind, 'no', pending_no,
@@ -1237,13 +1850,30 @@ begin
   return v_jobs;
 end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_requested_state()
+CREATE OR REPLACE FUNCTION public.baton_requeue_run(p_run uuid, p_is_recovery boolean)
  RETURNS jsonb
- LANGUAGE sql
- IMMUTABLE
+ LANGUAGE plpgsql
 AS $function$
-  select '{"pending": {"reason": "manual", "force": true, "stripMedia": false}}'::jsonb
-$function$;
+declare
+  v_run runs;
+  v_epoch bigint;
+begin
+  update sessions set epoch = epoch + 1 where id = (select session_id from runs where id = p_run)
+    returning epoch into v_epoch;
+  update runs set
+    status = case when status = 'running' then 'queued' else status end,
+    epoch = v_epoch,
+    claim_id = null,
+    lease_owner = null,
+    lease_expires_at = null,
+    pending_dispatch = pending_dispatch + 1,
+    pending_at = clock_timestamp(),
+    next_check_at = null,
+    resume_count = resume_count + case when p_is_recovery then 1 else 0 end
+    where id = p_run and pending_kind is not null returning * into v_run;
+  if not found then return null; end if;
+  return baton_pending_job(v_run);
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_broken jsonb)
  RETURNS json
@@ -1267,7 +1897,8 @@ begin
       select begun.view, begun.next_after into v_view, v_next_after from baton_begin_step(v_run, p_message, 0) as begun;
     end if;
   end if;
-  return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after, 'messageSeq', (select seq from messages where id = p_message),
+  return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after,
+    'messageSeq', (select seq from messages where id = p_message),
     'eventSeq', (select event_seq from sessions where id = v_run.session_id));
 end $function$;
 
@@ -1277,12 +1908,53 @@ CREATE OR REPLACE FUNCTION public.baton_resume_run(p_session uuid, p_run uuid)
 AS $function$
 begin
   update runs set status = 'running', pending_kind = 'step', pending_dispatch = pending_dispatch + 1,
-    pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null
+    pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null, is_delegating = false
     where id = p_run and status = 'requires_action';
   if not found then return null; end if;
   update sessions set status = 'busy' where id = p_session;
   return baton_job_of(p_run);
 end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_retry_run(p_run uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_run runs;
+begin
+  update runs set
+    status = 'queued',
+    error = null,
+    pending_kind = 'step',
+    pending_no = pending_no + 1,
+    pending_dispatch = pending_dispatch + 1,
+    pending_at = clock_timestamp(),
+    next_check_at = null,
+    attempt = 1,
+    resume_count = 0,
+    cancel_requested_at = null,
+    cancel_inbox_seq = null,
+    deadline_at = deadline_at + (clock_timestamp() - finished_at),
+    finished_at = null
+    where id = p_run returning * into v_run;
+  -- As for any new run: no pending compaction, and none tried yet.
+  update sessions set status = 'busy', active_run_id = p_run,
+    context_state = context_state - 'pending' - 'compactionsSinceStep'
+    where id = v_run.session_id;
+  return jsonb_build_object('job', baton_pending_job(v_run), 'eventSeq',
+    baton_append_events(v_run.session_id, p_run, jsonb_build_array(jsonb_build_object(
+      'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run))))));
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_split_words(p_texts text[])
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+      select coalesce(array_agg(distinct lower(left(word, 200))), '{}')
+      from unnest(p_texts) as text, regexp_split_to_table(text, '[-!-/:-@[-`{-~[:space:]]+') as word
+      where word <> ''
+    $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text DEFAULT 'step'::text, p_limits jsonb DEFAULT '{}'::jsonb, p_resumes boolean DEFAULT false)
  RETURNS bigint
@@ -1317,6 +1989,19 @@ begin
     'type', 'run:queued', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_step_started(p_run runs, p_message uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return jsonb_build_object('type', 'step:started', 'data', jsonb_build_object(
+    'runId', baton_public_id('run', p_run.id), 'step', p_run.pending_no, 'attempt', p_run.attempt,
+    'messageId', baton_public_id('msg', p_message))
+      || jsonb_strip_nulls(jsonb_build_object('finalAnswerFor', p_run.final_answer_for, 'workerId', p_run.lease_owner,
+        'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - p_run.pending_at) * 1000)))));
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_still_ran(p_run uuid)
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -1328,146 +2013,84 @@ begin
     join messages m on m.run_id = r.id and m.step_no = r.pending_no and m.role = 'assistant' and not m.superseded
     join parts p on p.message_id = m.id and p.type = 'tool'
     where r.id = p_run and p.started_at is not null and p.finished_at >= r.cancel_requested_at
-      and not coalesce(p.answer -> 'given' ?| array['output', 'content'], false));
+      and not coalesce(p.answer -> 'given' ->> 'kind' in ('output', 'content'), false));
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_stop_children(p_run uuid, p_all boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update children set
+    state = case state when 'held' then 'dropped' when 'asked' then 'ended' else state end,
+    result = case when state = 'asked' then
+      jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else result end,
+    stop_requested = true,
+    due_at = case when state <> 'held' then clock_timestamp() end
+    where parent_run_id = p_run and state in ('held', 'asked', 'running') and not stop_requested
+      and (p_all or mode = 'wait');
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_take_branch(p_run runs, p_finish jsonb)
- RETURNS jsonb
+ RETURNS json
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_run runs := p_run;
   v_session uuid := p_run.session_id;
   v_requested text;
   v_waiting boolean;
   v_takes boolean;
-  v_events jsonb;
+  v_carry jsonb;
+  v_claimed json;
   v_branch_name text;
   v_branch jsonb;
   v_kind text;
-  v_usage jsonb := p_finish -> 'usage';
-  -- Null where the price of the model is unknown; the sum is unknown from then on.
-  v_cost double precision := (p_finish ->> 'costUsd')::double precision;
+  v_written record;
   v_jobs jsonb := '[]';
-  v_next_run uuid;
-  v_after bigint;
+  v_follow_up jsonb;
   v_last bigint;
 begin
   select requested_maintenance, exists (select 1 from inbox
     where session_id = v_session and consumed_message_seq is null and run_id is not distinct from p_run.id)
     into v_requested, v_waiting from sessions where id = v_session;
   v_branch_name := case
-    when v_run.cancel_requested_at is not null then 'ifCancelled'
+    when p_run.cancel_requested_at is not null then 'ifCancelled'
     when v_waiting then 'ifMessagesWait'
     else 'otherwise' end;
   v_branch := p_finish -> 'next' -> v_branch_name;
-  if v_branch ? 'calls' then
+  v_kind := v_branch ->> 'kind';
+  if jsonb_array_length(v_branch -> 'calls') > 0 then
     update parts set
       state = call ->> 'state',
       required_action = call ->> 'requiredAction',
       answer = null,
-      content = case when call ? 'output' then content || jsonb_build_object('output', call -> 'output') else content end,
-      finished_at = case when call ? 'output' then clock_timestamp() end
+      content = case when v_kind = 'wait' then content
+        else content || jsonb_build_object('output', call -> 'output') end,
+      finished_at = case when v_kind <> 'wait' then clock_timestamp() end
       from jsonb_array_elements(v_branch -> 'calls') as changed (call)
       where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = v_session;
   end if;
-  v_kind := v_branch ->> 'pendingKind';
-  v_takes := v_kind = 'step' and v_requested is not null and not v_branch ? 'retryDelayMs'
-    and not v_branch ? 'finalAnswer' and v_run.final_answer_for is null;
-  if v_takes then v_kind := v_requested; end if;
-  v_events := (p_finish -> 'events') || (v_branch -> 'events');
-  if v_branch ->> 'status' = 'cancelled' then v_events := jsonb_set(v_events, '{-1,data,stillRan}', baton_still_ran(p_run.id)); end if;
-
-  update runs set
-    status = coalesce(v_branch ->> 'status', case when v_branch ? 'waitMs' then 'requires_action' end, status),
-    status_reason = coalesce(v_branch ->> 'reason', status_reason),
-    error = coalesce(v_branch -> 'error', error),
-    pending_kind = v_kind,
-    -- BullMQ ignores a job id that it still knows, and a run comes back to the same step after a compaction: a new id.
-    pending_dispatch = pending_dispatch + 1,
-    attempt = case
-      when v_branch ? 'retryDelayMs' then attempt + 1
-      when v_branch ? 'waitMs' then attempt
-      when (v_branch ->> 'pendingNo')::integer = pending_no then attempt
-      else 1 end,
-    pending_no = coalesce((v_branch ->> 'pendingNo')::integer, pending_no),
-    pending_at = clock_timestamp()
-      + make_interval(secs => coalesce((v_branch ->> 'retryDelayMs')::integer, (v_branch ->> 'postponeMs')::integer, 0) / 1000.0),
-    next_check_at = null,
-    -- The run does not wait beyond its deadline.
-    approval_expires_at = case when v_branch ? 'waitMs' then least(
-      clock_timestamp() + make_interval(secs => (v_branch ->> 'waitMs')::bigint / 1000.0), deadline_at) end,
-    epoch = epoch + 1,
-    claim_id = null,
-    lease_owner = null,
-    lease_expires_at = null,
-    resume_count = case when v_branch ? 'retryDelayMs' then resume_count else 0 end,
-    step_count = step_count + coalesce((p_finish ->> 'steps')::integer, 0),
-    input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
-    output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
-    reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
-    cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
-    cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
-    cost_usd = cost_usd + v_cost,
-    -- The trace of the next attempt links to this one.
-    attempt_traceparent = case when v_branch ? 'retryDelayMs' then attempt_traceparent end,
-    final_answer_for = coalesce(v_branch -> 'finalAnswer' ->> 'for', final_answer_for),
-    final_answer_until = case when v_branch ? 'finalAnswer'
-      then clock_timestamp() + make_interval(secs => (v_branch -> 'finalAnswer' ->> 'withinMs')::integer / 1000.0)
-      else final_answer_until end,
-    finished_at = case when v_branch ? 'status' then clock_timestamp() end
-    where id = p_run.id returning * into v_run;
-  -- The time of the next attempt is by the clock of Postgres, not by that of the worker.
-  if v_events #>> '{-1,type}' = 'step:retrying' then
-    v_events := jsonb_set(v_events, '{-1,data,nextAttemptAt}',
-      to_jsonb(to_char(v_run.pending_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')));
+  v_takes := v_kind in ('continue', 'postpone') and v_branch ->> 'pendingKind' = 'step' and v_requested is not null
+    and p_run.final_answer_for is null;
+  if v_takes then v_branch := v_branch || jsonb_build_object('pendingKind', v_requested); end if;
+  if v_kind = 'continue' and v_branch ->> 'pendingKind' = 'step' and p_finish -> 'carryOn' is not null
+    and baton_may_carry_on(p_run, p_finish -> 'carryOn') then v_carry := p_finish -> 'carryOn'; end if;
+  v_written := baton_write_branch(p_run.id, v_branch, p_finish, v_carry, v_waiting);
+  if v_kind = 'wait' then perform baton_ask_children(v_written.run, v_branch -> 'calls'); end if;
+  if v_takes then perform baton_take_requested(v_session); end if;
+  v_last := v_written.last_event_seq;
+  if v_kind = 'end' then
+    v_follow_up := baton_follow_run_end(p_run.id, (p_finish ->> 'nextRunId')::uuid, p_finish ->> 'maintenanceAtEnd');
+    v_last := coalesce((v_follow_up ->> 'eventSeq')::bigint, v_last);
+    if v_follow_up is not null then v_jobs := jsonb_build_array(v_follow_up -> 'job'); end if;
+  elsif v_kind <> 'wait' then
+    v_jobs := jsonb_build_array(baton_pending_job(v_written.run));
   end if;
-  -- One update for everything that the end of a step changes of its session: the row is wide.
-  update sessions set
-    epoch = epoch + 1,
-    event_seq = event_seq + jsonb_array_length(v_events),
-    updated_at = clock_timestamp(),
-    context_state = coalesce(p_finish -> 'contextState', context_state)
-      || case when v_takes then baton_requested_state() else '{}' end,
-    requested_maintenance = case when v_takes then null else requested_maintenance end,
-    status = case when v_branch ? 'status' then 'idle' when v_branch ? 'waitMs' then 'requires_action' else status end,
-    active_run_id = case when v_branch ? 'status' then null else active_run_id end,
-    input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
-    output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
-    reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
-    cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
-    cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
-    cost_usd = cost_usd + v_cost
-    where id = v_session returning event_seq, requested_maintenance into v_last, v_requested;
-  perform baton_insert_events(v_session, v_run.tenant_id, p_run.id, v_last, v_events);
-
-  -- A message that was sent after a cancel, or during a compaction or prune, was not meant for the run that ends here.
-  v_after := case
-    when v_run.kind = 'maintenance' and v_run.cancel_requested_at is null then v_run.start_inbox_seq
-    when v_branch ? 'takesUpWaiting' then 0
-    else v_run.cancel_inbox_seq end;
-  if v_kind is not null then
-    v_jobs := jsonb_build_array(baton_pending_job(v_run));
-  elsif v_branch ? 'waitMs' then
-    null;
-  elsif exists (select 1 from sessions where id = v_session and requested_resume is not null) or exists (
-    select 1 from inbox where session_id = v_session and consumed_message_seq is null
-      and (run_id is null or run_id = p_run.id) and seq > v_after
-  ) then
-    select coalesce(next_run_id, (p_finish ->> 'nextRunId')::uuid) into v_next_run from sessions where id = v_session;
-    -- The trace of the new run continues that of the first message it answers, if that has one.
-    v_last := baton_start_run(v_session, v_next_run, 'task', coalesce((
-      select traceparent from inbox where session_id = v_session and consumed_message_seq is null
-        and traceparent is not null order by seq limit 1), v_run.traceparent));
-    v_jobs := jsonb_build_array(baton_job_of(v_next_run));
-  elsif v_requested is not null or p_finish ? 'maintenanceAtEnd' then
-    v_next_run := (p_finish ->> 'nextRunId')::uuid;
-    if v_requested is not null then perform baton_take_requested(v_session); end if;
-    v_requested := coalesce(v_requested, p_finish ->> 'maintenanceAtEnd');
-    v_last := baton_start_run(v_session, v_next_run, 'maintenance', v_run.traceparent, v_requested);
-    v_jobs := jsonb_build_array(baton_job_of(v_next_run));
+  if v_carry is not null then
+    v_claimed := baton_carry_on(v_written.run, v_carry, v_written.opened_seq, v_last);
+    v_last := (v_claimed ->> 'eventSeq')::bigint;
   end if;
-  return jsonb_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs);
+  return json_build_object('branch', v_branch_name, 'eventSeq', v_last, 'jobs', v_jobs, 'claimed', v_claimed);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_take_requested(p_session uuid)
@@ -1475,7 +2098,9 @@ CREATE OR REPLACE FUNCTION public.baton_take_requested(p_session uuid)
  LANGUAGE plpgsql
 AS $function$
 begin
-  update sessions set requested_maintenance = null, context_state = context_state || baton_requested_state()
+  update sessions set
+    requested_maintenance = null,
+    context_state = context_state || '{"pending": {"reason": "manual", "force": true, "stripMedia": false}}'
     where id = p_session;
 end $function$;
 
@@ -1490,7 +2115,7 @@ begin
   loop
     select coalesce(array_agg(slot order by random()), '{}') into v_free from generate_series(1, p_limit) as slot
       where not exists (select 1 from runs
-        where tenant_id = p_run.tenant_id and tenant_slot = slot and claim_id is not null);
+        where tenant_id = p_run.tenant_id and tenant_slot = slot and is_claimed);
     select count(*) into v_before from (select 1 from runs
       where tenant_id = p_run.tenant_id and throttled_at is not null
         and (created_at, id) < (p_run.created_at, p_run.id) limit p_limit) as earlier;
@@ -1508,6 +2133,7 @@ CREATE OR REPLACE FUNCTION public.baton_view(p_session uuid, p_after bigint DEFA
  RETURNS record
  LANGUAGE plpgsql
  STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 declare
   v_first bigint;
@@ -1516,7 +2142,8 @@ begin
   select greatest(view_start_seq, p_after + 1), case when p_after = 0 then summary_message_seq end
     into v_first, v_summary from sessions where id = p_session;
   select coalesce(json_agg(json_build_object(
-      'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]'),
+      'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts)
+      order by m.is_summary desc, m.seq), '[]'),
     case when count(*) filter (where not m.is_summary) = 2000 then max(m.seq) filter (where not m.is_summary) end
     into view, next_after
   from (
@@ -1524,7 +2151,7 @@ begin
     union all
     (select id, seq, role, model, is_summary from messages
       where session_id = p_session and seq >= v_first and not is_summary
-        and not superseded and (role = 'user' or finish_reason is not null)
+        and not superseded and reverted_no is null and (role = 'user' or finish_reason is not null)
       order by seq limit 2000)
   ) m
   cross join lateral (
@@ -1539,6 +2166,153 @@ begin
       end) order by parts.idx), '[]') as parts
     from parts where parts.message_id = m.id
   ) p;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_write_branch(p_run uuid, p_branch jsonb, p_finish jsonb, p_carry jsonb DEFAULT NULL::jsonb, p_waiting boolean DEFAULT false, OUT run runs, OUT last_event_seq bigint, OUT opened_seq bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_kind text := p_branch ->> 'kind';
+  v_events jsonb := (p_finish -> 'events') || (p_branch -> 'events');
+  v_usage jsonb := p_finish -> 'usage';
+  -- Null where the price of the model is unknown; the sum is unknown from then on.
+  v_cost double precision := (p_finish ->> 'costUsd')::double precision;
+  v_claim uuid := (p_carry ->> 'claimId')::uuid;
+  v_lease interval := make_interval(secs => (p_carry ->> 'leaseMs')::integer / 1000.0);
+  v_opens boolean;
+  v_delegates boolean := coalesce((p_branch ->> 'isDelegating')::boolean, false);
+  v_parent uuid;
+  v_view_start bigint;
+  v_summary bigint;
+begin
+  if p_branch ->> 'status' = 'cancelled' then
+    v_events := v_events || jsonb_build_object('type', 'run:cancelled', 'data', jsonb_build_object(
+      'runId', baton_public_id('run', p_run), 'stillRan', baton_still_ran(p_run)));
+  end if;
+
+  update runs set
+    status = case v_kind when 'end' then p_branch ->> 'status' when 'wait' then 'requires_action' else status end,
+    status_reason = coalesce(p_branch ->> 'reason', status_reason),
+    error = coalesce(p_branch -> 'error', error),
+    pending_kind = p_branch ->> 'pendingKind',
+    -- BullMQ ignores a job id that it still knows, and a run comes back to the same step after a compaction: a new id.
+    pending_dispatch = pending_dispatch + 1,
+    attempt = case
+      when v_kind = 'retry' then attempt + 1
+      when v_kind = 'wait' then attempt
+      when (p_branch ->> 'pendingNo')::integer = pending_no then attempt
+      else 1 end,
+    pending_no = coalesce((p_branch ->> 'pendingNo')::integer, pending_no),
+    pending_at = clock_timestamp() + make_interval(secs => coalesce((p_branch ->> 'delayMs')::integer, 0) / 1000.0),
+    next_check_at = null,
+    throttled_at = null,
+    -- The run does not wait beyond its deadline.
+    approval_expires_at = case when v_kind = 'wait' then least(
+      clock_timestamp() + make_interval(secs => (p_branch ->> 'waitMs')::bigint / 1000.0), deadline_at) end,
+    is_delegating = v_delegates,
+    epoch = epoch + 1,
+    claim_id = v_claim,
+    lease_owner = case when v_claim is not null then lease_owner end,
+    -- Heartbeats renew the lease. Renewed by each step, it would make each touch the indexes.
+    lease_expires_at = case
+      when v_claim is null then null
+      when lease_expires_at > clock_timestamp() + v_lease / 2 then lease_expires_at
+      else clock_timestamp() + v_lease end,
+    resume_count = case when v_kind = 'retry' then resume_count else 0 end,
+    step_count = step_count + coalesce((p_finish ->> 'steps')::integer, 0),
+    input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
+    output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
+    reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
+    cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
+    cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
+    cost_usd = cost_usd + v_cost,
+    -- The trace of the next attempt links to this one.
+    attempt_traceparent = case when v_kind = 'retry' then attempt_traceparent end,
+    final_answer_for = case when v_kind = 'final_answer' then p_branch ->> 'limit' else final_answer_for end,
+    final_answer_until = case when v_kind = 'final_answer'
+      then clock_timestamp() + make_interval(secs => (p_branch ->> 'withinMs')::integer / 1000.0)
+      else final_answer_until end,
+    model_position = coalesce((p_branch ->> 'modelPosition')::integer, model_position),
+    output_state = coalesce(p_branch -> 'outputState', output_state),
+    output = coalesce(p_branch -> 'result', output),
+    finished_at = case when v_kind = 'end' then clock_timestamp() end
+    where id = p_run returning * into run;
+  -- The time of the next attempt is by the clock of Postgres, not by that of the worker.
+  if v_kind in ('retry', 'postpone') then
+    v_events := v_events || jsonb_build_object('type', 'step:retrying', 'data',
+      (p_branch -> 'retrying') || jsonb_build_object('nextAttemptAt',
+        to_char(run.pending_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')));
+  end if;
+  v_opens := v_claim is not null and not p_waiting and not baton_is_used_up(run);
+  if v_opens then v_events := v_events || baton_step_started(run, (p_carry ->> 'messageId')::uuid); end if;
+  -- One update for everything that the end of a step changes of its session: the row is wide.
+  update sessions set
+    epoch = epoch + 1,
+    message_seq = message_seq + v_opens::integer,
+    event_seq = event_seq + jsonb_array_length(v_events),
+    updated_at = clock_timestamp(),
+    context_state = coalesce(p_finish -> 'contextState', context_state),
+    status = case v_kind when 'end' then 'idle' when 'wait' then
+      case when v_delegates then 'busy' else 'requires_action' end else status end,
+    active_run_id = case when v_kind = 'end' then null else active_run_id end,
+    input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
+    output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
+    reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
+    cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
+    cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
+    cost_usd = cost_usd + v_cost
+    where id = run.session_id
+    returning event_seq, case when v_opens then message_seq end, view_start_seq, summary_message_seq,
+      parent_session_id
+      into last_event_seq, opened_seq, v_view_start, v_summary, v_parent;
+  if v_opens then
+    perform baton_open_message(run, (p_carry ->> 'messageId')::uuid, opened_seq, last_event_seq, v_view_start,
+      v_summary);
+  end if;
+  perform baton_insert_events(run.session_id, run.tenant_id, p_run, last_event_seq, v_events);
+  if v_kind not in ('end', 'wait') then return; end if;
+  if not v_delegates then perform baton_write_deliveries(run); end if;
+  if v_kind = 'end' and run.children_count > 0 then
+    perform baton_stop_children(p_run, run.status in ('cancelled', 'failed'));
+  end if;
+  if v_parent is null or run.kind <> 'task' then return; end if;
+  if v_kind = 'end' then
+    perform baton_end_child(run);
+  elsif not v_delegates then
+    update children set due_at = clock_timestamp(), asks = (select count(*) from jsonb_array_elements(p_branch -> 'calls') as call
+        where call ->> 'requiredAction' <> 'child')
+      where run_id = p_run and state = 'running';
+  end if;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_write_deliveries(p_run runs)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_type text := 'run:' || replace(p_run.status, '_', '-');
+  v_session record;
+  v_data jsonb;
+  v_target record;
+  v_id uuid;
+begin
+  if p_run.kind <> 'task' then return; end if;
+  select id, agent_name, metadata into v_session from sessions where id = p_run.session_id;
+  for v_target in
+    select w.id as webhook_id, null::text as url, null::text as secret, w.id::text as endpoint from webhooks w
+      where w.tenant_id = p_run.tenant_id and w.disabled_for is null and v_type = any (w.events)
+        and (w.agent_name is null or w.agent_name = v_session.agent_name)
+    union all
+    select distinct null::uuid, webhook ->> 'url', webhook ->> 'secret', p_run.tenant_id || ' ' || (webhook ->> 'origin')
+      from inbox where run_id = p_run.id and webhook is not null
+  loop
+    v_data := coalesce(v_data, baton_delivery_data(p_run, v_session.agent_name, v_session.metadata));
+    v_id := gen_random_uuid();
+    insert into webhook_deliveries (id, tenant_id, webhook_id, url, secret, endpoint, session_id, run_id, type, body)
+      values (v_id, p_run.tenant_id, v_target.webhook_id, v_target.url, v_target.secret, v_target.endpoint,
+        p_run.session_id, p_run.id, v_type, baton_delivery_body(v_id, v_type, v_data));
+  end loop;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
@@ -1562,6 +2336,37 @@ begin
     'eventSeq', baton_append_events(v_run.session_id, p_run, p_events));
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_write_steps(p_writes jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET lock_timeout TO '50ms'
+AS $function$
+declare
+  v_answers json[] := array_fill(null::json, array[jsonb_array_length(p_writes)]);
+  v_write jsonb;
+  v_at integer;
+begin
+  for v_write, v_at in
+    select e.write, e.at from jsonb_array_elements(p_writes) with ordinality as e (write, at)
+    order by e.write ->> 'runId'
+  loop
+    v_answers[v_at] := case v_write ->> 'kind'
+      when 'finish' then baton_finish_step((v_write ->> 'runId')::uuid, (v_write ->> 'epoch')::bigint,
+        (v_write ->> 'claimId')::uuid, v_write -> 'finish', '{}')
+      else baton_write_response((v_write ->> 'runId')::uuid, (v_write ->> 'epoch')::bigint,
+        (v_write ->> 'claimId')::uuid, v_write -> 'response', v_write -> 'events')::json end;
+  end loop;
+  return array_to_json(v_answers);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.runs_refuse_transition()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      raise exception 'a run cannot go from % to %', old.status, new.status;
+    end $function$;
+
 CREATE TRIGGER baton_count_blobs_delete AFTER DELETE ON public.blobs REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_blobs_delete();
 CREATE TRIGGER baton_count_blobs_insert AFTER INSERT ON public.blobs REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_blobs_insert();
 CREATE TRIGGER baton_count_inbox_delete AFTER DELETE ON public.inbox REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_inbox_delete();
@@ -1570,5 +2375,17 @@ CREATE TRIGGER baton_count_inbox_update AFTER UPDATE ON public.inbox FOR EACH RO
 CREATE TRIGGER baton_count_parts_delete AFTER DELETE ON public.parts REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_parts_delete();
 CREATE TRIGGER baton_count_parts_insert AFTER INSERT ON public.parts REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_parts_insert();
 CREATE TRIGGER baton_count_parts_update AFTER UPDATE ON public.parts FOR EACH ROW WHEN ((old.content_bytes IS DISTINCT FROM new.content_bytes)) EXECUTE FUNCTION baton_count_changed();
+CREATE TRIGGER runs_refuse_transition AFTER UPDATE OF status ON public.runs FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status <> ALL (
+        CASE old.status
+            WHEN 'queued'::text THEN ARRAY['running'::text, 'cancelling'::text, 'cancelled'::text, 'failed'::text, 'incomplete'::text]
+            WHEN 'running'::text THEN ARRAY['queued'::text, 'requires_action'::text, 'cancelling'::text, 'cancelled'::text, 'completed'::text, 'failed'::text, 'incomplete'::text]
+            WHEN 'requires_action'::text THEN ARRAY['running'::text, 'cancelled'::text]
+            WHEN 'cancelling'::text THEN ARRAY['cancelled'::text, 'completed'::text, 'failed'::text]
+            WHEN 'failed'::text THEN ARRAY['queued'::text]
+            ELSE ARRAY[]::text[]
+        END)))) EXECUTE FUNCTION runs_refuse_transition();
 CREATE TRIGGER baton_count_sessions_delete AFTER DELETE ON public.sessions REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_sessions_delete();
 CREATE TRIGGER baton_count_sessions_insert AFTER INSERT ON public.sessions REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_sessions_insert();
+CREATE TRIGGER baton_keep_session_agent AFTER UPDATE OF agent_snapshot ON public.sessions FOR EACH ROW WHEN (((old.message_seq > 0) AND (old.agent_snapshot IS DISTINCT FROM new.agent_snapshot))) EXECUTE FUNCTION baton_keep_session_agent();
+CREATE TRIGGER baton_note_changed_session_words AFTER UPDATE OF title, external_key, metadata ON public.sessions FOR EACH ROW WHEN (((old.title IS DISTINCT FROM new.title) OR (old.external_key IS DISTINCT FROM new.external_key) OR (old.metadata IS DISTINCT FROM new.metadata))) EXECUTE FUNCTION baton_note_session_words();
+CREATE TRIGGER baton_note_session_words AFTER INSERT ON public.sessions FOR EACH ROW EXECUTE FUNCTION baton_note_session_words();

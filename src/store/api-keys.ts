@@ -26,6 +26,18 @@ export type ApiKey = Readonly<{
 
 export type NewApiKey = Pick<ApiKey, 'id' | 'tenantId' | 'name' | 'scopes' | 'expiresAt'>;
 
+const COLUMNS = [
+  'id',
+  'tenant_id as tenantId',
+  'name',
+  'shown',
+  'scopes',
+  'created_at as createdAt',
+  'last_used_at as lastUsedAt',
+  'expires_at as expiresAt',
+  'revoked_at as revokedAt',
+] as const;
+
 /** A fast hash is enough: the secret is 256 random bits, so no dictionary helps to guess it. */
 const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
@@ -49,18 +61,27 @@ export async function createApiKey(tx: Tx, key: NewApiKey): Promise<string> {
 
 /** All keys, oldest first, including revoked and expired ones. */
 export async function listApiKeys(db: Db): Promise<ApiKey[]> {
-  const rows = await db.selectFrom('api_keys').selectAll().orderBy('created_at').orderBy('id').execute();
-  return rows.map((row) => ({
-    id: row.id,
-    tenantId: row.tenant_id,
-    name: row.name,
-    shown: row.shown,
-    scopes: toScopes(row.scopes),
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at,
-    expiresAt: row.expires_at,
-    revokedAt: row.revoked_at,
-  }));
+  const rows = await db.selectFrom('api_keys').select(COLUMNS).orderBy('created_at').orderBy('id').execute();
+  return rows.map((row) => ({ ...row, scopes: toScopes(row.scopes) }));
+}
+
+type KeyFilter = Readonly<{
+  tenantId: string;
+  limit: number;
+  /** Only those after this one. */
+  after?: Readonly<{ createdAt: string; id: string }>;
+}>;
+
+/** The keys of a tenant, newest first, including revoked and expired ones. */
+export async function listKeysOfTenant(db: Db, { tenantId, limit, after }: KeyFilter): Promise<ApiKey[]> {
+  let query = db.selectFrom('api_keys').select(COLUMNS).where('tenant_id', '=', tenantId);
+  if (after !== undefined) {
+    query = query.where((eb) =>
+      eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(eb.val(new Date(after.createdAt)), eb.val(after.id))),
+    );
+  }
+  const rows = await query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
+  return rows.map((row) => ({ ...row, scopes: toScopes(row.scopes) }));
 }
 
 /**

@@ -51,8 +51,8 @@ export async function listAudit(
 /** Removes at most `limit` of the oldest entries before this time. Returns how many. */
 export async function trimAudit(db: Db, before: Date, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
-    delete from audit_log where seq in (
-      select seq from audit_log where created_at < ${before} order by seq limit ${limit} for update skip locked)`.execute(
+    delete from audit_log where seq = any(array(
+      select seq from audit_log where created_at < ${before} order by seq limit ${limit} for update skip locked))`.execute(
     db,
   );
   return Number(numAffectedRows ?? 0);

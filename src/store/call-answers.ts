@@ -8,6 +8,7 @@ import { type JobPayload, jobPayloadSchema } from '../domain/run/job.ts';
 import type { RunStatus } from '../domain/run/run.ts';
 import {
   type ActionKind,
+  type AskedKind,
   answerWord,
   type CallAnswer,
   type OutputAnswer,
@@ -15,19 +16,20 @@ import {
   type RecordedAnswer,
   recordedAnswerSchema,
 } from '../domain/transcript/required-action.ts';
+import { type Child, countAsks, noteAsks, stopChildren } from './children.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
 import { keepGivenFiles } from './media.ts';
 import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
-import { lockSession } from './sessions.ts';
+import { type LockedSession, lockSession } from './sessions.ts';
 
 /** The place of a call in a run of the tenant. */
 export type CallRef = Readonly<{ tenantId: string; runId: string; messageId: string; index: number }>;
 
 export type AnsweredCall = Readonly<{
-  kind: ActionKind;
+  kind: AskedKind;
   /** Calls that still require an action after this answer. With 0 the run goes on. */
   open: number;
   sessionId: string;
@@ -52,7 +54,7 @@ export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise
     const call = await readAskedCall(tx, sessionId, ref, given);
     if (call === null) throw callNotFound(ref);
     const { requiredAction: kind, answer, isSame } = call;
-    if (kind === null) throw new BatonError('conflict', `nobody is asked about ${name}`);
+    if (kind === null || kind === 'child') throw childOrNone(name, kind);
     if (answer !== null && isSame) {
       return { kind, open: answer.open, sessionId, eventSeq: session.event_seq, job: null };
     }
@@ -60,16 +62,60 @@ export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise
     const open = status === 'requires_action' ? (await readOpenCalls(tx, [ref.runId])).filter(isUnanswered) : [];
     const own = open.find(({ messageId, index }) => messageId === ref.messageId && index === ref.index);
     if (own === undefined) throw new BatonError('conflict', `${name} waits for nothing any more`);
-    const events = await record(tx, own, given, open.length - 1);
-    const job = open.length === 1 ? await resumeRun(tx, sessionId, ref.runId) : null;
-    return {
-      kind,
-      open: open.length - 1,
-      sessionId,
-      eventSeq: await appendEvents(tx, sessionId, ref.runId, events),
-      job,
-    };
+    return { kind, ...(await take(tx, session, own, open, given)) };
   });
+}
+
+/** Stores the answer to one of the open calls of a waiting run. */
+async function take(
+  tx: Tx,
+  { id: sessionId, parent_session_id: parent }: LockedSession,
+  own: AskedOpenCall,
+  open: readonly OpenCall[],
+  given: CallAnswer,
+): Promise<Omit<AnsweredCall, 'kind'>> {
+  const { runId } = own;
+  const asked = open.filter((each) => each !== own && each.requiredAction !== 'child').length;
+  const events = await record(tx, own, given, asked);
+  const job = open.length === 1 ? await resumeRun(tx, sessionId, runId) : null;
+  if (job === null && asked === 0) await delegate(tx, sessionId, runId);
+  if (parent !== null) await noteAsks(tx, runId, asked);
+  return { open: asked, sessionId, eventSeq: await appendEvents(tx, sessionId, runId, events), job };
+}
+
+type AskedOpenCall = OpenCall & Readonly<{ requiredAction: ActionKind }>;
+
+const childOrNone = (name: string, kind: 'child' | null): BatonError =>
+  kind === null
+    ? new BatonError('conflict', `${name} waits for no answer`)
+    : new BatonError('conflict', `${name} waits for the session that it began: answer what that asks, or cancel it`);
+
+/** All that is left to wait for are children: only the deadline ends the wait, and people act only for those. */
+async function delegate(tx: Tx, sessionId: string, runId: string): Promise<void> {
+  const isAsked = (await countAsks(tx, sessionId)) > 0;
+  await sql`
+    update runs set is_delegating = ${!isAsked}, approval_expires_at = deadline_at where id = ${runId}`.execute(tx);
+  await sql`update sessions set status = ${isAsked ? 'requires_action' : 'busy'} where id = ${sessionId}`.execute(tx);
+}
+
+/**
+ * Answers the call of a child with its result; the last answer makes the step pending again. The caller holds the lock of
+ * the parent's session.
+ * @returns null: the call waits no longer
+ */
+export async function answerChildCall(
+  tx: Tx,
+  { parentSessionId, parentRunId, messageId, index }: Child,
+  given: OutputAnswer,
+): Promise<Readonly<{ job: JobPayload | null }> | null> {
+  if ((await lockRun(tx, parentRunId)) !== 'requires_action') return null;
+  const open = (await readOpenCalls(tx, [parentRunId])).filter(isUnanswered);
+  const own = open.find((call) => call.messageId === messageId && call.index === index);
+  const resolution = own?.requiredAction === 'child' ? planAnswer('child', given) : null;
+  if (own === undefined || resolution === null) return null;
+  const asked = open.filter((call) => call.requiredAction !== 'child').length;
+  await changeCall(tx, own, resolution, { given, open: asked });
+  return { job: open.length === 1 ? await resumeRun(tx, parentSessionId, parentRunId) : null };
 }
 
 /** @throws BatonError `invalid_request` if the answer does not fit the required action */
@@ -82,15 +128,16 @@ async function record(
   const { messageId, index, requiredAction } = call;
   const resolution = planAnswer(requiredAction, given);
   if (resolution === null) throw new BatonError('invalid_request', MISFITS[requiredAction]);
-  await changeCall(tx, call, resolution, { given, open });
+  const { state, output, input } = resolution;
+  await changeCall(tx, call, resolution, { given, open, ...(input !== undefined && { insteadOf: call.part.input }) });
   const data = {
     runId: formatId('run', call.runId),
     id: formatCallId(messageId, index),
     answer: answerWord(given),
+    ...(input !== undefined && { args: input }),
     open,
   };
   const answered: NewEvent = { type: 'run:answered', data };
-  const { state, output } = resolution;
   if (output === undefined || (state !== 'denied' && state !== 'error')) return [answered];
   return [answered, callResultEvent(messageId, call, { state, output })];
 }
@@ -98,12 +145,23 @@ async function record(
 const MISFITS: Readonly<Record<ActionKind, string>> = {
   approval: 'the call waits for a decision: approve or deny',
   output: 'the call is run by the client: it takes an output, or a denial',
-  unknown_outcome: 'the call takes a decision or an output',
+  child: 'the call waits for the session that it began',
+  unknown_outcome: 'the call takes a decision or an output, and keeps its arguments',
 };
 
 async function lockRun(tx: Tx, runId: string): Promise<RunStatus | null> {
   const run = await tx.selectFrom('runs').select('status').where('id', '=', runId).forNoKeyUpdate().executeTakeFirst();
   return run?.status ?? null;
+}
+
+/** The place of a call of the run, or of a run below it: what the children of a root ask is answered there. */
+export async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef> {
+  const { rows } = await sql<{ runId: string }>`
+    select m.run_id as "runId" from runs r join messages m on m.id = ${ref.messageId} and m.tenant_id = r.tenant_id
+      join sessions s on s.id = m.session_id
+    where r.id = ${ref.runId} and r.tenant_id = ${ref.tenantId} and m.run_id is not null
+      and s.root_session_id = r.session_id`.execute(db);
+  return { ...ref, runId: rows[0]?.runId ?? ref.runId };
 }
 
 /** @throws BatonError `not_found` if the run has no such call */
@@ -164,7 +222,7 @@ export async function findTakenOutputs(
   calls: readonly GivenOutput[],
 ): Promise<readonly TakenOutput[]> {
   const taken = await compareOutputs(tx, owner, calls);
-  if (taken.length === 0 || !calls.some(({ given }) => 'content' in given)) return taken;
+  if (taken.length === 0 || !calls.some(({ given }) => given.kind === 'content')) return taken;
   // Files are stored only if a call has an output to compare them with.
   const kept = await keepGivenFiles(
     tx,
@@ -189,7 +247,7 @@ async function compareOutputs(
     from jsonb_to_recordset(${toJson(calls)}::jsonb) as g ("messageId" uuid, index int, given jsonb)
     join messages m on m.id = g."messageId" and m.session_id = ${sessionId} and m.tenant_id = ${tenantId}
     join parts p on p.message_id = m.id and p.idx = g.index
-    where m.run_id is not null and not m.superseded and p.answer -> 'given' ?| array['output', 'content']
+    where m.run_id is not null and not m.superseded and p.answer -> 'given' ->> 'kind' in ('output', 'content')
     order by m.seq desc, p.idx`.execute(tx);
   return rows;
 }
@@ -211,25 +269,33 @@ export async function findExpiredWaits(db: Db, limit: number): Promise<WaitingRu
   return rows;
 }
 
-export type ExpiredWait = Readonly<{ expired: number; eventSeq: number; job: JobPayload }>;
+export type ExpiredWait = Readonly<{ expired: number; eventSeq: number; job: JobPayload | null }>;
 
 /**
- * Answers the open calls of a run with `expired`, so that it goes on, or ends if its deadline has passed. Null: the run
- * waits no longer, or another transaction has the session's lock.
+ * Answers the open calls of a run with `expired`, so that it goes on, or ends if its deadline has passed. Until then a
+ * run goes on waiting for its children, which have limits of their own. Null: the run waits no longer, or another
+ * transaction has the session's lock.
  */
 export async function expireWait(tx: Tx, { id: runId, sessionId }: WaitingRun): Promise<ExpiredWait | null> {
   const { rows: sessions } = await sql`
     select 1 from sessions where id = ${sessionId} for no key update skip locked`.execute(tx);
   if (sessions.length === 0) return null;
-  const { rows } = await sql<{ expired: boolean }>`
-    select status = 'requires_action' and approval_expires_at < clock_timestamp() as expired
+  const { rows } = await sql<{ expired: boolean; isOver: boolean }>`
+    select status = 'requires_action' and approval_expires_at < clock_timestamp() as expired,
+      coalesce(deadline_at < clock_timestamp(), false) as "isOver"
     from runs where id = ${runId} for no key update`.execute(tx);
-  if (rows[0]?.expired !== true) return null;
+  const [run] = rows;
+  if (run?.expired !== true) return null;
   const open = (await readOpenCalls(tx, [runId])).filter(isUnanswered);
+  const expiring = open.filter(({ requiredAction }) => run.isOver || requiredAction !== 'child');
   const events: NewEvent[] = [];
-  for (const [index, call] of open.entries()) {
-    events.push(...(await record(tx, call, { decision: 'expired' }, open.length - 1 - index)));
+  for (const [index, call] of expiring.entries()) {
+    events.push(...(await record(tx, call, { kind: 'expired' }, expiring.length - 1 - index)));
   }
-  const job = await resumeRun(tx, sessionId, runId);
-  return { expired: open.length, eventSeq: await appendEvents(tx, sessionId, runId, events), job };
+  if (run.isOver) await stopChildren(tx, runId);
+  await noteAsks(tx, runId, 0);
+  const goesOn = expiring.length === open.length;
+  if (!goesOn) await delegate(tx, sessionId, runId);
+  const job = goesOn ? await resumeRun(tx, sessionId, runId) : null;
+  return { expired: expiring.length, eventSeq: await appendEvents(tx, sessionId, runId, events), job };
 }

@@ -1,19 +1,22 @@
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/run/job.ts';
+import { CANCELLED } from '../domain/run/next-step.ts';
 import { isTerminalRun, type RunStatus } from '../domain/run/run.ts';
 import { CANCELLED_BEFORE_START } from '../domain/run/settlement.ts';
 import { appendAudit, type NewAuditEntry, toStored } from './audit.ts';
+import { stopChildrenOf } from './children.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { dropWaiting } from './drop-waiting.ts';
-import { appendEvents } from './events.ts';
+import { endRun } from './end-run.ts';
 import { toJson } from './json.ts';
 import { closeOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
-import { readJob, startRequested } from './start-run.ts';
+import { followRunEnd, readJob } from './start-run.ts';
+import type { RunsTable } from './tables.ts';
 
 export type CancelOutcome = Readonly<{
   runId: string;
@@ -64,7 +67,7 @@ export async function requestCancel(
         job: null,
       };
     }
-    return withRequested(tx, await cancelLocked(tx, sessionId, session.event_seq, runId));
+    return withFollowUp(tx, await cancelLocked(tx, sessionId, session.event_seq, runId));
   });
 }
 
@@ -108,6 +111,7 @@ export async function requestSessionCancel(
   return inTransaction(db, async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
     const runId = session.active_run_id;
+    await stopChildrenOf(tx, sessionId);
     if (runId === null && !clearsQueue) return { outcome: null, eventSeq: session.event_seq };
     // The session was resumed during a maintenance run: the promised run is cancelled as well.
     const { requested_resume: resume, next_run_id: next } = session;
@@ -118,36 +122,29 @@ export async function requestSessionCancel(
       await sql`update runs set cancel_inbox_seq = ${session.inbox_seq} where id = ${runId}`.execute(tx);
     }
     const dropped = clearsQueue ? await dropWaiting(tx, session, null) : null;
-    const outcome = ended === null ? null : await withRequested(tx, ended);
+    const outcome = ended === null ? null : await withFollowUp(tx, ended);
     return { outcome, eventSeq: Math.max(before, dropped?.eventSeq ?? 0, outcome?.eventSeq ?? 0) };
   });
 }
 
 /** Ends a promised run and parks its messages. Returns the number of the session's last event. */
 async function cancelPromised(tx: Tx, session: LockedSession, runId: string): Promise<number> {
-  await sql`
-    insert into runs (id, tenant_id, session_id, status, cancel_requested_at, finished_at)
-    values (${runId}, ${session.tenant_id}, ${session.id}, 'cancelled', clock_timestamp(), clock_timestamp())`.execute(
-    tx,
-  );
-  await sql`update sessions set next_run_id = null, requested_resume = null where id = ${session.id}`.execute(tx);
-  await sql`
-    update inbox set run_id = ${runId}
-    where session_id = ${session.id} and consumed_message_seq is null and run_id is null`.execute(tx);
-  return appendEvents(tx, session.id, runId, [
-    { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: [] } },
-  ]);
+  const { rows } = await sql<{ seq: number }>`
+    select baton_cancel_promised(${session.id}, ${runId}) as seq`.execute(tx);
+  const [row] = rows;
+  if (row === undefined) throw new Error('baton_cancel_promised returned no row');
+  return row.seq;
 }
 
-/** Starts the work that was requested during the run (a resume, compaction or prune), if the cancel ended the run. */
-async function withRequested(tx: Tx, outcome: CancelOutcome): Promise<CancelOutcome> {
-  const started = outcome.hasEnded ? await startRequested(tx, outcome.sessionId) : null;
+/** Starts the follow-up run, if the cancel ended the run. */
+async function withFollowUp(tx: Tx, outcome: CancelOutcome): Promise<CancelOutcome> {
+  const started = outcome.hasEnded ? await followRunEnd(tx, outcome.runId) : null;
   return started === null ? outcome : { ...outcome, ...started };
 }
 
 /**
  * Cancels a run for a caller that holds the session's lock and starts the follow-up run itself.
- * @param parks false: messages for the follow-up run are not parked
+ * @param parks false: the messages that wait behind the run are not parked
  * @throws BatonError `not_found`
  */
 export async function cancelLocked(
@@ -166,21 +163,10 @@ export async function cancelLocked(
     const { status } = run;
     return { runId, status, sessionId, eventSeq: eventSeqBefore, notify, isNews: false, hasEnded: false, job: null };
   }
-  if (run.status === 'requires_action') return cancelNow(tx, sessionId, runId, true);
-  if (!(await hasInterruptedStep(tx, runId, run.pending_no))) return cancelNow(tx, sessionId, runId);
-  await tx
-    .updateTable('runs')
-    .set({
-      status: 'cancelling',
-      cancel_requested_at: sql`clock_timestamp()`,
-      cancel_inbox_seq: parks ? sql<number>`(select inbox_seq from sessions where id = ${sessionId})` : 0,
-      throttled_at: null,
-    })
-    .where('id', '=', runId)
-    .execute();
-  const eventSeq = await appendEvents(tx, sessionId, runId, [
-    { type: 'run:cancelling', data: { runId: formatId('run', runId) } },
-  ]);
+  if (run.status === 'requires_action' || !(await hasInterruptedStep(tx, runId, run.pending_no))) {
+    return cancelNow(tx, run, parks);
+  }
+  const eventSeq = await beginCancel(tx, sessionId, runId, parks);
   return { ...toCancelling(sessionId, runId, eventSeq), job: await jobToSettle(tx, runId) };
 }
 
@@ -201,39 +187,30 @@ async function jobToSettle(tx: Tx, runId: string): Promise<JobPayload> {
   return readJob(tx, runId);
 }
 
-/** @param hasOpenCalls true: the run waits for answers, and its calls are closed */
-async function cancelNow(tx: Tx, sessionId: string, runId: string, hasOpenCalls = false): Promise<CancelOutcome> {
-  await tx
-    .updateTable('runs')
-    .set((eb) => ({
-      status: 'cancelled',
-      cancel_requested_at: sql`clock_timestamp()`,
-      finished_at: sql`clock_timestamp()`,
-      pending_kind: null,
-      throttled_at: null,
-      approval_expires_at: null,
-      epoch: eb('epoch', '+', 1),
-    }))
-    .where('id', '=', runId)
-    .execute();
-  await tx
-    .updateTable('sessions')
-    .set((eb) => ({ status: 'idle', active_run_id: null, epoch: eb('epoch', '+', 1) }))
-    .where('id', '=', sessionId)
-    .execute();
-  const error = { code: 'conflict', message: 'The run was cancelled.' } as const;
-  const closed = hasOpenCalls ? await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START) : [];
-  const eventSeq = await appendEvents(tx, sessionId, runId, [
-    ...closed,
-    ...(await closeOpenCompaction(tx, sessionId, error)),
-    { type: 'run:cancelled', data: { runId: formatId('run', runId), stillRan: await readStillRan(tx, runId) } },
-  ]);
-  return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, isNews: true, hasEnded: true, job: null };
+/** Makes an unclaimed run `cancelling`. Returns the number of the session's last event. */
+async function beginCancel(tx: Tx, sessionId: string, runId: string, parks: boolean): Promise<number> {
+  const { rows } = await sql<{ seq: number }>`
+    select baton_begin_cancel(${sessionId}, ${runId}, ${parks}) as seq`.execute(tx);
+  const [row] = rows;
+  if (row === undefined) throw new Error('baton_begin_cancel returned no row');
+  return row.seq;
 }
 
-async function readStillRan(tx: Tx, runId: string): Promise<string[]> {
-  const { rows } = await sql<{ names: string[] }>`select baton_still_ran(${runId}) as names`.execute(tx);
-  return rows[0]?.names ?? [];
+/** Ends a run that no worker has claimed and that has nothing to settle, except the calls that it waits for. */
+async function cancelNow(
+  tx: Tx,
+  { id: runId, session_id: sessionId, status }: Pick<Selectable<RunsTable>, 'id' | 'session_id' | 'status'>,
+  parks: boolean,
+): Promise<CancelOutcome> {
+  await sql`
+    update runs set cancel_requested_at = clock_timestamp(),
+      cancel_inbox_seq = case when ${parks} then (select inbox_seq from sessions where id = ${sessionId}) else 0 end
+    where id = ${runId}`.execute(tx);
+  const error = { code: 'conflict', message: 'The run was cancelled.' } as const;
+  const closed = status === 'requires_action' ? await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START) : [];
+  const cut = await closeOpenCompaction(tx, sessionId, error);
+  const eventSeq = await endRun(tx, runId, CANCELLED, [...closed, ...cut]);
+  return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, isNews: true, hasEnded: true, job: null };
 }
 
 async function hasInterruptedStep(tx: Tx, runId: string, stepNo: number): Promise<boolean> {

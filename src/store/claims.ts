@@ -1,12 +1,14 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import { contextStateSchema } from '../domain/context/meter/state.ts';
+import { errorRecordSchema } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/run/events.ts';
-import type { JobPayload } from '../domain/run/job.ts';
+import { type JobPayload, jobPayloadSchema } from '../domain/run/job.ts';
+import { type OutputFormat, outputStateSchema } from '../domain/run/output-format.ts';
 import { LIMIT_REASONS, RUN_KINDS } from '../domain/run/run.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
-import type { Db } from './database.ts';
+import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { modelMemorySchema } from './model-limits.ts';
 import { readRestOfView, viewSchema } from './views.ts';
@@ -22,7 +24,51 @@ export type KnownView = Readonly<{
   messages: readonly ViewMessage[];
 }>;
 
-const claimedSchema = z.object({
+/** The format was checked when it was accepted. */
+const runFormatSchema = z
+  .object({ format: z.custom<OutputFormat>((format) => typeof format === 'object'), state: outputStateSchema })
+  .nullable();
+
+const claimFactsSchema = z.object({
+  modelMemory: modelMemorySchema,
+  session: z.object({
+    id: z.uuid(),
+    tenantId: z.string(),
+    agentName: z.string(),
+    agentSnapshot: z.record(z.string(), z.unknown()),
+    contextState: contextStateSchema,
+  }),
+  run: z.object({
+    id: z.uuid(),
+    kind: z.enum(RUN_KINDS),
+    attempt: z.number().int(),
+    stepCount: z.number().int(),
+    /** A call of another session began its session. */
+    isChild: z.boolean(),
+    modelPosition: z.number().int(),
+    maxSteps: z.number().int().nullable(),
+    budget: z.object({
+      maxTokens: z.number().nullable(),
+      maxCostUsd: z.number().nullable(),
+      usedTokens: z.number(),
+      usedCostUsd: z.number().nullable(),
+    }),
+    /** The limit that the run has reached. If set, this step is its final answer. */
+    finalAnswerFor: z.enum(LIMIT_REASONS).nullable(),
+    /** Time until the deadline of the run or of its final answer. Null: there is none. */
+    timeLeftMs: z.number().nullable(),
+    output: runFormatSchema,
+    resumeCount: z.number().int(),
+    /** Time since the work was due. */
+    waitedMs: z.number(),
+    /** The span of the request that started the run. */
+    traceparent: z.string().nullable(),
+    /** The span of the previous job that worked on this step. */
+    attemptTraceparent: z.string().nullable(),
+  }),
+});
+
+export const claimedSchema = z.object({
   outcome: z.literal('claimed'),
   epoch: z.number().int(),
   cancelRequested: z.boolean(),
@@ -38,44 +84,14 @@ const claimedSchema = z.object({
   /** The number of the opened message. Null: no message was opened. */
   messageSeq: z.number().int().nullable(),
   eventSeq: z.number().int(),
-  modelMemory: modelMemorySchema,
-  session: z.object({
-    id: z.uuid(),
-    tenantId: z.string(),
-    agentName: z.string(),
-    agentSnapshot: z.record(z.string(), z.unknown()),
-    contextState: contextStateSchema,
-  }),
-  run: z.object({
-    id: z.uuid(),
-    kind: z.enum(RUN_KINDS),
-    attempt: z.number().int(),
-    stepCount: z.number().int(),
-    maxSteps: z.number().int().nullable(),
-    budget: z.object({
-      maxTokens: z.number().nullable(),
-      maxCostUsd: z.number().nullable(),
-      usedTokens: z.number(),
-      usedCostUsd: z.number().nullable(),
-    }),
-    /** The limit that the run has reached. If set, this step is its final answer. */
-    finalAnswerFor: z.enum(LIMIT_REASONS).nullable(),
-    /** Time until the deadline of the run or of its final answer. Null: there is none. */
-    timeLeftMs: z.number().nullable(),
-    resumeCount: z.number().int(),
-    /** Time since the work was due. */
-    waitedMs: z.number(),
-    /** The span of the request that started the run. */
-    traceparent: z.string().nullable(),
-    /** The span of the previous job that worked on this step. */
-    attemptTraceparent: z.string().nullable(),
-  }),
+  facts: claimFactsSchema,
 });
+type Claimed = z.infer<typeof claimedSchema>;
 
 const claimSchema = z.discriminatedUnion('outcome', [
   claimedSchema,
-  /** The run has ended or requires an action. The job is acknowledged. */
-  z.object({ outcome: z.literal('gone') }),
+  /** The run has ended or requires an action. The job is acknowledged. `failure`: its step has failed the run. */
+  z.object({ outcome: z.literal('gone'), failure: errorRecordSchema.nullish() }),
   /** The run has moved on since this job was added. The job is acknowledged. */
   z.object({ outcome: z.literal('stale') }),
   /** Another worker has claimed the run. The job is acknowledged, because the reconciler watches that worker. */
@@ -90,7 +106,8 @@ const claimSchema = z.discriminatedUnion('outcome', [
 ]);
 
 export type Claim = ClaimedRun | Exclude<z.infer<typeof claimSchema>, { outcome: 'claimed' }>;
-export type ClaimedRun = Omit<z.infer<typeof claimedSchema>, 'view' | 'viewAfterSeq' | 'viewNextAfter'> &
+export type ClaimedRun = Omit<Claimed, 'view' | 'viewAfterSeq' | 'viewNextAfter' | 'facts'> &
+  Claimed['facts'] &
   Readonly<{ view: readonly ViewMessage[] | null }>;
 
 export type ClaimInput = Readonly<{
@@ -118,14 +135,16 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
     db,
   );
   const claim = claimSchema.parse(rows[0]?.claim);
-  if (claim.outcome !== 'claimed') return claim;
-  const { viewAfterSeq, viewNextAfter, ...claimed } = claim;
-  if (claim.view === null) return claimed;
+  return claim.outcome === 'claimed' ? toClaimedRun(db, claim, known) : claim;
+}
+
+/** The claim with its whole view: what the worker knows of it, and the pages that the reply left out. */
+export async function toClaimedRun(db: Db, claim: Claimed, known: KnownView | undefined): Promise<ClaimedRun> {
+  const { facts, view, viewAfterSeq, viewNextAfter, ...claimed } = claim;
+  if (view === null) return { ...claimed, ...facts, view };
   const before = viewAfterSeq === 0 ? [] : (known?.messages ?? []);
-  return {
-    ...claimed,
-    view: [...before, ...claim.view, ...(await readRestOfView(db, claim.session.id, viewNextAfter))],
-  };
+  const rest = viewNextAfter === null ? [] : await readRestOfView(db, facts.session.id, viewNextAfter);
+  return { ...claimed, ...facts, view: [...before, ...view, ...rest] };
 }
 
 /**
@@ -213,7 +232,7 @@ export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | nu
       tx,
     );
     const sessionId = rows[0]?.session ?? null;
-    return sessionId === null ? null : requeueRun(tx, sessionId, fence.runId);
+    return sessionId === null ? null : requeueRun(tx, fence.runId);
   });
 }
 
@@ -221,26 +240,7 @@ export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | nu
  * Takes the run from its worker and makes its work pending again. The caller holds the locks of session and run.
  * @param isRecovery true: the worker was lost, so `resume_count` grows
  */
-export async function requeueRun(
-  tx: Db,
-  sessionId: string,
-  runId: string,
-  isRecovery = false,
-): Promise<JobPayload | null> {
-  const { rows } = await sql<JobPayload>`
-    with raised as (update sessions set epoch = epoch + 1 where id = ${sessionId} returning epoch)
-    update runs set
-      status = case when status = 'running' then 'queued' else status end,
-      epoch = raised.epoch,
-      claim_id = null,
-      lease_owner = null,
-      lease_expires_at = null,
-      pending_dispatch = pending_dispatch + 1,
-      pending_at = clock_timestamp(),
-      next_check_at = null,
-      resume_count = resume_count + ${isRecovery ? 1 : 0}
-    from raised
-    where id = ${runId} and pending_kind is not null
-    returning id as "runId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch`.execute(tx);
-  return rows[0] ?? null;
+export async function requeueRun(tx: Tx, runId: string, isRecovery = false): Promise<JobPayload | null> {
+  const { rows } = await sql<{ job: unknown }>`select baton_requeue_run(${runId}, ${isRecovery}) as job`.execute(tx);
+  return jobPayloadSchema.nullable().parse(rows[0]?.job ?? null);
 }

@@ -50,6 +50,7 @@ export async function listTouchedResources(db: Db, sessionId: string): Promise<T
       .select(['messages.seq', 'parts.idx', 'parts.content', 'parts.state'])
       .where('messages.session_id', '=', sessionId)
       .where('messages.superseded', '=', false)
+      .where('messages.reverted_no', 'is', null)
       .where('parts.type', '=', 'tool')
       .where((where) =>
         where.or([

@@ -79,6 +79,43 @@ async function readViewVersion(db: Db, tenantId: string, sessionId: string): Pro
   return row?.view_version ?? null;
 }
 
+/** The most messages of a view that its meter reads: a meter must not hold up the service. */
+const METERED_MESSAGES = 2_000;
+
+type MeteredContext = Omit<SessionContext, 'version'> &
+  Readonly<{
+    /** False: the view is longer, and this is its newest part. */
+    isWhole: boolean;
+  }>;
+
+/**
+ * Reads what the meter of a session needs: the view, or its newest messages if it is very long.
+ * @throws BatonError `not_found`
+ */
+export async function readMeteredContext(db: Db, tenantId: string, sessionId: string): Promise<MeteredContext> {
+  const { rows } = await sql<Omit<FirstPageRow, 'nextAfter' | 'version'> & Readonly<{ isWhole: boolean }>>`
+    select page.view, cut.seq is null as "isWhole", context_state as state, agent_snapshot as snapshot,
+      compacting_since as compacting
+    from sessions
+    left join lateral (
+      select m.seq from messages m
+      where m.session_id = sessions.id and m.seq >= sessions.view_start_seq and not m.is_summary and not m.superseded
+        and (m.role = 'user' or m.finish_reason is not null)
+      order by m.seq desc offset ${METERED_MESSAGES} limit 1
+    ) as cut on true
+    cross join lateral baton_view(sessions.id, coalesce(cut.seq, 0)) as page
+    where sessions.id = ${sessionId} and sessions.tenant_id = ${tenantId}`.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw sessionNotFound(sessionId);
+  return {
+    view: viewSchema.parse(row.view),
+    isWhole: row.isWhole,
+    contextState: contextStateSchema.parse(row.state),
+    agentSnapshot: row.snapshot,
+    compactingSince: row.compacting,
+  };
+}
+
 const compactionRow = z.object({
   round: z.number(),
   strategy: z.string(),

@@ -1,16 +1,13 @@
 import { type RawBuilder, sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
-import type { NewMessage } from '../domain/model/from-model-messages.ts';
-import { type Turn, type TurnPlace, type TurnState, turnSchema } from '../domain/run/turn.ts';
+import type { NewMessage } from '../domain/model/imported-transcript.ts';
 import type { UserPart } from '../domain/transcript/message.ts';
+import { REPEATED_WITHIN_MS } from '../domain/tunables.ts';
 import { newId } from '../platform/new-id.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from './media.ts';
 import { lockSession } from './sessions.ts';
-
-/** A session and its turn, locked until the transaction ends. */
-export type TakenTurn = TurnState & Readonly<{ sessionId: string; asked: Uint8Array }>;
 
 type Owner = Readonly<{ tenantId: string; agentName: string }>;
 
@@ -18,74 +15,75 @@ type Owner = Readonly<{ tenantId: string; agentName: string }>;
 const MAX_CANDIDATES = 20;
 
 /**
- * Finds and locks a session by its conversation hash, if `accepts` agrees before and after the lock. Of two requests
- * that continue the same conversation, the second finds it changed; a rejected session is unlocked again, so that a
- * transaction never holds two.
- * @param place the hash up to the last question, or including the answer
+ * Finds and locks the session whose client was told exactly this conversation. Of two requests that continue it, the
+ * second finds that the first has cleared the hash.
+ * @param told the hash of the conversation with its last answer
  */
-export async function takeTurn(
+export function takeTold(tx: Tx, owner: Owner, told: Uint8Array): Promise<string | null> {
+  return takeSession(tx, owner, sql`s.conversation_head = ${told}`);
+}
+
+/**
+ * Finds and locks the session whose newest message came with this conversation. A run that was cancelled, or that ended
+ * more than a minute ago, answers no retry.
+ * @param asked the hash of the conversation up to its last question
+ */
+export async function takeAsked(
   tx: Tx,
   owner: Owner,
-  place: Readonly<{ asked: Uint8Array } | { answered: Uint8Array }>,
-  accepts: (turn: TakenTurn) => boolean | Promise<boolean>,
-): Promise<TakenTurn | null> {
-  const where =
-    'asked' in place ? sql`s.conversation_asked = ${place.asked}` : sql`s.conversation_head = ${place.answered}`;
-  const mine = sql`s.tenant_id = ${owner.tenantId} and s.agent_name = ${owner.agentName} and ${where}`;
-  for (const seen of await readTurns(tx, mine)) {
-    if (!(await accepts(seen))) continue;
+  asked: Uint8Array,
+): Promise<Readonly<{ sessionId: string; messageId: string }> | null> {
+  const isRepeatable = sql`s.conversation_asked = ${asked} and exists (
+      select 1 from inbox i left join runs r on r.id = i.run_id
+      where i.session_id = s.id and i.seq = s.inbox_seq and (r.id is null or r.status not in ('cancelling', 'cancelled')
+        and coalesce(r.finished_at > clock_timestamp() - make_interval(secs => ${REPEATED_WITHIN_MS / 1_000}), true)))`;
+  const sessionId = await takeSession(tx, owner, isRepeatable);
+  if (sessionId === null) return null;
+  const newest = tx.selectFrom('inbox').select('id').where('session_id', '=', sessionId).orderBy('seq', 'desc');
+  const { id: messageId } = await newest.limit(1).executeTakeFirstOrThrow();
+  return { sessionId, messageId };
+}
+
+/** A session that turns out to be another one is unlocked again, so that a transaction never holds two. */
+async function takeSession(
+  tx: Tx,
+  { tenantId, agentName }: Owner,
+  condition: RawBuilder<unknown>,
+): Promise<string | null> {
+  const find = (more: RawBuilder<unknown>) => sql<{ id: string }>`
+    select s.id from sessions s where s.tenant_id = ${tenantId} and s.agent_name = ${agentName} and ${condition} ${more}`;
+  const seen = await find(sql`order by s.updated_at desc limit ${MAX_CANDIDATES}`).execute(tx);
+  for (const { id } of seen.rows) {
     await sql`savepoint before_candidate`.execute(tx);
-    await lockSession(tx, owner.tenantId, seen.sessionId);
-    // Read again: the previous holder of the lock may have changed the turn.
-    const [turn] = await readTurns(tx, sql`${mine} and s.id = ${seen.sessionId}`);
-    if (turn !== undefined && (await accepts(turn))) return turn;
+    await lockSession(tx, tenantId, id);
+    // Read again: the previous holder of the lock may have continued the conversation.
+    const still = await find(sql`and s.id = ${id}`).execute(tx);
+    if (still.rows.length > 0) return id;
     await sql`rollback to savepoint before_candidate`.execute(tx);
   }
   return null;
 }
 
-/** The turn of a session that the caller has locked. Null: it has none, or a newer message has cleared it. */
-export async function readTurn(tx: Tx, sessionId: string): Promise<TakenTurn | null> {
-  const [turn] = await readTurns(tx, sql`s.id = ${sessionId}`);
-  return turn ?? null;
-}
-
-type TurnRow = Omit<TakenTurn, 'turn'> & Readonly<{ turn: unknown }>;
-
-async function readTurns(tx: Tx, where: RawBuilder<unknown>): Promise<TakenTurn[]> {
-  const { rows } = await sql<TurnRow>`
-    select s.id as "sessionId", s.conversation_asked as asked, s.conversation_turn as turn, r.status,
-      (extract(epoch from clock_timestamp() - r.finished_at) * 1000)::float8 as "endedMsAgo",
-      s.conversation_head is not null as "isAnswered", s.conversation_readers <> '{}' as "hasReader",
-      coalesce(a.kind, 'maintenance') = 'maintenance' as "isIdle"
-    from sessions s
-    left join runs a on a.id = s.active_run_id
-    left join runs r on r.id = (s.conversation_turn ->> 'runId')::uuid
-    where ${where} and s.conversation_turn is not null
-    order by s.updated_at desc limit ${MAX_CANDIDATES}`.execute(tx);
-  return rows.map((row) => ({ ...row, turn: turnSchema.parse(row.turn) }));
-}
-
-export type AskedTurn = Readonly<{
+export type Question = Readonly<{
+  /** The hash of the conversation up to it. */
   asked: Uint8Array;
-  turn: Turn;
+  /** The request that reads the answer. */
   readerId: string;
-  /** New expiry of the session, if it has one at all. Null or absent: unchanged. */
-  keptUntil?: Date | null;
+  /** New expiry of the session, if it has one at all. Null: unchanged. */
+  keptUntil: Date | null;
 }>;
 
-/** Stores a turn in the transaction that accepts its question. The caller holds the session's lock. */
-export async function storeTurn(
+/** Stores a question in the transaction that accepts it. The caller holds the session's lock. */
+export async function storeQuestion(
   tx: Tx,
   sessionId: string,
-  { asked, turn, readerId, keptUntil = null }: AskedTurn,
+  { asked, readerId, keptUntil }: Question,
 ): Promise<void> {
   await tx
     .updateTable('sessions')
     .set({
       conversation_asked: Buffer.from(asked),
-      conversation_turn: toJson(turn),
-      conversation_readers: [readerId],
+      conversation_reader: readerId,
       conversation_head: null,
       // A later expiry stays, and so does a session without one.
       ...(keptUntil !== null && {
@@ -96,79 +94,35 @@ export async function storeTurn(
     .execute();
 }
 
-/**
- * Clears the turn if its message was removed or edited, so that the same question counts as new; a newer message has
- * cleared it already. The caller holds the session's lock.
- * @param seqs the numbers of the changed messages in the inbox
- */
-export async function forgetTurn(tx: Tx, sessionId: string, seqs: readonly number[]): Promise<void> {
-  await tx
-    .updateTable('sessions')
-    .set({
-      conversation_asked: null,
-      conversation_turn: null,
-      conversation_readers: [],
-      conversation_head: null,
-    })
-    .where('id', '=', sessionId)
-    .where('inbox_seq', 'in', seqs)
-    .execute();
+/** Notes that this request reads the answer from now on. The caller holds the session's lock. */
+export async function replaceReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
+  await tx.updateTable('sessions').set({ conversation_reader: readerId }).where('id', '=', sessionId).execute();
 }
 
-/** Adds a request that reads the answer. The caller holds the session's lock. */
-export async function addReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
-  await tx
-    .updateTable('sessions')
-    .set({ conversation_readers: sql`array_append(conversation_readers, ${readerId})` })
-    .where('id', '=', sessionId)
-    .execute();
-}
-
-export type ToldAnswer = Readonly<{ asked: Uint8Array; turn: TurnPlace; answered: Uint8Array; readerId: string }>;
-
-/** Stores the hash of the conversation with its answer and removes the reader. False: the turn has changed since. */
-export async function placeAnswer(
+/** Stores the hash of the conversation with its answer, unless the session has a newer question or message. */
+export async function storeTold(
   db: Db,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
-  { asked, turn, answered, readerId }: ToldAnswer,
-): Promise<boolean> {
-  const { numUpdatedRows } = await db
+  { asked, told }: Readonly<{ asked: Uint8Array; told: Uint8Array }>,
+): Promise<void> {
+  await db
     .updateTable('sessions')
-    .set({ conversation_head: Buffer.from(answered), conversation_readers: without(readerId) })
+    .set({ conversation_head: Buffer.from(told) })
     .where('id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
     .where('conversation_asked', '=', Buffer.from(asked))
-    .where(sql<boolean>`conversation_turn ->> 'runId' = ${turn.runId}`)
-    .where(sql<boolean>`(conversation_turn ->> 'afterSeq')::bigint is not distinct from ${turn.afterSeq}::bigint`)
-    .executeTakeFirst();
-  return numUpdatedRows > 0n;
+    .execute();
 }
 
-/** Removes a reader of the answer. Returns whether it was the last one. */
-export async function leaveTurn(db: Db, sessionId: string, readerId: string): Promise<boolean> {
-  const left = await db
-    .updateTable('sessions')
-    .set({ conversation_readers: without(readerId) })
-    .where('id', '=', sessionId)
-    .where(sql<boolean>`${readerId} = any(conversation_readers)`)
-    .returning('conversation_readers')
+/** The session that accepted the message with this id. Null: none of the tenant did, or the message was removed. */
+export async function findSessionOfQueued(db: Db, tenantId: string, messageId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom('inbox')
+    .select('session_id')
+    .where('id', '=', messageId)
+    .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
-  return left?.conversation_readers.length === 0;
-}
-
-const without = (readerId: string) => sql<string[]>`array_remove(conversation_readers, ${readerId})`;
-
-/** The texts of a run's steps so far, including superseded ones. */
-export async function readToldTexts(
-  db: Db,
-  runId: string,
-): Promise<readonly Readonly<{ text: string; isVoid: boolean }>[]> {
-  const { rows } = await sql<{ text: string; isVoid: boolean }>`
-    select string_agg(p.content ->> 'text', '' order by p.idx) as text, m.superseded as "isVoid"
-    from messages m join parts p on p.message_id = m.id
-    where m.run_id = ${runId} and m.role = 'assistant' and not m.is_summary and p.type = 'text'
-    group by m.id order by m.seq, m.attempt`.execute(db);
-  return rows;
+  return row?.session_id ?? null;
 }
 
 /**

@@ -79,7 +79,7 @@ export function openDatabase(options: DatabaseOptions): Db {
       lock_timeout: Math.floor(answerWithinMs * LOCK_SHARE),
     }),
     options: SERVER_KEEPALIVES,
-    types: { getTypeParser: typeParser },
+    types: readTypes,
   });
   const onError = options.onConnectionError ?? (() => undefined);
   pool.on('error', onError);
@@ -92,3 +92,6 @@ export function openDatabase(options: DatabaseOptions): Db {
 
 const typeParser: typeof pg.types.getTypeParser = (oid, format) =>
   oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format);
+
+/** The parsers that the queries of this folder count on. */
+export const readTypes: pg.CustomTypesConfig = { getTypeParser: typeParser };

@@ -1,13 +1,12 @@
 import { formatId } from '../domain/ids.ts';
-import { forgetTurn } from './conversations.ts';
 import type { Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 
 export type DroppedMessage = Readonly<{ id: string; seq: number }>;
 
 /**
- * Removes one or all queued messages, with the promised run and the turn that belong to them. The caller holds the
- * session's lock.
+ * Removes one or all queued messages, and the promised run if no message waits for it any more. The caller holds
+ * the session's lock.
  * @returns null: no message was queued
  */
 export async function dropWaiting(
@@ -25,11 +24,6 @@ export async function dropWaiting(
   if (rows.length === 0) return null;
   const dropped = rows.toSorted((a, b) => a.seq - b.seq);
   await forgetPromise(tx, session.id);
-  await forgetTurn(
-    tx,
-    session.id,
-    dropped.map(({ seq }) => seq),
-  );
   const ids = dropped.map(({ id }) => formatId('message', id));
   const eventSeq = await appendEvents(tx, session.id, session.active_run_id, [
     { type: 'message:removed', data: { ids } },

@@ -46,6 +46,7 @@ async function readPart(db: Db, sessionId: string, place: PartPlace, type: Part[
     .select(['parts.content', 'parts.state'])
     .where('messages.session_id', '=', sessionId)
     .where('messages.seq', '=', place.messageSeq)
+    .where('messages.reverted_no', 'is', null)
     .where('parts.idx', '=', place.partIndex)
     .where('parts.type', '=', type)
     .executeTakeFirst();
@@ -60,6 +61,7 @@ export async function readMessageText(db: Db, sessionId: string, seq: number): P
     .select(['parts.idx', 'parts.content', 'parts.state'])
     .where('messages.session_id', '=', sessionId)
     .where('messages.seq', '=', seq)
+    .where('messages.reverted_no', 'is', null)
     .where('parts.type', 'in', ['text', 'file', 'tool'])
     .orderBy('parts.idx')
     .execute();
@@ -87,7 +89,7 @@ export async function listUserMessages(db: Db, sessionId: string): Promise<strin
     select seq, left(said.text, ${LISTED_CHARS}) as begins, coalesce(length(said.text), 0) as chars, said.files
     from (
       select id, seq from messages
-      where session_id = ${sessionId} and role = 'user' and not superseded and not is_summary
+      where session_id = ${sessionId} and role = 'user' and not superseded and reverted_no is null and not is_summary
       order by seq desc limit ${LISTED_MESSAGES}
     ) as newest, lateral (
       select string_agg(content->>'text', ' ' order by idx) filter (where type = 'text') as text,

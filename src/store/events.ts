@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely';
-import type { NewEvent, SessionEvent } from '../domain/run/events.ts';
+import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../domain/run/events.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
+import { addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 import type { Tables } from './tables.ts';
@@ -58,6 +59,25 @@ export async function readEvents(
   limit: number,
 ): Promise<SessionEvent[]> {
   return (await readEventPage(db, tenantId, sessionId, afterSeq, limit)).events;
+}
+
+/** The usage that a run has had since an event of its session. */
+export async function readUsageSince(
+  db: Db,
+  tenantId: string,
+  { sessionId, runId }: Readonly<{ sessionId: string; runId: string }>,
+  afterSeq: number,
+): Promise<Usage> {
+  const rows = await db
+    .selectFrom('events')
+    .select('data')
+    .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .where('run_id', '=', runId)
+    .where('type', '=', 'usage:updated')
+    .where('seq', '>', afterSeq)
+    .execute();
+  return rows.map(({ data }) => EVENT_SCHEMAS['usage:updated'].parse(data).usage).reduce(addUsage, NO_USAGE);
 }
 
 /**

@@ -6,6 +6,7 @@ import { NOT_RUN } from '../domain/run/settlement.ts';
 import { isOutput, outcomeOf, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
 import { newId } from '../platform/new-id.ts';
 import type { Tx } from './database.ts';
+import { appendEvents } from './events.ts';
 import { toJson } from './json.ts';
 import { changeCall, readGivenAnswers } from './open-calls.ts';
 import { findSession, insertSession, type LockedSession, lockSession, type SessionRow } from './sessions.ts';
@@ -29,7 +30,11 @@ export type NewFork = Readonly<{
 export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
   const { tenantId, forkId } = fork;
   const parent = await lockSession(tx, tenantId, fork.sessionId);
-  const uptoSeq = fork.atMessageId === null ? parent.message_seq : await seqOf(tx, fork, fork.atMessageId);
+  const at =
+    fork.atMessageId === null
+      ? await findLastFinished(tx, parent)
+      : { messageId: fork.atMessageId, seq: await findFinishedSeq(tx, { ...fork, messageId: fork.atMessageId }) };
+  const uptoSeq = fork.atMessageId === null ? parent.message_seq : at.seq;
   await insertSession(tx, {
     id: forkId,
     tenantId,
@@ -39,6 +44,7 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
     overrides: parent.overrides,
     title: fork.title === undefined ? parent.title : fork.title,
     metadata: fork.metadata ?? parent.metadata,
+    forkedFrom: { sessionId: parent.id, messageId: at.messageId },
   });
   await copyMessages(tx, parent.id, forkId, uptoSeq);
   const compactions = await copyCompactions(tx, parent.id, forkId, uptoSeq);
@@ -52,22 +58,47 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
     .set({ message_seq: uptoSeq, ...viewOf(parent, compactions), context_state: contextOf(parent) })
     .where('id', '=', forkId)
     .execute();
+  const forkedFrom = {
+    sessionId: formatId('session', parent.id),
+    messageId: at.messageId === null ? null : formatId('message', at.messageId),
+  };
+  await appendEvents(tx, forkId, null, [{ type: 'session:forked', data: { forkedFrom } }]);
   return findSession(tx, tenantId, forkId);
 }
 
-/** Messages that no later attempt can replace. */
-const IS_FINISHED = sql<boolean>`not superseded and (role = 'user' or finish_reason is not null)`;
+/** Messages of the transcript that no later attempt can replace. */
+const IS_FINISHED = sql<boolean>`not superseded and reverted_no is null and (role = 'user' or finish_reason is not null)`;
 
-async function seqOf(tx: Tx, { sessionId, tenantId }: NewFork, messageId: string): Promise<number> {
+async function findLastFinished(tx: Tx, parent: LockedSession): Promise<{ messageId: string | null; seq: number }> {
+  const last = await tx
+    .selectFrom('messages')
+    .select(['id', 'seq'])
+    .where('session_id', '=', parent.id)
+    .where(IS_FINISHED)
+    .orderBy('seq', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return { messageId: last?.id ?? null, seq: last?.seq ?? 0 };
+}
+
+/**
+ * The number of a message that no later attempt can replace.
+ * @throws BatonError `not_found`; `conflict` if it is not finished or was reverted
+ */
+export async function findFinishedSeq(
+  tx: Tx,
+  { tenantId, sessionId, messageId }: Readonly<{ tenantId: string; sessionId: string; messageId: string }>,
+): Promise<number> {
   const message = await tx
     .selectFrom('messages')
-    .select(['seq', IS_FINISHED.as('isFinished')])
+    .select(['seq', 'reverted_no as revertedNo', IS_FINISHED.as('isFinished')])
     .where('id', '=', messageId)
     .where('session_id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
   const id = formatId('message', messageId);
   if (message === undefined) throw new BatonError('not_found', `message ${id} does not exist in this session`);
+  if (message.revertedNo !== null) throw new BatonError('conflict', `message ${id} was reverted: undo that first`);
   if (!message.isFinished) throw new BatonError('conflict', `message ${id} is not finished`);
   return message.seq;
 }
@@ -117,7 +148,8 @@ async function copyCompactions(
 ): Promise<readonly CopiedCompaction[]> {
   const { rows } = await sql<CopiedCompaction>`
     select id, upto_seq as "uptoSeq", summary_message_seq as "summarySeq", finished_at as "finishedAt" from compactions
-    where session_id = ${parentId} and state = 'completed' and summary_message_seq <= ${uptoSeq}
+    where session_id = ${parentId} and state = 'completed' and summary_message_seq <= ${uptoSeq} and exists (
+      select from messages where session_id = ${parentId} and seq = summary_message_seq and reverted_no is null)
     order by round desc`.execute(tx);
   const old = rows.map(({ id }) => id);
   await sql`
@@ -143,8 +175,8 @@ function viewOf(parent: LockedSession, compactions: readonly CopiedCompaction[])
   };
 }
 
-/** Keeps the model and its calibration. The anchor goes: it is the bill for another session's request. */
-function contextOf(parent: LockedSession): string {
+/** Keeps the model and its calibration. The anchor goes: it is the bill for another request. */
+export function contextOf(parent: LockedSession): string {
   const { model, calibration } = contextStateSchema.parse(parent.context_state);
   return toJson({ ...NEW_CONTEXT_STATE, model, calibration });
 }

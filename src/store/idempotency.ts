@@ -31,10 +31,8 @@ export async function answerOnce(
   work: (tx: Tx) => Promise<Readonly<{ status: number; body: unknown }>>,
 ): Promise<KeyedAnswer> {
   const { tenantId, route, key, requestSha256 } = request;
-  const lock = `${tenantId} ${route} ${key}`;
   return inTransaction(db, async (tx) => {
-    // Before every other lock, so that a waiting request holds no lock that the working one needs.
-    await inTurn(lock, () => sql`select pg_advisory_xact_lock(hashtextextended(${lock}, 0))`.execute(tx));
+    await lockKey(tx, `${tenantId} ${route} ${key}`);
     const { rows } = await sql`
       select request_sha256 = ${requestSha256} as "isSame", response_status as status, response_body as body
       from idempotency_keys
@@ -59,11 +57,21 @@ export async function answerOnce(
   });
 }
 
+/**
+ * Waits until no other transaction holds the lock of this name. To be taken before every other lock, so that a waiting
+ * request holds no lock that the working one needs.
+ */
+export async function lockKey(tx: Tx, name: string): Promise<void> {
+  await inTurn(name, () => sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`.execute(tx));
+}
+
 /** Removes at most `limit` expired keys. Returns how many. */
 export async function forgetExpiredKeys(db: Db, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
-    delete from idempotency_keys where (tenant_id, route, key) in (
+    with expired as materialized (
       select tenant_id, route, key from idempotency_keys where expires_at <= clock_timestamp()
-      order by expires_at limit ${limit} for update skip locked)`.execute(db);
+      order by expires_at limit ${limit} for update skip locked)
+    delete from idempotency_keys as kept using expired
+      where (kept.tenant_id, kept.route, kept.key) = (expired.tenant_id, expired.route, expired.key)`.execute(db);
   return Number(numAffectedRows ?? 0);
 }

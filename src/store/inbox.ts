@@ -4,6 +4,7 @@ import { formatId } from '../domain/ids.ts';
 import { type ActiveRun, placeMessage, type RequestedDelivery, storedDelivery } from '../domain/run/delivery.ts';
 import type { InboxLimits, InboxLoad } from '../domain/run/inbox-limits.ts';
 import type { JobPayload } from '../domain/run/job.ts';
+import type { OutputFormat } from '../domain/run/output-format.ts';
 import type { RunStatus } from '../domain/run/run.ts';
 import type { RunLimits } from '../domain/run/run-limits.ts';
 import type { Delivery } from '../domain/run/session.ts';
@@ -19,18 +20,27 @@ import { refuseOverQuota, refuseOverStorage, type TenantQuota } from './quota.ts
 import { type LockedSession, lockSession } from './sessions.ts';
 import { startRun } from './start-run.ts';
 
+/** `origin`: of the URL. Deliveries of a tenant to one origin share a bound. */
+export type MessageWebhook = Readonly<{ url: string; secret: string; origin: string }>;
+
 export type NewInboxMessage = Readonly<{
   tenantId: string;
   sessionId: string;
   messageId: string;
   /** Files by data URL, http(s) URL or `@blob:` reference. They are stored as blobs. */
   content: readonly UserPart[];
+  /** `system`: a notice of the service, not words of the user. Default `user`. */
+  origin?: 'system';
   /** Used if a run is active. Default `steer`. */
   delivery?: RequestedDelivery;
   /** The id for a run that this message starts. */
   runId: string;
   /** Limits of that run. The newest queued message that names any counts. */
   limits?: RunLimits;
+  /** Hears of the end of that run, and of each time that it waits. */
+  webhook?: MessageWebhook | undefined;
+  /** The result that run is asked for. The newest queued message that asks for one counts. */
+  output?: OutputFormat | undefined;
   quota?: TenantQuota | undefined;
   inboxLimits?: InboxLimits | undefined;
 }>;
@@ -64,7 +74,11 @@ export function acceptMessage(db: Db | Tx, message: NewInboxMessage): Promise<Ac
 }
 
 async function accept(tx: Tx, message: NewInboxMessage): Promise<AcceptedMessage> {
-  const session = await lockSession(tx, message.tenantId, message.sessionId);
+  return acceptLocked(tx, await lockSession(tx, message.tenantId, message.sessionId), message);
+}
+
+/** Like `acceptMessage`, for a caller that holds the session's lock. */
+export async function acceptLocked(tx: Tx, session: LockedSession, message: NewInboxMessage): Promise<AcceptedMessage> {
   const { known, waiting } = await readInbox(tx, message);
   if (known !== null) return replayAccepted(tx, message, session, known);
   await refuseOverQuota(tx, message.tenantId, message.quota);
@@ -157,8 +171,11 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       tenant_id: message.tenantId,
       id: message.messageId,
       delivery: message.delivery,
+      origin: message.origin ?? 'user',
       content: toJson(message.content),
       limits: toJson(message.limits ?? {}),
+      webhook: message.webhook === undefined ? null : toJson(message.webhook),
+      output: message.output === undefined ? null : toJson(message.output),
       run_id: runId,
       traceparent: currentTraceparent(),
     })
@@ -166,7 +183,7 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
   // A new message ends the conversation that the hashes describe.
   await tx
     .updateTable('sessions')
-    .set({ inbox_seq: seq, conversation_asked: null, conversation_turn: null, conversation_head: null })
+    .set({ inbox_seq: seq, conversation_asked: null, conversation_reader: null, conversation_head: null })
     .where('id', '=', message.sessionId)
     .execute();
 }

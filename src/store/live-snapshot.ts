@@ -6,6 +6,7 @@ import type { Usage } from '../domain/usage.ts';
 import { readChunks, type StreamedText } from './chunks.ts';
 import type { Db } from './database.ts';
 import { findSession } from './sessions.ts';
+import { usageOf } from './usage-columns.ts';
 import { countWaiting, listWaitingNotices, type WaitingNotice } from './waiting.ts';
 
 /** The state of a session at one moment, from which a reader follows it. */
@@ -51,14 +52,7 @@ export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: stri
       inFlight,
       compactingSince: session.compacting_since,
       meter: contextStateSchema.parse(session.context_state).meter,
-      usage: {
-        inputTokens: session.input_tokens,
-        outputTokens: session.output_tokens,
-        reasoningTokens: session.reasoning_tokens,
-        cacheReadTokens: session.cache_read_tokens,
-        cacheWriteTokens: session.cache_write_tokens,
-        totalTokens: session.input_tokens + session.output_tokens,
-      },
+      usage: usageOf(session),
     };
   });
 }

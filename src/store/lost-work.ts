@@ -28,18 +28,18 @@ export async function readUptimeMs(db: Db): Promise<number> {
 }
 
 /** `unregistered`: only leases of workers without a row in `workers`. */
-export type WhoseLeases = 'everybody' | 'unregistered';
+export type WhoseLeases = 'all' | 'unregistered';
 
 const isOf = (whose: WhoseLeases): RawBuilder<boolean> =>
-  whose === 'everybody'
+  whose === 'all'
     ? sql<boolean>`true`
     : sql<boolean>`not exists (select 1 from workers where workers.id = runs.lease_owner)`;
 
 /** Runs whose worker has not renewed its lease in time. */
-export async function findExpiredLeases(db: Db, limit: number, whose: WhoseLeases = 'everybody'): Promise<LeasedRun[]> {
+export async function findExpiredLeases(db: Db, limit: number, whose: WhoseLeases = 'all'): Promise<LeasedRun[]> {
   const { rows } = await sql<LeasedRun>`
     select id, session_id as "sessionId", resume_count as "resumeCount" from runs
-    where claim_id is not null and status in ('running', 'cancelling')
+    where is_claimed and status in ('running', 'cancelling')
       -- A volatile function cannot be an index condition; its value, taken once, can.
       and lease_expires_at < (select clock_timestamp()) and ${isOf(whose)}
     order by lease_expires_at limit ${limit}`.execute(db);
@@ -47,14 +47,14 @@ export async function findExpiredLeases(db: Db, limit: number, whose: WhoseLease
 }
 
 /** Locks a run and checks its lease again. Null: renewed, finished, or another transaction has the session's lock. */
-export function lockExpiredLease(tx: Tx, run: LeasedRun, whose: WhoseLeases = 'everybody'): Promise<LeasedRun | null> {
+export function lockExpiredLease(tx: Tx, run: LeasedRun, whose: WhoseLeases = 'all'): Promise<LeasedRun | null> {
   return lockLeasedIf(tx, run, sql<boolean>`lease_expires_at < clock_timestamp() and ${isOf(whose)}`);
 }
 
 export async function findRunsOfWorker(db: Db, workerId: string, limit: number): Promise<LeasedRun[]> {
   const { rows } = await sql<LeasedRun>`
     select id, session_id as "sessionId", resume_count as "resumeCount" from runs
-    where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${workerId}
+    where is_claimed and status in ('running', 'cancelling') and lease_owner = ${workerId}
     order by lease_expires_at limit ${limit}`.execute(db);
   return rows;
 }
@@ -75,7 +75,7 @@ async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): 
   // A statement of its own: the one that waited for the lock still sees the rows from before its wait.
   const { rows } = await sql<LeasedRun & { lost: boolean }>`
     select id, session_id as "sessionId", resume_count as "resumeCount",
-      claim_id is not null and status in ('running', 'cancelling') and ${lost} as lost
+      is_claimed and status in ('running', 'cancelling') and ${lost} as lost
     from runs where id = ${run.id}`.execute(tx);
   const [locked] = rows;
   if (locked?.lost !== true) return null;
@@ -93,11 +93,8 @@ export async function findUnclaimed(db: Db, graceMs: number, limit: number): Pro
       extract(epoch from clock_timestamp() - pending_at) * 1000 as "waitedMs",
       next_check_at is not null and found_taken as "foundTaken"
     from runs
-    where claim_id is null and pending_kind is not null and throttled_at is null
-      and status in ('queued', 'running', 'cancelling')
-      and coalesce(next_check_at, pending_at)
-        < (select clock_timestamp() - make_interval(secs => ${graceMs / 1000}))
-    order by coalesce(next_check_at, pending_at) limit ${limit}`.execute(db);
+    where due_at < (select clock_timestamp() - make_interval(secs => ${graceMs / 1000}))
+    order by due_at limit ${limit}`.execute(db);
   return rows;
 }
 

@@ -1,6 +1,6 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
-import { judgeMediaType, renameMediaType } from '../domain/media-type.ts';
+import { judgeMediaType, type RefusedFile, renameMediaType } from '../domain/media-type.ts';
 import type { MediaContents } from '../domain/model/model-files.ts';
 import { blobUrlsOf } from '../domain/model/shown-media.ts';
 import type { FilePart, OutputItem, Part, ToolOutput, UserPart, ViewMessage } from '../domain/transcript/message.ts';
@@ -81,7 +81,7 @@ export async function keepGivenFiles<Answer extends CallAnswer>(
   owner: Owner,
   answers: readonly Answer[],
 ): Promise<Answer[]> {
-  const contents = answers.map((answer) => ('content' in answer ? answer.content : []));
+  const contents = answers.map((answer) => (answer.kind === 'content' ? answer.content : []));
   const names = contents.flatMap((items) => items.map((_, index) => `output.value.${index}`));
   const kept = (await keepNamedFiles(tx, owner, contents.flat(), (at) => names[at] ?? 'output')).values();
   return answers.map((answer, at) => {
@@ -143,7 +143,7 @@ async function locateQuietly(tx: Tx, tenantId: string, file: Named): Promise<New
   const id = parseBlobUrl(file.url);
   if (id !== null) return findBlobHash(tx, tenantId, id);
   const read = readDataUrl(file);
-  return 'refused' in read ? null : read;
+  return read.kind === 'refused' ? null : read.blob;
 }
 
 const keptAs = ({ id, sizeBytes }: BlobInfo): Pick<FilePart, 'url' | 'sizeBytes'> => ({ url: blobUrl(id), sizeBytes });
@@ -159,11 +159,11 @@ async function locate(tx: Tx, tenantId: string, part: Named, name: string): Prom
     const id = parseBlobUrl(part.url);
     const known = (id === null ? null : await findBlobHash(tx, tenantId, id)) ?? refuse('there is no such blob');
     const verdict = renameMediaType(part.mediaType, known.mediaType);
-    return 'refused' in verdict ? refuse(verdict.refused) : { ...known, ...verdict };
+    return verdict.kind === 'refused' ? refuse(verdict.why) : { ...known, mediaType: verdict.mediaType };
   }
   if (/^https?:/i.test(part.url)) return URL.canParse(part.url) ? null : refuse('is not a URL');
   const read = readDataUrl(part);
-  return 'refused' in read ? refuse(read.refused) : read;
+  return read.kind === 'refused' ? refuse(read.why) : read.blob;
 }
 
 type Named = Readonly<{ url: string; mediaType: string }>;
@@ -171,14 +171,15 @@ type Named = Readonly<{ url: string; mediaType: string }>;
 const DATA_URL = /^data:([^,;]*)[^,]*?(;base64)?,(.*)$/is;
 
 /** The bytes of a data URL as a blob, with their actual type. */
-function readDataUrl({ url, mediaType }: Named): NewBlob | Readonly<{ refused: string }> {
+function readDataUrl({ url, mediaType }: Named): Readonly<{ kind: 'read'; blob: NewBlob }> | RefusedFile {
   const [, named = '', base64, data] = DATA_URL.exec(url) ?? [];
-  if (data === undefined) return { refused: 'must be a data URL, an http(s) URL or a blob' };
+  if (data === undefined) return { kind: 'refused', why: 'must be a data URL, an http(s) URL or a blob' };
   const bytes = base64 === undefined ? decodePercent(data) : decodeBase64(data);
-  if (bytes === null) return { refused: 'is not encoded as it says' };
-  if (bytes.length > MAX_BLOB_BYTES) return { refused: `is larger than ${MAX_BLOB_BYTES} bytes` };
+  if (bytes === null) return { kind: 'refused', why: 'is not encoded as it says' };
+  if (bytes.length > MAX_BLOB_BYTES) return { kind: 'refused', why: `is larger than ${MAX_BLOB_BYTES} bytes` };
   const verdict = judgeMediaType(mediaType === '' ? named || undefined : mediaType, bytes);
-  return 'refused' in verdict ? verdict : bytesBlob(newId(), verdict.mediaType, bytes);
+  if (verdict.kind === 'refused') return verdict;
+  return { kind: 'read', blob: bytesBlob(newId(), verdict.mediaType, bytes) };
 }
 
 /** Accepts base64 and base64url, with white space anywhere except within the padding. */
@@ -220,13 +221,13 @@ async function keepAll<Item extends OutputItem | Part>(
   notice: (text: string) => Item,
 ): Promise<Item[]> {
   const read = items.map((item) => (item.type === 'file' && !/^https?:/i.test(item.url) ? readDataUrl(item) : null));
-  const blobs = read.flatMap((blob) => (blob === null || 'refused' in blob ? [] : [blob]));
+  const blobs = read.flatMap((file) => (file?.kind === 'read' ? [file.blob] : []));
   const infos = (await attachBlobs(db, { sessionId }, blobs)).values();
   return items.map((item, index) => {
-    const blob = read[index] ?? null;
-    if (blob === null || item.type !== 'file') return item;
-    if ('refused' in blob) return notice(`[${item.mediaType}, not shown: it ${blob.refused}]`);
+    const file = read[index] ?? null;
+    if (file === null || item.type !== 'file') return item;
+    if (file.kind === 'refused') return notice(`[${item.mediaType}, not shown: it ${file.why}]`);
     const info = infos.next().value;
-    return info === undefined ? item : { ...item, mediaType: blob.mediaType, ...keptAs(info) };
+    return info === undefined ? item : { ...item, mediaType: file.blob.mediaType, ...keptAs(info) };
   });
 }

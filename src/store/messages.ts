@@ -118,8 +118,9 @@ export type TranscriptMessage = Readonly<{
 }>;
 
 /**
- * The transcript after `afterSeq`, without superseded messages. At most `limit`; fewer if they are large, but at least
+ * The transcript after `afterSeq`, without superseded and reverted messages. At most `limit`; fewer if they are large, but at least
  * one if any exists.
+ * @param runId only the messages of this run
  */
 export function listMessages(
   db: Db,
@@ -127,34 +128,46 @@ export function listMessages(
   sessionId: string,
   afterSeq: number,
   limit: number,
+  runId?: string,
 ): Promise<TranscriptMessage[]> {
-  return readPage(
-    db,
-    sql`session_id = ${sessionId} and tenant_id = ${tenantId} and seq > ${afterSeq}`,
-    sql`seq`,
-    limit,
-  );
+  return readPage(db, sql`${transcriptOf(tenantId, sessionId, runId)} and seq > ${afterSeq}`, sql`seq`, limit);
 }
 
-/** The newest messages of the transcript, in order, with the limits of `listMessages`. */
+function transcriptOf(tenantId: string, sessionId: string, runId?: string): RawBuilder<boolean> {
+  const whole = sql<boolean>`session_id = ${sessionId} and tenant_id = ${tenantId}`;
+  return runId === undefined ? whole : sql<boolean>`${whole} and run_id = ${runId}`;
+}
+
+/** The newest messages of the transcript, or those before a number, in order, with the limits of `listMessages`. */
 export function listNewestMessages(
   db: Db,
   tenantId: string,
   sessionId: string,
   limit: number,
+  beforeSeq: number | null = null,
+  runId?: string,
 ): Promise<TranscriptMessage[]> {
-  return readPage(db, sql`session_id = ${sessionId} and tenant_id = ${tenantId}`, sql`seq desc`, limit);
+  const mine = transcriptOf(tenantId, sessionId, runId);
+  const where = beforeSeq === null ? mine : sql`${mine} and seq < ${beforeSeq}`;
+  return readPage(db, where, sql`seq desc`, limit);
 }
 
-export async function hasMessagesAfter(db: Db, tenantId: string, sessionId: string, seq: number): Promise<boolean> {
+type InTranscript = Readonly<{ tenantId: string; sessionId: string; seq: number; runId?: string | undefined }>;
+
+export const hasMessagesAfter = (db: Db, place: InTranscript): Promise<boolean> =>
+  hasMessages(db, place, sql`seq > ${place.seq}`);
+
+export const hasMessagesBefore = (db: Db, place: InTranscript): Promise<boolean> =>
+  hasMessages(db, place, sql`seq < ${place.seq}`);
+
+async function hasMessages(db: Db, place: InTranscript, where: RawBuilder<boolean>): Promise<boolean> {
   const next = await db
     .selectFrom('messages')
     .select('seq')
-    .where('session_id', '=', sessionId)
-    .where('tenant_id', '=', tenantId)
-    .where('seq', '>', seq)
+    .where(transcriptOf(place.tenantId, place.sessionId, place.runId))
+    .where(where)
     .where('superseded', '=', false)
-    .orderBy('seq')
+    .where('reverted_no', 'is', null)
     .limit(1)
     .executeTakeFirst();
   return next !== undefined;
@@ -173,7 +186,7 @@ async function readPage(
         where session_id = page.session_id and summary_message_seq = page.seq limit 1) end as "summaryOf" from (
       select *, row_number() over in_order as no, sum(bytes) over in_order as total from (
         select *, (select coalesce(sum(content_bytes), 0) from parts where message_id = messages.id) as bytes
-        from messages where ${where} and not superseded order by ${order} limit ${limit}
+        from messages where ${where} and not superseded and reverted_no is null order by ${order} limit ${limit}
       ) as next window in_order as (order by ${order} rows unbounded preceding)
     ) as page where no = 1 or total <= ${MAX_PAGE_CONTENT_BYTES} order by seq`.execute(db);
   const ids = rows.map((row) => row.id);

@@ -91,8 +91,7 @@ export async function rememberLimits(db: Db, key: ModelKey, { by, limits }: Less
     values (${key.provider}, ${key.endpoint}, ${key.model}, ${contextWindow}, ${inputLimit})
     on conflict (provider, endpoint, model) do update set
       context_tokens = ${after('context_tokens')},
-      input_tokens = ${after('input_tokens')},
-      learned_at = clock_timestamp()`.execute(db);
+      input_tokens = ${after('input_tokens')}`.execute(db);
 }
 
 /** Stores the ratio of billed to estimated tokens for later sessions. */

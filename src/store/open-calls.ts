@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { formatId } from '../domain/ids.ts';
 import { callResultEvent } from '../domain/run/call-events.ts';
 import type { NewEvent } from '../domain/run/events.ts';
 import { outputText } from '../domain/transcript/output-text.ts';
@@ -7,6 +8,7 @@ import {
   type CallAnswer,
   type CallResolution,
   closeCall,
+  isAsked,
   type PlacedCall,
   type RecordedAnswer,
   type RequiredAction,
@@ -72,6 +74,44 @@ export async function readGivenAnswers(
 export const isUnanswered = (call: OpenCall): call is OpenCall & { requiredAction: ActionKind } =>
   call.requiredAction !== null && call.answer === null;
 
+/** The runs below a root of which calls wait for a person or a client, by the run of the root. */
+async function readAskingBelow(db: Db, rootRunIds: readonly string[]): Promise<readonly Below[]> {
+  const { rows } = await sql<Below>`
+    select r.id as "rootRunId", b.id as "runId", s.id as "sessionId", s.agent_name as agent
+    from runs r join sessions s on s.root_session_id = r.session_id
+      join runs b on b.id = s.active_run_id and b.status = 'requires_action' and not b.is_delegating
+    where r.id = any(${[...rootRunIds]}::uuid[]) order by b.created_at, b.id limit ${MAX_ASKING_BELOW}`.execute(db);
+  return rows;
+}
+
+type Below = Readonly<{ rootRunId: string; runId: string; sessionId: string; agent: string }>;
+
+/** Runs whose calls are shown at their root. `GET /v1/inbox` has all. */
+const MAX_ASKING_BELOW = 100;
+
+/** The required actions of runs with those of the runs below them, which are answered at the root as well. */
+export async function readActionsOfTrees(
+  db: Db,
+  runs: readonly Readonly<{ id: string; status: string }>[],
+): Promise<ReadonlyMap<string, readonly RequiredAction[]>> {
+  const waiting = runs.filter(({ status }) => status === 'requires_action').map(({ id }) => id);
+  if (waiting.length === 0) return new Map();
+  const below = await readAskingBelow(db, waiting);
+  const asking = [...waiting, ...below.map(({ runId }) => runId)].map((id) => ({ id, status: 'requires_action' }));
+  const actions = await readRequiredActions(db, asking);
+  const ofChild = ({ runId, sessionId, agent }: Below): RequiredAction[] =>
+    (actions.get(runId) ?? []).map((action) => ({
+      ...action,
+      child: { sessionId: formatId('session', sessionId), runId: formatId('run', runId), agent },
+    }));
+  return new Map(
+    waiting.map((id) => [
+      id,
+      [...(actions.get(id) ?? []), ...below.filter(({ rootRunId }) => rootRunId === id).flatMap(ofChild)],
+    ]),
+  );
+}
+
 /** The required actions of each run. A run that does not wait has no entry. */
 export async function readRequiredActions(
   db: Db,
@@ -82,7 +122,10 @@ export async function readRequiredActions(
   return new Map(
     [...Map.groupBy(calls, ({ runId }) => runId)].map(([runId, group]) => [
       runId,
-      group.map((call) => toRequiredAction(call.messageId, { ...call, kind: call.requiredAction })),
+      group
+        .map((call) => ({ ...call, kind: call.requiredAction }))
+        .filter(isAsked)
+        .map((call) => toRequiredAction(call.messageId, call)),
     ]),
   );
 }
@@ -109,7 +152,7 @@ export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string):
 export async function changeCall(
   tx: Tx,
   { messageId, index }: Pick<OpenCall, 'messageId' | 'index'>,
-  { state, output }: CallResolution,
+  { state, output, input }: CallResolution,
   answer?: RecordedAnswer,
 ): Promise<void> {
   const isLong = output !== undefined && outputText(output).length > MAX_TOOL_OUTPUT_CHARS;
@@ -117,10 +160,10 @@ export async function changeCall(
     .updateTable('parts')
     .set((eb) => ({
       state,
-      ...(output !== undefined && {
-        content: sql`${eb.ref('content')} || ${toJson({ output })}::jsonb`,
-        finished_at: sql`clock_timestamp()`,
+      ...((output !== undefined || input !== undefined) && {
+        content: sql`${eb.ref('content')} || ${toJson({ output, input })}::jsonb`,
       }),
+      ...(output !== undefined && { finished_at: sql`clock_timestamp()` }),
       ...(isLong && { view_limit: MAX_TOOL_OUTPUT_CHARS }),
       ...(answer !== undefined && { answer: toJson(answer) }),
     }))

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/run/job.ts';
@@ -80,10 +81,10 @@ async function hasWaiting(tx: Tx, sessionId: string): Promise<boolean> {
   return waiting !== undefined;
 }
 
-/** Whether the session's last task run ended early. */
+/** Whether the session's last task run ended early, and nothing of it was reverted. */
 async function wasStopped(tx: Tx, sessionId: string): Promise<boolean> {
   const last = await findLastTask(tx, sessionId);
-  return last !== undefined && last.status !== 'completed';
+  return last !== undefined && last.status !== 'completed' && !last.isReverted;
 }
 
 /** The session's active task run, else the one that ended last. */
@@ -91,6 +92,9 @@ export function findLastTask(tx: Tx, sessionId: string) {
   return tx
     .selectFrom('runs')
     .select(['id', 'status'])
+    .select(
+      sql<boolean>`exists (select from messages where run_id = runs.id and reverted_no is not null)`.as('isReverted'),
+    )
     .where('session_id', '=', sessionId)
     .where('kind', '=', 'task')
     .orderBy('finished_at', (order) => order.desc().nullsFirst())

@@ -2,8 +2,9 @@ import { sql } from 'kysely';
 import type { Db, Tx } from './database.ts';
 import { deleteButUsage } from './quota.ts';
 
-/** No run is active. */
-const IDLE = sql<boolean>`active_run_id is null and status = 'idle'`;
+/** No run is active, and no child in the background has a result to come. */
+const IDLE = sql<boolean>`active_run_id is null and status = 'idle' and not exists (
+  select 1 from children c where c.parent_session_id = sessions.id and c.state in ('held', 'asked', 'running', 'ended'))`;
 
 const HAS_EXPIRED = sql<boolean>`expires_at < clock_timestamp()`;
 

@@ -2,74 +2,49 @@ import { sql } from 'kysely';
 import type { ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { NewEvent } from '../domain/run/events.ts';
+import { failedBranch, stoppedBranch } from '../domain/run/next-step.ts';
 import type { LimitReason } from '../domain/run/run.ts';
 import { NOT_RUN } from '../domain/run/settlement.ts';
-import { newId } from '../platform/new-id.ts';
 import { readStreamedParts } from './chunks.ts';
 import type { Fence } from './claims.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
-import { appendEvents } from './events.ts';
+import { endRun } from './end-run.ts';
 import { toJson } from './json.ts';
 import { closeOpenCalls } from './open-calls.ts';
-import { startRequested, startRun } from './start-run.ts';
+import { followRunEnd } from './start-run.ts';
 
 /** The end of a failed run: the session's last event, and the limit that had already ended its work, if any. */
 export type FailedRun = Readonly<{ eventSeq: number; limit: LimitReason | null }>;
 
 /**
- * Ends a run as failed and parks its messages. Open calls get an outcome; an unfinished message is superseded, or kept
+ * Ends a run as failed. Open calls get an outcome; an unfinished message is superseded, or kept
  * as streamed if the run is `cancelling`.
- * A run in its final answer ends as `incomplete` instead, and queued messages start the next run.
+ * A run in its final answer ends as `incomplete` instead.
  * The caller holds the locks of session and run.
  */
 export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<FailedRun> {
   const closed = await closeOpenCalls(tx, runId, NOT_RUN);
   await keepIfCancelled(tx, sessionId, runId);
-  const events = [...closed, ...(await dropUnfinished(tx, runId))];
-  const { rows } = await sql<{ limit: LimitReason | null }>`
-    update runs set status = case when final_answer_for is null or status = 'cancelling' then 'failed' else 'incomplete' end,
-      status_reason = case when status <> 'cancelling' then final_answer_for end,
-      error = ${toJson(error)}::jsonb, pending_kind = null, claim_id = null,
-      lease_owner = null, lease_expires_at = null, epoch = epoch + 1, finished_at = clock_timestamp()
-    where id = ${runId} returning status_reason as limit`.execute(tx);
-  const limit = rows[0]?.limit ?? null;
-  await sql`
-    update sessions set status = 'idle', active_run_id = null, epoch = epoch + 1 where id = ${sessionId}`.execute(tx);
-  events.push(...(await closeOpenCompaction(tx, sessionId, error)));
-  const data = { runId: formatId('run', runId), error };
-  events.push(
-    limit === null ? { type: 'run:failed', data } : { type: 'run:incomplete', data: { ...data, reason: limit } },
-  );
-  const eventSeq = await appendEvents(tx, sessionId, runId, events);
+  const dropped = await dropUnfinished(tx, runId);
+  const cut = await closeOpenCompaction(tx, sessionId, error);
+  const limit = await reachedLimit(tx, runId);
+  const name = formatId('run', runId);
+  const end = limit === null ? failedBranch(name, error) : stoppedBranch(name, limit, error);
+  const eventSeq = await endRun(tx, runId, end, [...closed, ...dropped, ...cut]);
   // The reconciler adds the job of the next run, because this end of a run is rare.
-  const next = limit === null ? await promisedAfter(tx, sessionId, runId) : await runForWaiting(tx, sessionId);
-  const started = next === null ? await startRequested(tx, sessionId) : await startRun(tx, { sessionId, runId: next });
+  const started = await followRunEnd(tx, runId);
   return { limit, eventSeq: started?.eventSeq ?? eventSeq };
 }
 
-/** The id for a run of the queued messages. Null: none is queued. */
-async function runForWaiting(tx: Tx, sessionId: string): Promise<string | null> {
-  const { rows } = await sql<{ id: string | null }>`
-    select next_run_id as id from sessions where id = ${sessionId} and exists (
-      select 1 from inbox where session_id = ${sessionId} and consumed_message_seq is null)`.execute(tx);
-  const [row] = rows;
-  return row === undefined ? null : (row.id ?? newId());
-}
-
-/**
- * The promised run, if a message was accepted during a maintenance run or after a cancel: the failure does not concern
- * that message. All others stay parked.
- */
-async function promisedAfter(tx: Tx, sessionId: string, runId: string): Promise<string | null> {
-  const { rows } = await sql<{ id: string }>`
-    select sessions.next_run_id as id from sessions join runs on runs.id = ${runId}
-    where sessions.id = ${sessionId} and sessions.next_run_id is not null and exists (
-      select 1 from inbox where session_id = ${sessionId} and consumed_message_seq is null and run_id is null
-        and seq > coalesce(cancel_inbox_seq, case when runs.kind = 'maintenance' then start_inbox_seq end))`.execute(
-    tx,
-  );
-  return rows[0]?.id ?? null;
+/** The limit that has ended the work of a run, if only its final answer was left. A cancel comes before it. */
+async function reachedLimit(tx: Tx, runId: string): Promise<LimitReason | null> {
+  const { final_answer_for: limit, status } = await tx
+    .selectFrom('runs')
+    .select(['final_answer_for', 'status'])
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow();
+  return status === 'cancelling' ? null : limit;
 }
 
 /** `failRun` for the worker that has claimed the run. Null: fenced. */

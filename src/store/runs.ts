@@ -1,15 +1,15 @@
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import { BatonError, type ErrorRecord, errorRecordSchema } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { RunStatus } from '../domain/run/run.ts';
 import type { Db } from './database.ts';
 import type { RunsTable } from './tables.ts';
+import { TOKEN_COLUMNS } from './usage-columns.ts';
 
 const COLUMNS = [
   'id',
   'session_id',
   'kind',
-  'status',
   'status_reason',
   'step_count',
   'max_steps',
@@ -18,19 +18,28 @@ const COLUMNS = [
   'deadline_at',
   'approval_expires_at',
   'cancel_requested_at',
+  'traceparent',
   'error',
-  'input_tokens',
-  'output_tokens',
-  'reasoning_tokens',
-  'cache_read_tokens',
-  'cache_write_tokens',
+  'children_count',
+  ...TOKEN_COLUMNS,
   'cost_usd',
   'created_at',
   'started_at',
   'finished_at',
 ] as const;
 
-export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number]>;
+/** A run that waits for its children alone is at work: no person or client has to act. */
+const STATUS = sql<RunStatus>`case when is_delegating then 'running' else status end`.as('status');
+
+/** The call of another session that began a run. */
+type ParentCall = Readonly<{ sessionId: string; runId: string; messageId: string; index: number }>;
+
+const PARENT = sql<ParentCall | null>`(
+  select jsonb_build_object('sessionId', c.parent_session_id, 'runId', c.parent_run_id, 'messageId', c.message_id,
+    'index', c.idx) from children c where c.run_id = runs.id)`.as('parent');
+
+export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number] | 'status'> &
+  Readonly<{ parent: ParentCall | null }>;
 
 export type RunOwner = Readonly<{ runId: string; sessionId: string; agent: string; tenant: string }>;
 
@@ -58,6 +67,8 @@ function readRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefin
   return db
     .selectFrom('runs')
     .select(COLUMNS)
+    .select(STATUS)
+    .select(PARENT)
     .where('id', '=', id)
     .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
@@ -94,7 +105,10 @@ const PROMISED = {
   deadline_at: null,
   approval_expires_at: null,
   cancel_requested_at: null,
+  traceparent: null,
   error: null,
+  children_count: 0,
+  parent: null,
   input_tokens: 0,
   output_tokens: 0,
   reasoning_tokens: 0,
@@ -105,7 +119,13 @@ const PROMISED = {
   finished_at: null,
 } as const;
 
-export type RunOutcome = Readonly<{ status: RunStatus; reason: string | null; error: ErrorRecord | null }>;
+export type RunOutcome = Readonly<{
+  status: RunStatus;
+  reason: string | null;
+  error: ErrorRecord | null;
+  /** The result that its schema asked for. Absent: it has none. */
+  result?: Readonly<{ value: unknown }>;
+}>;
 
 export async function readRunOutcomes(
   db: Db,
@@ -115,13 +135,14 @@ export async function readRunOutcomes(
   if (ids.length === 0) return new Map();
   const rows = await db
     .selectFrom('runs')
-    .select(['id', 'status', 'status_reason', 'error'])
+    .select(['id', 'status', 'status_reason', 'error', 'output'])
     .where('id', 'in', ids)
     .where('tenant_id', '=', tenantId)
     .execute();
   return new Map(
-    rows.map(({ id, status, status_reason: reason, error }) => {
-      return [id, { status, reason, error: error === null ? null : errorRecordSchema.parse(error) }];
+    rows.map(({ id, status, status_reason: reason, error, output }) => {
+      const result = output === null ? {} : { result: output };
+      return [id, { status, reason, error: error === null ? null : errorRecordSchema.parse(error), ...result }];
     }),
   );
 }
@@ -134,10 +155,23 @@ export type RunFilter = Readonly<{
   after?: Readonly<{ createdAt: string; id: string }>;
 }>;
 
+/** As `STATUS` has it, and served by the index of statuses. */
+const hasStatus = (status: RunStatus) =>
+  status === 'running'
+    ? sql<boolean>`(status = 'running' or (status = 'requires_action' and is_delegating))`
+    : status === 'requires_action'
+      ? sql<boolean>`status = 'requires_action' and not is_delegating`
+      : sql<boolean>`status = ${status}`;
+
 /** Newest first. */
 export async function listRuns(db: Db, filter: RunFilter): Promise<RunRow[]> {
-  let query = db.selectFrom('runs').select(COLUMNS).where('tenant_id', '=', filter.tenantId);
-  if (filter.status !== undefined) query = query.where('status', '=', filter.status);
+  let query = db
+    .selectFrom('runs')
+    .select(COLUMNS)
+    .select(STATUS)
+    .select(PARENT)
+    .where('tenant_id', '=', filter.tenantId);
+  if (filter.status !== undefined) query = query.where(hasStatus(filter.status));
   if (filter.sessionId !== undefined) query = query.where('session_id', '=', filter.sessionId);
   const { after } = filter;
   if (after !== undefined) {
@@ -146,6 +180,40 @@ export async function listRuns(db: Db, filter: RunFilter): Promise<RunRow[]> {
     );
   }
   return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(filter.limit).execute();
+}
+
+/** The first task run of the session, from this run on, that did not fail and was not cancelled. Null: there is none. */
+export async function findUnstoppedTask(
+  db: Db,
+  { tenantId, sessionId, runId }: Readonly<{ tenantId: string; sessionId: string; runId: string }>,
+): Promise<string | null> {
+  const found = await db
+    .selectFrom('runs')
+    .select('id')
+    .where('session_id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .where('kind', '=', 'task')
+    .where('status', 'not in', ['failed', 'cancelled'])
+    .where('created_at', '>=', (eb) => eb.selectFrom('runs').select('created_at').where('id', '=', runId))
+    .orderBy('created_at')
+    .limit(1)
+    .executeTakeFirst();
+  return found?.id ?? null;
+}
+
+/** The tenant's runs among these, in the order of the ids. */
+export async function readRuns(db: Db, tenantId: string, ids: readonly string[]): Promise<RunRow[]> {
+  if (ids.length === 0) return [];
+  const rows = await db
+    .selectFrom('runs')
+    .select(COLUMNS)
+    .select(STATUS)
+    .select(PARENT)
+    .where('id', 'in', ids)
+    .where('tenant_id', '=', tenantId)
+    .execute();
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return ids.flatMap((id) => byId.get(id) ?? []);
 }
 
 /** The next task run of the session after this run, or its first one, in any state. Null: there is none. */

@@ -1,10 +1,12 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { SessionStatus } from '../domain/run/session.ts';
+import { readWorkingBelow } from './children.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { toJson } from './json.ts';
 import { inTurn } from './lock-turns.ts';
 import { deleteButUsage } from './quota.ts';
+import { TOKEN_COLUMNS } from './usage-columns.ts';
 
 const COLUMNS = [
   'id',
@@ -12,17 +14,19 @@ const COLUMNS = [
   'agent_version',
   'overrides',
   'title',
+  'external_key',
+  'forked_from_session_id',
+  'forked_from_message_id',
   'metadata',
+  'parent_session_id',
+  'root_session_id',
+  'depth',
   'status',
   'active_run_id',
   'event_seq',
   'message_seq',
   'events_first_seq',
-  'input_tokens',
-  'output_tokens',
-  'reasoning_tokens',
-  'cache_read_tokens',
-  'cache_write_tokens',
+  ...TOKEN_COLUMNS,
   'cost_usd',
   'compaction_count',
   'compacting_since',
@@ -49,30 +53,53 @@ export type NewSession = Readonly<{
   expiresAt?: Date | null;
   /** The name that a client of another protocol gives the session. */
   externalKey?: string;
+  forkedFrom?: Readonly<{ sessionId: string; messageId: string | null }>;
 }>;
 
 /** @throws BatonError `conflict` if the id or the external key is taken */
 export async function insertSession(db: Db, session: NewSession): Promise<SessionRow> {
   const row = await db
     .insertInto('sessions')
-    .values({
-      id: session.id,
-      tenant_id: session.tenantId,
-      agent_name: session.agentName,
-      agent_version: session.agentVersion,
-      agent_snapshot: toJson(session.agentSnapshot),
-      overrides: toJson(session.overrides ?? {}),
-      title: session.title,
-      metadata: toJson(session.metadata),
-      expires_at: session.expiresAt ?? null,
-      external_key: session.externalKey ?? null,
-    })
+    .values(valuesOf(session))
     .onConflict((conflict) => conflict.doNothing())
     .returning(COLUMNS)
     .executeTakeFirst();
   if (row === undefined) throw new BatonError('conflict', `session ${formatId('session', session.id)} exists already`);
   return row;
 }
+
+/** A session that a call of another one begins. */
+export type NewChildSession = NewSession & Readonly<{ parentSessionId: string; rootSessionId: string; depth: number }>;
+
+/** Its id is made of the call, so one that exists is that of the same call. */
+export async function insertChildSession(db: Db, session: NewChildSession): Promise<void> {
+  const { parentSessionId, rootSessionId, depth } = session;
+  await db
+    .insertInto('sessions')
+    .values({
+      ...valuesOf(session),
+      parent_session_id: parentSessionId,
+      root_session_id: rootSessionId,
+      depth,
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+const valuesOf = (session: NewSession) => ({
+  id: session.id,
+  tenant_id: session.tenantId,
+  agent_name: session.agentName,
+  agent_version: session.agentVersion,
+  agent_snapshot: toJson(session.agentSnapshot),
+  overrides: toJson(session.overrides ?? {}),
+  title: session.title,
+  metadata: toJson(session.metadata),
+  expires_at: session.expiresAt ?? null,
+  external_key: session.externalKey ?? null,
+  forked_from_session_id: session.forkedFrom?.sessionId ?? null,
+  forked_from_message_id: session.forkedFrom?.messageId ?? null,
+});
 
 /** @throws BatonError `not_found` */
 export async function findSession(db: Db, tenantId: string, id: string) {
@@ -113,7 +140,12 @@ export type SessionFilter = Readonly<{
   tenantId: string;
   limit: number;
   status?: SessionStatus;
+  agent?: string;
+  /** Only children of this session. */
+  parentId?: string;
   metadata?: Readonly<Record<string, string>>;
+  /** ISO time: only sessions that were created then or later. */
+  since?: string;
   /** Only sessions after this one in the list (newest first). */
   after?: Readonly<{ createdAt: string; id: string }>;
 }>;
@@ -122,6 +154,9 @@ export type SessionFilter = Readonly<{
 export async function listSessions(db: Db, filter: SessionFilter): Promise<SessionRow[]> {
   let query = db.selectFrom('sessions').select(COLUMNS).where('tenant_id', '=', filter.tenantId);
   if (filter.status !== undefined) query = query.where('status', '=', filter.status);
+  if (filter.agent !== undefined) query = query.where('agent_name', '=', filter.agent);
+  if (filter.parentId !== undefined) query = query.where('parent_session_id', '=', filter.parentId);
+  if (filter.since !== undefined) query = query.where('created_at', '>=', new Date(filter.since));
   if (filter.metadata !== undefined) query = query.where('metadata', '@>', toJson(filter.metadata) as never);
   const { after } = filter;
   if (after !== undefined) {
@@ -130,6 +165,19 @@ export async function listSessions(db: Db, filter: SessionFilter): Promise<Sessi
     );
   }
   return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(filter.limit).execute();
+}
+
+/** The tenant's sessions among these, in the order of the ids. */
+export async function readSessions(db: Db, tenantId: string, ids: readonly string[]): Promise<SessionRow[]> {
+  if (ids.length === 0) return [];
+  const rows = await db
+    .selectFrom('sessions')
+    .select(COLUMNS)
+    .where('id', 'in', ids)
+    .where('tenant_id', '=', tenantId)
+    .execute();
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return ids.flatMap((id) => byId.get(id) ?? []);
 }
 
 export type LockedSession = Awaited<ReturnType<typeof lockSession>>;
@@ -179,9 +227,13 @@ export function sessionNotFound(id: string): BatonError {
   return new BatonError('not_found', `session ${formatId('session', id)} does not exist`);
 }
 
+/** Sessions that a refusal names. */
+const MAX_NAMED = 5;
+
 /**
- * Deletes a session with all its data. The lock keeps a run from starting meanwhile.
- * @throws BatonError `not_found`; `conflict` while a run is active
+ * Deletes a session with all its data. The lock keeps a run from starting meanwhile. Sessions below it stay, as sessions
+ * of their own.
+ * @throws BatonError `not_found`; `conflict` while a run is active, in it or in a session below it
  */
 export async function deleteSession(db: Db | Tx, tenantId: string, id: string): Promise<void> {
   await inTransaction(db, async (tx) => {
@@ -190,9 +242,17 @@ export async function deleteSession(db: Db | Tx, tenantId: string, id: string): 
       const run = formatId('run', session.active_run_id);
       throw new BatonError('conflict', `session ${formatId('session', id)} is busy: cancel ${run} first`);
     }
+    const working = await readWorkingBelow(tx, id, MAX_NAMED + 1);
+    if (working.length > 0) throw new BatonError('conflict', workingWords(id, working));
     await deleteButUsage(tx, id, async () => {
       await tx.deleteFrom('sessions').where('id', '=', id).execute();
       return true;
     });
   });
+}
+
+function workingWords(id: string, working: readonly string[]): string {
+  const named = working.slice(0, MAX_NAMED).map((one) => formatId('session', one));
+  const more = working.length > MAX_NAMED ? ' and more' : '';
+  return `children of session ${formatId('session', id)} are at work: ${named.join(', ')}${more}. Cancel it first, which stops them`;
 }

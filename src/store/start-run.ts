@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { z } from 'zod';
 import { type JobPayload, jobPayloadSchema } from '../domain/run/job.ts';
 import type { PendingKind, RunKind } from '../domain/run/run.ts';
 import type { RunLimits } from '../domain/run/run-limits.ts';
@@ -7,7 +8,8 @@ import { currentTraceparent } from '../platform/tracing.ts';
 import type { Tx } from './database.ts';
 import { toJson } from './json.ts';
 
-export type StartedRun = Readonly<{ job: JobPayload; eventSeq: number }>;
+export const startedRunSchema = z.object({ job: jobPayloadSchema, eventSeq: z.number().int() });
+export type StartedRun = Readonly<z.infer<typeof startedRunSchema>>;
 
 /**
  * Starts a run in an idle session whose lock the caller holds; a requested compaction or prune goes before its first
@@ -39,20 +41,12 @@ export async function readJob(tx: Tx, runId: string): Promise<JobPayload> {
 }
 
 /**
- * Starts the work that was requested during the last run: the run of a resume, else a compaction or prune. The caller
- * holds the session's lock.
- * @returns null: none was requested, or a run is active
+ * Starts the run that follows the end of a run: for queued messages that are not parked, or a resume, compaction or
+ * prune that was requested meanwhile. The caller holds the session's lock and has ended the run.
+ * @returns null: nothing follows
  */
-export async function startRequested(tx: Tx, sessionId: string): Promise<StartedRun | null> {
-  const session = await tx
-    .selectFrom('sessions')
-    .select(['active_run_id', 'next_run_id', 'requested_resume', 'requested_maintenance'])
-    .where('id', '=', sessionId)
-    .executeTakeFirstOrThrow();
-  const { next_run_id: promised, requested_maintenance: pendingKind } = session;
-  if (session.active_run_id !== null) return null;
-  if (session.requested_resume !== null && promised !== null) return startRun(tx, { sessionId, runId: promised });
-  if (pendingKind === null) return null;
-  await sql`select baton_take_requested(${sessionId})`.execute(tx);
-  return startRun(tx, { sessionId, runId: newId(), kind: 'maintenance', pendingKind });
+export async function followRunEnd(tx: Tx, runId: string): Promise<StartedRun | null> {
+  const { rows } = await sql<{ started: unknown }>`
+    select baton_follow_run_end(${runId}, ${newId()}) as started`.execute(tx);
+  return startedRunSchema.nullable().parse(rows[0]?.started ?? null);
 }

@@ -6,12 +6,14 @@ import type { NewEvent } from '../domain/run/events.ts';
 import type { NextPlan } from '../domain/run/next-step.ts';
 import type { FinishReason, Part, ToolOutput } from '../domain/transcript/message.ts';
 import type { ToolCallState } from '../domain/transcript/tool-call.ts';
+import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { NewBlob } from './blobs.ts';
-import type { Fence } from './claims.ts';
+import { type ClaimedRun, claimedSchema, type Fence, type KnownView, toClaimedRun } from './claims.ts';
 import type { Db } from './database.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
 import { toJson, toText } from './json.ts';
+import type { KeptRequest } from './step-request.ts';
 
 export type TextChunk = Readonly<{
   charOffset: number;
@@ -28,6 +30,7 @@ export type ResponseWrite = Readonly<{
   model?: string;
   usage?: Usage;
   error?: ErrorRecord;
+  request?: KeptRequest;
   /** The view leaves the message out. */
   superseded?: boolean;
 }>;
@@ -130,6 +133,20 @@ function toStoredMove({ cut, ...move }: CallMove) {
 /** Written in place of `response` and `events` if a cancel was requested, because there will be no further attempt. */
 export type KeptAnswer = Readonly<{ response: ResponseWrite; events: readonly NewEvent[] }>;
 
+/** The claim with which the worker goes on, if the plan goes on with a step. All ids are the caller's. */
+export type CarryOn = Readonly<{
+  claimId: string;
+  messageId: string;
+  leaseDurationMs: number;
+  /** As in `ClaimInput`. */
+  tenantConcurrency: number;
+  known: KnownView | undefined;
+}>;
+
+/** `claimed`: the next step, which has begun. Null: its job goes through the queue. */
+export type FinishedStep = FinishedWork & Readonly<{ claimed: ClaimedRun | null }>;
+const finishedStepSchema = finishedWorkSchema.extend({ claimed: claimedSchema.nullable() });
+
 export type StepFinish = Readonly<{
   /** Set if the response is not written yet: a step without tools ends in one round trip. */
   response?: ResponseWrite;
@@ -148,15 +165,81 @@ export type StepFinish = Readonly<{
   maintenanceAtEnd?: 'prune';
   /** The id for the follow-up run, unless one is promised. */
   nextRunId: string;
+  carryOn?: CarryOn;
 }>;
 
-/** Ends the step: response, outcomes, usage, events and the next work commit together. Null: fenced. */
-export async function finishStep(db: Db, fence: Fence, finish: StepFinish): Promise<FinishedWork | null> {
-  const { moves } = finish;
-  const events = [...moves.flatMap((move) => move.events), ...finish.events];
-  const stored = { ...finish, events, moves: moves.map(toStoredMove) };
+/**
+ * Ends the step: response, outcomes, usage, events and the next work commit together, and with `carryOn` the begin of
+ * the next step. Null: fenced.
+ */
+export async function finishStep(db: Db, fence: Fence, finish: StepFinish): Promise<FinishedStep | null> {
   const { rows } = await sql<{ finished: unknown }>`
-    select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(stored)}::jsonb,
-      ${blobsOf(moves)}::bytea[]) as finished`.execute(db);
-  return finishedWorkSchema.nullable().parse(rows[0]?.finished ?? null);
+    select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(toStoredFinish(finish))}::jsonb,
+      ${blobsOf(finish.moves)}::bytea[]) as finished`.execute(db);
+  return toFinishedStep(db, finish, rows[0]?.finished ?? null);
+}
+
+function toStoredFinish(finish: StepFinish) {
+  const { moves, carryOn } = finish;
+  const events = [...moves.flatMap((move) => move.events), ...finish.events];
+  return { ...finish, events, moves: moves.map(toStoredMove), carryOn: carryOn && toStoredCarryOn(carryOn) };
+}
+
+async function toFinishedStep(db: Db, { carryOn }: StepFinish, answer: unknown): Promise<FinishedStep | null> {
+  const finished = finishedStepSchema.nullable().parse(answer);
+  if (finished === null) return null;
+  const { claimed, ...work } = finished;
+  return { ...work, claimed: claimed && (await toClaimedRun(db, claimed, carryOn?.known)) };
+}
+
+/** A write of a step, which may share its transaction with others. */
+export type StepWrite<T> = Readonly<{
+  /** As `baton_write_steps` takes it. */
+  stored: unknown;
+  parse: (answer: unknown) => T | Promise<T>;
+  /** The same write by itself. */
+  alone: () => Promise<T>;
+}>;
+
+/** `finishStep` as one of several writes. Null: it brings bytes, and is written alone. */
+export function finishWrite(db: Db, fence: Fence, finish: StepFinish): StepWrite<FinishedStep | null> | null {
+  if (blobsOf(finish.moves).some((bytes) => bytes !== null)) return null;
+  return {
+    stored: { kind: 'finish', ...fence, finish: toStoredFinish(finish) },
+    parse: (answer) => toFinishedStep(db, finish, answer),
+    alone: () => finishStep(db, fence, finish),
+  };
+}
+
+/** `writeResponse` as one of several writes. */
+export function responseWrite(
+  db: Db,
+  fence: Fence,
+  response: ResponseWrite,
+  events: readonly NewEvent[],
+): StepWrite<WrittenResponse | null> {
+  return {
+    stored: { kind: 'response', ...fence, response, events },
+    parse: (answer) => writtenResponseSchema.nullable().parse(answer),
+    alone: () => writeResponse(db, fence, response, events),
+  };
+}
+
+/** Writes them in one transaction: all or none. @returns their answers, for `parse` */
+export async function writeSteps(db: Db, writes: readonly StepWrite<unknown>[]): Promise<readonly unknown[]> {
+  const { rows } = await sql<{ answers: unknown[] }>`
+    select baton_write_steps(${toJson(writes.map(({ stored }) => stored))}::jsonb) as answers`.execute(db);
+  return rows[0]?.answers ?? [];
+}
+
+function toStoredCarryOn({ claimId, messageId, leaseDurationMs, tenantConcurrency, known }: CarryOn) {
+  return {
+    claimId,
+    messageId,
+    leaseMs: leaseDurationMs,
+    engine: ENGINE_VERSION,
+    tenantLimit: tenantConcurrency,
+    viewVersion: known?.version ?? 0,
+    viewAfterSeq: known === undefined ? 0 : known.next.seq - 1,
+  };
 }

@@ -52,6 +52,9 @@ export async function switchAgent(
     })
     .where('id', '=', sessionId)
     .execute();
+  if (session.active_run_id !== null) {
+    await tx.updateTable('runs').set({ model_position: 0 }).where('id', '=', session.active_run_id).execute();
+  }
   const data = {
     from: String(session.agent_snapshot['model']),
     to: snapshot.model,

@@ -1,18 +1,23 @@
-import type { ColumnType, Generated, JSONColumnType } from 'kysely';
+import type { ColumnType, Generated } from 'kysely';
 import type { CompactionState } from '../domain/compaction.ts';
+import type { JobKind } from '../domain/run/job.ts';
 import type { LimitReason, PendingKind, RunKind, RunStatus } from '../domain/run/run.ts';
 import type { Delivery, SessionStatus } from '../domain/run/session.ts';
 import type { ActionKind } from '../domain/transcript/required-action.ts';
 import type { ToolCallState } from '../domain/transcript/tool-call.ts';
+import type { SessionRevertsTable } from './reverts-table.ts';
+import type { DefaultTime, Json, Time, UsageColumns } from './table-columns.ts';
+import type {
+  ChildrenTable,
+  ScheduleFiresTable,
+  SchedulesTable,
+  WebhookDeliveriesTable,
+  WebhooksTable,
+} from './tables-around.ts';
 
 /** The row types of the schema. migrations/ explains the columns. */
 
-type Time = ColumnType<Date, Date | string, Date | string>;
-type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>;
-/** Read as parsed JSON; written as text by `toJson`, which removes characters that jsonb refuses. */
-type Json = JSONColumnType<Record<string, unknown>>;
-
-type SessionsTable = {
+type SessionsTable = UsageColumns & {
   id: string;
   tenant_id: Generated<string>;
   agent_name: string;
@@ -21,12 +26,13 @@ type SessionsTable = {
   title: string | null;
   /** The name that a client of another protocol gives the session, unique within the tenant. */
   external_key: string | null;
+  /** Of a fork: the other session, and the last message that was copied from it. Both may be deleted by now. */
+  forked_from_session_id: string | null;
+  forked_from_message_id: string | null;
   /** Hash of the conversation up to its last question, for clients that send all of it with each request. */
   conversation_asked: Buffer | null;
-  /** The place of the answer to that question. */
-  conversation_turn: ColumnType<unknown, string | null | undefined, string | null>;
-  /** The requests that read the answer. A retry may arrive before the first request has gone. */
-  conversation_readers: Generated<string[]>;
+  /** The newest request that reads the answer to that question. */
+  conversation_reader: string | null;
   /** Hash of the conversation with the answer. Null: no answer was sent. */
   conversation_head: Buffer | null;
   /** The agent without the adaptations of requests. Null: there are none. */
@@ -36,6 +42,10 @@ type SessionsTable = {
   /** The drifts that readers were told of, by `server/tool`. */
   drifted_tools: ColumnType<Record<string, string>, string | undefined, string>;
   metadata: ColumnType<Record<string, string>, string | undefined, string>;
+  /** Of a session that a call of another one began. */
+  parent_session_id: string | null;
+  root_session_id: string | null;
+  depth: Generated<number>;
   status: Generated<SessionStatus>;
   active_run_id: string | null;
   epoch: Generated<number>;
@@ -51,13 +61,6 @@ type SessionsTable = {
   /** A resume during a maintenance run: limits and trace of the run that starts afterwards. */
   requested_resume: ColumnType<unknown, string | null | undefined, string | null>;
   requested_maintenance: Exclude<PendingKind, 'step'> | null;
-  input_tokens: Generated<number>;
-  output_tokens: Generated<number>;
-  reasoning_tokens: Generated<number>;
-  cache_read_tokens: Generated<number>;
-  cache_write_tokens: Generated<number>;
-  /** Null: the price of a call is unknown. */
-  cost_usd: Generated<number | null>;
   compaction_count: Generated<number>;
   compacting_since: Time | null;
   last_compaction_at: Time | null;
@@ -66,12 +69,13 @@ type SessionsTable = {
   updated_at: DefaultTime;
 };
 
-export type RunsTable = {
+export type RunsTable = UsageColumns & {
   id: string;
   tenant_id: Generated<string>;
   session_id: string;
   kind: Generated<RunKind>;
-  status: Generated<RunStatus>;
+  /** Only SQL functions change it. A trigger refuses a change that `RUN_TRANSITIONS` does not have. */
+  status: ColumnType<RunStatus, RunStatus | undefined, never>;
   status_reason: string | null;
   epoch: Generated<number>;
   claim_id: string | null;
@@ -81,23 +85,39 @@ export type RunsTable = {
   pending_no: Generated<number>;
   pending_dispatch: Generated<number>;
   pending_at: Time | null;
+  is_claimed: ColumnType<boolean, never, never>;
+  /** When a run without a worker is looked at. */
+  due_at: ColumnType<Date | null, never, never>;
   next_check_at: Time | null;
   /** At the check before `next_check_at` a worker had taken the job without claiming the run. */
   found_taken: Generated<boolean>;
   tenant_slot: number | null;
   throttled_at: Time | null;
-  request_upto_seq: Generated<number>;
   attempt: Generated<number>;
   resume_count: Generated<number>;
   step_count: Generated<number>;
   /** The limits beside those of the agent. Null: the run has not begun, or has none. */
   limits: Json | null;
+  /** Of its model in the agent's list. */
+  model_position: Generated<number>;
+  /** The result that it is asked for, by `json`: the order of properties counts. */
+  output_format: Json | null;
+  output_state: Generated<unknown>;
+  /** `{ value }`: the result. */
+  output: ColumnType<{ value: Json } | null, never, never>;
   max_steps: number | null;
   /** The session's last inbox number at the run's creation, and at its cancel. Later messages are for the next run. */
   start_inbox_seq: Generated<number>;
   cancel_inbox_seq: number | null;
   cancel_requested_at: Time | null;
   approval_expires_at: Time | null;
+  /** It waits for its children alone: nothing that a person or a client could do. */
+  is_delegating: Generated<boolean>;
+  children_count: Generated<number>;
+  children_steps: Generated<number>;
+  children_tokens: Generated<number>;
+  /** Null: unknown. */
+  children_cost_usd: Generated<number | null>;
   budget_tokens: number | null;
   budget_cost_usd: number | null;
   deadline_at: Time | null;
@@ -105,13 +125,6 @@ export type RunsTable = {
   final_answer_for: LimitReason | null;
   final_answer_until: Time | null;
   error: Json | null;
-  input_tokens: Generated<number>;
-  output_tokens: Generated<number>;
-  reasoning_tokens: Generated<number>;
-  cache_read_tokens: Generated<number>;
-  cache_write_tokens: Generated<number>;
-  /** Null: the price of a call is unknown. */
-  cost_usd: Generated<number | null>;
   required_engine: Generated<number>;
   traceparent: string | null;
   attempt_traceparent: string | null;
@@ -130,10 +143,17 @@ type MessagesTable = {
   step_no: number | null;
   attempt: number | null;
   epoch: number | null;
+  /** The number of the event with which its step began. Null: it is no answer of this session's runs. */
+  event_seq: number | null;
+  view_start_seq: number | null;
+  summary_seq: number | null;
+  request: Json | null;
   model: string | null;
   finish_reason: string | null;
   is_summary: Generated<boolean>;
   superseded: Generated<boolean>;
+  /** The revert that took it out of the view. */
+  reverted_no: number | null;
   usage: Json | null;
   error: Json | null;
   metadata: Json;
@@ -159,6 +179,7 @@ type PartsTable = {
   truncated: Generated<boolean>;
   compacted_at: Time | null;
   view_limit: number | null;
+  earlier_view_limits: ColumnType<unknown, string | null | undefined, string | null>;
   media_stripped_at: Time | null;
   original_tokens: number | null;
 };
@@ -177,13 +198,17 @@ type InboxTable = {
   tenant_id: Generated<string>;
   id: string;
   delivery: Generated<Delivery>;
+  /** `system`: a notice of the service. */
+  origin: Generated<'user' | 'system'>;
   content: ColumnType<unknown[], string, string>;
   limits: ColumnType<unknown, string | undefined, never>;
+  webhook: ColumnType<unknown, string | null | undefined, never>;
+  /** The result that its sender asks for. */
+  output: ColumnType<unknown, string | null | undefined, never>;
   run_id: string | null;
   traceparent: string | null;
   enqueued_at: DefaultTime;
   consumed_message_seq: number | null;
-  consumed_at: Time | null;
 };
 
 type EventsTable = {
@@ -267,14 +292,12 @@ type AuditLogTable = {
 
 type WorkersTable = {
   id: string;
-  host: string;
-  pid: number;
   /** The kinds of job that it takes. */
-  kinds: PendingKind[];
+  kinds: JobKind[];
+  engine: Generated<number>;
   lock_key: number;
   locked_at: DefaultTime;
   lost_alone: Generated<boolean>;
-  started_at: DefaultTime;
   seen_at: DefaultTime;
 };
 
@@ -286,7 +309,6 @@ type ModelLimitsTable = {
   input_tokens: number | null;
   estimator_prior: number | null;
   tools_refused_at: Date | null;
-  learned_at: DefaultTime;
 };
 
 type DeletedUsageTable = {
@@ -298,8 +320,10 @@ type DeletedUsageTable = {
 };
 
 export type Tables = {
+  children: ChildrenTable;
   sessions: SessionsTable;
   runs: RunsTable;
+  session_reverts: SessionRevertsTable;
   messages: MessagesTable;
   parts: PartsTable;
   part_chunks: PartChunksTable;
@@ -314,4 +338,8 @@ export type Tables = {
   deleted_usage: DeletedUsageTable;
   workers: WorkersTable;
   model_limits: ModelLimitsTable;
+  schedules: SchedulesTable;
+  schedule_fires: ScheduleFiresTable;
+  webhooks: WebhooksTable;
+  webhook_deliveries: WebhookDeliveriesTable;
 };

@@ -7,7 +7,8 @@ import { toViewPart } from './messages.ts';
 /** A page of a view, as SQL returns it. */
 export const viewSchema = z.array(
   z.object({
-    id: z.uuid(),
+    // A client may choose any id for its message.
+    id: z.guid(),
     seq: z.number().int(),
     role: z.enum(MESSAGE_ROLES),
     model: z.string().nullable(),
@@ -49,7 +50,7 @@ async function readViewPage(
 export async function readNewestOfView(db: Db, sessionId: string, count: number): Promise<readonly ViewMessage[]> {
   const { rows } = await sql<{ view: unknown }>`
     select page.view from baton_view(${sessionId}, coalesce((select seq from messages
-      where session_id = ${sessionId} and not superseded and not is_summary and (role = 'user' or finish_reason is not null)
+      where session_id = ${sessionId} and not superseded and reverted_no is null and not is_summary and (role = 'user' or finish_reason is not null)
       order by seq desc offset ${count} limit 1), 0)) as page`.execute(db);
   return viewSchema.parse(rows[0]?.view);
 }

@@ -7,7 +7,6 @@ import type { Delivery } from '../domain/run/session.ts';
 import type { UserPart } from '../domain/transcript/message.ts';
 import { MAX_INLINE_CONTENT_BYTES, MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
-import { forgetTurn } from './conversations.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.ts';
 import { appendEvents } from './events.ts';
@@ -16,7 +15,7 @@ import { refuseFullInbox } from './inbox-load.ts';
 import { toJson } from './json.ts';
 import { keepUserFiles } from './media.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
-import { startRequested, startRun } from './start-run.ts';
+import { followRunEnd } from './start-run.ts';
 
 /** Default size of a page of queued messages. */
 const MAX_WAITING_PAGE = 200;
@@ -147,7 +146,6 @@ export async function changeWaiting(
       .where('id', '=', ref.messageId)
       .execute();
     await forgetPromise(tx, session.id);
-    if (content !== undefined) await forgetTurn(tx, session.id, [item.seq]);
     const data = { id: formatId('message', ref.messageId), delivery };
     const eventSeq = await appendEvents(tx, session.id, session.active_run_id, [{ type: 'message:changed', data }]);
     return { message: await readWaiting(tx, ref), eventSeq };
@@ -215,11 +213,7 @@ export async function removeWaiting(
     }
     // Not parked: the caller removes only the messages of this run, not those of the follow-up run.
     const cancelled = await cancelLocked(tx, session.id, eventSeq, runId, false);
-    const { next_run_id: next } = await lockSession(tx, ref.tenantId, ref.sessionId);
-    if (cancelled.status !== 'cancelled') return { ids, eventSeq: cancelled.eventSeq, job: null, cancelled };
-    // The follow-up run starts now.
-    const started =
-      next === null ? await startRequested(tx, session.id) : await startRun(tx, { sessionId: session.id, runId: next });
+    const started = cancelled.hasEnded ? await followRunEnd(tx, runId) : null;
     return { ids, eventSeq: cancelled.eventSeq, job: null, ...started, cancelled };
   });
 }

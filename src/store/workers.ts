@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely';
 import type pg from 'pg';
 import type { WorkerSight } from '../domain/liveness/worker-liveness.ts';
-import type { PendingKind } from '../domain/run/run.ts';
+import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
+import { ENGINE_VERSION } from '../domain/tunables.ts';
 import { type Db, inTransaction } from './database.ts';
 
 /** Class of the workers' advisory locks in this database. The number is arbitrary. */
@@ -16,7 +17,7 @@ const SERVER_PATIENCE: Readonly<Record<string, string>> = {
   client_connection_check_interval: '1000',
 };
 
-export type RegisteredWorker = Readonly<{ id: string; host: string; pid: number; kinds: readonly PendingKind[] }>;
+export type RegisteredWorker = Readonly<{ id: string; kinds: readonly JobKind[] }>;
 
 export type RegistrationOptions = Readonly<{
   patience?: Readonly<Record<string, string>>;
@@ -40,10 +41,10 @@ export async function registerWorker(
     [WORKER_LOCK_CLASS],
   );
   await client.query(
-    `insert into workers (id, host, pid, kinds, lock_key) values ($1, $2, $3, $4, $5)
-     on conflict (id) do update set lock_key = excluded.lock_key, locked_at = excluded.locked_at,
+    `insert into workers (id, kinds, lock_key, engine) values ($1, $2, $3, $4)
+     on conflict (id) do update set lock_key = excluded.lock_key, engine = excluded.engine, locked_at = excluded.locked_at,
        lost_alone = false, seen_at = clock_timestamp()`,
-    [worker.id, worker.host, worker.pid, worker.kinds, rows[0]?.lockKey],
+    [worker.id, worker.kinds, rows[0]?.lockKey, ENGINE_VERSION],
   );
   // A statement of its own, to see the retirement that the statement before may have waited for.
   await client.query('delete from dead_workers where id = $1', [worker.id]);
@@ -52,7 +53,7 @@ export async function registerWorker(
   }
 }
 
-const lockFree = sql<boolean>`
+export const lockFree = sql<boolean>`
   pg_try_advisory_xact_lock_shared(${sql.lit(WORKER_LOCK_CLASS)}, lock_key::integer)`;
 
 /** A sign of life. It also clears `lost_alone`. */
@@ -71,7 +72,7 @@ export async function markHoldersSeen(db: Db, ownId: string): Promise<void> {
 }
 
 const hasNothingInHand = (id: string): RawBuilder<boolean> => sql<boolean>`not exists (
-  select 1 from runs where claim_id is not null and status in ('running', 'cancelling') and lease_owner = ${id})`;
+  select 1 from runs where is_claimed and status in ('running', 'cancelling') and lease_owner = ${id})`;
 
 /**
  * Removes a worker that ends. One that still has claims stays, so that the others find it dead and take back its runs.
@@ -93,16 +94,15 @@ export async function listWorkers(db: Db): Promise<WorkerSight[]> {
   return rows;
 }
 
-export type WorkersByKind = Readonly<Record<PendingKind, number>>;
+export type WorkersByKind = Readonly<Record<JobKind, number>>;
 
 /** Living workers by the kind of job that they take. */
 export async function countWorkersByKind(db: Db): Promise<WorkersByKind> {
-  const { rows } = await sql<{ kind: PendingKind; count: number }>`
+  const { rows } = await sql<{ kind: JobKind; count: number }>`
     with alive as materialized (select kinds from workers where not ${lockFree})
     select kind, count(*) as count from alive, unnest(kinds) as kind group by kind`.execute(db);
   const counts = new Map(rows.map(({ kind, count }) => [kind, count]));
-  const countOf = (kind: PendingKind): number => counts.get(kind) ?? 0;
-  return { step: countOf('step'), compaction: countOf('compaction'), prune: countOf('prune') };
+  return Object.fromEntries(JOB_KINDS.map((kind) => [kind, counts.get(kind) ?? 0])) as Record<JobKind, number>;
 }
 
 /**
@@ -139,7 +139,7 @@ export function forgetDeadWorker(db: Db, worker: WorkerSight): Promise<boolean> 
 /** Removes a worker without claims, and keeps its id longer than a claim that it has sent may take to arrive. */
 function retire(db: Db, id: string, isGone: RawBuilder<boolean>): Promise<boolean> {
   return inTransaction(db, async (tx) => {
-    await sql`select baton_lock_burial(${id})`.execute(tx);
+    await sql`select baton_lock_retirement(${id})`.execute(tx);
     // A statement of its own, to see the claims that committed before the lock was granted.
     const { numAffectedRows } = await sql`
       with gone as (

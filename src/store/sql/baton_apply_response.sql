@@ -5,7 +5,8 @@
 -- baton_restart_step.
 --
 -- Lock: the caller holds the session and the run.
-create or replace function baton_apply_response(p_session uuid, p_response jsonb, p_may_start boolean default true) returns void
+create or replace function baton_apply_response(p_session uuid, p_response jsonb, p_may_start boolean default true)
+returns void
 language plpgsql as $$
 declare
   v_message uuid := (p_response ->> 'messageId')::uuid;
@@ -20,6 +21,7 @@ begin
     model = p_response ->> 'model',
     usage = p_response -> 'usage',
     error = p_response -> 'error',
+    request = p_response -> 'request',
     superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
     finished_at = clock_timestamp()
     where id = v_message and session_id = p_session returning tenant_id into v_tenant;

@@ -20,7 +20,8 @@ begin
       'type', 'compaction:failed', 'data', jsonb_build_object('error', v_error, 'attempts', 0))));
   end if;
   select coalesce(max(round), 0) + 1 into v_round from compactions where session_id = v_session;
-  insert into compactions (id, tenant_id, session_id, run_id, round, strategy, reason, from_seq, upto_seq, tokens_before)
+  insert into compactions (id, tenant_id, session_id, run_id, round, strategy, reason, from_seq, upto_seq,
+    tokens_before)
     select (p_compaction ->> 'id')::uuid, tenant_id, v_session, p_run, v_round, p_compaction ->> 'strategy',
       p_compaction ->> 'reason', (p_compaction ->> 'fromSeq')::bigint, (p_compaction ->> 'uptoSeq')::bigint,
       (p_compaction ->> 'tokensBefore')::integer

@@ -29,7 +29,9 @@ begin
   select * into v_run from runs where id = p_run for no key update;
   v_event_seq := v_session.event_seq;
   if v_run.status in ('completed', 'failed', 'cancelled', 'incomplete', 'requires_action') then
-    return json_build_object('outcome', 'gone');
+    -- The job of the step that failed the run is kept as its record, whichever worker takes it.
+    return json_build_object('outcome', 'gone', 'failure', case when v_run.status = 'failed' and p_kind = 'step'
+      and v_run.pending_no = p_no and v_run.pending_dispatch = p_dispatch + 1 then v_run.error end);
   end if;
   if v_run.pending_kind is distinct from p_kind or v_run.pending_no <> p_no or v_run.pending_dispatch <> p_dispatch then
     return json_build_object('outcome', 'stale');
@@ -70,7 +72,8 @@ begin
       into v_interrupted, v_is_known;
     if v_is_known then v_after := p_known_seq; end if;
   end if;
-  if p_kind = 'step' and v_interrupted is null and v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
+  if p_kind = 'step' and v_interrupted is null and v_run.cancel_requested_at is null
+      and not baton_is_used_up(v_run) then
     v_begun := baton_begin_step(v_run, p_message, v_after);
     v_view := v_begun.view;
     v_next_after := v_begun.next_after;
@@ -80,7 +83,8 @@ begin
     -- baton_begin_step raises the epoch of the session together with what else it changes.
     update sessions set epoch = v_run.epoch where id = v_session.id;
     if v_run.cancel_requested_at is null and p_kind <> 'step' then
-      select begun.view, begun.next_after into v_view, v_next_after from baton_begin_maintenance(v_session.id, p_run) as begun;
+      select begun.view, begun.next_after into v_view, v_next_after
+      from baton_begin_maintenance(v_session.id, p_run) as begun;
       select event_seq into v_event_seq from sessions where id = v_session.id;
     elsif v_run.cancel_requested_at is null and v_interrupted = p_message then
       select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
@@ -99,17 +103,5 @@ begin
     'viewVersion', v_session.view_version,
     'messageSeq', v_message_seq,
     'eventSeq', v_event_seq,
-    'modelMemory', baton_model_memory(v_session.agent_snapshot ->> 'model', v_session.tenant_id),
-    'session', json_build_object('id', v_session.id, 'tenantId', v_session.tenant_id,
-      'agentName', v_session.agent_name, 'agentSnapshot', v_session.agent_snapshot,
-      'contextState', v_session.context_state),
-    'run', json_build_object('id', v_run.id, 'kind', v_run.kind, 'attempt', v_run.attempt, 'stepCount', v_run.step_count,
-      'maxSteps', v_run.max_steps, 'budget', json_build_object(
-        'maxTokens', v_run.budget_tokens, 'maxCostUsd', v_run.budget_cost_usd,
-        'usedTokens', v_run.input_tokens + v_run.output_tokens, 'usedCostUsd', v_run.cost_usd),
-      'finalAnswerFor', v_run.final_answer_for,
-      'timeLeftMs', ceil(extract(epoch from coalesce(v_run.final_answer_until, v_run.deadline_at) - clock_timestamp()) * 1000),
-      'resumeCount', v_run.resume_count,
-      'waitedMs', greatest(0, round(extract(epoch from clock_timestamp() - v_run.pending_at) * 1000)), 'traceparent', v_run.traceparent,
-      'attemptTraceparent', v_run.attempt_traceparent));
+    'facts', baton_claim_facts(v_session, v_run));
 end $$;

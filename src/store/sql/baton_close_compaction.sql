@@ -11,7 +11,7 @@ declare
   v_seq bigint;
   v_created jsonb;
 begin
-  if v_summary is not null and jsonb_typeof(v_summary) = 'object' then
+  if p_close ->> 'state' = 'completed' then
     update sessions set message_seq = message_seq + 1, view_start_seq = (p_close ->> 'viewStartSeq')::bigint,
       summary_message_seq = message_seq + 1, view_version = view_version + 1, compaction_count = compaction_count + 1,
       last_compaction_at = clock_timestamp()
@@ -21,7 +21,8 @@ begin
         v_summary ->> 'model', clock_timestamp() from sessions where id = p_session;
     insert into parts (message_id, idx, session_id, tenant_id, type, content)
       select (v_summary ->> 'messageId')::uuid, e.ord - 1, p_session, s.tenant_id, e.part ->> 'type', e.part
-      from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord) where s.id = p_session;
+      from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord)
+      where s.id = p_session;
     v_created := baton_message_created(p_session, (v_summary ->> 'messageId')::uuid, v_seq, v_summary -> 'parts',
       octet_length(v_summary ->> 'parts'));
     perform baton_append_events(p_session, p_run,

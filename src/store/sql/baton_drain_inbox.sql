@@ -1,7 +1,7 @@
--- Turns the messages that wait for a run into one message of the transcript, and returns its number. A single one
--- is taken as it is; several are labelled and joined in the order of arrival. The message has the id of the first.
--- At most 100 messages of 1 MiB together, and at least one, are taken: the rest waits for the next step. Null: no
--- message waits.
+-- Turns the messages that wait for a run into one message of the transcript, and returns its number. The parts stand
+-- in the order of arrival; of several messages, the first part of each has its queuedNo. The message has the id of the
+-- first. At most 100 messages of 1 MiB together, and at least one, are taken: the rest waits for the next step. Null:
+-- no message waits.
 --
 -- Called by baton_begin_step.
 --
@@ -25,31 +25,25 @@ begin
       window by_seq as (order by seq rows unbounded preceding) limit 100
   ) as waiting where no = 1 or bytes <= 1048576;
   if v_upto is null then return null; end if;
-  select jsonb_agg(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at, 'delivery', delivery) order by seq),
+  select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', baton_public_id('msg', id), 'enqueuedAt', enqueued_at,
+      'delivery', delivery, 'origin', nullif(origin, 'user')))
+      order by seq),
     jsonb_agg(baton_public_id('msg', id) order by seq), (array_agg(id order by seq))[1]
     into v_items, v_ids, v_message from inbox
-    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
-  with taken as (
-    select content, row_number() over (order by seq) as no, count(*) over () as total from inbox
-    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto
-  ), labelled as (
-    select no, content, case when total = 1 then '' when total > 2 then '[' || no || ']: '
-      when no = 1 then 'First: ' else 'Also: ' end as label
-    from taken
-  ), pieces as (
-    -- A message that begins with a file gets its label as a text part before it.
-    select no, 0 as ord, jsonb_build_object('type', 'text', 'text', rtrim(label)) as part
-      from labelled where label <> '' and content -> 0 ->> 'type' <> 'text'
-    union all
-    select no, e.ord, case when e.ord = 1 and label <> '' and e.part ->> 'type' = 'text'
-        then jsonb_set(e.part, '{text}', to_jsonb(label || (e.part ->> 'text'))) else e.part end
-      from labelled, jsonb_array_elements(content) with ordinality as e (part, ord)
-  )
-  select jsonb_agg(part order by no, ord) into v_parts from pieces;
+    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      and seq <= v_upto;
+  select jsonb_agg(
+      case when total > 1 and ord = 1 then part || jsonb_build_object('queuedNo', no) else part end order by no, ord)
+    into v_parts from (
+      select content, row_number() over (order by seq) as no, count(*) over () as total from inbox
+      where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      and seq <= v_upto
+    ) as taken, jsonb_array_elements(content) with ordinality as e (part, ord);
   update sessions set message_seq = message_seq + 1
     where id = p_session returning message_seq, tenant_id into v_seq, v_tenant;
-  update inbox set consumed_message_seq = v_seq, consumed_at = clock_timestamp()
-    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run and seq <= v_upto;
+  update inbox set consumed_message_seq = v_seq
+    where session_id = p_session and consumed_message_seq is null and run_id is not distinct from p_run
+      and seq <= v_upto;
   insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
     values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
       jsonb_build_object('inbox', v_items), clock_timestamp());

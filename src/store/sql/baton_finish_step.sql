@@ -6,7 +6,7 @@
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.
 create or replace function baton_finish_step(p_run uuid, p_epoch bigint, p_claim uuid, p_finish jsonb, p_blobs bytea[])
-returns jsonb language plpgsql as $$
+returns json language plpgsql as $$
 declare
   v_move jsonb;
   v_no integer := 0;
@@ -14,11 +14,15 @@ declare
 begin
   if v_run.id is null then return null; end if;
   -- Streamed text is dropped only where another attempt follows: a cancelled run keeps it.
-  if p_finish ? 'keptIfCancelled' and v_run.cancel_requested_at is not null then
-    p_finish := p_finish || (p_finish -> 'keptIfCancelled');
+  if v_run.cancel_requested_at is not null then
+    p_finish := p_finish || coalesce(p_finish -> 'keptIfCancelled', '{}');
   end if;
-  if p_finish ? 'response' then perform baton_apply_response(v_run.session_id, p_finish -> 'response'); end if;
-  for v_move in select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord loop
+  if p_finish -> 'response' is not null then
+    perform baton_apply_response(v_run.session_id, p_finish -> 'response');
+  end if;
+  for v_move in
+    select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord
+  loop
     v_no := v_no + 1;
     if not baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then
       raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';

@@ -2,7 +2,7 @@
 --
 -- Called by baton_claim_run.
 --
--- Lock: the advisory lock of the worker id, shared by its claims, after the session and the run. baton_lock_burial
+-- Lock: the advisory lock of the worker id, shared by its claims, after the session and the run. baton_lock_retirement
 -- takes it exclusively: either the claim commits before the reconciler looks at what the worker has claimed, or the
 -- claim sees that the worker is dead. The look is a statement of its own, so that it sees what the reconciler
 -- committed while the claim waited.

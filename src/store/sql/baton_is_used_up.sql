@@ -6,9 +6,10 @@
 create or replace function baton_is_used_up(p_run runs) returns boolean language plpgsql stable as $$
 begin
   if p_run.final_answer_for is not null then return p_run.final_answer_until <= clock_timestamp(); end if;
-  return p_run.request_upto_seq > 0 and (
+  return (
     coalesce(p_run.deadline_at <= clock_timestamp(), false)
-    or coalesce(p_run.input_tokens + p_run.output_tokens >= p_run.budget_tokens, false)
+    or coalesce(p_run.input_tokens + p_run.output_tokens + p_run.children_tokens >= p_run.budget_tokens, false)
     -- An unknown cost may have exceeded the budget.
-    or coalesce(p_run.cost_usd >= p_run.budget_cost_usd, p_run.budget_cost_usd is not null));
+    or coalesce(p_run.cost_usd + p_run.children_cost_usd >= p_run.budget_cost_usd, p_run.budget_cost_usd is not null)
+  ) and exists (select 1 from messages where run_id = p_run.id and role = 'user' and not is_summary);
 end $$;

@@ -13,9 +13,5 @@ declare
 begin
   select status = 'running' and claim_id is not null into v_is_claimed from runs where id = p_run for no key update;
   if v_is_claimed is distinct from true then return null; end if;
-  update runs set status = 'cancelling', cancel_requested_at = clock_timestamp(),
-    cancel_inbox_seq = case when p_parks then (select inbox_seq from sessions where id = p_session) else 0 end
-    where id = p_run;
-  return baton_append_events(p_session, p_run, jsonb_build_array(
-    jsonb_build_object('type', 'run:cancelling', 'data', jsonb_build_object('runId', baton_public_id('run', p_run)))));
+  return baton_begin_cancel(p_session, p_run, p_parks);
 end $$;

@@ -9,9 +9,13 @@ begin
   if coalesce(jsonb_array_length(p_marks), 0) = 0 then return; end if;
   update sessions set view_version = view_version + 1 where id = p_session;
   update parts set
-    compacted_at = case when (mark ->> 'pruned')::boolean then coalesce(compacted_at, clock_timestamp()) else compacted_at end,
+    compacted_at =
+      case when (mark ->> 'pruned')::boolean then coalesce(compacted_at, clock_timestamp()) else compacted_at end,
     media_stripped_at = case when (mark ->> 'mediaStripped')::boolean
       then coalesce(media_stripped_at, clock_timestamp()) else media_stripped_at end,
+    earlier_view_limits = case when (mark ->> 'viewLimitChars')::integer is distinct from view_limit and mark ? 'viewLimitChars'
+      then coalesce(earlier_view_limits, '[]') || jsonb_build_object('until', clock_timestamp(), 'chars', view_limit)
+      else earlier_view_limits end,
     view_limit = coalesce((mark ->> 'viewLimitChars')::integer, view_limit),
     original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
   from jsonb_array_elements(p_marks) as mark

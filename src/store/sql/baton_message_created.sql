@@ -2,7 +2,8 @@
 -- one, its size and where to read it.
 --
 -- Called by baton_drain_inbox and baton_close_compaction.
-create or replace function baton_message_created(p_session uuid, p_message uuid, p_seq bigint, p_parts jsonb, p_bytes bigint)
+create or replace function baton_message_created(p_session uuid, p_message uuid, p_seq bigint, p_parts jsonb,
+  p_bytes bigint)
 returns jsonb language plpgsql stable as $$
 begin
   return jsonb_build_object('type', 'message:created', 'data', jsonb_build_object(
@@ -10,5 +11,6 @@ begin
       when p_bytes <= 16384 then jsonb_build_object('parts', p_parts)
       else jsonb_build_object('contentRef', jsonb_build_object(
         'sizeBytes', p_bytes,
-        'href', '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || p_seq - 1 || '&limit=1')) end);
+        'href',
+        '/v1/sessions/' || baton_public_id('ses', p_session) || '/messages?after=' || p_seq - 1 || '&limit=1')) end);
 end $$;

@@ -13,5 +13,6 @@ begin
         'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
       where provider = v_provider and model = v_model), '[]'),
     'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'credential', credential,
-        'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) from baton_pauses(v_model, p_tenant)), '[]'));
+        'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000)))
+      from baton_pauses(v_model, p_tenant)), '[]'));
 end $$;

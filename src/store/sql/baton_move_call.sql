@@ -6,7 +6,8 @@
 --
 -- Lock: the caller holds the session and the run. The upsert of the blob locks a blob that exists, so that garbage
 -- collection cannot delete it before the reference is committed.
-create or replace function baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea) returns boolean language plpgsql as $$
+create or replace function baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea)
+returns boolean language plpgsql as $$
 declare
   v_message uuid := (p_move ->> 'messageId')::uuid;
   v_idx integer := (p_move ->> 'index')::integer;
@@ -16,14 +17,16 @@ declare
 begin
   update parts set
     state = v_to,
-    answer = case when p_move ? 'forgetsAnswer' then null else answer end,
-    content = case when p_move ? 'output' then content || jsonb_build_object('output', p_move -> 'output') else content end,
-    truncated = truncated or p_move ? 'originalTokens',
+    answer = case when (p_move ->> 'forgetsAnswer')::boolean then null else answer end,
+    content = case when p_move -> 'output' is null then content
+      else content || jsonb_build_object('output', p_move -> 'output') end,
+    truncated = truncated or p_move -> 'originalTokens' is not null,
     original_tokens = coalesce((p_move ->> 'originalTokens')::integer, original_tokens),
     started_at = case
       when v_to = 'running' then clock_timestamp()
       when v_to = 'pending' then null
-      when p_move ? 'ranMs' then clock_timestamp() - make_interval(secs => (p_move ->> 'ranMs')::double precision / 1000)
+      when p_move ->> 'ranMs' is not null
+        then clock_timestamp() - make_interval(secs => (p_move ->> 'ranMs')::double precision / 1000)
       else started_at end,
     finished_at = case when v_to in ('completed', 'error', 'denied') then clock_timestamp() else finished_at end
     where session_id = p_session and message_id = v_message and idx = v_idx and p_move -> 'from' ? state

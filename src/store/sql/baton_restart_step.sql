@@ -6,7 +6,8 @@
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.
-create or replace function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_broken jsonb) returns json
+create or replace function baton_restart_step(p_run uuid, p_epoch bigint, p_claim uuid, p_message uuid, p_broken jsonb)
+returns json
 language plpgsql as $$
 declare
   v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
@@ -26,6 +27,7 @@ begin
       select begun.view, begun.next_after into v_view, v_next_after from baton_begin_step(v_run, p_message, 0) as begun;
     end if;
   end if;
-  return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after, 'messageSeq', (select seq from messages where id = p_message),
+  return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after,
+    'messageSeq', (select seq from messages where id = p_message),
     'eventSeq', (select event_seq from sessions where id = v_run.session_id));
 end $$;

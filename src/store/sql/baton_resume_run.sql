@@ -8,7 +8,7 @@ create or replace function baton_resume_run(p_session uuid, p_run uuid) returns 
 language plpgsql as $$
 begin
   update runs set status = 'running', pending_kind = 'step', pending_dispatch = pending_dispatch + 1,
-    pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null
+    pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null, is_delegating = false
     where id = p_run and status = 'requires_action';
   if not found then return null; end if;
   update sessions set status = 'busy' where id = p_session;

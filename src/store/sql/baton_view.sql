@@ -7,9 +7,10 @@
 -- functions that begin a step.
 --
 -- In PL/pgSQL, as every function that a step calls: a SQL function that cannot be inlined is planned again by every
--- query that calls it.
+-- query that calls it. With a generic plan: Postgres guesses that a plan for the given number is a little cheaper, and
+-- would make one for every step, which costs more than all that the plan then reads.
 create or replace function baton_view(p_session uuid, p_after bigint default 0, out view json, out next_after bigint)
-language plpgsql stable as $$
+language plpgsql stable set plan_cache_mode = 'force_generic_plan' as $$
 declare
   v_first bigint;
   v_summary bigint;
@@ -17,7 +18,8 @@ begin
   select greatest(view_start_seq, p_after + 1), case when p_after = 0 then summary_message_seq end
     into v_first, v_summary from sessions where id = p_session;
   select coalesce(json_agg(json_build_object(
-      'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts) order by m.is_summary desc, m.seq), '[]'),
+      'id', m.id, 'seq', m.seq, 'role', m.role, 'model', m.model, 'parts', p.parts)
+      order by m.is_summary desc, m.seq), '[]'),
     case when count(*) filter (where not m.is_summary) = 2000 then max(m.seq) filter (where not m.is_summary) end
     into view, next_after
   from (
@@ -25,7 +27,7 @@ begin
     union all
     (select id, seq, role, model, is_summary from messages
       where session_id = p_session and seq >= v_first and not is_summary
-        and not superseded and (role = 'user' or finish_reason is not null)
+        and not superseded and reverted_no is null and (role = 'user' or finish_reason is not null)
       order by seq limit 2000)
   ) m
   cross join lateral (

@@ -5,7 +5,8 @@
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.
-create or replace function baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb, p_events jsonb)
+create or replace function baton_write_response(p_run uuid, p_epoch bigint, p_claim uuid, p_response jsonb,
+  p_events jsonb)
 returns jsonb language plpgsql as $$
 declare
   v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);

@@ -1,0 +1,213 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import type { ErrorRecord } from '../domain/errors.ts';
+import { CHILD_MODES, CHILD_STATES, childResultSchema, refusedChild } from '../domain/run/child.ts';
+import { runLimitsSchema } from '../domain/run/run-limits.ts';
+import { jsonSchema } from '../domain/transcript/message.ts';
+import type { Db, Tx } from './database.ts';
+import { toJson } from './json.ts';
+
+/** For how long a process looks after a child alone. Then another one does what it left undone. */
+const LOOKED_AFTER_MS = 5_000;
+
+const childSchema = z.object({
+  messageId: z.uuid(),
+  index: z.int(),
+  tenantId: z.string(),
+  parentSessionId: z.string(),
+  parentRunId: z.string(),
+  toolName: z.string(),
+  agent: z.string(),
+  mode: z.enum(CHILD_MODES),
+  limits: runLimitsSchema,
+  sessionId: z.string(),
+  runId: z.string(),
+  state: z.enum(CHILD_STATES),
+  stopRequested: z.boolean(),
+  isTold: z.boolean(),
+  asks: z.int(),
+  asksTold: z.int(),
+  result: childResultSchema.nullable(),
+  dueAt: z.date().nullable(),
+});
+/** A row of `children`: the session that a call began, or continues. */
+export type Child = Readonly<z.infer<typeof childSchema>>;
+
+export type ChildKey = Pick<Child, 'messageId' | 'index'>;
+
+const COLUMNS = sql`
+  c.message_id as "messageId", c.idx as index, c.tenant_id as "tenantId", c.parent_session_id as "parentSessionId",
+  c.parent_run_id as "parentRunId", c.tool_name as "toolName", c.agent_name as agent, c.mode, c.limits,
+  c.session_id as "sessionId", c.run_id as "runId", c.state, c.stop_requested as "stopRequested", c.is_told as "isTold",
+  c.asks, c.asks_told as "asksTold", c.result, c.due_at as "dueAt"`;
+
+const isKey = ({ messageId, index }: ChildKey) => sql`c.message_id = ${messageId} and c.idx = ${index}`;
+
+/** Children for which something is to be done. No other process is given them for a while. */
+export async function takeDueChildren(db: Db, limit: number): Promise<Child[]> {
+  // The column rounds to milliseconds, maybe up: a look right after a commit would miss what that made due.
+  const { rows } = await sql`
+    with due as materialized (
+      select message_id, idx from children where due_at <= clock_timestamp() + interval '1 millisecond'
+      order by due_at limit ${limit} for update skip locked)
+    update children c set due_at = clock_timestamp() + make_interval(secs => ${LOOKED_AFTER_MS / 1000})
+    from due where c.message_id = due.message_id and c.idx = due.idx
+    returning ${COLUMNS}`.execute(db);
+  return z.array(childSchema).parse(rows);
+}
+
+/** Null: it is gone, with the session of its parent. */
+export async function readChild(db: Db, key: ChildKey): Promise<Child | null> {
+  const { rows } = await sql`select ${COLUMNS} from children c where ${isKey(key)}`.execute(db);
+  return childSchema.nullable().parse(rows[0] ?? null);
+}
+
+/** The child, locked. The caller holds the lock of its parent's session. */
+export async function lockChild(tx: Tx, key: ChildKey): Promise<Child | null> {
+  const { rows } = await sql`select ${COLUMNS} from children c where ${isKey(key)} for no key update`.execute(tx);
+  return childSchema.nullable().parse(rows[0] ?? null);
+}
+
+/** Nothing is left to do, unless the child has changed since this process took it. */
+export async function settleChild(db: Db, { dueAt, ...key }: Child): Promise<void> {
+  await sql`update children c set due_at = null where ${isKey(key)} and due_at = ${dueAt}`.execute(db);
+}
+
+const callSchema = z.object({
+  input: jsonSchema,
+  depth: z.int(),
+  rootSessionId: z.string(),
+  expiresAt: z.date().nullable(),
+});
+
+/** What the call of a child says, and the place of its parent in the tree. */
+export async function readChildCall(db: Db, { messageId, index }: ChildKey): Promise<z.infer<typeof callSchema>> {
+  const { rows } = await sql`
+    select parts.content -> 'input' as input, sessions.depth, sessions.expires_at as "expiresAt",
+      coalesce(sessions.root_session_id, sessions.id) as "rootSessionId"
+    from parts join sessions on sessions.id = parts.session_id
+    where parts.message_id = ${messageId} and parts.idx = ${index}`.execute(db);
+  return callSchema.parse(rows[0]);
+}
+
+/** Notes that the child's run has been started. False: it was stopped before, or another process has started it. */
+export async function noteBegun(tx: Tx, key: ChildKey, runId: string): Promise<boolean> {
+  const { rows } = await sql`
+    update children c set state = 'running', run_id = ${runId}, due_at = clock_timestamp()
+    where ${isKey(key)} and state = 'asked' returning 1`.execute(tx);
+  return rows.length > 0;
+}
+
+/** Ends a child that cannot be begun. */
+export async function noteRefused(db: Db, key: ChildKey, error: ErrorRecord): Promise<void> {
+  await sql`
+    update children c set state = 'ended', result = ${toJson(refusedChild(error))}::jsonb, ended_at = clock_timestamp(),
+      due_at = clock_timestamp() where ${isKey(key)} and state = 'asked'`.execute(db);
+}
+
+/** Notes that the parent's readers know that it runs. The caller holds the lock of the parent's session. */
+export async function noteTold(tx: Tx, key: ChildKey): Promise<void> {
+  await sql`update children c set is_told = true where ${isKey(key)}`.execute(tx);
+}
+
+/**
+ * Notes that the result was delivered, or that nobody waits for it, adds what it used to the run that called, and lets
+ * the next child of the tool begin. The caller holds the lock of the parent's session and of the child.
+ */
+export async function noteDelivered(tx: Tx, child: Child, state: 'delivered' | 'dropped'): Promise<void> {
+  const { steps, tokens, costUsd } = child.result ?? { steps: 0, tokens: 0, costUsd: 0 };
+  await sql`update children c set state = ${state} where ${isKey(child)}`.execute(tx);
+  await sql`
+    update runs set children_steps = children_steps + ${steps}, children_tokens = children_tokens + ${tokens},
+      children_cost_usd = children_cost_usd + ${costUsd}::double precision
+    where id = ${child.parentRunId}`.execute(tx);
+  await sql`
+    update children set state = 'asked', due_at = clock_timestamp()
+    where (message_id, idx) = (
+      select message_id, idx from children
+      where parent_session_id = ${child.parentSessionId} and state = 'held' and tool_name = ${child.toolName}
+      order by created_at, message_id, idx limit 1)`.execute(tx);
+}
+
+/** The calls of a child's run that wait for a person or a client. The caller holds the lock of the child's session. */
+export async function noteAsks(tx: Tx, runId: string, asks: number): Promise<void> {
+  await sql`
+    update children set asks = ${asks}, due_at = clock_timestamp()
+    where run_id = ${runId} and state = 'running' and asks <> ${asks}`.execute(tx);
+}
+
+/**
+ * Asks that the children of a session in the background stop, of whichever run, and those of children that have ended
+ * themselves. The caller holds the session's lock.
+ */
+export async function stopChildrenOf(tx: Tx, sessionId: string): Promise<void> {
+  await sql`
+    select baton_stop_children(run, true) from (
+      select distinct parent_run_id as run from children
+      where parent_session_id = ${sessionId} and state in ('held', 'asked', 'running') and mode = 'background') as runs`.execute(
+    tx,
+  );
+  // Those of a child that works are stopped by the end of its run. All are locked in one order: two cancels may meet.
+  await sql`
+    with recursive ${belowSession(sessionId)}, working as materialized (
+      select message_id, idx from children
+      where parent_session_id in (select id from below) and state = 'running' and mode = 'background'
+        and not stop_requested
+      order by message_id, idx for no key update)
+    update children c set stop_requested = true, due_at = clock_timestamp()
+    from working where c.message_id = working.message_id and c.idx = working.idx`.execute(tx);
+}
+
+/**
+ * Notes that the root has been told of the calls of a child that wait, and makes its run `requires_action` to the outside
+ * while any of the tree do. Returns how many do. The caller holds the locks of the root's session and of the child.
+ */
+export async function noteAsksTold(
+  tx: Tx,
+  child: Child,
+  root: Readonly<{ id: string; active_run_id: string | null }>,
+): Promise<number> {
+  await sql`update children c set asks_told = asks where ${isKey(child)}`.execute(tx);
+  const open = await countAsks(tx, root.id);
+  // Its own calls that wait for a person keep it so.
+  const { rows } = await sql`
+    update runs set is_delegating = ${open === 0}
+    where id = ${root.active_run_id} and status = 'requires_action' and not exists (
+      select 1 from messages join parts on parts.message_id = messages.id
+      where messages.run_id = runs.id and parts.required_action <> 'child' and parts.answer is null
+        and parts.state in ('awaiting_approval', 'awaiting_output', 'unknown'))
+    returning 1`.execute(tx);
+  if (rows.length > 0) {
+    const status = open === 0 ? 'busy' : 'requires_action';
+    await sql`update sessions set status = ${status} where id = ${root.id}`.execute(tx);
+  }
+  return open;
+}
+
+/** The calls of a tree, below its root, of which the root has been told that they wait. */
+export async function countAsks(tx: Tx, rootSessionId: string): Promise<number> {
+  const { rows } = await sql<{ open: number }>`
+    select coalesce(sum(c.asks_told), 0)::integer as open
+    from sessions s join children c on c.session_id = s.id and c.state = 'running'
+    where s.root_session_id = ${rootSessionId} and c.asks_told > 0`.execute(tx);
+  return rows[0]?.open ?? 0;
+}
+
+/** Asks that the children of a run stop. The caller holds the locks of its session and of it. */
+export async function stopChildren(tx: Tx, runId: string): Promise<void> {
+  await sql`select baton_stop_children(${runId}, false)`.execute(tx);
+}
+
+/** All sessions below one. A tree has few levels. */
+const belowSession = (sessionId: string) => sql`below (id) as (
+  select id from sessions where parent_session_id = ${sessionId}
+  union all select s.id from sessions s join below on s.parent_session_id = below.id)`;
+
+/** Sessions below one that are at work, at most so many. */
+export async function readWorkingBelow(tx: Tx, sessionId: string, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with recursive ${belowSession(sessionId)}
+    select s.id from sessions s join below on below.id = s.id where s.active_run_id is not null
+    order by s.created_at, s.id limit ${limit}`.execute(tx);
+  return rows.map(({ id }) => id);
+}

@@ -1,0 +1,22 @@
+import { sql } from 'kysely';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { EndBranch } from '../domain/run/next-step.ts';
+import { NO_USAGE } from '../domain/usage.ts';
+import type { Tx } from './database.ts';
+import { toJson } from './json.ts';
+
+/**
+ * Ends a run outside a step, and makes its session idle. The caller holds the locks of session and run.
+ * @param before events that come before those of the end
+ * @returns the number of the session's last event
+ */
+export async function endRun(tx: Tx, runId: string, end: EndBranch, before: readonly NewEvent[] = []): Promise<number> {
+  const finish = { usage: NO_USAGE, costUsd: 0, events: before };
+  const { rows } = await sql<{ seq: number }>`
+    select last_event_seq as seq from baton_write_branch(${runId}, ${toJson(end)}::jsonb, ${toJson(finish)}::jsonb)`.execute(
+    tx,
+  );
+  const [row] = rows;
+  if (row === undefined) throw new Error('baton_write_branch returned no row');
+  return row.seq;
+}
