@@ -1,12 +1,18 @@
 /**
- * The rights of a key. `read`, `write`: the data of its tenant. `admin`: the audit log of its tenant. `operator`: pages
- * and numbers of the whole service, all tenants together.
+ * The rights of a key. `read`, `write`: the data of its tenant. `admin`: the keys, the audit log and the prompts of its tenant. `operator`: pages
+ * and numbers of the whole service, and states, counts and causes of all tenants, without content.
  */
 export const SCOPES = ['read', 'write', 'admin', 'operator'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The tenant and key of a request. `keyId`: null if no key is required. */
-export type Caller = Readonly<{ tenantId: string; keyId: string | null; scopes: readonly Scope[] }>;
+export type Caller = Readonly<{
+  tenantId: string;
+  keyId: string | null;
+  scopes: readonly Scope[];
+  /** The only session that it may ask for: it came with a token. */
+  session?: Readonly<{ id: string; expiresAtMs: number }>;
+}>;
 
 /** The tenant of every request while no keys are required. */
 export const DEFAULT_TENANT_ID = 'default';
@@ -16,18 +22,27 @@ export const ANYBODY: Caller = { tenantId: DEFAULT_TENANT_ID, keyId: null, scope
 
 const METRICS_PATH = '/metrics';
 
-/** For load balancers and supervisors. Every other path needs a key where keys are required. */
-const OPEN_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz']);
+export const CONSOLE_PATH = '/console';
 
-export const isOpenPath = (path: string): boolean => OPEN_PATHS.has(path);
+/** For load balancers and supervisors. */
+const HEALTH_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz']);
+
+const isConsolePath = (path: string): boolean => path === CONSOLE_PATH || path.startsWith(`${CONSOLE_PATH}/`);
+
+/** Requests of other services, which sign them: their signatures are checked in place of a key. */
+const HOOKS_PATH = '/v1/hooks/';
+
+/** Health, the way to the console, its files, and hooks. Every other path needs a key where keys are required. */
+export const isOpenPath = (path: string): boolean =>
+  HEALTH_PATHS.has(path) || path === '/' || isConsolePath(path) || path.startsWith(HOOKS_PATH);
 
 /** Whether the path is for monitoring: health and metrics, no data of a tenant. */
-export const isMonitoringPath = (path: string): boolean => isOpenPath(path) || path === METRICS_PATH;
+export const isMonitoringPath = (path: string): boolean => HEALTH_PATHS.has(path) || path === METRICS_PATH;
 
 const isAdminPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
 
 /** Further pages that a person opens in a browser. */
-const READ_IN_BROWSER: ReadonlySet<string> = new Set(['/', '/docs', '/openapi.json', METRICS_PATH]);
+const READ_IN_BROWSER: ReadonlySet<string> = new Set(['/docs', '/openapi.json', METRICS_PATH]);
 
 const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD';
 
@@ -35,10 +50,18 @@ const isReading = (method: string): boolean => method === 'GET' || method === 'H
 export const isForBrowser = (method: string, path: string): boolean =>
   isAdminPath(path) || (isReading(method) && (READ_IN_BROWSER.has(path) || path.startsWith('/docs/')));
 
-/** The scope that a request needs. Unknown paths need one, too. */
-export function requiredScope(method: string, path: string): Scope {
+/** The path that tells a caller who it is. */
+export const WHOAMI_PATH = '/v1/whoami';
+
+/** Of what a model was shown, with its instructions. */
+const PROMPT_PATH = /^\/v1\/runs\/[^/]+\/steps\/[^/]+\/request$/;
+
+/** The scope that a request needs. Unknown paths need one, too. Null: any key will do. */
+export function requiredScope(method: string, path: string): Scope | null {
+  if (path === WHOAMI_PATH) return null;
   if (isAdminPath(path) || path === METRICS_PATH) return 'operator';
-  if (path === '/v1/audit') return 'admin';
+  if (path === '/v1/workers' || path.startsWith('/v1/operator/')) return 'operator';
+  if (path === '/v1/audit' || path === '/v1/keys' || PROMPT_PATH.test(path)) return 'admin';
   return isReading(method) ? 'read' : 'write';
 }
 
@@ -48,22 +71,45 @@ export const KEY_PREFIX = 'baton_';
 const BASIC = /^Basic +([A-Za-z0-9+/=]+)$/i;
 const BEARER = /^Bearer +(\S+)$/i;
 
-/** `byBrowser`: the browser sends the key by itself, even for pages of other sites. */
-export type Credentials = Readonly<{ secret: string; byBrowser: boolean }>;
+/** The cookie of the console. Its value is the key, which no script of a page can read. */
+export const LOGIN_COOKIE = 'baton_login';
 
-/** From `Authorization: Bearer`, the password of `Authorization: Basic` (pages for browsers only), or `x-api-key`. */
-export function readCredentials(
-  request: Readonly<{ method: string; path: string; authorization: string | undefined; apiKey: string | undefined }>,
-): Credentials | null {
-  const { authorization = '', apiKey } = request;
+/**
+ * A header that the console adds to its requests. A page of another origin cannot add one without asking the server,
+ * which never allows it.
+ */
+export const CONSOLE_HEADER = 'x-baton-console';
+
+/**
+ * `byBrowser`: the browser sends the key by itself, even for pages of other sites. `needsConsole`: the request counts
+ * only with the header of the console.
+ */
+export type Credentials = Readonly<{ secret: string; byBrowser: boolean; needsConsole: boolean }>;
+
+type CredentialRequest = Readonly<{
+  method: string;
+  path: string;
+  authorization: string | undefined;
+  apiKey: string | undefined;
+  cookie: string | undefined;
+}>;
+
+/**
+ * From `Authorization: Bearer`, the password of `Authorization: Basic` (pages for browsers only), `x-api-key`, or the
+ * cookie of the console.
+ */
+export function readCredentials(request: CredentialRequest): Credentials | null {
+  const { method, path, authorization = '', apiKey, cookie } = request;
   const bearer = BEARER.exec(authorization)?.[1];
-  if (bearer !== undefined) return { secret: bearer, byBrowser: false };
-  const basic = isForBrowser(request.method, request.path) ? BASIC.exec(authorization)?.[1] : undefined;
+  if (bearer !== undefined) return { secret: bearer, byBrowser: false, needsConsole: false };
+  const basic = isForBrowser(method, path) ? BASIC.exec(authorization)?.[1] : undefined;
   if (basic !== undefined) {
     const [, secret] = /^[^:]*:(.*)$/s.exec(decodeBase64(basic)) ?? [];
-    if (secret !== undefined) return { secret, byBrowser: true };
+    if (secret !== undefined) return { secret, byBrowser: true, needsConsole: false };
   }
-  return apiKey === undefined ? null : { secret: apiKey, byBrowser: false };
+  if (apiKey !== undefined) return { secret: apiKey, byBrowser: false, needsConsole: false };
+  if (cookie === undefined) return null;
+  return { secret: cookie, byBrowser: true, needsConsole: !isReading(method) && !isForBrowser(method, path) };
 }
 
 function decodeBase64(text: string): string {

@@ -1,5 +1,3 @@
-import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
-
 /**
  * ```mermaid
  * stateDiagram-v2
@@ -12,14 +10,3 @@ import { canMoveIn, isTerminalIn, type Transitions } from './state-machine.ts';
 export const COMPACTION_STATES = ['running', 'completed', 'rejected', 'failed'] as const;
 
 export type CompactionState = (typeof COMPACTION_STATES)[number];
-
-export const COMPACTION_TRANSITIONS: Transitions<CompactionState> = {
-  running: ['completed', 'rejected', 'failed'],
-  completed: [],
-  rejected: [],
-  failed: [],
-};
-
-export const isTerminalCompaction = (state: CompactionState): boolean => isTerminalIn(COMPACTION_TRANSITIONS, state);
-export const canMoveCompaction = (from: CompactionState, to: CompactionState): boolean =>
-  canMoveIn(COMPACTION_TRANSITIONS, from, to);

@@ -44,3 +44,17 @@ export function judgeConnections(needs: ConnectionNeeds, room: ConnectionRoom): 
   const fits = needed > allowed ? 'never' : needed > allowed - inUse ? 'not_now' : 'yes';
   return { fits, needed, allowed, inUse };
 }
+
+/** More processes than these take memory for little: a step mostly waits for its model. */
+const MAX_AUTO_PROCESSES = 4;
+
+/**
+ * Processes for steps where the settings name no number: one per processor, as far as Postgres has room for them.
+ * @param own connections that the first process may open
+ * @param further connections that each further process may open
+ */
+export function autoProcesses(processors: number, own: number, further: number, room: ConnectionRoom): number {
+  const free = room.maxConnections - room.reservedConnections - room.inUse - own;
+  const fitting = 1 + Math.max(0, Math.floor(free / further));
+  return Math.min(processors, MAX_AUTO_PROCESSES, fitting);
+}

@@ -22,6 +22,7 @@ export const ERROR_CODES = [
   'model_not_allowed',
   'model_unavailable',
   'not_found',
+  'output_invalid',
   'output_reserve_overflow',
   'overloaded',
   'payload_too_large',

@@ -1,5 +1,14 @@
 /** UUIDv7 in the database (RFC 9562 §5.7), `<prefix>_<32 hex digits>` outside. Ids give no order; sequences do. */
-export const ID_PREFIXES = { session: 'ses', run: 'run', message: 'msg', blob: 'blob', key: 'key' } as const;
+export const ID_PREFIXES = {
+  session: 'ses',
+  run: 'run',
+  message: 'msg',
+  blob: 'blob',
+  key: 'key',
+  webhook: 'whk',
+  delivery: 'dlv',
+  schedule: 'sch',
+} as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;
 

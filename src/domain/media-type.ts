@@ -35,7 +35,10 @@ export function bareMediaType(text: string): string | null {
   return MEDIA_TYPE.test(bare) ? bare : null;
 }
 
-export type MediaTypeVerdict = Readonly<{ mediaType: string } | { refused: string }>;
+export type MediaTypeVerdict = Readonly<{ kind: 'taken'; mediaType: string } | RefusedFile>;
+
+/** `why` continues a sentence about the file, such as "must not be empty". */
+export type RefusedFile = Readonly<{ kind: 'refused'; why: string }>;
 
 /**
  * The media type of a blob: sniffed from its bytes, else as declared, else text or unknown. Unrecognized bytes with a
@@ -43,14 +46,14 @@ export type MediaTypeVerdict = Readonly<{ mediaType: string } | { refused: strin
  * @param declared by the caller; undefined: none
  */
 export function judgeMediaType(declared: string | undefined, bytes: Uint8Array): MediaTypeVerdict {
-  if (bytes.length === 0) return { refused: 'must not be empty' };
+  if (bytes.length === 0) return { kind: 'refused', why: 'must not be empty' };
   const named = declared === undefined ? ANY_BYTES : bareMediaType(declared);
-  if (named === null) return { refused: 'is not a media type' };
+  if (named === null) return { kind: 'refused', why: 'is not a media type' };
   const sniffed = sniffMediaType(bytes);
-  if (sniffed !== null) return { mediaType: sniffed };
-  if (SNIFFED_MEDIA_TYPES.has(named)) return { refused: `is not ${named}, whatever it says` };
-  if (named !== ANY_BYTES) return { mediaType: named };
-  return { mediaType: isText(bytes) ? 'text/plain' : ANY_BYTES };
+  if (sniffed !== null) return { kind: 'taken', mediaType: sniffed };
+  if (SNIFFED_MEDIA_TYPES.has(named)) return { kind: 'refused', why: `is not ${named}, whatever it says` };
+  if (named !== ANY_BYTES) return { kind: 'taken', mediaType: named };
+  return { kind: 'taken', mediaType: isText(bytes) ? 'text/plain' : ANY_BYTES };
 }
 
 /** The media type that an upload declares; undefined: none, or only the client's default. */
@@ -61,8 +64,10 @@ export function namedMediaType(contentType: string | undefined): string | undefi
 
 /** A kept blob's media type in a message: the sniffed one, else as `named` (empty: none), else as `kept`. */
 export function renameMediaType(named: string, kept: string): MediaTypeVerdict {
-  if (named === '' || named === ANY_BYTES || SNIFFED_MEDIA_TYPES.has(kept)) return { mediaType: kept };
-  return SNIFFED_MEDIA_TYPES.has(named) ? { refused: `is not ${named}, whatever it says` } : { mediaType: named };
+  if (named === '' || named === ANY_BYTES || SNIFFED_MEDIA_TYPES.has(kept)) return { kind: 'taken', mediaType: kept };
+  return SNIFFED_MEDIA_TYPES.has(named)
+    ? { kind: 'refused', why: `is not ${named}, whatever it says` }
+    : { kind: 'taken', mediaType: named };
 }
 
 function isText(bytes: Uint8Array): boolean {

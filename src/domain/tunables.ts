@@ -74,6 +74,22 @@ export const SWEEP_BACKOFF_CAP_MS = 5_000;
 /** Crashes, hung leases and slow claims that a step survives. Then its run fails with `resume_limit`. */
 export const MAX_RESUMES_PER_STEP = 10;
 
+/** How often a worker looks for deliveries to webhooks that are due. */
+export const DISPATCH_INTERVAL_MS = 500;
+
+/** Deliveries that one look gives to the queue, and deliveries sent to one endpoint at the same time. */
+export const DISPATCH_LIMIT = 500;
+export const DELIVERIES_PER_ENDPOINT = 8;
+
+/** How long a receiver of a webhook may take to answer. */
+export const DELIVERY_TIMEOUT_MS = 10_000;
+
+/** A delivery without an outcome for this long is sent again: its worker is gone. */
+export const DELIVERY_LOST_AFTER_MS = 30_000;
+
+/** Ended deliveries of an endpoint that are kept, to be read and sent again. */
+export const MAX_KEPT_DELIVERIES = 1_000;
+
 /** For a run whose agent names no limit. */
 export const DEFAULT_MAX_STEPS = 100;
 
@@ -137,15 +153,8 @@ export const MAX_DENIAL_REASON_CHARS = 2_000;
 export const DEFAULT_INBOX_MESSAGES = 100;
 export const DEFAULT_INBOX_BYTES = 4_194_304;
 
-/** The most that one step drains, and at least one message. The rest waits for the next step. */
-export const MAX_TAKEN_UP_MESSAGES = 100;
-export const MAX_TAKEN_UP_BYTES = 1_048_576;
-
 /** The largest content in events and snapshots. Larger content is replaced by its size and its path. */
 export const MAX_INLINE_CONTENT_BYTES = 16_384;
-
-/** Messages of a view that one statement reads. */
-export const VIEW_PAGE_MESSAGES = 2_000;
 
 /** Content of one page of a list. A page of large entries ends before its limit of entries. */
 export const MAX_PAGE_CONTENT_BYTES = 4_194_304;
@@ -162,16 +171,25 @@ export const MAX_CALLS_PER_MESSAGE = 1_000;
 /** The views that a worker keeps for the next steps of its sessions: about 64 MB in memory. */
 export const VIEW_CACHE_MAX_CHARS = 33_554_432;
 
+/** Steps in a row that a run gets without the queue while the worker takes as many jobs as it may. */
+export const CARRIED_IN_A_ROW = 8;
+
+/** A worker that goes on without the queue asks it so often whether it is paused. */
+export const PAUSE_CHECK_INTERVAL_MS = 500;
+
+/** Outcomes of steps that wait for their jobs, to become their records. */
+export const CARRIED_OUTCOMES_KEPT = 1_000;
+
 /** The version of the job protocol. A run that requires a newer one is left to newer workers. */
 export const ENGINE_VERSION = 1;
 
 /** How long the answer to an `Idempotency-Key` is kept for a repeated request. */
 export const IDEMPOTENCY_KEPT_MS = 86_400_000;
 
-/** How long a client that waits for a whole answer may be away before its run is cancelled: it retries by itself. */
+/** How long the client of a whole answer may be away before its run is cancelled: OpenAI's libraries retry by themselves. */
 export const CLIENT_RETURNS_WITHIN_MS = 3_000;
 
-/** How long after the end of its run a retried request without an `Idempotency-Key` gets the same answer. */
+/** How long after the end of its run a retry by OpenAI's libraries, which send no `Idempotency-Key`, gets the same answer. */
 export const REPEATED_WITHIN_MS = 60_000;
 
 /** Tools of one MCP server, and bytes of their definitions in a session's row. More are refused. */
@@ -183,3 +201,10 @@ export const MAX_SERVER_DEFINITION_BYTES = 262_144;
  * memory of one process, bytes of one file.
  */
 export const COMMAND_LIMITS = { processes: 1_024, memoryBytes: 4 * 1024 ** 3, fileBytes: 4 * 1024 ** 3 };
+
+/** A schema that answers have to fit. It is part of every request. */
+export const MAX_OUTPUT_SCHEMA_BYTES = 32_768;
+export const MAX_OUTPUT_SCHEMA_LEVELS = 32;
+
+/** How long the check of an answer against its schema may take. */
+export const OUTPUT_CHECK_TIMEOUT_MS = 5_000;

@@ -12,17 +12,17 @@ export type ShownMessage = Readonly<{
   tokens: number;
 }>;
 
-/** The view as a request shows it, with origins and sizes; without the notice after a last assistant message. */
+/** The view as a request shows it, with origins and sizes; by default without the notice after a last assistant message. */
 export function showRequest(
   view: readonly ViewMessage[],
   count: TokenCounter,
-  options: Omit<ToModelOptions, 'notice'>,
+  options: ToModelOptions & Readonly<{ endsWithNotice?: boolean }>,
 ): ShownMessage[] {
   const seqs: number[][] = [];
   const originOf: OriginOf = ({ seq }, from, upto) => {
     for (let at = from; at < upto; at += 1) seqs[at] = [...(seqs[at] ?? []), seq];
   };
-  const messages = toModelMessages(view, { ...options, endsWithNotice: false }, originOf);
+  const messages = toModelMessages(view, { endsWithNotice: false, ...options }, originOf);
   const bySeq = new Map(view.map((message) => [message.seq, message]));
   const sizeIn = (seq: number, role: ModelMessage['role']): number => {
     const message = bySeq.get(seq);

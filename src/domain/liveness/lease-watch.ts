@@ -43,9 +43,9 @@ export function afterLeaseCheck(watch: LeaseWatch, { nowMs, leaseDurationMs, upt
 }
 
 /** The workers whose expired leases count now. */
-export function whoseLeasesCount(watch: LeaseWatch, nowMs: number): 'everybody' | 'unregistered' | 'nobody' {
-  if (nowMs < watch.heldOffUntilMs) return 'nobody';
-  return nowMs < (watch.registeredHeldOffUntilMs ?? Number.POSITIVE_INFINITY) ? 'unregistered' : 'everybody';
+export function whoseLeasesCount(watch: LeaseWatch, nowMs: number): 'all' | 'unregistered' | 'none' {
+  if (nowMs < watch.heldOffUntilMs) return 'none';
+  return nowMs < (watch.registeredHeldOffUntilMs ?? Number.POSITIVE_INFINITY) ? 'unregistered' : 'all';
 }
 
 /** The memory after a query without an answer, because Postgres or the network is gone. */

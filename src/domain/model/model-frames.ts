@@ -24,6 +24,12 @@ export const finalAnswerNotice = (reason: LimitReason): string =>
 export const NO_TOOLS_NOTICE =
   'No tools can be called here: the model server takes none. Where a task needs one, say so, and what you would have done with it.';
 
+/** Stands before the words of each message if one step drained `total` queued messages. */
+export function queuedLabel(queuedNo: number, total: number): string {
+  if (total > 2) return `[${queuedNo}]:`;
+  return queuedNo === 1 ? 'First:' : 'Also:';
+}
+
 export const EMPTY_MESSAGE = '(empty message)';
 
 export const NO_OUTPUT = '(no output)';

@@ -21,7 +21,7 @@ import type {
   ModelUserPart,
 } from './model-message.ts';
 import { isReasoningItem, keepValidReasoning } from './model-reasoning.ts';
-import { shownParts } from './shown-parts.ts';
+import { requestParts, shownParts } from './shown-parts.ts';
 
 export type ToModelOptions = Readonly<{
   /** `provider/model` of the request. Only parts that this model wrote keep their reasoning and metadata. */
@@ -51,6 +51,7 @@ export type OriginOf = (message: ViewMessage, from: number, upto: number) => voi
  *   answers each of them in order, then a user message with files that results cannot hold. A call without an outcome
  *   gets an explanation.
  * - A call that the provider ran itself stays, with its result, in the assistant message of the model that wrote it.
+ * - Labels tell queued messages apart that one step drained together; the transcript keeps them without.
  * - A placeholder stands for content that a prune or a limit removed from the view.
  * - A model that takes no calls reads them as texts of the assistant.
  * - No content is empty. Files of the assistant, sources and step starts are not sent. A summary is a user message.
@@ -68,7 +69,7 @@ export function toModelMessages(
     const isOwn = message.model === options.model;
     const before = messages.length;
     if (message.role === 'user') {
-      appendUser(messages, userContent(shownParts(message), isOwn, options.media));
+      appendUser(messages, userContent(requestParts(message), isOwn, options.media));
       originOf(message, messages.length - 1, messages.length);
       continue;
     }

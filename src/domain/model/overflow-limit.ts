@@ -62,11 +62,6 @@ export function readOverflowText(text: string, admits: (rule: OverflowRule) => b
   return unnumbered;
 }
 
-/** Only for an error that was classed as an overflow: rate limits speak of tokens and limits too. */
-export function limitFromOverflowText(text: string): OverflowNumbers | null {
-  return readOverflowText(text, () => true)?.numbers ?? null;
-}
-
 /** Numbers of a rate limit that the request alone exceeds, so that no waiting helps. Null: a rate limit that passes. */
 export function rateBelowRequest(text: string): OverflowNumbers | null {
   const groups = RATE_BELOW_REQUEST.exec(text.slice(0, MAX_SEARCHED_CHARS))?.groups;

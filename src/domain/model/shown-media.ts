@@ -2,6 +2,7 @@ import type { FilePart, OutputItem, ToolPart, ViewMessage, ViewPart } from '../t
 import { fileRef } from '../transcript/refs.ts';
 import { isInlineText } from './model-files.ts';
 import { missingFileNotice, strippedFileNotice } from './model-frames.ts';
+import { insteadOfFile } from './shown-parts.ts';
 
 export const MODEL_PROTOCOLS = ['openai-responses', 'openai-chat', 'openai-compatible', 'anthropic-messages'] as const;
 export type ModelProtocol = (typeof MODEL_PROTOCOLS)[number];
@@ -91,7 +92,7 @@ function shownMessage(message: ViewMessage, seen: Seen): ViewMessage {
 function shownFile(part: FilePart, ref: string, seen: Seen): ViewPart {
   if (isInlineText(part)) return part;
   const notice = noticeFor(part, seen.support.user, seen, ref);
-  return notice === null ? part : { type: 'text', text: notice };
+  return notice === null ? part : insteadOfFile(part, notice);
 }
 
 function shownOutput(part: ViewPart & ToolPart, seen: Seen): ViewPart {

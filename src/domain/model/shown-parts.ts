@@ -1,16 +1,47 @@
-import type { FilePart, Json, Part, ToolOutput, ToolPart, ViewMessage, ViewPart } from '../transcript/message.ts';
+import type {
+  FilePart,
+  Json,
+  Part,
+  TextPart,
+  ToolOutput,
+  ToolPart,
+  ViewMessage,
+  ViewPart,
+} from '../transcript/message.ts';
 import { textBeside, withText } from '../transcript/output-text.ts';
 import { fileRef, outputRef } from '../transcript/refs.ts';
 import { isSettledCall } from '../transcript/tool-call.ts';
 import { keepHeadAndTail } from '../truncate.ts';
-import { CLEARED_INPUT, clearedOutput, shortenedOutput, strippedFileNotice } from './model-frames.ts';
+import { CLEARED_INPUT, clearedOutput, queuedLabel, shortenedOutput, strippedFileNotice } from './model-frames.ts';
 
 /** Longer texts in a pruned call's input are cleared. Paths, ids and short commands describe the call, and stay. */
 const MAX_KEPT_INPUT_CHARS = 500;
 
 /**
+ * The parts of a message as a request has them: the shown parts, and a label before the words of each queued message if
+ * a step drained several. The request and the meter both take the parts from here. Indexes do not stay.
+ */
+export function requestParts(message: ViewMessage): readonly Part[] {
+  const parts = shownParts(message);
+  if (message.role !== 'user') return parts;
+  const total = parts.reduce((most, part) => Math.max(most, queuedNoOf(part) ?? 0), 0);
+  return total === 0 ? parts : parts.flatMap((part) => labelled(part, total));
+}
+
+const queuedNoOf = (part: Part): number | undefined =>
+  part.type === 'text' || part.type === 'file' ? part.queuedNo : undefined;
+
+function labelled(part: Part, total: number): Part[] {
+  const queuedNo = queuedNoOf(part);
+  if (queuedNo === undefined) return [part];
+  const label = queuedLabel(queuedNo, total);
+  if (part.type === 'text') return [{ ...part, text: `${label} ${part.text}` }];
+  return [{ type: 'text', text: label }, part];
+}
+
+/**
  * The parts of a message as the view shows them: placeholders replace parts by their marks, and indexes stay. Nothing
- * else reads the marks: the request and the meter both take the parts from here.
+ * else reads the marks.
  */
 export function shownParts(message: ViewMessage): readonly Part[] {
   if (!message.parts.some((part) => part.marks !== undefined)) return message.parts;
@@ -38,9 +69,14 @@ function withoutFiles(part: ToolPart): ToolPart {
   return { ...part, output: { type: 'content', value } };
 }
 
-const strippedFile = ({ mediaType, filename }: FilePart, ref: string): Part => ({
+const strippedFile = (part: FilePart, ref: string): Part =>
+  insteadOfFile(part, strippedFileNotice(part.mediaType, part.filename, ref));
+
+/** A text in place of a user's file. A queued message that begins with the file begins with the text. */
+export const insteadOfFile = ({ queuedNo }: FilePart, text: string): TextPart => ({
   type: 'text',
-  text: strippedFileNotice(mediaType, filename, ref),
+  text,
+  ...(queuedNo !== undefined && { queuedNo }),
 });
 
 /** A call after a prune: an error stays an error, and short texts in the input stay. */

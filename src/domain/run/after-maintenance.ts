@@ -1,5 +1,12 @@
 import { formatId } from '../ids.ts';
-import { type Branch, cancelledBranch, type NextPlan, type Postponement, postponedBranch } from './next-step.ts';
+import {
+  CANCELLED,
+  completedBranch,
+  continueWith,
+  type NextPlan,
+  type Postponement,
+  postponedBranch,
+} from './next-step.ts';
 import type { PendingKind, RunKind } from './run.ts';
 
 export type MaintenanceOutcome = Readonly<{
@@ -15,22 +22,15 @@ export type MaintenanceOutcome = Readonly<{
 
 /**
  * Plans the work after a compaction or prune. A task run goes on with the same step, which drains queued messages; a
- * maintenance run ends, and queued messages get a run of their own (after a cancel they stay parked).
+ * maintenance run ends.
  */
 export function planAfterMaintenance(outcome: MaintenanceOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
-  const ifCancelled = cancelledBranch(runId);
-  const goOn: Branch = { pendingKind: outcome.goesOnWith, pendingNo: outcome.stepNo, events: [] };
-  const end: Branch = {
-    status: 'completed',
-    takesUpWaiting: true,
-    events: [{ type: 'run:completed', data: { runId, finishReason: 'stop' } }],
-  };
   const next =
     outcome.postponed !== undefined
       ? postponedBranch(runId, 'compaction', outcome.stepNo, outcome.postponed)
       : outcome.runKind === 'task'
-        ? goOn
-        : end;
-  return { ifCancelled, ifMessagesWait: next, otherwise: next };
+        ? continueWith(outcome.goesOnWith, outcome.stepNo)
+        : completedBranch(runId, { finishReason: 'stop' });
+  return { ifCancelled: CANCELLED, ifMessagesWait: next, otherwise: next };
 }

@@ -10,7 +10,9 @@ import {
 } from '../transcript/message.ts';
 import { requiredActionSchema } from '../transcript/required-action.ts';
 import { usageSchema } from '../usage.ts';
-import { INCOMPLETE_REASONS, LIMIT_REASONS } from './run.ts';
+import { CHILD_MODES, childResultSchema } from './child.ts';
+import { INCOMPLETE_REASONS, LIMIT_REASONS, SWITCH_REASONS } from './run.ts';
+import { contentRefSchema, toldOutputSchema } from './run-output.ts';
 import { DELIVERIES } from './session.ts';
 import { driftChangeSchema, toolChangesSchema } from './tool-drift.ts';
 
@@ -18,9 +20,31 @@ const createdPartSchema = z.discriminatedUnion('type', [...userPartSchema.option
 const run = { runId: z.string() };
 const step = { ...run, step: z.number().int().positive(), attempt: z.number().int().positive() };
 const count = z.number().int().nonnegative();
-/** Replaces a large content: its size as JSON, and the path at which it is read. */
-export const contentRefSchema = z.strictObject({ sizeBytes: count, href: z.string() });
-
+const revertSchema = z.strictObject({
+  messageId: z.string(),
+  seq: z.number().int().positive(),
+  uptoSeq: z.number().int().positive(),
+  /** How many they are. */
+  messages: z.number().int().positive(),
+});
+const child = {
+  ...run,
+  id: z.string(),
+  toolName: z.string(),
+  agent: z.string(),
+  sessionId: z.string(),
+  childRunId: z.string(),
+};
+/** The phases of a step, one after another: until the claim, the claim, the prompt, silence, the answer. */
+const stepTimingSchema = z.strictObject({
+  waitedMs: count,
+  claimMs: count,
+  viewMs: count,
+  /** Null: the answer was empty. */
+  firstTokenMs: count.nullable(),
+  streamMs: count,
+});
+export type StepTiming = Readonly<z.infer<typeof stepTimingSchema>>;
 /**
  * The durable events of a session by name. The session numbers them, and each is written by the transaction that it
  * describes; a reader skips unknown names.
@@ -33,20 +57,58 @@ export const EVENT_SCHEMAS = {
     ...run,
     id: z.string(),
     answer: z.enum(['approve', 'deny', 'output', 'expired']),
+    /** The call runs with these in place of those that the model gave. */
+    args: jsonSchema.optional(),
     /** Calls that still require an action; with 0 the run goes on. */
     open: count,
   }),
+  /** A call has begun or continued a session of another agent: `sessionId`, `childRunId`. `id`: the call. */
+  'child:started': z.strictObject({ ...child, mode: z.enum(CHILD_MODES) }),
+  /**
+   * In the log of the root: calls of a session below it wait for a person or a client. `open`: how many there are in the
+   * whole tree; with 0 nobody has to act any more.
+   */
+  'child:requires-action': z.strictObject({
+    runId: z.string().nullable(),
+    sessionId: z.string(),
+    childRunId: z.string(),
+    calls: z.array(requiredActionSchema),
+    open: count,
+  }),
+  /** Its run has ended. `refused`: it was not begun. What it used includes its own children. */
+  'child:ended': z.strictObject({
+    ...child,
+    status: childResultSchema.shape.status,
+    error: error.optional(),
+    steps: count,
+    tokens: count,
+    costUsd: z.number().nonnegative().nullable(),
+  }),
   'run:cancelling': z.strictObject(run),
-  'run:completed': z.strictObject({ ...run, finishReason: z.enum(FINISH_REASONS), lateCancel: z.boolean().optional() }),
+  /** `output`: left out where the run ends without a new answer. `GET /v1/runs/{id}` always has it. */
+  'run:completed': z.strictObject({
+    ...run,
+    finishReason: z.enum(FINISH_REASONS),
+    lateCancel: z.boolean().optional(),
+    output: toldOutputSchema.optional(),
+  }),
   'run:failed': z.strictObject({ ...run, error }),
   /** `stillRan`: the tools of the calls that had started and had no outcome when the cancel was requested. */
   'run:cancelled': z.strictObject({ ...run, stillRan: z.array(z.string()) }),
-  'run:incomplete': z.strictObject({ ...run, reason: z.enum(INCOMPLETE_REASONS), error: error.optional() }),
+  'run:incomplete': z.strictObject({
+    ...run,
+    reason: z.enum(INCOMPLETE_REASONS),
+    error: error.optional(),
+    output: toldOutputSchema.optional(),
+  }),
   /** `finalAnswerFor`: the step is the final answer after this limit. */
   'step:started': z.strictObject({
     ...step,
     messageId: z.string(),
     finalAnswerFor: z.enum(LIMIT_REASONS).optional(),
+    workerId: z.string().optional(),
+    /** From the time when the work was due to its claim. */
+    waitedMs: count.optional(),
   }),
   'step:retrying': z.strictObject({ ...step, error, nextAttemptAt: z.iso.datetime() }),
   'step:reset': z.strictObject({ ...run, step: z.number().int().positive(), messageId: z.string() }),
@@ -56,6 +118,10 @@ export const EVENT_SCHEMAS = {
     finishReason: z.enum(FINISH_REASONS),
     toolCalls: count,
     usage: usageSchema,
+    workerId: z.string().optional(),
+    /** Left out, like `firstTokenMs`, by a worker that recovered the step: `llm:response` has them. */
+    waitedMs: count.optional(),
+    firstTokenMs: count.nullable().optional(),
   }),
   'llm:tool-call': z.strictObject({
     id: z.string(),
@@ -82,19 +148,40 @@ export const EVENT_SCHEMAS = {
     model: z.string(),
     finishReason: z.enum(FINISH_REASONS),
     tokenUsage: usageSchema,
+    /** US dollars. Null: the price of the model is unknown. */
+    costUsd: z.number().nonnegative().nullable().optional(),
+    workerId: z.string().optional(),
+    timing: stepTimingSchema.optional(),
+    /** The request as the context meter measured it, in tokens. */
+    context: z.strictObject({ usedTokens: count, usableTokens: count }).optional(),
   }),
   /** A file that the model made, kept as a blob. It comes with its answer when that is whole. */
   'llm:file': fileFieldsSchema.extend({ messageId: z.string() }),
   /** A source that the model names; likewise. */
   'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
   'llm:error': z.strictObject({ error, recoverable: z.boolean() }),
-  /** The models before and after. `agent`: the session's new agent, if that is another one. */
-  'llm:switched': z.strictObject({ from: z.string(), to: z.string(), agent: z.string().optional() }),
+  /**
+   * The models before and after. `agent`: the session's new agent, if that is another one. `reason`: why the run goes on
+   * with the next model of the agent's list.
+   */
+  'llm:switched': z.strictObject({
+    from: z.string(),
+    to: z.string(),
+    agent: z.string().optional(),
+    reason: z.enum(SWITCH_REASONS).optional(),
+  }),
   'llm:unsupported-input': z.strictObject({ model: z.string(), mediaTypes: z.array(z.string()) }),
   /** The model calls an MCP tool that differs from its pinned definition or is gone. */
   'tools:drifted': z.strictObject({ server: z.string(), tool: z.string(), change: driftChangeSchema }),
   /** A repin took the server's current definitions. */
   'tools:pinned': toolChangesSchema,
+  /** The first event of a fork. */
+  'session:forked': z.strictObject({
+    forkedFrom: z.strictObject({ sessionId: z.string(), messageId: z.string().nullable() }),
+  }),
+  /** The messages after `seq`, up to `uptoSeq`, left the transcript; with `unreverted` they came back. */
+  'session:reverted': revertSchema,
+  'session:unreverted': revertSchema,
   'message:queued': z.strictObject({ position: z.number().int().positive(), id: z.string() }),
   'message:dequeued': z.strictObject({ count, ids: z.array(z.string()), coalesced: z.boolean() }),
   'message:changed': z.strictObject({ id: z.string(), delivery: z.enum(DELIVERIES) }),
@@ -141,6 +228,13 @@ export const EVENT_SCHEMAS = {
   }),
   'compaction:failed': z.strictObject({ error, attempts: count }),
   'prune:complete': z.strictObject({ prunedCount: count, savedTokens: count, prunedTools: z.array(z.string()) }),
+  /** An answer does not fit the schema of its run. `repairs`: how often the run has asked again, with this time. */
+  'output:invalid': z.strictObject({
+    ...run,
+    step: z.number().int().positive(),
+    problem: z.string(),
+    repairs: count,
+  }),
   'usage:updated': z.strictObject({ ...run, usage: usageSchema, sessionUsage: usageSchema.optional() }),
 } as const;
 

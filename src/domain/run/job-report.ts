@@ -13,12 +13,11 @@ export type JobReport = Readonly<{
 }>;
 
 export function describeNext(branch: Branch): string {
-  if ('status' in branch) return branch.status;
-  if ('waitMs' in branch) return 'waits for answers';
-  const { pendingKind, pendingNo, retryDelayMs, postponeMs } = branch;
-  const work = NAMES[pendingKind](pendingNo);
-  if (retryDelayMs !== undefined) return `${work} again, in ${retryDelayMs} ms`;
-  return postponeMs === undefined ? work : `${work}, in ${postponeMs} ms`;
+  if (branch.kind === 'end') return branch.status;
+  if (branch.kind === 'wait') return 'waits for answers';
+  const work = NAMES[branch.pendingKind](branch.pendingNo);
+  if (branch.kind === 'retry') return `${work} again, in ${branch.delayMs} ms`;
+  return branch.kind === 'postpone' ? `${work}, in ${branch.delayMs} ms` : work;
 }
 
 const NAMES: Readonly<Record<PendingKind, (step: number) => string>> = {

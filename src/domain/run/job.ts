@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { formatId, parseId } from '../ids.ts';
-import { PENDING_KINDS, type PendingKind } from './run.ts';
+import { PENDING_KINDS } from './run.ts';
 
 const fields = {
   kind: z.enum(PENDING_KINDS),
@@ -34,8 +34,13 @@ export function jobIdOf(job: JobPayload): string {
   return `${formatId('run', job.runId)}-${job.kind}-${job.no}-${job.dispatch}`;
 }
 
-export const QUEUE_NAMES: Readonly<Record<PendingKind, string>> = {
+/** The kinds of jobs that workers take: pending work of runs, and deliveries to webhooks. */
+export const JOB_KINDS = [...PENDING_KINDS, 'delivery'] as const;
+export type JobKind = (typeof JOB_KINDS)[number];
+
+export const QUEUE_NAMES: Readonly<Record<JobKind, string>> = {
   step: 'steps',
   compaction: 'compactions',
   prune: 'prunes',
+  delivery: 'deliveries',
 };

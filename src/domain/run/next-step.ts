@@ -1,57 +1,106 @@
 import type { ErrorRecord } from '../errors.ts';
 import { formatId } from '../ids.ts';
-import type { FinishReason } from '../transcript/message.ts';
+import type { FinishReason, Json } from '../transcript/message.ts';
 import {
   type ActionKind,
+  type CallOutcome,
   type CallRequiringAction,
-  type CallResolution,
   closeCall,
+  isAsked,
   toRequiredAction,
   WAITING_STATES,
 } from '../transcript/required-action.ts';
+import type { ToolCallState } from '../transcript/tool-call.ts';
 import { FINAL_ANSWER_WITHIN_MS } from '../tunables.ts';
 import { callResultEvent } from './call-events.ts';
+import type { ChildCall } from './child.ts';
 import type { NewEvent } from './events.ts';
-import type { IncompleteReason, LimitReason, PendingKind, RunStatus } from './run.ts';
+import { MAX_REPAIRS, NO_OUTPUT_STATE, type OutputState } from './output-format.ts';
+import type { OutputVerdict } from './output-verdict.ts';
+import type { IncompleteReason, LimitReason, PendingKind, SwitchReason } from './run.ts';
+import { type RunOutput, toldOutput } from './run-output.ts';
 import { CANCELLED_BEFORE_START } from './settlement.ts';
 
-/** The branch's change to a call of the step's message. */
-type CallChange = CallResolution & Readonly<{ messageId: string; index: number; requiredAction?: ActionKind }>;
+type CallPlace = Readonly<{ messageId: string; index: number }>;
+type OpenedCall = CallPlace & Readonly<{ state: ToolCallState; requiredAction: ActionKind; child?: ChildCall }>;
+/** Was to require an action. */
+type ClosedCall = CallPlace & CallOutcome;
 
-/** The run goes on with `pendingKind`, waits for required actions without a worker, or ends with `status`. */
+/** The data of `step:retrying` without its time, which `baton_write_branch` adds: it is by the clock of Postgres. */
+type RetryingStep = Omit<Extract<NewEvent, { type: 'step:retrying' }>['data'], 'nextAttemptAt'>;
+
+/** One answer to how a run goes on when a job ends. */
 export type Branch = Readonly<
+  | ContinueBranch
+  /** Takes the failed step again after a pause, as another attempt. */
   | {
+      kind: 'retry';
+      pendingKind: 'step';
+      pendingNo: number;
+      delayMs: number;
+      retrying: RetryingStep;
+      /** Of the model that is asked from now on. Absent: the same. */
+      modelPosition?: number;
+      events: Events;
+    }
+  /** Does work that was not begun after a pause. No attempt is counted. */
+  | {
+      kind: 'postpone';
       pendingKind: PendingKind;
       pendingNo: number;
-      /** The pause before another attempt at the same step. */
-      retryDelayMs?: number;
-      /** The pause before a step that was not begun. No attempt is counted. */
-      postponeMs?: number;
-      /** The step is the final answer after this limit, with so much time. */
-      finalAnswer?: Readonly<{ for: LimitReason; withinMs: number }>;
-      /** Calls that were to require an action, with their outcome. */
-      calls?: readonly CallChange[];
-      events: readonly NewEvent[];
+      delayMs: number;
+      retrying: RetryingStep;
+      modelPosition?: number;
+      events: Events;
     }
+  | FinalAnswerBranch
+  /** Waits for required actions without a worker. */
   | {
+      kind: 'wait';
       /** The longest wait in milliseconds; null: no limit. */
       waitMs: number | null;
-      calls: readonly CallChange[];
-      events: readonly NewEvent[];
+      /** Set if it waits for children alone: no person or client has to act. */
+      isDelegating?: true;
+      calls: readonly OpenedCall[];
+      events: Events;
     }
-  | {
-      status: Extract<RunStatus, 'completed' | 'failed' | 'cancelled' | 'incomplete'>;
-      reason?: IncompleteReason;
-      error?: ErrorRecord;
-      /** Queued messages get a run of their own at once. Without it they stay parked. */
-      takesUpWaiting?: true;
-      calls?: readonly CallChange[];
-      events: readonly NewEvent[];
-    }
+  | EndBranch
 >;
 
-type EndBranch = Extract<Branch, { status: unknown }>;
-type DecidedBranch = Exclude<Branch, { waitMs: unknown }>;
+type Events = readonly NewEvent[];
+type ContinueBranch = Readonly<{
+  kind: 'continue';
+  pendingKind: PendingKind;
+  pendingNo: number;
+  /** How far the run is with its result from now on. Absent: as before. */
+  outputState?: OutputState;
+  events: Events;
+}>;
+
+/** The next step is the final answer after `limit`, with so much time. */
+type FinalAnswerBranch = Readonly<{
+  kind: 'final_answer';
+  pendingKind: 'step';
+  pendingNo: number;
+  limit: LimitReason;
+  withinMs: number;
+  calls?: readonly ClosedCall[];
+  events: Events;
+}>;
+
+/** `baton_write_branch` adds the event of a cancelled run. */
+export type EndBranch = Readonly<{
+  kind: 'end';
+  calls?: readonly ClosedCall[];
+  /** The result that the run was asked for. */
+  result?: Readonly<{ value: Json }>;
+  events: Events;
+}> &
+  Readonly<
+    | { status: 'completed' | 'cancelled' }
+    | { status: 'failed'; error: ErrorRecord }
+    | { status: 'incomplete'; reason: IncompleteReason; error?: ErrorRecord }
+  >;
 
 /**
  * The plan for the end of a step: a branch for a cancel, one for queued messages, one for neither, in this order. The
@@ -60,7 +109,13 @@ type DecidedBranch = Exclude<Branch, { waitMs: unknown }>;
 export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
 
 /** The provider may not be asked for `delayMs`. Readers are told attempt and error. */
-export type Postponement = Readonly<{ delayMs: number; attempt: number; error: ErrorRecord }>;
+export type Postponement = Readonly<{
+  delayMs: number;
+  attempt: number;
+  error: ErrorRecord;
+  /** The model that is asked instead. Absent: the same. */
+  next?: NextModel;
+}>;
 
 /** The end of a step: all facts for its plan, except those that only the session's lock tells. */
 export type StepOutcome = Readonly<{
@@ -76,53 +131,81 @@ export type StepOutcome = Readonly<{
   finishReason: FinishReason;
   /** Calls of the model in this step, with or without an outcome. */
   toolCalls: number;
-  /** Set if the model call failed. */
-  error?: ErrorRecord;
-  /** Work that the view needs before the next step. */
-  before?: Extract<PendingKind, 'compaction' | 'prune'>;
-  /** Set if the step was not taken: this work comes first, then the same step again. */
-  retryAfter?: PendingKind;
-  /** Set if the context cannot be made to fit. */
-  exhausted?: ErrorRecord;
-  /** The answer was cut off by a full window: the run goes on even without a tool call. */
-  isUnfinished?: boolean;
-  /** Set if the provider may not be asked now: the same step follows later. */
-  postponed?: Postponement;
-  /** Calls that require an action before the step can end. */
-  asks?: Readonly<{ messageId: string; calls: readonly CallRequiringAction[]; waitMs: number | null }>;
-  /** Set if the failed model call is to be repeated. */
-  retry?: Readonly<{ delayMs: number; attempt: number }>;
+  /** The answer of the run if it ends with this step. Absent: the step has no whole answer. */
+  output?: RunOutput;
+  /** On the answer as the result that the run was asked for. Absent: it was asked for none, or goes on anyway. */
+  verdict?: OutputVerdict;
+  result: StepResult;
 }>;
+
+/** The model with which a run goes on. */
+export type NextModel = Readonly<{ position: number; from: string; to: string; reason: SwitchReason }>;
+
+export type StepResult = Readonly<
+  /**
+   * The model has answered, was stopped while it did, or was not asked because of a limit or a cancel. `before`: work that the view needs before the next step.
+   * `isUnfinished`: a full window cut the answer off, and the run goes on even without a tool call.
+   */
+  | { kind: 'answered'; before?: Extract<PendingKind, 'compaction' | 'prune'>; isUnfinished?: boolean }
+  /** Calls require an action before the step can end. */
+  | {
+      kind: 'asks';
+      messageId: string;
+      calls: readonly CallRequiringAction[];
+      /** By the index of their calls. */
+      children?: ReadonlyMap<number, ChildCall>;
+      waitMs: number | null;
+    }
+  /** The model call failed. `retry`: set if it is worth another attempt. */
+  | { kind: 'failed'; error: ErrorRecord; retry?: Readonly<{ delayMs: number; attempt: number; next?: NextModel }> }
+  /** The step was not taken: `after` this work comes the same step again. */
+  | { kind: 'repeat'; after: PendingKind }
+  /** The provider may not be asked now: the same step follows later. */
+  | { kind: 'postponed'; postponement: Postponement }
+  /** The context cannot be made to fit. */
+  | { kind: 'exhausted'; error: ErrorRecord }
+>;
+
+type ResultOf<Kind extends StepResult['kind']> = Extract<StepResult, { kind: Kind }>;
 
 /**
  * Plans the work after a step. Tool calls continue the run, not the finish reason: some providers say `stop` although
  * the model called tools.
  *
- * A limit ends the run as `incomplete`, after a final answer if its agent gives one; queued messages then get a run of
- * their own. After a failure or a cancel they stay parked until the next message, which may be one that was sent after
- * the cancel.
+ * A limit ends the run as `incomplete`, after a final answer if its agent gives one. The SQL function
+ * `baton_follow_run_end` decides what follows an end.
  */
 export function planNext(outcome: StepOutcome): NextPlan {
   const runId = formatId('run', outcome.runId);
+  const { stepNo, result } = outcome;
   if (outcome.finalAnswerFor !== undefined) return planAfterFinalAnswer(runId, outcome, outcome.finalAnswerFor);
-  if (outcome.error !== undefined) {
-    return unlessCancelled(runId, branchAfterError(runId, outcome, outcome.error));
+  switch (result.kind) {
+    case 'answered':
+      return planAnswered(runId, outcome, result);
+    case 'asks':
+      return planWait(runId, outcome, result);
+    case 'failed':
+      return unlessCancelled(branchAfterError(runId, outcome, result));
+    case 'repeat':
+      return unlessCancelled(continueWith(result.after, stepNo));
+    case 'postponed':
+      return unlessCancelled(postponedBranch(runId, 'step', stepNo, result.postponement));
+    case 'exhausted':
+      return exhaustedPlan(runId, result.error);
   }
-  if (outcome.exhausted !== undefined) return exhaustedPlan(runId, outcome.exhausted);
-  if (outcome.postponed !== undefined) {
-    return unlessCancelled(runId, postponedBranch(runId, 'step', outcome.stepNo, outcome.postponed));
-  }
-  if (outcome.retryAfter !== undefined) {
-    return unlessCancelled(runId, { pendingKind: outcome.retryAfter, pendingNo: outcome.stepNo, events: [] });
-  }
-  if (outcome.asks !== undefined) return planWait(runId, outcome, outcome.asks);
-  return planAnswered(runId, outcome);
 }
 
 /** The same branch with and without queued messages. */
-function unlessCancelled(runId: string, branch: Branch): NextPlan {
-  return { ifCancelled: cancelledBranch(runId), ifMessagesWait: branch, otherwise: branch };
+function unlessCancelled(branch: Branch): NextPlan {
+  return { ifCancelled: CANCELLED, ifMessagesWait: branch, otherwise: branch };
 }
+
+export const continueWith = (pendingKind: PendingKind, pendingNo: number): ContinueBranch => ({
+  kind: 'continue',
+  pendingKind,
+  pendingNo,
+  events: [],
+});
 
 /**
  * The run ends for its limit, whether or not its final answer succeeded, and queued messages get a run of their own.
@@ -130,46 +213,73 @@ function unlessCancelled(runId: string, branch: Branch): NextPlan {
  */
 function planAfterFinalAnswer(runId: string, outcome: StepOutcome, reason: LimitReason): NextPlan {
   const again = outcome.limit === undefined ? sameStep(runId, outcome) : null;
-  return unlessCancelled(runId, again ?? stoppedBranch(runId, reason));
+  return unlessCancelled(again ?? withOutput(stoppedBranch(runId, reason), runId, outcome));
 }
 
-function sameStep(
-  runId: string,
-  { stepNo, error, retry, exhausted, postponed, retryAfter }: StepOutcome,
-): Branch | null {
-  if (error !== undefined) return retry === undefined ? null : retryBranch(runId, stepNo, error, retry);
-  if (exhausted !== undefined) return null;
-  if (postponed !== undefined) return postponedBranch(runId, 'step', stepNo, postponed);
-  return retryAfter === undefined ? null : { pendingKind: retryAfter, pendingNo: stepNo, events: [] };
+function sameStep(runId: string, { stepNo, result }: StepOutcome): Branch | null {
+  switch (result.kind) {
+    case 'failed':
+      return result.retry === undefined ? null : retryBranch(runId, stepNo, result.error, result.retry);
+    case 'postponed':
+      return postponedBranch(runId, 'step', stepNo, result.postponement);
+    case 'repeat':
+      return continueWith(result.after, stepNo);
+    default:
+      return null;
+  }
 }
 
-/** The model has answered, or was stopped while it did. */
-function planAnswered(runId: string, outcome: StepOutcome): NextPlan {
-  const answered = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && outcome.isUnfinished !== true;
+function planAnswered(runId: string, outcome: StepOutcome, result: ResultOf<'answered'>): NextPlan {
+  const { verdict } = outcome;
   const limit = outcome.limit ?? (outcome.stepsBefore + 1 >= outcome.maxSteps ? 'max_steps' : undefined);
-  const goOn: Branch = { pendingKind: outcome.before ?? 'step', pendingNo: outcome.stepNo + 1, events: [] };
+  const next = continueWith(result.before ?? 'step', outcome.stepNo + 1);
+  if (verdict?.kind === 'misfits') {
+    return unlessCancelled(
+      limit === undefined ? repairBranch(runId, outcome, verdict, next) : atLimit(runId, outcome, limit),
+    );
+  }
+  if (verdict?.kind === 'last') {
+    const last = { ...next, outputState: { ...verdict.state, isLast: true as const } };
+    if (limit !== undefined) return unlessCancelled(atLimit(runId, outcome, limit));
+    return { ifCancelled: CANCELLED, ifMessagesWait: next, otherwise: last };
+  }
+  const isWhole = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && result.isUnfinished !== true;
+  const answered = isWhole || verdict?.kind === 'fits';
+  // The messages that wait ask for more, and for a result after it.
+  const goOn = verdict === undefined ? next : { ...next, outputState: NO_OUTPUT_STATE };
   const stopped: Branch = limit === undefined ? goOn : atLimit(runId, outcome, limit);
-  const completed: Branch = {
-    status: 'completed',
-    takesUpWaiting: true,
-    events: [{ type: 'run:completed', data: { runId, finishReason: outcome.finishReason } }],
-  };
+  const { finishReason } = outcome;
+  const completed = withOutput(completedBranch(runId, { finishReason }), runId, outcome);
+  const lateCancel = { finishReason, lateCancel: true } as const;
   return {
-    ifCancelled: answered
-      ? {
-          status: 'completed',
-          events: [{ type: 'run:completed', data: { runId, finishReason: outcome.finishReason, lateCancel: true } }],
-        }
-      : cancelledBranch(runId),
+    ifCancelled: answered ? withOutput(completedBranch(runId, lateCancel), runId, outcome) : CANCELLED,
     ifMessagesWait: limit === undefined ? goOn : answered ? completed : stopped,
     otherwise: answered ? completed : limit === undefined ? goOn : stopped,
   };
 }
 
+/** Asks again for a result that fits, at most twice; then the run ends without one. */
+function repairBranch(
+  runId: string,
+  outcome: StepOutcome,
+  { problem, state }: Extract<OutputVerdict, { kind: 'misfits' }>,
+  next: ContinueBranch,
+): Branch {
+  const mayRepair = state.repairs < MAX_REPAIRS;
+  const repairs = mayRepair ? state.repairs + 1 : state.repairs;
+  const invalid: NewEvent = { type: 'output:invalid', data: { runId, step: outcome.stepNo, problem, repairs } };
+  if (mayRepair) return { ...next, outputState: { ...state, repairs, problem }, events: [invalid] };
+  const error = { code: 'output_invalid', message: problem } as const;
+  const ended = withOutput(stoppedBranch(runId, 'output_invalid', error), runId, outcome);
+  return { ...ended, events: [invalid, ...ended.events] };
+}
+
 /** Queued messages wait with the run. Of the limits only the deadline counts here, the others when the step ends. */
-function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitMs }: NonNullable<StepOutcome['asks']>) {
+function planWait(runId: string, outcome: StepOutcome, asks: ResultOf<'asks'>): NextPlan {
+  const { messageId, calls, children, waitMs } = asks;
+  const asked = calls.filter(isAsked);
   const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
-  const closed = (branch: DecidedBranch): DecidedBranch => ({
+  const closed = (branch: EndBranch | FinalAnswerBranch): Branch => ({
     ...branch,
     calls: closings.map(({ call: { index }, outcome: resolution }) => ({ messageId, index, ...resolution })),
     events: [
@@ -178,18 +288,27 @@ function planWait(runId: string, outcome: StepOutcome, { messageId, calls, waitM
     ],
   });
   const waiting: Branch = {
-    waitMs,
-    calls: calls.map(({ index, kind }) => ({ messageId, index, state: WAITING_STATES[kind], requiredAction: kind })),
-    events: [
-      {
-        type: 'run:requires-action',
-        data: { runId, calls: calls.map((call) => toRequiredAction(messageId, call)) },
-      },
-    ],
+    kind: 'wait',
+    // A person may be late. A child has limits of its own.
+    waitMs: asked.length === 0 ? null : waitMs,
+    ...(asked.length === 0 && { isDelegating: true as const }),
+    calls: calls.map(({ index, kind }) => {
+      const child = children?.get(index);
+      return { messageId, index, state: WAITING_STATES[kind], requiredAction: kind, ...(child && { child }) };
+    }),
+    events:
+      asked.length === 0
+        ? []
+        : [
+            {
+              type: 'run:requires-action',
+              data: { runId, calls: asked.map((call) => toRequiredAction(messageId, call)) },
+            },
+          ],
   };
   const branch = outcome.limit === 'deadline' ? closed(atLimit(runId, outcome, outcome.limit)) : waiting;
   return {
-    ifCancelled: closed(cancelledBranch(runId)),
+    ifCancelled: closed(CANCELLED),
     ifMessagesWait: branch,
     otherwise: branch,
   };
@@ -200,77 +319,94 @@ export function postponedBranch(
   runId: string,
   pendingKind: PendingKind,
   step: number,
-  { delayMs, ...told }: Postponement,
+  { delayMs, next, ...told }: Postponement,
 ): Branch {
-  return { pendingKind, pendingNo: step, postponeMs: delayMs, events: [retryingEvent({ runId, step, ...told })] };
+  const retrying = { runId, step, ...told };
+  return { kind: 'postpone', pendingKind, pendingNo: step, delayMs, retrying, ...switchTo(next) };
 }
 
-/** A placeholder: `baton_take_branch` puts the time into the branch's last event. */
-const KNOWN_WHEN_WRITTEN = '1970-01-01T00:00:00.000Z';
-
-function retryingEvent(data: Readonly<{ runId: string; step: number; attempt: number; error: ErrorRecord }>): NewEvent {
-  return { type: 'step:retrying', data: { ...data, nextAttemptAt: KNOWN_WHEN_WRITTEN } };
+/** The model and the event of a branch that may go on with another model. */
+function switchTo(next: NextModel | undefined): Readonly<{ modelPosition?: number; events: Events }> {
+  if (next === undefined) return { events: [] };
+  const { position, ...switched } = next;
+  return { modelPosition: position, events: [{ type: 'llm:switched', data: switched }] };
 }
 
 /** Repeats a failed model call, if it is worth a retry and the run has not reached a limit. */
-function branchAfterError(runId: string, outcome: StepOutcome, error: ErrorRecord): Branch {
-  const { stepNo, retry, limit } = outcome;
+function branchAfterError(runId: string, outcome: StepOutcome, { error, retry }: ResultOf<'failed'>): Branch {
+  const { stepNo, limit } = outcome;
   if (retry === undefined) return failedBranch(runId, error);
   return limit === undefined ? retryBranch(runId, stepNo, error, retry) : atLimit(runId, outcome, limit);
 }
 
 /** The final answer, one step without tools, if the agent gives one; else the end of the run. */
-function atLimit(runId: string, { stepNo, givesFinalAnswer }: StepOutcome, reason: LimitReason): DecidedBranch {
-  if (givesFinalAnswer !== true) return stoppedBranch(runId, reason);
-  const finalAnswer = { for: reason, withinMs: FINAL_ANSWER_WITHIN_MS };
-  return { pendingKind: 'step', pendingNo: stepNo + 1, finalAnswer, events: [] };
+function atLimit(runId: string, outcome: StepOutcome, limit: LimitReason): EndBranch | FinalAnswerBranch {
+  const { stepNo, givesFinalAnswer } = outcome;
+  if (givesFinalAnswer !== true) return withOutput(stoppedBranch(runId, limit), runId, outcome);
+  const withinMs = FINAL_ANSWER_WITHIN_MS;
+  return { kind: 'final_answer', pendingKind: 'step', pendingNo: stepNo + 1, limit, withinMs, events: [] };
 }
 
-/** A queued message gets a run of its own, with its own limits. */
-function stoppedBranch(runId: string, reason: IncompleteReason): EndBranch {
-  return {
-    status: 'incomplete',
-    reason,
-    takesUpWaiting: true,
-    events: [{ type: 'run:incomplete', data: { runId, reason } }],
-  };
+export function completedBranch(
+  runId: string,
+  data: Readonly<{ finishReason: FinishReason; lateCancel?: true }>,
+): EndBranch {
+  return { kind: 'end', status: 'completed', events: [{ type: 'run:completed', data: { runId, ...data } }] };
 }
 
-/** SQL puts the calls that still ran into the last event, under the session's lock. */
-export function cancelledBranch(runId: string): EndBranch {
-  return { status: 'cancelled', events: [{ type: 'run:cancelled', data: { runId, stillRan: [] } }] };
+/** Tells the answer of the run with its end. */
+function withOutput(
+  branch: EndBranch,
+  runId: string,
+  { output, verdict }: Pick<StepOutcome, 'output' | 'verdict'>,
+): EndBranch {
+  if (output === undefined) return branch;
+  const result = verdict?.kind === 'fits' ? { value: verdict.value } : undefined;
+  const told = toldOutput(runId, { ...output, ...result });
+  const events = branch.events.map((event): NewEvent => {
+    switch (event.type) {
+      case 'run:completed':
+        return { ...event, data: { ...event.data, output: told } };
+      case 'run:incomplete':
+        return { ...event, data: { ...event.data, output: told } };
+      default:
+        return event;
+    }
+  });
+  return { ...branch, ...(result !== undefined && { result }), events };
 }
+
+/** The run ends before its work is done. @param error the cause, if it is not the limit itself */
+export function stoppedBranch(runId: string, reason: IncompleteReason, error?: ErrorRecord): EndBranch {
+  const cause = error === undefined ? {} : { error };
+  const events: Events = [{ type: 'run:incomplete', data: { runId, reason, ...cause } }];
+  return { kind: 'end', status: 'incomplete', reason, ...cause, events };
+}
+
+/** Without its event, because only SQL knows under the session's lock which calls still ran. */
+export const CANCELLED: EndBranch = { kind: 'end', status: 'cancelled', events: [] };
 
 /**
  * The context cannot be made to fit: the run ends and names the cause, and queued messages stay parked.
  * @param finalAnswerFor the limit that ends the run anyway, if only its final answer did not fit
  */
 export function exhaustedPlan(runId: string, error: ErrorRecord, finalAnswerFor: LimitReason | null = null): NextPlan {
-  if (finalAnswerFor !== null) {
-    const ended = stoppedBranch(runId, finalAnswerFor);
-    return { ifCancelled: cancelledBranch(runId), ifMessagesWait: ended, otherwise: ended };
-  }
-  const reason = 'context_exhausted';
-  const stopped: Branch = {
-    status: 'incomplete',
-    reason,
-    error,
-    events: [{ type: 'run:incomplete', data: { runId, reason, error } }],
-  };
-  return { ifCancelled: cancelledBranch(runId), ifMessagesWait: stopped, otherwise: stopped };
+  return unlessCancelled(
+    finalAnswerFor === null ? stoppedBranch(runId, 'context_exhausted', error) : stoppedBranch(runId, finalAnswerFor),
+  );
 }
 
 function retryBranch(
   runId: string,
   step: number,
   error: ErrorRecord,
-  retry: NonNullable<StepOutcome['retry']>,
+  { attempt, delayMs, next }: NonNullable<ResultOf<'failed'>['retry']>,
 ): Branch {
-  const { attempt, delayMs } = retry;
-  const events = [retryingEvent({ runId, step, attempt, error })];
-  return { pendingKind: 'step', pendingNo: step, retryDelayMs: delayMs, events };
+  const retrying = { runId, step, attempt, error };
+  return { kind: 'retry', pendingKind: 'step', pendingNo: step, delayMs, retrying, ...switchTo(next) };
 }
 
-function failedBranch(runId: string, error: ErrorRecord): Branch {
-  return { status: 'failed', error, events: [{ type: 'run:failed', data: { runId, error } }] };
+/** The run ends by an error. */
+export function failedBranch(runId: string, error: ErrorRecord): EndBranch {
+  return { kind: 'end', status: 'failed', error, events: [{ type: 'run:failed', data: { runId, error } }] };
 }

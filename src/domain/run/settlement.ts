@@ -26,7 +26,7 @@ export type InterruptedStep = Readonly<{
 /** The traits of a tool by the current tool set. A tool that is gone has none. */
 export type ToolTraits = (
   toolName: string,
-) => Readonly<{ idempotent: boolean; isClientSide?: boolean; asksWhenUnknown?: boolean }>;
+) => Readonly<{ idempotent: boolean; isClientSide?: boolean; isChild?: boolean; asksWhenUnknown?: boolean }>;
 
 export type GivenCall = PlacedCall & Readonly<{ answer: OutputAnswer }>;
 
@@ -121,7 +121,7 @@ function openCalls(judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<nu
 
 function requiring(open: Open): CallRequiringAction[] {
   return open.flatMap(([call, treatment]): CallRequiringAction[] =>
-    treatment === 'approval' || treatment === 'output' || treatment === 'unknown_outcome'
+    treatment === 'approval' || treatment === 'output' || treatment === 'unknown_outcome' || treatment === 'child'
       ? [{ ...call, kind: treatment }]
       : [],
   );
@@ -130,12 +130,13 @@ function requiring(open: Open): CallRequiringAction[] {
 function treatmentOf(call: PlacedCall, judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<number>): Treatment {
   const { state, toolName } = call.part;
   if (state === 'awaiting_approval') return 'approval';
-  if (state === 'awaiting_output') return 'output';
   const answer = judged.answers.get(call.index);
-  const { idempotent, isClientSide, asksWhenUnknown } = traits(toolName);
+  const { idempotent, isClientSide, isChild, asksWhenUnknown } = traits(toolName);
+  if (state === 'awaiting_output') return isChild === true ? 'child' : 'output';
   if (state === 'pending') {
     if (answer !== undefined) return treatmentBy(answer);
     if (!areCallsRun(judged)) return 'refuse';
+    if (isChild === true) return 'child';
     if (isClientSide === true) return 'output';
     return toApprove.has(call.index) ? 'approval' : 'run';
   }

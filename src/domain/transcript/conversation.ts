@@ -33,59 +33,6 @@ export function splitConversation(messages: readonly ConversationMessage[]): Spl
   return { history: messages.slice(0, end), news };
 }
 
-/** The part of a conversation that a session may know, and the new messages. */
-export type Continuation = Readonly<{
-  known: readonly ConversationMessage[];
-  /** The client's part of an unfinished answer to `known`; null: `known` ends with an answer. */
-  partial: string | null;
-  said: readonly ConversationMessage[];
-}>;
-
-/** The most user messages after one without an answer. */
-const MAX_SAID_AFTER_UNANSWERED = 3;
-
-/**
- * The points from which a client may go on, best first: a whole answer, a part of an answer that was cut off, or a
- * message without an answer. In the last case the client may have dropped a partial one.
- */
-export function continuationsOf({ history, news }: SplitConversation): readonly Continuation[] {
-  const found: Continuation[] = [];
-  const last = history.at(-1);
-  const onlySaid = news.every(({ role }) => role === 'user');
-  if (last?.role === 'assistant' && onlySaid) {
-    found.push({ known: history, partial: null, said: news });
-    if (last.calls.length === 0 && history.length > 1) {
-      found.push({ known: history.slice(0, -1), partial: last.text, said: news });
-    }
-  }
-  for (let at = news.length - 1; at >= Math.max(1, news.length - MAX_SAID_AFTER_UNANSWERED); at--) {
-    if (news[at]?.role !== 'user') break;
-    found.push({ known: [...history, ...news.slice(0, at)], partial: '', said: news.slice(at) });
-  }
-  return found;
-}
-
-/** A façade writes these between the lines of an answer. They are not the model's. */
-const NOTICES = /⚙️ Compacting…|✅ Compacted: \d+ → \d+ tokens/g;
-
-/**
- * Whether a client's part of an answer is the beginning of these step texts, from any of them on. A client that goes
- * away has less than was stored, and text from before a wait of the run belongs to an earlier answer.
- */
-export function beginsAnswer(partial: string, texts: readonly string[]): boolean {
-  const bare = (text: string): string => text.replaceAll(NOTICES, '').replaceAll(/\s+/g, '');
-  const begun = bare(partial);
-  if (begun === '') return true;
-  const each = texts.map(bare);
-  const told = each.join('');
-  let from = 0;
-  return each.some((text) => {
-    const begins = told.startsWith(begun, from);
-    from += text.length;
-    return begins;
-  });
-}
-
 /** Whether a user message follows a call without a result, which no model can answer. */
 export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
   const last = history.at(-1);

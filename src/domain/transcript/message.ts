@@ -10,7 +10,12 @@ export type ProviderMetadata = z.infer<typeof providerMetadataSchema>;
 
 const metadata = { providerMetadata: providerMetadataSchema.optional() };
 
-export const textPartSchema = z.strictObject({ type: z.literal('text'), text: z.string(), ...metadata });
+/**
+ * Number, from 1, of the queued message that begins with this part. Only in a message that a step drained from several.
+ */
+const queuedNo = z.number().int().positive().optional();
+
+export const textPartSchema = z.strictObject({ type: z.literal('text'), text: z.string(), queuedNo, ...metadata });
 export const reasoningPartSchema = z.strictObject({ type: z.literal('reasoning'), text: z.string(), ...metadata });
 const filePartSchema = z.strictObject({
   type: z.literal('file'),
@@ -20,6 +25,7 @@ const filePartSchema = z.strictObject({
   url: z.string(),
   /** Of a file that is a blob. */
   sizeBytes: z.number().int().positive().optional(),
+  queuedNo,
   ...metadata,
 });
 const sourcePartSchema = z.strictObject({
@@ -39,7 +45,7 @@ export const compactionPartSchema = z.strictObject({ type: z.literal('compaction
 /** A text or file of an output; files are named as in messages. */
 export const outputItemSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), text: z.string() }),
-  filePartSchema.omit({ providerMetadata: true }),
+  filePartSchema.omit({ queuedNo: true, providerMetadata: true }),
 ]);
 export type OutputItem = z.infer<typeof outputItemSchema>;
 
@@ -109,10 +115,11 @@ export const storedPartSchema: z.ZodType<Part> = z.discriminatedUnion('type', [
 ]);
 
 export type ToolPart = z.infer<typeof toolPartSchema>;
+export type TextPart = z.infer<typeof textPartSchema>;
 export type FilePart = z.infer<typeof filePartSchema>;
 
 /** The fields of a file and of a source in events, without provider metadata. */
-export const fileFieldsSchema = filePartSchema.omit({ type: true, providerMetadata: true });
+export const fileFieldsSchema = filePartSchema.omit({ type: true, queuedNo: true, providerMetadata: true });
 export const sourceFieldsSchema = sourcePartSchema.omit({ type: true, providerMetadata: true });
 
 export const userPartSchema = z.discriminatedUnion('type', [textPartSchema, filePartSchema]);

@@ -7,28 +7,39 @@ import type { ToolCallState } from './tool-call.ts';
  * `approval`: a person lets the call run or denies it. `output`: the client runs it and returns the output.
  * `unknown_outcome`: its worker died while it ran, and a person decides whether it runs again.
  */
-export const ACTION_KINDS = ['approval', 'output', 'unknown_outcome'] as const;
+export const ASKED_KINDS = ['approval', 'output', 'unknown_outcome'] as const;
+/** `child`: the call ends with the run of the session that it began; no person or client has to act. */
+export const ACTION_KINDS = [...ASKED_KINDS, 'child'] as const;
 export type ActionKind = (typeof ACTION_KINDS)[number];
+export type AskedKind = (typeof ASKED_KINDS)[number];
 
 /** A call and its index among the parts of its message. */
 export type PlacedCall = Readonly<{ index: number; part: ToolPart }>;
 
 /** A call that requires an action before the run goes on. */
 export type CallRequiringAction = PlacedCall & Readonly<{ kind: ActionKind }>;
+/** One on which a person or a client has to act. */
+export type AskedCall = PlacedCall & Readonly<{ kind: AskedKind }>;
+
+/** Whether a person or a client has to act on it. */
+export const isAsked = <Call extends Readonly<{ kind: ActionKind }>>(call: Call): call is Call & { kind: AskedKind } =>
+  call.kind !== 'child';
 
 /** A required action as callers see it. */
 export const requiredActionSchema = z.strictObject({
   /** The call key. Unlike the provider's id it is unique. */
   id: z.string(),
-  kind: z.enum(ACTION_KINDS),
+  kind: z.enum(ASKED_KINDS),
   messageId: z.string(),
   toolName: z.string(),
   args: jsonSchema,
+  /** Set at the root if a session below it asks. */
+  child: z.strictObject({ sessionId: z.string(), runId: z.string(), agent: z.string() }).optional(),
 });
 export type RequiredAction = z.infer<typeof requiredActionSchema>;
 
 /** @param messageId the UUID of its message */
-export function toRequiredAction(messageId: string, { index, part, kind }: CallRequiringAction): RequiredAction {
+export function toRequiredAction(messageId: string, { index, part, kind }: AskedCall): RequiredAction {
   const { toolName, input: args } = part;
   return { id: formatCallId(messageId, index), kind, messageId: formatId('message', messageId), toolName, args };
 }
@@ -36,31 +47,40 @@ export function toRequiredAction(messageId: string, { index, part, kind }: CallR
 const failed = { isError: z.literal(true).optional() };
 
 /** A client's output for a call: a string or any JSON value, or texts and files. In storage its files are blobs. */
-const outputAnswerSchema = z.union([
-  z.strictObject({ output: jsonSchema, ...failed }),
-  z.strictObject({ content: z.array(outputItemSchema).min(1), ...failed }),
+const outputAnswerSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('output'), output: jsonSchema, ...failed }),
+  z.strictObject({ kind: z.literal('content'), content: z.array(outputItemSchema).min(1), ...failed }),
 ]);
 export type OutputAnswer = Readonly<z.infer<typeof outputAnswerSchema>>;
 
-/** An answer to a required action. `expired`: none came in time. */
-const callAnswerSchema = z.union([
-  z.strictObject({ decision: z.enum(['approve', 'expired']) }),
-  z.strictObject({ decision: z.literal('deny'), reason: z.string().optional() }),
+/** An answer to a required action. `expired`: none came in time. `args`: the call runs with these. */
+const callAnswerSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('approve'), args: z.record(z.string(), jsonSchema).optional() }),
+  z.strictObject({ kind: z.literal('expired') }),
+  z.strictObject({ kind: z.literal('deny'), reason: z.string().optional() }),
   outputAnswerSchema,
 ]);
 export type CallAnswer = Readonly<z.infer<typeof callAnswerSchema>>;
 
-/** A stored answer. `open`: calls of the batch that were open after it. */
-export const recordedAnswerSchema = z.strictObject({ given: callAnswerSchema, open: z.number().int() });
+/**
+ * A stored answer. `open`: calls of the batch that were open after it. `insteadOf`: the arguments of the model, where it
+ * was approved with others.
+ */
+export const recordedAnswerSchema = z.strictObject({
+  given: callAnswerSchema,
+  open: z.number().int(),
+  insteadOf: jsonSchema.optional(),
+});
 export type RecordedAnswer = z.infer<typeof recordedAnswerSchema>;
 
-export const isOutput = (answer: CallAnswer): answer is OutputAnswer => 'output' in answer || 'content' in answer;
+export const isOutput = (answer: CallAnswer): answer is OutputAnswer =>
+  answer.kind === 'output' || answer.kind === 'content';
 
 export const answerWord = (answer: CallAnswer): 'approve' | 'deny' | 'output' | 'expired' =>
-  isOutput(answer) ? 'output' : answer.decision;
+  isOutput(answer) ? 'output' : answer.kind;
 
-/** The state of a call after an answer, with `output` if that is its outcome. */
-export type CallResolution = Readonly<{ state: ToolCallState; output?: ToolOutput }>;
+/** The state of a call after an answer, with `output` if that is its outcome, and with `input` if that is another one. */
+export type CallResolution = Readonly<{ state: ToolCallState; output?: ToolOutput; input?: Json }>;
 /** An outcome that the model is shown. */
 export type CallOutcome = Readonly<{ state: 'completed' | 'error' | 'denied'; output: ToolOutput }>;
 
@@ -68,10 +88,11 @@ export const WAITING_STATES = {
   approval: 'awaiting_approval',
   output: 'awaiting_output',
   unknown_outcome: 'unknown',
+  child: 'awaiting_output',
 } as const satisfies Record<ActionKind, ToolCallState>;
 
 /** The model reads it if no answer came in time. */
-export const EXPIRED = 'Nobody answered in time.';
+export const EXPIRED = 'No answer came in time.';
 
 /** The model reads it in place of the result of a call with an unknown outcome. */
 export const UNKNOWN_OUTCOME =
@@ -79,14 +100,17 @@ export const UNKNOWN_OUTCOME =
 
 /** Null: the answer does not fit the action. The next worker runs approved calls and fits outputs into the view. */
 export function planAnswer(kind: ActionKind, answer: CallAnswer): CallResolution | null {
-  if (isOutput(answer)) return kind === 'approval' ? null : { state: kind === 'output' ? 'pending' : 'unknown' };
-  if (answer.decision === 'approve') {
-    if (kind === 'output') return null;
-    return { state: kind === 'approval' ? 'pending' : 'unknown' };
+  if (isOutput(answer))
+    return kind === 'approval' ? null : { state: WAITING_STATES[kind] === 'unknown' ? 'unknown' : 'pending' };
+  if (answer.kind === 'approve') {
+    const { args: input } = answer;
+    // A call of unknown outcome may have taken effect with the arguments that it has.
+    if (kind === 'output' || kind === 'child' || (kind === 'unknown_outcome' && input !== undefined)) return null;
+    return { state: kind === 'approval' ? 'pending' : 'unknown', ...(input !== undefined && { input }) };
   }
-  const given = answer.decision === 'deny' ? answer.reason : undefined;
+  const given = answer.kind === 'deny' ? answer.reason : undefined;
   if (kind === 'unknown_outcome') return unknownOutcome(given);
-  const reason = answer.decision === 'deny' ? given : EXPIRED;
+  const reason = answer.kind === 'deny' ? given : EXPIRED;
   return { state: 'denied', output: { type: 'execution-denied', ...(reason !== undefined && { reason }) } };
 }
 
@@ -98,7 +122,7 @@ function unknownOutcome(reason: string | undefined): CallOutcome {
 /** The outcome of a call whose output a client gave. A failed call keeps its texts and files. */
 export function outcomeOf(answer: OutputAnswer): CallOutcome {
   const { isError } = answer;
-  if ('content' in answer) {
+  if (answer.kind === 'content') {
     const state = isError === true ? 'error' : 'completed';
     const value = isError === true ? [{ type: 'text' as const, text: CALL_FAILED }, ...answer.content] : answer.content;
     return { state, output: { type: 'content', value } };

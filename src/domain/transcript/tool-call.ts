@@ -1,4 +1,4 @@
-import { canMoveIn, isTerminalIn, type Transitions } from '../state-machine.ts';
+import { isTerminalIn, type Transitions } from '../state-machine.ts';
 
 /**
  * ```mermaid
@@ -51,5 +51,3 @@ export const TOOL_CALL_TRANSITIONS: Transitions<ToolCallState> = {
 
 /** True: the call has an outcome that the model can be shown. */
 export const isSettledCall = (state: ToolCallState): boolean => isTerminalIn(TOOL_CALL_TRANSITIONS, state);
-export const canMoveCall = (from: ToolCallState, to: ToolCallState): boolean =>
-  canMoveIn(TOOL_CALL_TRANSITIONS, from, to);

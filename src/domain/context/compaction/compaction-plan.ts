@@ -1,4 +1,5 @@
 import { strippedFileNotice } from '../../model/model-frames.ts';
+import { insteadOfFile } from '../../model/shown-parts.ts';
 import type { FilePart, Part, ViewMessage } from '../../transcript/message.ts';
 import { fileRef, messageRef, READER_TOOL } from '../../transcript/refs.ts';
 import { keepHeadAndTail, shortenCut } from '../../truncate.ts';
@@ -315,10 +316,8 @@ function carriedAgain(previous: PreviousSummary | null, stripsMedia: boolean): P
   );
 }
 
-const named = ({ mediaType, filename }: FilePart, seq: number, index: number): Part => ({
-  type: 'text',
-  text: strippedFileNotice(mediaType, filename, fileRef(seq, index)),
-});
+const named = (part: FilePart, seq: number, index: number): Part =>
+  insteadOfFile(part, strippedFileNotice(part.mediaType, part.filename, fileRef(seq, index)));
 
 /** Finds content that no compaction can make fit: first the fixed overhead, then the last user message. */
 function findTooLarge(

@@ -2,7 +2,7 @@ import { itemsForModel, outputForModel, wireInput } from '../../model/model-call
 import { EMPTY_MESSAGE, frameSummary, isBlank } from '../../model/model-frames.ts';
 import type { ModelAssistantPart, ModelReasoningPart } from '../../model/model-message.ts';
 import { keepValidReasoning } from '../../model/model-reasoning.ts';
-import { shownParts } from '../../model/shown-parts.ts';
+import { requestParts } from '../../model/shown-parts.ts';
 import type { Json, OutputItem, Part, ToolPart, ViewMessage } from '../../transcript/message.ts';
 import { estimateFile } from './file-tokens.ts';
 import type { TokenCounter } from './tokens.ts';
@@ -52,7 +52,7 @@ export function estimateMessage(
   const tokens = { ...NO_MESSAGE_TOKENS };
   const role = message.role;
   tokens[role] += MESSAGE_FRAME_TOKENS;
-  for (const part of shownParts(message)) {
+  for (const part of requestParts(message)) {
     if (part.type === 'text' && !isBlank(part.text)) tokens[role] += count(part.text);
     else if (part.type === 'file' && role === 'user') tokens.files += estimateFile(part, count);
     else if (part.type === 'compaction' && !isBlank(part.text)) tokens.summary += count(frameSummary(part.text));

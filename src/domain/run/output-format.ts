@@ -1,0 +1,48 @@
+import { z } from 'zod';
+import { type OutputSchema, schemaProblem } from './output-schema.ts';
+
+/**
+ * How a model is asked for a result that fits a schema.
+ * - `native`: the provider makes every answer fit.
+ * - `tool`: the model gives the result by calling a tool, `final_result`, whose input is the schema.
+ * - `last`: one step more, without tools, after the model has answered.
+ * - `auto`: the first of them that the provider can do, by `OUTPUT_RULES`.
+ */
+export const OUTPUT_MODES = ['auto', 'native', 'tool', 'last'] as const;
+export type OutputMode = (typeof OUTPUT_MODES)[number];
+
+/** Names the keyword that is wrong. */
+export function refuseNoSchema(schema: unknown, ctx: z.RefinementCtx): void {
+  const problem = schemaProblem(schema);
+  if (problem !== null) ctx.addIssue({ code: 'custom', path: [...problem.path], message: problem.message });
+}
+
+export const OUTPUT_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+
+/** The result that a run is asked for. */
+export const outputFormatSchema = z.strictObject({
+  schema: z.custom<OutputSchema>().superRefine(refuseNoSchema),
+  mode: z.enum(OUTPUT_MODES).optional(),
+  /** The schema's name in the provider's request. */
+  name: z.string().regex(OUTPUT_NAME, 'letters, digits, - and _, at most 64').optional(),
+});
+export type OutputFormat = Readonly<z.infer<typeof outputFormatSchema>>;
+
+/** How far a run is with its result. */
+export const outputStateSchema = z.strictObject({
+  /** Answers that did not fit and were asked for again. */
+  repairs: z.number().int().nonnegative(),
+  /** What was wrong with the last one, as the model is told. */
+  problem: z.string().optional(),
+  /** The next step gives the result: see the mode `last`. */
+  isLast: z.literal(true).optional(),
+});
+export type OutputState = Readonly<z.infer<typeof outputStateSchema>>;
+
+export const NO_OUTPUT_STATE: OutputState = { repairs: 0 };
+
+/** Answers that do not fit are asked for again so often. */
+export const MAX_REPAIRS = 2;
+
+/** The tool of the mode `tool`. */
+export const RESULT_TOOL = 'final_result';

@@ -1,0 +1,176 @@
+import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../tunables.ts';
+
+export type OutputSchema = Readonly<{ type: 'object' } & Record<string, unknown>>;
+
+export type SchemaProblem = Readonly<{ path: readonly string[]; message: string }>;
+
+const TYPES: ReadonlySet<unknown> = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']);
+
+/** The keywords of JSON Schema that hold schemas: by name, in a list, or one. */
+const NAMED = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'];
+const LISTED = ['allOf', 'anyOf', 'oneOf', 'prefixItems'];
+const SINGLE = [
+  'items',
+  'additionalProperties',
+  'additionalItems',
+  'unevaluatedProperties',
+  'unevaluatedItems',
+  'contains',
+  'propertyNames',
+  'not',
+  'if',
+  'then',
+  'else',
+];
+const NUMBERS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'];
+const COUNTS = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'];
+
+/** They would change where `$ref` leads. */
+const FOREIGN = ['$id', '$anchor', '$dynamicAnchor', '$dynamicRef', '$recursiveAnchor', '$recursiveRef'];
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Why this is no JSON Schema of an object that an answer can be asked to fit. Null: it is one. */
+export function schemaProblem(schema: unknown): SchemaProblem | null {
+  const at = (message: string): SchemaProblem => ({ path: [], message });
+  if (!isObject(schema)) return at('must be a JSON Schema: an object');
+  // First, because everything else looks at all of it.
+  const bytes = new TextEncoder().encode(JSON.stringify(schema)).byteLength;
+  if (bytes > MAX_OUTPUT_SCHEMA_BYTES) return at(`at most ${MAX_OUTPUT_SCHEMA_BYTES} bytes as JSON, not ${bytes}`);
+  if (isDeeper(schema, MAX_OUTPUT_SCHEMA_LEVELS)) return at(`at most ${MAX_OUTPUT_SCHEMA_LEVELS} levels deep`);
+  if (schema['type'] !== 'object') return { path: ['type'], message: 'must be "object": providers take no other root' };
+  return problemIn(schema, [], schema);
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((item) => isDeeper(item, levels - 1));
+}
+
+function problemIn(schema: unknown, path: readonly string[], root: unknown): SchemaProblem | null {
+  if (typeof schema === 'boolean') return null;
+  if (!isObject(schema)) return { path, message: 'must be a JSON Schema: an object, true or false' };
+  const own = keywordProblem(schema, root);
+  if (own !== null) return { ...own, path: [...path, ...own.path] };
+  for (const [key, value] of Object.entries(schema)) {
+    const problem = problemOfPart(key, value, [...path, key], root);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+/** Of the schemas inside the value of a keyword. */
+function problemOfPart(key: string, value: unknown, path: readonly string[], root: unknown): SchemaProblem | null {
+  if (NAMED.includes(key)) {
+    if (!isObject(value)) return { path, message: 'must be an object of schemas' };
+    return firstOf(
+      Object.entries(value).map(
+        ([name, schema]) =>
+          () =>
+            problemIn(schema, [...path, name], root),
+      ),
+    );
+  }
+  if (LISTED.includes(key)) {
+    if (!Array.isArray(value) || value.length === 0) return { path, message: 'must be a list of schemas' };
+    return firstOf(value.map((schema, index) => () => problemIn(schema, [...path, String(index)], root)));
+  }
+  return SINGLE.includes(key) ? problemIn(value, path, root) : null;
+}
+
+function firstOf(checks: readonly (() => SchemaProblem | null)[]): SchemaProblem | null {
+  for (const check of checks) {
+    const problem = check();
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+function keywordProblem(schema: Readonly<Record<string, unknown>>, root: unknown): SchemaProblem | null {
+  const { type, required, enum: values, pattern, $ref } = schema;
+  const wrong = (key: string, message: string): SchemaProblem => ({ path: [key], message });
+  const foreign = FOREIGN.find((key) => key in schema && !(key === '$id' && schema === root));
+  if (foreign !== undefined)
+    return wrong(foreign, 'cannot be used here: name schemas in $defs, and refer to them by $ref');
+  const types = Array.isArray(type) ? type : [type];
+  if (type !== undefined && (types.length === 0 || !types.every((name) => TYPES.has(name)))) {
+    return wrong('type', `must be one of ${[...TYPES].join(', ')}, or a list of them`);
+  }
+  if (required !== undefined && !(Array.isArray(required) && required.every((name) => typeof name === 'string'))) {
+    return wrong('required', 'must be a list of names');
+  }
+  if (values !== undefined && !(Array.isArray(values) && values.length > 0)) {
+    return wrong('enum', 'must be a list of values');
+  }
+  const number = NUMBERS.find((key) => schema[key] !== undefined && typeof schema[key] !== 'number');
+  if (number !== undefined) return wrong(number, 'must be a number');
+  const count = COUNTS.find((key) => schema[key] !== undefined && !isCount(schema[key]));
+  if (count !== undefined) return wrong(count, 'must be a whole number from 0 on');
+  if (pattern !== undefined && !isPattern(pattern)) return wrong('pattern', 'must be a regular expression');
+  if ($ref !== undefined && !isFound($ref, root)) {
+    return wrong('$ref', 'must lead to a schema in this document, as "#/$defs/name" does');
+  }
+  return null;
+}
+
+const isCount = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 0;
+
+function isPattern(value: unknown): boolean {
+  if (typeof value !== 'string') return false;
+  try {
+    new RegExp(value, 'u');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isFound(ref: unknown, root: unknown): boolean {
+  if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref)) return false;
+  const path = ref.split('/').slice(1);
+  const found = path.reduce<unknown>((at, step) => {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~');
+    return typeof at === 'object' && at !== null ? new Map(Object.entries(at)).get(key) : undefined;
+  }, root);
+  return typeof found === 'boolean' || isObject(found);
+}
+
+/**
+ * Whether a provider's strict mode takes the schema: it wants every property required and no other allowed. In that mode
+ * answers always fit; a schema beyond it is asked for without.
+ * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+ */
+export function isStrict(schema: unknown): boolean {
+  if (Array.isArray(schema)) return schema.every(isStrict);
+  if (!isObject(schema)) return true;
+  if (STRICT_REFUSES.some((key) => key in schema)) return false;
+  const { properties, required } = schema;
+  if (schema['type'] === 'object' || properties !== undefined) {
+    const names = isObject(properties) ? Object.keys(properties) : [];
+    const all = Array.isArray(required) && names.every((name) => required.includes(name));
+    if (schema['additionalProperties'] !== false || !isObject(properties) || !all) return false;
+  }
+  const inner = Object.entries(schema).flatMap(([key, value]) =>
+    NAMED.includes(key) && isObject(value) ? Object.values(value) : [...LISTED, ...SINGLE].includes(key) ? [value] : [],
+  );
+  return inner.every(isStrict);
+}
+
+const STRICT_REFUSES = [
+  'allOf',
+  'oneOf',
+  'not',
+  'if',
+  'then',
+  'else',
+  'dependentRequired',
+  'dependentSchemas',
+  'patternProperties',
+  'propertyNames',
+  'prefixItems',
+  'contains',
+  'uniqueItems',
+  'unevaluatedProperties',
+  'unevaluatedItems',
+];
