@@ -41,6 +41,8 @@ export type HeldClaim = Disposable &
      * tool starts and no preview is sent.
      */
     mayAct: () => boolean;
+    /** A new claim of the same run, requested in the write that gives this one up. It takes over the lease as it is. */
+    followedBy: (claimId: string) => HeldClaim;
     /** Resolves when a heartbeat has renewed this claim, or when it is stopped. */
     renewed: () => Promise<void>;
   }>;
@@ -85,37 +87,40 @@ export async function createClaimKeeper(
   }, options.heartbeatIntervalMs ?? HEARTBEAT_INTERVAL_MS);
   timer.unref();
 
+  const hold = (runId: string, claimId: string, heldUntilMs: number): HeldClaim => {
+    const entry: Entry = {
+      runId,
+      claimId,
+      controller: new AbortController(),
+      granted: false,
+      isLettingGo: false,
+      stopped: null,
+      heldUntilMs,
+      renewal: Promise.withResolvers(),
+    };
+    entries.add(entry);
+    if (ending !== null) stop(entry, ending);
+    return {
+      claimId,
+      signal: entry.controller.signal,
+      granted: () => {
+        entry.granted = true;
+      },
+      lettingGo: () => {
+        entry.isLettingGo = true;
+      },
+      stop: (kind) => stop(entry, kind),
+      stopped: () => entry.stopped,
+      mayAct: () => entry.stopped !== 'lost' && performance.now() < entry.heldUntilMs,
+      followedBy: (next) => hold(runId, next, entry.heldUntilMs),
+      renewed: () => (entry.stopped === null ? entry.renewal.promise : Promise.resolve()),
+      [Symbol.dispose]: () => void entries.delete(entry),
+    };
+  };
+
   return {
     leaseDurationMs,
-    hold(runId, claimId) {
-      const entry: Entry = {
-        runId,
-        claimId,
-        controller: new AbortController(),
-        granted: false,
-        isLettingGo: false,
-        stopped: null,
-        heldUntilMs: performance.now() + leaseDurationMs,
-        renewal: Promise.withResolvers(),
-      };
-      entries.add(entry);
-      if (ending !== null) stop(entry, ending);
-      return {
-        claimId,
-        signal: entry.controller.signal,
-        granted: () => {
-          entry.granted = true;
-        },
-        lettingGo: () => {
-          entry.isLettingGo = true;
-        },
-        stop: (kind) => stop(entry, kind),
-        stopped: () => entry.stopped,
-        mayAct: () => entry.stopped !== 'lost' && performance.now() < entry.heldUntilMs,
-        renewed: () => (entry.stopped === null ? entry.renewal.promise : Promise.resolve()),
-        [Symbol.dispose]: () => void entries.delete(entry),
-      };
-    },
+    hold: (runId, claimId) => hold(runId, claimId, performance.now() + leaseDurationMs),
     stopAll(kind) {
       ending = kind;
       for (const entry of entries) stop(entry, kind);

@@ -1,4 +1,4 @@
-import { type Agent, agentSchema } from '../agents/agent.ts';
+import { type Agent, agentSchema, atModel } from '../agents/agent.ts';
 import { BatonError, type ErrorCode, toErrorRecord } from '../domain/errors.ts';
 import { NO_BUDGET } from '../domain/run/budget.ts';
 import type { JobPayload } from '../domain/run/job.ts';
@@ -14,7 +14,7 @@ import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 import { enqueue } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
-import { type JobScope, logFields } from './job-scope.ts';
+import { type JobScope, logFields, type NextClaim } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
 import { releaseNext } from './release-throttled.ts';
 import { retryWhileStoreUnavailable, whileEnding } from './retry-while-store-unavailable.ts';
@@ -44,23 +44,71 @@ export async function runClaimed(
   using held = deps.claims.hold(job.runId, deps.newId());
   // The process is ending, or the queue has given the job to another worker.
   if (held.stopped() !== null || jobSignal.aborted) return { outcome: 'later', delayMs: 0 };
+  const askedAtMs = performance.now();
   const claim = await retryWhileStoreUnavailable(held, () =>
     claimOrGiveUp(deps, {
+      ...claimSettings(deps),
       job,
       claimId: held.claimId,
-      workerId: deps.workerId,
-      leaseDurationMs: deps.claims.leaseDurationMs,
-      tenantConcurrency: deps.tenantConcurrency ?? 0,
       messageId,
       known: deps.views.of(job.runId),
     }),
   );
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
+  const claimMs = Math.round(performance.now() - askedAtMs);
+  // Awaited here, because returning disposes `held`, and with it heartbeats and cancels.
+  return await workOnGranted(deps, job, { claim, held, claimMs }, messageId, work);
+}
+
+type Granted = Readonly<{ claim: ClaimedRun; held: HeldClaim; claimMs: number }>;
+
+function workOnGranted(
+  deps: JobDeps,
+  job: JobPayload,
+  granted: Granted,
+  messageId: string,
+  work: ClaimedWork,
+): Promise<JobOutcome> {
+  const { claim, held } = granted;
   held.granted();
   rememberView(deps.views, claim, messageId);
-  // Awaited here, because returning disposes `held`, and with it heartbeats and cancels.
-  return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, claim, held, messageId, work));
+  return inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, granted, messageId, work));
 }
+
+/** The claim for the step after this one, if this worker may go on with it. */
+function nextClaimOf(deps: JobDeps, job: JobPayload, current: HeldClaim, work: ClaimedWork): NextClaim | null {
+  const { carried } = deps;
+  if (carried?.mayCarryOn(job) !== true) return null;
+  const held = current.followedBy(deps.newId());
+  const messageId = deps.newId();
+  const known = deps.views.of(job.runId);
+  let isUsed = false;
+  return {
+    carryOn: { ...claimSettings(deps), claimId: held.claimId, messageId, known },
+    async find(no) {
+      const next: JobPayload = { runId: job.runId, kind: 'step', no, dispatch: job.dispatch + 1 };
+      const { claimId } = held;
+      const claim = await claimRun(deps.db, { ...claimSettings(deps), job: next, claimId, messageId, known });
+      return claim.outcome === 'claimed' ? { job: next, claim } : null;
+    },
+    goOn(next, claim) {
+      isUsed = true;
+      carried.carryOn(job, next, async () => {
+        using own = held;
+        return await workOnGranted(deps, next, { claim, held: own, claimMs: 0 }, messageId, work);
+      });
+    },
+    [Symbol.dispose]() {
+      if (!isUsed) held[Symbol.dispose]();
+    },
+  };
+}
+
+const claimSettings = ({ workerId, claims, tenantConcurrency = 0 }: JobDeps) => ({
+  workerId,
+  leaseDurationMs: claims.leaseDurationMs,
+  tenantConcurrency,
+});
 
 /** A claim that Postgres times out would time out forever, so each one counts towards a limit that fails the run. */
 async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
@@ -92,13 +140,17 @@ function rememberView(views: ViewCache, claim: ClaimedRun, messageId: string): v
 async function workOn(
   deps: JobDeps,
   job: JobPayload,
-  claim: ClaimedRun,
-  held: HeldClaim,
+  { claim, held, claimMs }: Granted,
   messageId: string,
   work: ClaimedWork,
 ): Promise<JobOutcome> {
   const agent = agentSchema.safeParse(claim.session.agentSnapshot);
-  const scope = toScope(job, claim, held, agent.data ?? UNREADABLE_AGENT);
+  const nextClaim = () => (held.stopped() === null ? nextClaimOf(deps, job, held, work) : null);
+  const scope = {
+    ...toScope(job, claim, held, atModel(agent.data ?? UNREADABLE_AGENT, claim.run.modelPosition)),
+    claimMs,
+    nextClaim,
+  };
   const { resumeCount, waitedMs } = claim.run;
   const leftovers = claim.interruptedMessageId !== null;
   deps.log('debug', { event: 'job_claimed', kind: job.kind, ...logFields(scope), leftovers, resumeCount, waitedMs });
@@ -115,9 +167,9 @@ async function workOn(
   }
   if (held.stopped() === 'shutdown') await whileEnding(() => handBack(deps, scope));
   if ((deps.tenantConcurrency ?? 0) > 0) await releaseNext(deps, claim.session.tenantId);
-  const { failure: error, report } = scope.ended;
+  const { failure: error, report, next } = scope.ended;
   if (error !== null) return { outcome: 'run-failed', error };
-  return { outcome: 'done', ...(report !== null && { report }) };
+  return { outcome: 'done', ...(report !== null && { report }), ...(next !== null && { next }) };
 }
 
 /** Stops the run at its deadline like a cancel. The end of the run names the deadline. */
@@ -180,28 +232,38 @@ function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, Clai
   if (claim.outcome === 'dead') return { outcome: 'later', delayMs: DEAD_RETRY_MS };
   if (claim.outcome === 'gone') deps.views.forget(job.runId);
   deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });
+  if (claim.outcome === 'gone' && claim.failure) return { outcome: 'run-failed', error: claim.failure };
   return { outcome: 'done' };
 }
 
-function toScope(job: JobPayload, claim: ClaimedRun, held: HeldClaim, agent: Agent): JobScope {
+function toScope(
+  job: JobPayload,
+  claim: ClaimedRun,
+  held: HeldClaim,
+  agent: Agent,
+): Omit<JobScope, 'claimMs' | 'nextClaim'> {
   return {
     tenantId: claim.session.tenantId,
     sessionId: claim.session.id,
     runId: job.runId,
     runKind: claim.run.kind,
+    isChild: claim.run.isChild,
     stepNo: job.no,
     attempt: claim.run.attempt,
     stepsBefore: claim.run.stepCount,
     maxSteps: claim.run.maxSteps ?? DEFAULT_MAX_STEPS,
     budget: claim.run.finalAnswerFor === null ? claim.run.budget : NO_BUDGET,
     finalAnswerFor: claim.run.finalAnswerFor,
+    modelPosition: claim.run.modelPosition,
+    output: claim.run.output,
+    waitedMs: claim.run.waitedMs,
     claimedAtMs: performance.now(),
     deadlineAtMs: performance.now() + (claim.run.timeLeftMs ?? Number.POSITIVE_INFINITY),
     agent,
     toolConcurrency: agent.limits.toolConcurrency ?? DEFAULT_TOOL_CONCURRENCY,
     fence: { runId: job.runId, epoch: claim.epoch, claimId: held.claimId },
     held,
-    ended: { failure: null, report: null },
+    ended: { failure: null, report: null, next: null },
     contextState: claim.session.contextState,
   };
 }

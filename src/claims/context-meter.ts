@@ -53,7 +53,7 @@ export async function contextMeterOf(
     prior: remembered.prior,
     policy: agent.context,
     instructions: instructionsFor(agent, entry),
-    tools: describe(tools),
+    tools: describeTools(tools),
     count: await counterOf(entry),
     media: mediaSupportOf(resolved.protocol, entry.mediaTypes),
   });
@@ -115,7 +115,7 @@ async function counterOf(entry: ModelEntry): Promise<TokenCounter> {
 const descriptions = new WeakMap<readonly Tool[], readonly Required<ToolDescription>[]>();
 
 /** Returns the same list for the same tools, so that its tokens are counted once. */
-function describe(tools: readonly Tool[]): readonly Required<ToolDescription>[] {
+export function describeTools(tools: readonly Tool[]): readonly Required<ToolDescription>[] {
   const known = descriptions.get(tools);
   if (known !== undefined) return known;
   const made = tools.map((tool) => ({

@@ -1,26 +1,28 @@
-import { toErrorRecord } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { describeNext } from '../domain/run/job-report.ts';
-import type { Branch, NextPlan } from '../domain/run/next-step.ts';
+import type { EndBranch, NextPlan } from '../domain/run/next-step.ts';
 import type { Usage } from '../domain/usage.ts';
 import { toSafeError } from '../platform/log.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
 import type { FinishedWork } from '../store/finished-work.ts';
+import type { FinishedStep } from '../store/step-writes.ts';
 import type { JobDeps } from './job-deps.ts';
-import { durationMs, type JobScope, logFields } from './job-scope.ts';
+import { durationMs, type JobScope, logFields, type NextClaim } from './job-scope.ts';
 
 /**
  * After the commit that ends a job: tells the readers and adds the next jobs.
  * @param finished null: the worker was fenced, and nothing follows
  * @param usage of the job's model calls
+ * @param nextClaim set if the transaction may have begun the next step for this worker
  * @returns false: fenced
  */
 export async function enqueueNext(
   deps: JobDeps,
   scope: JobScope,
-  finished: FinishedWork | null,
+  finished: (FinishedWork & Partial<FinishedStep>) | null,
   next: NextPlan,
   { totalTokens: tokens }: Pick<Usage, 'totalTokens'>,
+  nextClaim: NextClaim | null = null,
 ): Promise<boolean> {
   if (finished === null) {
     scope.held.stop('lost');
@@ -32,18 +34,25 @@ export async function enqueueNext(
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
   scope.ended.report = { step: scope.stepNo, tokens, ms: durationMs(scope), next: describeNext(branch) };
-  if ('status' in branch) noteEnd(deps, scope, branch);
+  if (branch.kind === 'end') noteEnd(deps, scope, branch);
   // The run may wait long, and another worker may go on with it.
-  if (!('pendingKind' in branch)) deps.views.forget(scope.runId);
-  const delayMs = 'pendingKind' in branch ? (branch.retryDelayMs ?? branch.postponeMs) : undefined;
-  await enqueue(deps, finished.jobs, delayMs === undefined ? {} : { delayMs });
+  if (branch.kind === 'end' || branch.kind === 'wait') deps.views.forget(scope.runId);
+  const [job] = finished.jobs;
+  if (job !== undefined && finished.claimed && nextClaim !== null) {
+    scope.ended.next = job;
+    nextClaim.goOn(job, finished.claimed);
+    return true;
+  }
+  const isLater = branch.kind === 'retry' || branch.kind === 'postpone';
+  await enqueue(deps, finished.jobs, isLater ? { delayMs: branch.delayMs } : {});
   return true;
 }
 
-function noteEnd(deps: JobDeps, scope: JobScope, branch: Extract<Branch, { status: string }>): void {
+function noteEnd(deps: JobDeps, scope: JobScope, branch: EndBranch): void {
   const { runId, sessionId } = scope;
-  if (branch.status === 'failed') scope.ended.failure = branch.error ?? toErrorRecord(undefined);
-  const { status, reason = branch.error?.code } = branch;
+  const { status } = branch;
+  if (status === 'failed') scope.ended.failure = branch.error;
+  const reason = status === 'failed' ? branch.error.code : status === 'incomplete' ? branch.reason : undefined;
   deps.log('info', { event: 'run_ended', runId, sessionId, status, ...(reason !== undefined && { reason }) });
 }
 

@@ -2,6 +2,7 @@ import type { LiveBus } from '../events/live-bus.ts';
 import type { Log } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import type { Db } from '../store/database.ts';
+import type { CarriedSteps } from './carried-steps.ts';
 import type { ClaimKeeper } from './claim-keeper.ts';
 import type { ViewCache } from './view-cache.ts';
 
@@ -12,8 +13,12 @@ export type JobDeps = Readonly<{
   log: Log;
   claims: ClaimKeeper;
   views: ViewCache;
+  /** Absent: every step goes through the queue. */
+  carried?: CarriedSteps;
   newId: () => string;
   workerId: string;
+  /** Called after commits that may have begun, ended or stopped children. Absent: they are found within a second. */
+  lookAfterChildren?: () => void;
   /** The slots of one tenant over all workers: claimed runs at a time. Default 0: no limit. */
   tenantConcurrency?: number;
 }>;

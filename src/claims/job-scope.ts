@@ -2,9 +2,12 @@ import type { Agent } from '../agents/agent.ts';
 import type { ContextState } from '../domain/context/meter/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import type { Budget } from '../domain/run/budget.ts';
+import type { JobPayload } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
+import type { OutputFormat, OutputState } from '../domain/run/output-format.ts';
 import type { LimitReason, RunKind } from '../domain/run/run.ts';
-import type { Fence } from '../store/claims.ts';
+import type { ClaimedRun, Fence } from '../store/claims.ts';
+import type { CarryOn } from '../store/step-writes.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
 export type JobScope = Readonly<{
@@ -12,6 +15,8 @@ export type JobScope = Readonly<{
   sessionId: string;
   runId: string;
   runKind: RunKind;
+  /** A call of another session began the session. */
+  isChild: boolean;
   /** The step, or the one that follows the compaction or prune. */
   stepNo: number;
   attempt: number;
@@ -21,19 +26,39 @@ export type JobScope = Readonly<{
   budget: Budget;
   /** The limit that the run has reached. If set, only its final answer is left. */
   finalAnswerFor: LimitReason | null;
+  /** The result that the run is asked for, and how far it is. Null: any answer will do. */
+  output: Readonly<{ format: OutputFormat; state: OutputState }> | null;
+  /** From the time when the work was due to its claim, and what the claim took. */
+  waitedMs: number;
+  claimMs: number;
   /** By `performance.now()`. */
   claimedAtMs: number;
   /** Deadline of the run or of its final answer, by `performance.now()`. Infinite if there is none. */
   deadlineAtMs: number;
+  /** With the model that the run is at: see `modelPosition`. */
   agent: Agent;
+  /** Of that model in the agent's list. */
+  modelPosition: number;
   /** Calls of the step that run at a time. */
   toolConcurrency: number;
   fence: Fence;
   held: HeldClaim;
-  /** The failure of the run and the report of the job, set once they are committed. */
-  ended: { failure: ErrorRecord | null; report: JobReport | null };
+  /** The failure of the run, the report of the job and the next job that this worker has begun, once committed. */
+  ended: { failure: ErrorRecord | null; report: JobReport | null; next: JobPayload | null };
+  /** The claim for the next step. Null: it is for any worker, through the queue. */
+  nextClaim: () => NextClaim | null;
   contextState: ContextState;
 }>;
+
+/** Registered before it is asked for, so that no cancel in between is missed. Disposing it lets go of an unused one. */
+export type NextClaim = Disposable &
+  Readonly<{
+    carryOn: CarryOn;
+    /** Asks for it again after a lost reply. Null: the step was not begun. */
+    find: (no: number) => Promise<Readonly<{ job: JobPayload; claim: ClaimedRun }> | null>;
+    /** Goes on with the step that the transaction has begun. */
+    goOn: (job: JobPayload, claim: ClaimedRun) => void;
+  }>;
 
 /** Cuts a delay off at the run's deadline. In milliseconds. */
 export function beforeDeadline({ deadlineAtMs }: Pick<JobScope, 'deadlineAtMs'>, delayMs: number): number {

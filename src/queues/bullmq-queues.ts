@@ -14,12 +14,22 @@ import {
   Worker,
 } from 'bullmq';
 import { BatonError } from '../domain/errors.ts';
-import { jobIdOf, QUEUE_NAMES, queuedJobSchema, toQueuedJob } from '../domain/run/job.ts';
+import {
+  JOB_KINDS,
+  type JobKind,
+  type JobPayload,
+  jobIdOf,
+  QUEUE_NAMES,
+  queuedJobSchema,
+  toQueuedJob,
+} from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run/run.ts';
+import { deliveryJobId, queuedDeliverySchema, toQueuedDelivery } from '../domain/webhooks/delivery-job.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { currentTraceparent, inSpan } from '../platform/tracing.ts';
 import {
+  type DeliveryHandler,
   JOB_COUNT_STATES,
   type JobConsumer,
   type JobCounts,
@@ -124,30 +134,37 @@ function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>)
 }
 
 function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
-  const opened = PENDING_KINDS.map((kind) => openQueue(transport, kind));
+  const opened = JOB_KINDS.map((kind) => openQueue(transport, kind));
   const queues = new Map(opened.map(({ kind, queue }) => [kind, queue]));
   const consumers = new Set<JobConsumer>();
   const adding = new Set<Promise<unknown>>();
-  const queueOf = (kind: PendingKind): Queue => {
+  const queueOf = (kind: JobKind): Queue => {
     const queue = queues.get(kind);
     if (queue === undefined) throw new Error(`no queue for ${kind}`);
     return queue;
   };
+  const add: JobQueues['add'] = async (jobs, { delayMs, isFirst = false } = {}) => {
+    const place = { ...(delayMs !== undefined && { delay: delayMs }), ...(isFirst && { lifo: true }) };
+    for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
+      const entries = ofKind.map((job) => ({
+        name: kind,
+        data: toQueuedJob(job),
+        opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) },
+      }));
+      const sending = inSendSpan(kind, () => answered(addJobs(queueOf(kind), entries)));
+      adding.add(sending);
+      await sending.finally(() => adding.delete(sending));
+    }
+  };
+  /** Not awaited: the end of the job before it, which follows, takes it if no other worker is faster. */
+  const addNext = (job: JobPayload): void => {
+    add([job], { isFirst: true }).catch((error: unknown) => {
+      transport.log('warn', { event: 'jobs_not_enqueued', runIds: [job.runId], error: toSafeError(error) });
+    });
+  };
   return {
     backend: transport.backend,
-    async add(jobs, { delayMs, isFirst = false } = {}) {
-      const place = { ...(delayMs !== undefined && { delay: delayMs }), ...(isFirst && { lifo: true }) };
-      for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
-        const entries = ofKind.map((job) => ({
-          name: kind,
-          data: toQueuedJob(job),
-          opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) },
-        }));
-        const sending = inSendSpan(kind, () => answered(queueOf(kind).addBulk(entries)));
-        adding.add(sending);
-        await sending.finally(() => adding.delete(sending));
-      }
-    },
+    add,
     async stateOf(job) {
       return toJobState(await answered(queueOf(job.kind).getJobState(jobIdOf(job))));
     },
@@ -155,7 +172,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       return (await answered(queueOf(job.kind).getJob(jobIdOf(job))))?.processedBy ?? null;
     },
     async takenBy(workerId) {
-      const active = await Promise.all([...queues.values()].map((queue) => answered(queue.getActive())));
+      const active = await Promise.all(PENDING_KINDS.map((kind) => answered(queueOf(kind).getActive())));
       // A job that has ended since the list was read has no data.
       return active.flat().flatMap((job) => {
         const payload = queuedJobSchema.safeParse(job?.data);
@@ -163,14 +180,40 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       });
     },
     async consume(kind, handler, consumeOptions) {
-      const consumer = await startConsumer(transport, kind, handler, consumeOptions);
+      const work: Processor = (job, token, signal) =>
+        processJob({ log: transport.log, addNext }, kind, job, token, signal, handler);
+      const consumer = await startConsumer(transport, kind, work, consumeOptions);
       consumers.add(consumer);
       return consumer;
     },
+    deliveries: {
+      async add(jobs) {
+        const entries = jobs.map((job) => ({
+          name: 'delivery',
+          data: toQueuedDelivery(job),
+          opts: { ...JOB_OPTIONS, jobId: deliveryJobId(job) },
+        }));
+        const sending = answered(addJobs(queueOf('delivery'), entries));
+        adding.add(sending);
+        await sending.finally(() => adding.delete(sending));
+      },
+      async consume(handler, consumeOptions) {
+        const work: Processor = (job, _token, signal) => processDelivery(transport.log, job, signal, handler);
+        const consumer = await startConsumer(transport, 'delivery', work, consumeOptions);
+        consumers.add(consumer);
+        return consumer;
+      },
+    },
+    isPaused: (kind) => answered(queueOf(kind).isPaused()),
     async counts() {
-      const count = (kind: PendingKind): Promise<JobCounts> => answered(countJobs(queueOf(kind)));
-      const [step, compaction, prune] = await Promise.all([count('step'), count('compaction'), count('prune')]);
-      return { step, compaction, prune };
+      const count = (kind: JobKind): Promise<JobCounts> => answered(countJobs(queueOf(kind)));
+      const [step, compaction, prune, delivery] = await Promise.all([
+        count('step'),
+        count('compaction'),
+        count('prune'),
+        count('delivery'),
+      ]);
+      return { step, compaction, prune, delivery };
     },
     async countFailed(olderThanMs) {
       const failedBefore = Date.now() - olderThanMs;
@@ -192,6 +235,15 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       await Promise.all(opened.map((queue) => queue[Symbol.asyncDispose]()));
     },
   };
+}
+
+type Entry = Readonly<{ name: string; data: unknown; opts: JobsOptions }>;
+
+/** Over Postgres, BullMQ makes two tables for each `addBulk`: one job alone costs a tenth of that. */
+async function addJobs(queue: Queue, entries: readonly Entry[]): Promise<void> {
+  const [first, ...others] = entries;
+  if (first !== undefined && others.length === 0) await queue.add(first.name, first.data, first.opts);
+  else await queue.addBulk([...entries]);
 }
 
 /** The span belongs to the active trace. The reconciler has none. */
@@ -228,9 +280,9 @@ function isRedisAway(error: unknown): boolean {
   return error.name === 'MaxRetriesPerRequestError' || error.message === 'Connection is closed.';
 }
 
-type OpenQueue = AsyncDisposable & Readonly<{ kind: PendingKind; queue: Queue }>;
+type OpenQueue = AsyncDisposable & Readonly<{ kind: JobKind; queue: Queue }>;
 
-function openQueue<Connection>(transport: Transport<Connection>, kind: PendingKind): OpenQueue {
+function openQueue<Connection>(transport: Transport<Connection>, kind: JobKind): OpenQueue {
   const opened = transport.queueConnection();
   const options = { connection: opened.connection, ...transport.prefix };
   const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue;
@@ -245,10 +297,13 @@ function openQueue<Connection>(transport: Transport<Connection>, kind: PendingKi
   };
 }
 
+/** Works on a job. Undefined: the job had nothing to do, and the queue forgets it. */
+type Processor = (job: Job, token: string | undefined, signal: AbortSignal) => Promise<JobReport | undefined>;
+
 async function startConsumer<Connection>(
   transport: Transport<Connection>,
-  kind: PendingKind,
-  handler: JobHandler,
+  kind: JobKind,
+  work: Processor,
   { concurrency, workerId }: Parameters<JobQueues['consume']>[2],
 ): Promise<JobConsumer> {
   let active = 0;
@@ -257,7 +312,7 @@ async function startConsumer<Connection>(
   const process = async (job: Job, token: string | undefined, signal: AbortSignal | undefined) => {
     active++;
     try {
-      const report = await processJob(transport.log, kind, job, token, signal ?? new AbortController().signal, handler);
+      const report = await work(job, token, signal ?? new AbortController().signal);
       if (report === undefined) return;
       completed++;
       const { age, count } = KEPT_COMPLETED;
@@ -308,7 +363,7 @@ async function startConsumer<Connection>(
 
 /** Returns undefined if the job had nothing to do. */
 async function processJob(
-  log: Log,
+  { log, addNext }: Readonly<{ log: Log; addNext: (job: JobPayload) => void }>,
   kind: PendingKind,
   job: Job,
   token: string | undefined,
@@ -336,7 +391,21 @@ async function processJob(
     await job.moveToDelayed(Date.now() + outcome.delayMs, token);
     throw new DelayedError();
   }
+  if (outcome.next !== undefined) addNext(outcome.next);
   return outcome.report;
+}
+
+/** The outcome of a delivery stands in its row, so the queue keeps nothing of it. */
+async function processDelivery(log: Log, job: Job, signal: AbortSignal, handler: DeliveryHandler): Promise<undefined> {
+  const payload = queuedDeliverySchema.safeParse(job.data);
+  if (!payload.success) {
+    log('error', { event: 'job_invalid', queue: 'delivery', jobId: job.id ?? '' });
+    throw new UnrecoverableError('the payload is not a job of this queue');
+  }
+  await handler(payload.data, signal).catch((error: unknown) => {
+    log('error', { event: 'webhook_job_failed', deliveryId: payload.data.deliveryId, error: toSafeError(error) });
+    throw error;
+  });
 }
 
 /** Over Redis the probe writes, because a Redis without free memory still answers reads. */

@@ -1,20 +1,22 @@
 import type { Queue } from 'bullmq';
 import type { ErrorRecord } from '../domain/errors.ts';
-import type { JobPayload } from '../domain/run/job.ts';
+import type { JobKind, JobPayload } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
+import type { DeliveryJob } from '../domain/webhooks/delivery-job.ts';
 
 /** The place of a job in the queue. `waiting` includes delayed jobs, `missing` includes finished ones. */
 export type JobState = 'waiting' | 'active' | 'missing';
 
 /**
  * The result of a consumer.
- * `done`: acknowledged. With a report, the queue keeps the job for inspection.
+ * `done`: acknowledged. With a report, the queue keeps the job for inspection. `next` is added first, at the head of the
+ * queue: the consumer works on it already.
  * `later`: the job returns to the queue for `delayMs`, under the same id.
  * `run-failed`: acknowledged, and kept for a while for an operator to inspect and retry.
  */
 export type JobOutcome = Readonly<
-  | { outcome: 'done'; report?: JobReport }
+  | { outcome: 'done'; report?: JobReport; next?: JobPayload }
   | { outcome: 'later'; delayMs: number }
   | { outcome: 'run-failed'; error: ErrorRecord }
 >;
@@ -24,6 +26,9 @@ export type JobCounts = Readonly<Record<(typeof JOB_COUNT_STATES)[number], numbe
 
 /** `signal` aborts when the worker has lost the job. `isRetry`: an operator asked the queue to retry a failed job. */
 export type JobHandler = (job: JobPayload, signal: AbortSignal, isRetry: boolean) => Promise<JobOutcome>;
+
+/** Sends a delivery to its webhook. `signal` aborts when the worker has lost the job. */
+export type DeliveryHandler = (job: DeliveryJob, signal: AbortSignal) => Promise<void>;
 
 export type JobConsumer = AsyncDisposable &
   Readonly<{
@@ -37,7 +42,9 @@ export type JobConsumer = AsyncDisposable &
 /** `isFirst`: before all waiting jobs. */
 export type AddOptions = Readonly<{ delayMs?: number; isFirst?: boolean }>;
 
-/** Delivery of jobs. It holds no truth: lost jobs are added again from the rows of `runs`. */
+type ConsumeOptions = Readonly<{ concurrency: number; workerId?: string }>;
+
+/** Delivery of jobs. It holds no truth: lost jobs are added again from the rows of `runs` and `webhook_deliveries`. */
 export type JobQueues = AsyncDisposable &
   Readonly<{
     backend: 'redis' | 'postgres';
@@ -48,12 +55,16 @@ export type JobQueues = AsyncDisposable &
     takerOf: (job: JobPayload) => Promise<string | null>;
     takenBy: (workerId: string) => Promise<readonly JobPayload[]>;
     /** Starts to take jobs of one kind. The queue records the worker that took each job. */
-    consume: (
-      kind: PendingKind,
-      handler: JobHandler,
-      options: Readonly<{ concurrency: number; workerId?: string }>,
-    ) => Promise<JobConsumer>;
-    counts: () => Promise<Readonly<Record<PendingKind, JobCounts>>>;
+    consume: (kind: PendingKind, handler: JobHandler, options: ConsumeOptions) => Promise<JobConsumer>;
+    /** The queue of deliveries to webhooks. */
+    deliveries: Readonly<{
+      /** Adds jobs; a known id is ignored. Rejects if the queue cannot be reached. */
+      add: (jobs: readonly DeliveryJob[]) => Promise<void>;
+      consume: (handler: DeliveryHandler, options: ConsumeOptions) => Promise<JobConsumer>;
+    }>;
+    counts: () => Promise<Readonly<Record<JobKind, JobCounts>>>;
+    /** Whether an operator has paused the queue of this kind. */
+    isPaused: (kind: PendingKind) => Promise<boolean>;
     /** Number of kept jobs of failed runs that failed longer ago. */
     countFailed: (olderThanMs: number) => Promise<number>;
     /** Removes them and resolves with their number. */

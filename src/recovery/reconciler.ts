@@ -110,11 +110,11 @@ function watchLeases(deps: ReconcilerDeps) {
   let watch = NEW_LEASE_WATCH;
   const recover = async (): Promise<void> => {
     const whose = whoseLeasesCount(watch, performance.now());
-    const expired = whose === 'nobody' ? [] : await findExpiredLeases(db, SWEEP_LIMIT, whose);
+    const expired = whose === 'none' ? [] : await findExpiredLeases(db, SWEEP_LIMIT, whose);
     const uptimeMs = await readUptimeMs(db);
     const nowMs = performance.now();
     watch = afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
-    if (whose === 'nobody' || nowMs < watch.heldOffUntilMs) return;
+    if (whose === 'none' || nowMs < watch.heldOffUntilMs) return;
     const takeOneBack = (run: LeasedRun) => takeBack(deps, (tx) => lockExpiredLease(tx, run, whose), 'lease_expired');
     await eachByItself(deps, expired, takeOneBack);
   };
@@ -138,7 +138,7 @@ async function expireOne(deps: RecoveryDeps, run: WaitingRun): Promise<void> {
   if (wait === null) return;
   deps.bus.announce(run.sessionId, wait.eventSeq);
   deps.log('info', { event: 'run_wait_expired', runId: run.id, sessionId: run.sessionId, calls: wait.expired });
-  await enqueue(deps, [wait.job]);
+  if (wait.job !== null) await enqueue(deps, [wait.job]);
 }
 
 async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {

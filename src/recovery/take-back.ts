@@ -87,5 +87,5 @@ async function requeueLost(tx: Tx, lockLost: LockLost): Promise<TakenBack | null
     const failed = await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message });
     return { kind: 'given-up', run, ...failed };
   }
-  return { kind: 'requeued', run, job: await requeueRun(tx, run.sessionId, run.id, true) };
+  return { kind: 'requeued', run, job: await requeueRun(tx, run.id, true) };
 }

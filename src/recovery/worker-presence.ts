@@ -1,5 +1,4 @@
-import { hostname } from 'node:os';
-import type { PendingKind } from '../domain/run/run.ts';
+import type { JobKind } from '../domain/run/job.ts';
 import { LIVENESS_PING_INTERVAL_MS, SIGN_OF_LIFE_INTERVAL_MS } from '../domain/tunables.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection } from '../platform/steady-connection.ts';
@@ -17,7 +16,7 @@ export type PresenceOptions = Readonly<{
   /** A direct connection: a pooler would share the lock with others. */
   connectionString: string;
   workerId: string;
-  kinds: readonly PendingKind[];
+  kinds: readonly JobKind[];
   heartbeatIntervalMs: number;
   log: Log;
 }>;
@@ -39,7 +38,7 @@ export async function registerPresence(options: PresenceOptions): Promise<Worker
   const signs = createSignsOfLife(options);
   let lostAtMs: number | null = null;
   let registrations = 0;
-  const worker = { id: workerId, host: hostname(), pid: process.pid, kinds };
+  const worker = { id: workerId, kinds };
   const connection = await openSteadyConnection({
     connectionString,
     applicationName: PRESENCE_APPLICATION,

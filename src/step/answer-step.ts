@@ -6,22 +6,23 @@ import { isStartedBy } from '../domain/context/limits/policy.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import { finalAnswerNotice } from '../domain/model/model-frames.ts';
+import { requestNotice } from '../domain/model/request-notice.ts';
 import { limitReached } from '../domain/run/budget.ts';
 import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
 import { promptFor } from '../model/model-prompt.ts';
 import { inModelSpan, type TracedAnswer, type TracedRequest } from '../model/model-span.ts';
 import type { ModelTimeouts } from '../model/watchdog.ts';
 import { keepAnswerFiles, readMedia } from '../store/media.ts';
-import { writeResponse } from '../store/step-writes.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
-import { callModel, type ModelResponse } from './call-model.ts';
+import { callModel, type ModelCallShape, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endBrokenAnswer } from './endings/broken-answer.ts';
 import { endWholeAnswer } from './endings/end-answer.ts';
 import { endAtLimit, endPostponed, endUnasked } from './endings/end-unasked.ts';
 import { isOpenCall } from './endings/partial-answer.ts';
+import { keepRequest } from './kept-request.ts';
 import { logModelCall } from './log-model-call.ts';
+import { nextModelAtPause } from './next-model.ts';
 import { createInputPreview, createTextPreview, previewThinking } from './previews.ts';
 import {
   callsToApprove,
@@ -43,7 +44,10 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   const { decision, meter, tools } = context;
   const { messageId } = begun;
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
-  if (context.pausedMs > 0) return endPostponed(deps, scope, messageId, context.pausedMs);
+  if (context.pausedMs > 0) {
+    const next = await nextModelAtPause(deps, scope, context.pausedMs);
+    return endPostponed(deps, scope, messageId, context.pausedMs, next);
+  }
   const ratio = meter.ratioOf(scope.contextState);
   const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
   const runner = createToolRunner(deps, scope, messageId, toolsByName, {
@@ -73,11 +77,11 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
     promise: null,
     requiring: [],
   };
-  const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal };
+  const shape = shapeOf(answering);
+  const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal, shape };
   const { model } = scope.agent;
   const media = await retryWhileStoreUnavailable(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
-  const { finalAnswerFor } = scope;
-  const notice = finalAnswerFor === null ? undefined : finalAnswerNotice(finalAnswerFor);
+  const notice = requestNotice(scope.finalAnswerFor, scope.output, context.output?.by ?? null);
   const prompt = promptFor(
     { ...resolved, calls: meter.entry.tools, notice },
     model,
@@ -85,6 +89,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
     context.view,
     media,
   );
+  const request = keepRequest(answering, prompt.messages, media);
   const result = await inModelSpan(tracedRequest(answering), async (span) => {
     const called = await callModel(scope, resolved, prompt, tools, limits, {
       onText(type, partIndex, delta) {
@@ -103,7 +108,8 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
         await text.close();
         // Without calls there is no tool to wait for: one write commits the response and the end of the step.
         if (!response.parts.some(isOpenCall)) return;
-        writing.promise = writeWholeResponse(answering, toolsByName, response).then((requiring) => {
+        const asked = { ...answering, request: await request };
+        writing.promise = writeWholeResponse(asked, toolsByName, response).then((requiring) => {
           writing.requiring = requiring;
         });
         await writing.promise;
@@ -134,7 +140,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   if (stopped === 'shutdown' && !isDone(result.response, runner, writing.requiring)) return;
   if (result.response === null) return endBrokenAnswer(answering, result);
   const written = writing.promise === null ? null : { requiring: writing.requiring };
-  await endWholeAnswer(answering, result.response, result.rawFinishReason, written);
+  await endWholeAnswer({ ...answering, request: await request }, result.response, result.rawFinishReason, written);
 }
 
 function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): TracedRequest {
@@ -153,6 +159,27 @@ function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): Tr
 function tracedAnswer({ finishReason, usage, parts }: ModelResponse): TracedAnswer {
   const text = () => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
   return { finishReason, usage, text };
+}
+
+/**
+ * The tools are sent also where none may be called: the provider's cache then serves the prompt, and some providers
+ * refuse a history of calls without tools.
+ */
+function shapeOf({ scope, context }: Answering): ModelCallShape {
+  const { output: request } = context;
+  const mayCall = scope.finalAnswerFor === null && (request === null || request.tools === 'callable');
+  const toolChoice = mayCall ? forcedChoice(scope, context) : ({ toolChoice: 'none' } as const);
+  return {
+    ...toolChoice,
+    ...(request?.by === 'native' && scope.output !== null && { format: scope.output.format }),
+  };
+}
+
+/** Holds for the first answer to a message: forced again after the results, the model could never end. */
+function forcedChoice({ agent: { toolChoice } }: JobScope, { view }: Answering['context']) {
+  if (toolChoice === undefined || view.at(-1)?.role !== 'user') return {};
+  if (toolChoice === 'required') return { toolChoice } as const;
+  return { toolChoice: { type: 'tool', toolName: toolChoice.tool } } as const;
 }
 
 function timeoutsOf({ modelTimeouts }: StepDeps, { agent }: JobScope): ModelTimeouts {
@@ -201,7 +228,7 @@ async function writeWholeResponse(
   const isGoingOn = known !== null && scope.held.stopped() === null && scope.held.mayAct();
   const starts = isGoingOn ? findStarts(tools, response, known, scope.toolConcurrency) : NONE;
   const events = responseEvents(answering, response);
-  const write = () => writeResponse(deps.db, scope.fence, toWrite(answering, response, starts), events);
+  const write = () => deps.writes.respond(scope.fence, toWrite(answering, response, starts), events);
   const written = await retryWhileStoreUnavailable(scope.held, write);
   if (written === null) {
     scope.held.stop('lost');

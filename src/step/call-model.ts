@@ -3,11 +3,14 @@ import {
   isStepCount,
   type LanguageModelCallEndEvent,
   experimental_streamTextLowMemory as streamText,
+  type ToolChoice,
   type ToolSet,
 } from 'ai';
 import type { JobScope } from '../claims/job-scope.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { FailedCall } from '../domain/model/provider-failure.ts';
+import type { StepTiming } from '../domain/run/events.ts';
+import type { OutputFormat } from '../domain/run/output-format.ts';
 import { NOT_RUN_AT_LIMIT } from '../domain/run/settlement.ts';
 import type { FinishReason, Part } from '../domain/transcript/message.ts';
 import type { PlacedCall } from '../domain/transcript/required-action.ts';
@@ -17,6 +20,7 @@ import { brokeOff, toFinishReason } from '../model/finish-reason.ts';
 import { failedCallOf, type ModelFailure, toModelFailure } from '../model/model-error.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { leaveToProvider, type ModelPrompt } from '../model/model-prompt.ts';
+import { withResponseFormat } from '../model/response-format.ts';
 import { watchHeaders } from '../model/response-headers.ts';
 import { toParts, toUsage } from '../model/response-parts.ts';
 import { toSdkSchema } from '../model/sdk-schema.ts';
@@ -25,13 +29,27 @@ import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
 import type { Tool } from '../tools/tool.ts';
 import { refuseCalls } from './endings/partial-answer.ts';
 
-export type ModelResponse = Readonly<{ parts: readonly Part[]; finishReason: FinishReason; usage: Usage }>;
+export type ModelResponse = Readonly<{
+  parts: readonly Part[];
+  finishReason: FinishReason;
+  usage: Usage;
+  timing: Pick<StepTiming, 'viewMs' | 'firstTokenMs' | 'streamMs'>;
+}>;
+
+/** What a call may do besides answering in words. */
+export type ModelCallShape = Readonly<{
+  /** Default: the model decides whether it calls tools. */
+  toolChoice?: ToolChoice<ToolSet>;
+  /** The provider makes the answer fit it. */
+  format?: OutputFormat;
+}>;
 
 export type ModelCallLimits = Readonly<{
   timeouts: ModelTimeouts;
   maxOutputTokens: number;
   /** Aborted when the window is nearly full. */
   windowSignal: AbortSignal;
+  shape: ModelCallShape;
 }>;
 
 export type ModelCallHooks = Readonly<{
@@ -74,6 +92,7 @@ export async function callModel(
   hooks: ModelCallHooks,
 ): Promise<ModelCallResult> {
   const isFinal = scope.finalAnswerFor !== null;
+  const viewMs = Math.round(performance.now() - scope.claimedAtMs);
   using watchdog = createWatchdog(limits.timeouts);
   const processor = createStreamProcessor(hooks.onText, watchdog.heard, hooks.onToolInput);
   const durable = Promise.withResolvers<readonly Part[]>();
@@ -89,6 +108,7 @@ export async function callModel(
         parts: isFinal ? refuseCalls(parts, NOT_RUN_AT_LIMIT) : parts,
         finishReason: toFinishReason(event.finishReason),
         usage: toUsage(event.usage),
+        timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
       };
       answer.response = response;
       await hooks.onResponse(response);
@@ -98,16 +118,15 @@ export async function callModel(
     }
   };
   const watched = watchHeaders(resolved.model);
+  const { toolChoice, format } = limits.shape;
   const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
   // One reader only: with several, the SDK would buffer every part of the stream for later readers.
   const result = streamText({
-    model: watched.model,
+    model: format === undefined ? watched.model : withResponseFormat(watched.model, format),
     ...prompt,
     experimental_download: leaveToProvider,
     tools: sdkTools,
-    // The tools are still sent: the provider's cache then serves the prompt, and some providers refuse a history of
-    // calls without tools.
-    ...(isFinal && tools.length > 0 && { toolChoice: 'none' as const }),
+    ...(toolChoice !== undefined && tools.length > 0 && { toolChoice }),
     stopWhen: isStepCount(1),
     maxRetries: 0,
     abortSignal: AbortSignal.any([scope.held.signal, watchdog.signal, limits.windowSignal]),
@@ -117,6 +136,7 @@ export async function callModel(
       settings: scope.agent.settings,
       maxOutputTokens: limits.maxOutputTokens,
       messages: prompt.messages,
+      format,
     }),
     onLanguageModelCallEnd: onEnd,
     // The stream carries every error as a part. The SDK's default would print the error with the prompt.
@@ -134,6 +154,12 @@ export async function callModel(
     firstChunkMs: watchdog.firstChunkMs(),
     durationMs: answer.durationMs ?? watchdog.elapsedMs(),
   };
+}
+
+/** An answer until and since its first sign. */
+function splitAnswer(firstChunkMs: number | null, elapsedMs: number) {
+  const firstTokenMs = firstChunkMs === null ? null : Math.round(firstChunkMs);
+  return { firstTokenMs, streamMs: Math.round(elapsedMs) - (firstTokenMs ?? 0) };
 }
 
 function whyFailed(end: StreamEnd, call: FailedCall): ModelFailure | null {

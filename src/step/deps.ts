@@ -4,6 +4,7 @@ import type { DescribeModel } from '../model/describe-model.ts';
 import type { ModelPort } from '../model/model-port.ts';
 import type { ModelTimeouts } from '../model/watchdog.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
+import type { StepWriter } from './step-writer.ts';
 import type { TextAppender } from './text-appender.ts';
 
 export type StepDeps = JobDeps &
@@ -14,6 +15,7 @@ export type StepDeps = JobDeps &
     toolsOf: ToolCatalogue;
     modelTimeouts: ModelTimeouts;
     appendText: TextAppender;
+    writes: StepWriter;
     /** Whether prompts, answers and tool inputs go into spans. Default: false. */
     traceContent?: boolean;
     /** Longest time of one compaction with all its model calls, if not the default. */

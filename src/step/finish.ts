@@ -1,19 +1,13 @@
 import { enqueueNext } from '../claims/enqueue-next.ts';
-import { durationMs, type JobScope, logFields } from '../claims/job-scope.ts';
+import { durationMs, type JobScope, logFields, type NextClaim } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import type { ContextState } from '../domain/context/meter/state.ts';
 import { formatId } from '../domain/ids.ts';
 import { limitReached } from '../domain/run/budget.ts';
 import type { NewEvent } from '../domain/run/events.ts';
-import { planNext, type StepOutcome } from '../domain/run/next-step.ts';
+import { type Branch, type NextPlan, planNext, type StepOutcome, type StepResult } from '../domain/run/next-step.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
-import {
-  type CallMove,
-  finishStep,
-  type KeptAnswer,
-  type ResponseWrite,
-  type StepFinish,
-} from '../store/step-writes.ts';
+import type { CallMove, FinishedStep, KeptAnswer, ResponseWrite, StepFinish } from '../store/step-writes.ts';
 import type { StepDeps } from './deps.ts';
 
 export type StepEnding = Readonly<{
@@ -32,19 +26,24 @@ export type StepEnding = Readonly<{
   maintenanceAtEnd?: 'prune';
   /** 1: the step counts towards `maxSteps`. */
   steps: 0 | 1;
+  /** Of the model call, unless another worker made it. */
+  timing?: Readonly<{ firstTokenMs: number | null }>;
   /** The step waited for required actions. It was counted and billed when the wait began. */
   isPaid?: true;
   events: readonly NewEvent[];
   outcome: Omit<StepOutcome, 'runId' | 'stepNo' | 'stepsBefore' | 'maxSteps' | 'givesFinalAnswer' | 'finalAnswerFor'>;
 }>;
 
-/** Ends the step and plans the next work in one fenced transaction, then enqueues next (else the reconciler does). */
+/**
+ * Ends the step and plans the next work in one fenced transaction. Then the worker goes on with the next step, which the
+ * same transaction began, or enqueues next (else the reconciler does).
+ */
 export async function endStep(
   deps: StepDeps,
   scope: JobScope,
   ending: StepEnding,
 ): Promise<'run-goes-on' | 'run-ended' | 'fenced'> {
-  const { finishReason, toolCalls, asks } = ending.outcome;
+  const { finishReason, toolCalls, result } = ending.outcome;
   const isPaid = ending.isPaid === true;
   const next = planNext({
     ...ending.outcome,
@@ -56,7 +55,7 @@ export async function endStep(
     ...(scope.finalAnswerFor !== null && { finalAnswerFor: scope.finalAnswerFor }),
     ...limitOf(scope, ending),
   });
-  const events = [...ending.events, ...completedEvents(scope, ending)];
+  const events = [...ending.events, ...completedEvents(deps, scope, ending)];
   const finish: StepFinish = {
     ...(ending.response === undefined ? {} : { response: ending.response }),
     ...(ending.keptIfCancelled === undefined ? {} : { keptIfCancelled: ending.keptIfCancelled }),
@@ -70,16 +69,53 @@ export async function endStep(
     next,
     nextRunId: deps.newId(),
   };
+  using nextClaim = stepBranchOf(next) === null ? null : scope.nextClaim();
   scope.held.lettingGo();
-  const finished = await retryWhileStoreUnavailable(scope.held, () => finishStep(deps.db, scope.fence, finish));
-  if (!(await enqueueNext(deps, scope, finished, next, finish.usage)) || finished === null) return 'fenced';
+  const finished = await finishOrFind(deps, scope, finish, nextClaim);
+  if (!(await enqueueNext(deps, scope, finished, next, finish.usage, nextClaim)) || finished === null) return 'fenced';
   const { branch } = finished;
+  const { kind } = next[branch];
+  if (concernsChildren(scope, kind, result)) deps.lookAfterChildren?.();
   const measured = { finishReason, toolCalls, durationMs: durationMs(scope) };
   deps.log('info', { event: 'step_finished', ...logFields(scope), branch, ...measured });
-  if ('waitMs' in next[branch]) {
-    deps.log('info', { event: 'run_waits', ...logFields(scope), calls: asks?.calls.length ?? 0 });
+  if (result.kind === 'asks' && kind === 'wait') {
+    deps.log('info', { event: 'run_waits', ...logFields(scope), calls: result.calls.length });
   }
-  return 'status' in next[branch] ? 'run-ended' : 'run-goes-on';
+  return kind === 'end' ? 'run-ended' : 'run-goes-on';
+}
+
+/** The end of a child, its wait for a person, or a wait for children. A run that ends may have children to stop. */
+const concernsChildren = ({ isChild }: JobScope, kind: Branch['kind'], result: StepResult): boolean =>
+  (isChild && (kind === 'end' || kind === 'wait')) ||
+  (kind === 'wait' && result.kind === 'asks' && (result.children?.size ?? 0) > 0);
+
+async function finishOrFind(
+  { writes }: StepDeps,
+  { held, fence }: JobScope,
+  finish: StepFinish,
+  nextClaim: NextClaim | null,
+): Promise<FinishedStep | null> {
+  if (nextClaim === null) return retryWhileStoreUnavailable(held, () => writes.finish(fence, finish));
+  const carrying = { ...finish, carryOn: nextClaim.carryOn };
+  return retryWhileStoreUnavailable(held, async (isRepeated) => {
+    const finished = await writes.finish(fence, carrying);
+    const goesOn = stepBranchOf(finish.next);
+    if (finished !== null || !isRepeated || goesOn === null) return finished;
+    // The earlier try may have ended this step and begun the next one, and only its reply was lost.
+    const found = await nextClaim.find(goesOn.no);
+    if (found === null) return null;
+    const { job, claim } = found;
+    return { branch: goesOn.branch, eventSeq: claim.eventSeq, jobs: [job], claimed: claim };
+  });
+}
+
+/** The branch of the plan, unless the run is cancelled, that goes on with a step, and its number. */
+function stepBranchOf(next: NextPlan): Readonly<{ branch: 'otherwise' | 'ifMessagesWait'; no: number }> | null {
+  for (const branch of ['otherwise', 'ifMessagesWait'] as const) {
+    const planned = next[branch];
+    if (planned.kind === 'continue' && planned.pendingKind === 'step') return { branch, no: planned.pendingNo };
+  }
+  return null;
 }
 
 /** The limit that the run reached with this step, set by the outcome or measured here. */
@@ -91,16 +127,24 @@ function limitOf(scope: JobScope, ending: StepEnding): Pick<StepOutcome, 'limit'
   return limit === null ? {} : { limit };
 }
 
-function completedEvents(scope: JobScope, ending: StepEnding): NewEvent[] {
+function completedEvents({ workerId }: StepDeps, scope: JobScope, ending: StepEnding): NewEvent[] {
   if (ending.steps === 0 || ending.messageId === null) return [];
   const runId = formatId('run', scope.runId);
-  const { finishReason, toolCalls } = ending.outcome;
+  const { finishReason, toolCalls, result } = ending.outcome;
   const step = { runId, step: scope.stepNo, attempt: scope.attempt };
   const messageId = formatId('message', ending.messageId);
   const paid: NewEvent = { type: 'usage:updated', data: { runId, usage: ending.usage } };
   const completed: NewEvent = {
     type: 'step:completed',
-    data: { ...step, messageId, finishReason, toolCalls, usage: ending.usage },
+    data: {
+      ...step,
+      messageId,
+      finishReason,
+      toolCalls,
+      usage: ending.usage,
+      workerId,
+      ...(ending.timing !== undefined && { waitedMs: scope.waitedMs, firstTokenMs: ending.timing.firstTokenMs }),
+    },
   };
-  return [...(ending.isPaid === true ? [] : [paid]), ...(ending.outcome.asks === undefined ? [completed] : [])];
+  return [...(ending.isPaid === true ? [] : [paid]), ...(result.kind === 'asks' ? [] : [completed])];
 }

@@ -6,19 +6,22 @@ import { costOf } from '../domain/context/limits/cost.ts';
 import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import { formatCallId } from '../domain/ids.ts';
 import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/run/doom-loop.ts';
+import { type OutputVerdict, verdictOfCalls } from '../domain/run/output-verdict.ts';
+import { runOutputOf } from '../domain/run/run-output.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/run/settlement.ts';
-import type { FinishReason } from '../domain/transcript/message.ts';
+import type { FinishReason, Part } from '../domain/transcript/message.ts';
 import { type CallRequiringAction, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { readStreamedParts } from '../store/chunks.ts';
 import type { BrokenAnswer } from '../store/claims.ts';
 import { readInterruptedStep } from '../store/messages.ts';
 import { readNewestOfView } from '../store/views.ts';
-import { asksOf, refusalOf } from './answering.ts';
+import { withResultTool } from '../tools/result-tool.ts';
+import { resultOf } from './answering.ts';
 import type { StepDeps } from './deps.ts';
 import { endCancelledAnswer, type OpenStep, resetEvent } from './endings/partial-answer.ts';
 import { endStep } from './finish.ts';
-import { callsToApprove, traitsOf } from './required-actions.ts';
+import { callsToApprove, type ToolsByName, traitsOf } from './required-actions.ts';
 import type { OutputLimits } from './tool-runner/output-limiter.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
 
@@ -35,7 +38,7 @@ export async function recoverStep(
   messageId: string,
 ): Promise<'step-ended' | BrokenAnswer> {
   const leftover = await readInterruptedStep(deps.db, messageId);
-  const tools = new Map((await deps.toolsOf(withReaderAtLeast(scope.agent))).map((tool) => [tool.name, tool]));
+  const tools = await possibleTools(deps, scope);
   const toApprove = await callsToApprove(tools, leftover, scope.held);
   const plan = planSettlement(leftover, traitsOf(tools), toApprove);
   if (plan.kind === 'supersede') {
@@ -47,16 +50,7 @@ export async function recoverStep(
   const meter = await contextMeterOf(scope.agent, known, [...tools.values()]);
   const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(meter, scope));
   runner.expect(leftover.parts);
-  for (const call of plan.markUnknown) await runner.markUnknown(call);
-  for (const call of plan.ask) {
-    if (call.kind === 'unknown_outcome') logUnknown(deps, scope, messageId, call, false);
-  }
-  for (const call of plan.report) {
-    logUnknown(deps, scope, messageId, call, false);
-    await runner.settle(call, 'unknown', UNKNOWN_OUTCOME);
-  }
-  for (const call of plan.refuse) await runner.settle(call, 'pending', NOT_RUN);
-  for (const call of plan.give) await runner.give(call);
+  await settleKnown(deps, scope, messageId, plan, runner);
   await runAgain(deps, scope, messageId, plan.run, runner);
   const stopped = scope.held.stopped();
   if (stopped === 'lost' || stopped === 'shutdown') return 'step-ended';
@@ -64,6 +58,8 @@ export async function recoverStep(
   const toolCalls = leftover.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const finishReason: FinishReason = leftover.finishReason ?? 'other';
   const usage = leftover.usage ?? NO_USAGE;
+  const isOver = stopped === null && plan.ask.length === 0;
+  const verdict = isOver ? verdictOfRecovered(scope, leftover.parts, runner) : null;
   await endStep(deps, scope, {
     messageId,
     usage,
@@ -74,14 +70,49 @@ export async function recoverStep(
     outcome: {
       finishReason,
       toolCalls,
-      ...(stopped === null && asksOf(scope, messageId, plan.ask)),
-      ...(stopped === null &&
-        plan.ask.length === 0 &&
-        (await hasLooped(deps, scope)) && { limit: 'doom_loop' as const }),
-      ...refusalOf(finishReason),
+      output: runOutputOf(messageId, leftover.parts),
+      ...(verdict !== null && { verdict }),
+      result: resultOf(scope, messageId, finishReason, stopped === null ? plan.ask : [], tools),
+      ...(isOver && (await hasLooped(deps, scope)) && { limit: 'doom_loop' as const }),
     },
   });
   return 'step-ended';
+}
+
+/** Settles the calls that do not run again. */
+async function settleKnown(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  plan: Exclude<ReturnType<typeof planSettlement>, { kind: 'supersede' }>,
+  runner: ToolRunner,
+): Promise<void> {
+  for (const call of plan.markUnknown) await runner.markUnknown(call);
+  for (const call of plan.ask) {
+    if (call.kind === 'unknown_outcome') logUnknown(deps, scope, messageId, call, false);
+  }
+  for (const call of plan.report) {
+    logUnknown(deps, scope, messageId, call, false);
+    await runner.settle(call, 'unknown', UNKNOWN_OUTCOME);
+  }
+  for (const call of plan.refuse) await runner.settle(call, 'pending', NOT_RUN);
+  for (const call of plan.give) await runner.give(call);
+}
+
+/** The tools that the interrupted step may have been offered. */
+async function possibleTools(deps: StepDeps, { agent, output }: JobScope): Promise<ToolsByName> {
+  const offered = await deps.toolsOf(withReaderAtLeast(agent));
+  const tools = output === null ? offered : withResultTool(offered, output.format);
+  return new Map(tools.map((tool) => [tool.name, tool]));
+}
+
+function verdictOfRecovered({ output }: JobScope, parts: readonly Part[], runner: ToolRunner): OutputVerdict | null {
+  if (output === null) return null;
+  const settled = parts.map((part, index): Part => {
+    const outcome = part.type === 'tool' ? runner.outcomeOf(index) : undefined;
+    return outcome === undefined || part.type !== 'tool' ? part : { ...part, ...outcome };
+  });
+  return verdictOfCalls(settled, output.state);
 }
 
 /** Called only without open required actions, because only then are all results known and comparable. */

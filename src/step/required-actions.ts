@@ -1,8 +1,11 @@
 import type { HeldClaim } from '../claims/claim-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
+import { parseId } from '../domain/ids.ts';
+import { type ChildCall, childInputSchema } from '../domain/run/child.ts';
 import { type InterruptedStep, planAsks, planStarts, type ToolTraits } from '../domain/run/settlement.ts';
 import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
 import { APPROVAL_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
+import { derivedId } from '../platform/derived-id.ts';
 import { isServerTool, type Tool } from '../tools/tool.ts';
 import { isOpenCall } from './endings/partial-answer.ts';
 
@@ -23,6 +26,37 @@ export function findRequiredActions(
   toApprove: ReadonlySet<number>,
 ): CallRequiringAction[] {
   return planAsks(response, traitsOf(tools), toApprove);
+}
+
+/** The children of the calls, with ids that are made of their keys: to begin one twice is to begin it once. */
+export function childrenOf(
+  tools: ToolsByName,
+  messageId: string,
+  calls: readonly CallRequiringAction[],
+): ReadonlyMap<number, ChildCall> {
+  return new Map(
+    calls.flatMap(({ index, part, kind }): [number, ChildCall][] => {
+      const child = kind === 'child' ? tools.get(part.toolName)?.child : undefined;
+      if (child === undefined) return [];
+      const idOf = (what: string): string => derivedId('child', messageId, String(index), what);
+      return [
+        [
+          index,
+          {
+            ...child,
+            toolName: part.toolName,
+            sessionId: resumedSession(part.input) ?? idOf('session'),
+            runId: idOf('run'),
+          },
+        ],
+      ];
+    }),
+  );
+}
+
+function resumedSession(input: unknown): string | null {
+  const { data } = childInputSchema.safeParse(input);
+  return data?.session === undefined ? null : parseId('session', data.session);
 }
 
 /** Indices of the calls that are `running` with their response. A read-only call is marked by its outcome alone. */
@@ -46,6 +80,7 @@ export function traitsOf(tools: ToolsByName): ToolTraits {
     return {
       idempotent: tool?.idempotent === true || tool?.readOnly === true,
       isClientSide: tool !== undefined && !isServerTool(tool),
+      isChild: tool?.child !== undefined,
       asksWhenUnknown: tool?.onUnknown === 'ask',
     };
   };

@@ -18,12 +18,14 @@ import type { BegunStep } from './step-context.ts';
  * @throws errors of an unavailable database: the run stays claimed and is recovered
  */
 export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
-  return runClaimed(deps, job, jobSignal, (scope, claim, messageId) =>
-    inSpan(`step ${job.no}`, {}, async () => {
-      const begun = await begin(deps, scope, claim, messageId);
-      if (begun !== null) await answerStep(deps, scope, begun);
-    }),
-  );
+  const claimAndWork = () =>
+    runClaimed(deps, job, jobSignal, (scope, claim, messageId) =>
+      inSpan(`step ${scope.stepNo}`, {}, async () => {
+        const begun = await begin(deps, scope, claim, messageId);
+        if (begun !== null) await answerStep(deps, scope, begun);
+      }),
+    );
+  return deps.carried === undefined ? claimAndWork() : deps.carried.given(job, claimAndWork);
 }
 
 /** The step to answer. Null: it was recovered, cancelled or lost. */
@@ -51,6 +53,6 @@ function toBegun(messageId: string, { view, messageSeq }: Pick<ClaimedRun, 'view
 }
 
 async function endCancelled(deps: StepDeps, scope: JobScope): Promise<void> {
-  const outcome = { finishReason: 'aborted', toolCalls: 0 } as const;
+  const outcome = { finishReason: 'aborted', toolCalls: 0, result: { kind: 'answered' } } as const;
   await endStep(deps, scope, { messageId: null, usage: NO_USAGE, steps: 0, events: [], outcome });
 }

@@ -1,4 +1,5 @@
 import { type CostLimits, refuseUnpriced } from '../agents/cost-limit.ts';
+import { askForOutput } from '../claims/ask-for-output.ts';
 import { contextMeterOf, knownModel, modelKey, offeredTools } from '../claims/context-meter.ts';
 import { type JobScope, type LoggedScope, logFields } from '../claims/job-scope.ts';
 import { type ContextDecision, decideContext } from '../domain/context/decide.ts';
@@ -7,6 +8,7 @@ import type { Lesson } from '../domain/context/meter/learned-limits.ts';
 import type { Measurement } from '../domain/context/meter/measure.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { worthOf } from '../domain/context/prune/prune-plan.ts';
+import type { OutputRequest } from '../domain/model/output-rules.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { type ModelKey, type ModelMemory, recallModel, rememberLimits } from '../store/model-limits.ts';
@@ -38,10 +40,13 @@ export type StepContext = BegunStep &
     modelKey: ModelKey;
     /** Time until the provider's pause ends. */
     pausedMs: number;
+    /** How the request asks for the result of the run. Null: the run was asked for none, or gives its final answer. */
+    output: OutputRequest | null;
   }>;
 
 type AssessDeps = Pick<StepDeps, 'db' | 'describeModel' | 'modelCheck' | 'models' | 'toolsOf' | 'log'>;
-type AssessScope = LoggedScope & Pick<JobScope, 'agent' | 'budget' | 'contextState' | 'finalAnswerFor' | 'tenantId'>;
+type AssessScope = LoggedScope &
+  Pick<JobScope, 'agent' | 'budget' | 'contextState' | 'finalAnswerFor' | 'output' | 'tenantId'>;
 
 /**
  * Measures the view of a step and decides whether it can be sent.
@@ -57,8 +62,9 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     knownModel(deps, resolved, recalled?.remembered),
     recalled?.pausedMs ?? pauseLeftMs(deps.db, resolved, scope.tenantId),
   ]);
-  const tools = await offeredTools(deps, scope.agent, known, begun.view);
-  const meter = await contextMeterOf(scope.agent, known, tools);
+  const offered = await offeredTools(deps, scope.agent, known, begun.view);
+  const { request: output, tools, measured } = askForOutput(scope, known, offered);
+  const meter = await contextMeterOf(scope.agent, known, measured);
   // The limit may come from a message, and the prices may be gone since the session was created.
   refuseUnpriced(meter.model, meter.entry.prices, costLimitsOf(deps, scope));
   const state = scope.contextState;
@@ -88,6 +94,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     decision,
     modelKey: modelKey(resolved),
     pausedMs,
+    output,
   };
 }
 

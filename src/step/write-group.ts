@@ -7,9 +7,11 @@ type Waiting<T, A> = Readonly<{ item: T; settle: PromiseWithResolvers<A> }>;
  * next group. If a group fails, each item is written again alone, so `write` must be safe to repeat.
  * @param write returns one answer per item, in their order. `failure` is the error of the item's failed group, which
  * may have been committed
+ * @param most items of a group. Default: no limit
  */
 export function createWriteGroup<T, A>(
   write: (items: readonly T[], failure?: unknown) => Promise<readonly A[]>,
+  most = Number.POSITIVE_INFINITY,
 ): (item: T) => Promise<A> {
   let waiting: Waiting<T, A>[] = [];
   let isWriting = false;
@@ -39,8 +41,8 @@ export function createWriteGroup<T, A>(
   };
   const drain = async (): Promise<void> => {
     while (waiting.length > 0) {
-      const group = waiting;
-      waiting = [];
+      const group = waiting.slice(0, most);
+      waiting = waiting.slice(most);
       await writeGroup(group);
     }
     isWriting = false;

@@ -13,6 +13,7 @@ import { pauseModel } from '../../store/provider-pauses.ts';
 import type { Answering } from '../answering.ts';
 import type { ModelCallResult } from '../call-model.ts';
 import { endStep } from '../finish.ts';
+import { attemptWithModel, nextModelAfter } from '../next-model.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
 import { endRefusedTools } from './end-refused-tools.ts';
 import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
@@ -39,14 +40,22 @@ export async function endBrokenAnswer(answering: Answering, result: ModelCallRes
 
 async function endFailedAnswer(answering: Answering, streamed: readonly Part[], failure: ModelFailure): Promise<void> {
   const { deps, scope, messageId, context } = answering;
-  const asked = planRetry(failure.class, scope.attempt, failure.retryAfterMs, deps.random());
+  const next = await nextModelAfter(deps, scope, failure);
+  const asked =
+    next === null
+      ? planRetry(failure.class, attemptWithModel(scope), failure.retryAfterMs, deps.random())
+      : ({ retry: true, delayMs: 0 } as const);
   const plan = asked.retry ? { ...asked, delayMs: beforeDeadline(scope, asked.delayMs) } : asked;
   // Pause the model for all sessions, or each of them would be refused on its own.
-  if (asked.retry && failure.class === 'rate_limited')
-    await pauseModel(deps.db, context.resolved, scope, asked.delayMs);
+  if (asked.retry && failure.class === 'rate_limited') {
+    const pauseMs = next === null ? asked.delayMs : (failure.retryAfterMs ?? 0);
+    await pauseModel(deps.db, context.resolved, scope, pauseMs);
+  }
   const error = toErrorRecord(failure.error);
   failActiveSpan(failure.error);
-  const retry = plan.retry ? { retry: { ...plan, attempt: scope.attempt } } : {};
+  const retry = plan.retry
+    ? { retry: { delayMs: plan.delayMs, attempt: scope.attempt, ...(next !== null && { next }) } }
+    : {};
   deps.log(plan.retry ? 'warn' : 'error', {
     event: 'step_failed',
     ...logFields(scope),
@@ -66,6 +75,6 @@ async function endFailedAnswer(answering: Answering, streamed: readonly Part[], 
       maintenanceAtEnd: 'prune' as const,
       contextState: withPending(scope.contextState, 'threshold', false),
     }),
-    outcome: { finishReason: 'error', toolCalls: 0, error, ...retry },
+    outcome: { finishReason: 'error', toolCalls: 0, result: { kind: 'failed', error, ...retry } },
   });
 }

@@ -4,14 +4,18 @@ import { priorFrom } from '../../domain/context/meter/calibration.ts';
 import { worthOf } from '../../domain/context/prune/prune-plan.ts';
 import { isDoomLoop } from '../../domain/run/doom-loop.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
+import type { NextModel, StepResult } from '../../domain/run/next-step.ts';
+import { runOutputOf } from '../../domain/run/run-output.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts';
 import type { Part, ViewMessage } from '../../domain/transcript/message.ts';
 import type { CallRequiringAction } from '../../domain/transcript/required-action.ts';
 import { rememberPrior } from '../../store/model-limits.ts';
 import type { CallMove } from '../../store/step-writes.ts';
-import { type Answering, asksOf, refusalOf, responseEvents, toWrite } from '../answering.ts';
+import { type Answering, responseEvents, resultOf, toWrite } from '../answering.ts';
 import type { ModelResponse } from '../call-model.ts';
 import { endStep } from '../finish.ts';
+import { judgeOutput } from '../judge-output.ts';
+import { nextModel } from '../next-model.ts';
 import { learnLimits } from '../step-context.ts';
 import { isOpenCall, keptIfCancelled, resetEvent } from './partial-answer.ts';
 
@@ -37,6 +41,14 @@ export async function endWholeAnswer(
     await runner.allSettled();
     return dropAnswer(answering, response, after);
   }
+  const next = isEmptyAnswer(response) ? await nextModel(deps, scope, 'empty_answer') : null;
+  if (next !== null) return dropEmptyAnswer(answering, response, next);
+  const { finishReason } = response;
+  const judged = { parts: answered.parts, finishReason, toolCalls };
+  const isOver = requiring.length === 0 && after.isUnfinished !== true && finishReason !== 'content-filter';
+  const verdict = isOver ? await judgeOutput(scope, context.output, judged) : null;
+  const tools = new Map(context.tools.map((tool) => [tool.name, tool]));
+  const asked = resultOf(scope, answering.messageId, finishReason, requiring, tools);
   const end = (moves: readonly CallMove[]) =>
     endStep(deps, scope, {
       messageId: answering.messageId,
@@ -44,6 +56,7 @@ export async function endWholeAnswer(
       moves,
       usage: response.usage,
       costUsd: costOf(response.usage, context.meter.entry),
+      timing: response.timing,
       steps: 1,
       contextState: after.contextState,
       events: written === null ? responseEvents(answering, response) : [],
@@ -51,15 +64,19 @@ export async function endWholeAnswer(
       outcome: {
         finishReason: response.finishReason,
         toolCalls,
-        ...asksOf(scope, answering.messageId, requiring),
-        ...(after.before !== undefined && { before: after.before }),
-        ...(after.isUnfinished === true && { isUnfinished: true }),
+        output: runOutputOf(answering.messageId, response.parts),
+        ...(verdict !== null && { verdict }),
+        result: withFollowing(asked, after),
         ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
-        ...refusalOf(response.finishReason),
       },
     });
   const ending = await runner.withLast(end);
   if (ending === 'run-ended') await sharePrior(answering, after);
+}
+
+function withFollowing(result: StepResult, { before, isUnfinished }: AfterAnswer): StepResult {
+  if (result.kind !== 'answered') return result;
+  return { ...result, ...(before !== undefined && { before }), ...(isUnfinished === true && { isUnfinished }) };
 }
 
 /** The answer with the outcomes of its calls, as the next step's view will hold it. */
@@ -118,6 +135,34 @@ async function settleOpenCalls(
   }
 }
 
+/** No text, no call and no file, although the model was free to say something. */
+const isEmptyAnswer = ({ parts, finishReason }: ModelResponse): boolean =>
+  (finishReason === 'stop' || finishReason === 'other') &&
+  parts.every(
+    (part) =>
+      part.type === 'step-start' || part.type === 'reasoning' || (part.type === 'text' && part.text.trim() === ''),
+  );
+
+/** The answer is empty: it is billed and dropped, and the next model takes the step. */
+async function dropEmptyAnswer(answering: Answering, response: ModelResponse, next: NextModel): Promise<void> {
+  const { deps, scope, messageId, context } = answering;
+  const error = { code: 'transport', message: 'The answer of the model was empty.' } as const;
+  await endStep(deps, scope, {
+    messageId,
+    response: { ...toWrite(answering, response), superseded: true, parts: [] },
+    ...keptIfCancelled(answering, response.parts, response.usage),
+    usage: response.usage,
+    costUsd: costOf(response.usage, context.meter.entry),
+    steps: 0,
+    events: [{ type: 'llm:error', data: { error, recoverable: true } }, resetEvent(scope, messageId)],
+    outcome: {
+      finishReason: 'error',
+      toolCalls: 0,
+      result: { kind: 'failed', error, retry: { delayMs: 0, attempt: scope.attempt, next } },
+    },
+  });
+}
+
 /** The provider truncated the request: drops its answer, but bills it. A `cancelling` run keeps the answer. */
 async function dropAnswer(answering: Answering, response: ModelResponse, after: AfterAnswer): Promise<void> {
   const { deps, scope, messageId, context } = answering;
@@ -138,7 +183,10 @@ async function dropAnswer(answering: Answering, response: ModelResponse, after: 
     outcome: {
       finishReason: 'other',
       toolCalls: 0,
-      ...(after.exhausted === undefined ? { retryAfter: 'compaction' } : { exhausted: after.exhausted }),
+      result:
+        after.exhausted === undefined
+          ? { kind: 'repeat', after: 'compaction' }
+          : { kind: 'exhausted', error: after.exhausted },
     },
   });
 }

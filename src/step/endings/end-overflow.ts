@@ -60,9 +60,14 @@ export async function endOverflow(
           steps: 0,
           events,
           contextState: plan.contextState,
-          outcome: { ...outcome, retryAfter: plan.after },
+          outcome: { ...outcome, result: { kind: 'repeat', after: plan.after } },
         }
-      : { ...dropped, steps: 0, events, outcome: { ...outcome, exhausted: withProvider(plan.error, error) } },
+      : {
+          ...dropped,
+          steps: 0,
+          events,
+          outcome: { ...outcome, result: { kind: 'exhausted', error: withProvider(plan.error, error) } },
+        },
   );
   return true;
 }
@@ -98,7 +103,8 @@ export async function endStoppedAnswer(answering: Answering, streamed: readonly 
     const response = { messageId, parts: [], error, superseded: true };
     const kept = keptIfCancelled(answering, streamed);
     const dropped = { messageId, response, ...kept, usage: NO_USAGE, steps: 0 } as const;
-    await endStep(deps, scope, { ...dropped, contextState, events, outcome: { ...outcome, retryAfter: 'compaction' } });
+    const result = { kind: 'repeat', after: 'compaction' } as const;
+    await endStep(deps, scope, { ...dropped, contextState, events, outcome: { ...outcome, result } });
     return;
   }
   await endStep(deps, scope, {
@@ -106,6 +112,6 @@ export async function endStoppedAnswer(answering: Answering, streamed: readonly 
     steps: 1,
     contextState,
     events: [...events, ...partEvents(messageId, parts)],
-    outcome: { ...outcome, isUnfinished: true, before: 'compaction' },
+    outcome: { ...outcome, result: { kind: 'answered', isUnfinished: true, before: 'compaction' } },
   });
 }

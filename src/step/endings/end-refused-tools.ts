@@ -32,7 +32,7 @@ export async function endRefusedTools(
     usage: NO_USAGE,
     steps: 0,
     events,
-    outcome: { finishReason: 'error', toolCalls: 0, retryAfter: 'step' },
+    outcome: { finishReason: 'error', toolCalls: 0, result: { kind: 'repeat', after: 'step' } },
   });
   return true;
 }

@@ -4,7 +4,7 @@ import { withPending } from '../../domain/context/overflow-plan.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import { PROVIDER_ERROR_MESSAGES } from '../../domain/model/provider-errors.ts';
 import { afterPauseMs } from '../../domain/model/retry-policy.ts';
-import type { Postponement, StepOutcome } from '../../domain/run/next-step.ts';
+import type { NextModel, Postponement, StepOutcome } from '../../domain/run/next-step.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import type { StepDeps } from '../deps.ts';
 import { endStep } from '../finish.ts';
@@ -18,14 +18,24 @@ export async function endAtLimit(
   messageId: string,
   limit: NonNullable<StepOutcome['limit']>,
 ): Promise<void> {
-  const outcome = { finishReason: 'aborted', toolCalls: 0, limit } as const;
+  const outcome = { finishReason: 'aborted', toolCalls: 0, limit, result: { kind: 'answered' } } as const;
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
 }
 
-/** The provider asked another session to wait: the step begins again after the pause and counts no attempt. */
-export async function endPostponed(deps: StepDeps, scope: JobScope, messageId: string, leftMs: number): Promise<void> {
-  const postponed = postponementOf(deps, scope, leftMs);
-  const outcome = { finishReason: 'other', toolCalls: 0, postponed } as const;
+/**
+ * The provider asked another session to wait: the step begins again after the pause, or at once with the next model, and
+ * counts no attempt.
+ */
+export async function endPostponed(
+  deps: StepDeps,
+  scope: JobScope,
+  messageId: string,
+  leftMs: number,
+  next: NextModel | null,
+): Promise<void> {
+  const waits = postponementOf(deps, scope, leftMs);
+  const postponement = next === null ? waits : { ...waits, delayMs: 0, next };
+  const outcome = { finishReason: 'other', toolCalls: 0, result: { kind: 'postponed', postponement } } as const;
   await endStep(deps, scope, { ...unaskedEnding(scope, messageId), outcome });
 }
 
@@ -63,13 +73,16 @@ export async function endUnasked(
   const unasked = unaskedEnding(scope, messageId);
   const outcome = { finishReason: 'other', toolCalls: 0 } as const;
   if (decision.kind === 'exhausted') {
-    await endStep(deps, scope, { ...unasked, outcome: { ...outcome, exhausted: decision.error } });
+    await endStep(deps, scope, {
+      ...unasked,
+      outcome: { ...outcome, result: { kind: 'exhausted', error: decision.error } },
+    });
     return;
   }
   const contextState =
     decision.kind === 'prune'
       ? withPending(scope.contextState, 'threshold', false)
       : withPending(scope.contextState, decision.reason, decision.force);
-  const retryAfter = decision.kind === 'prune' ? 'prune' : 'compaction';
-  await endStep(deps, scope, { ...unasked, contextState, outcome: { ...outcome, retryAfter } });
+  const result = { kind: 'repeat', after: decision.kind === 'prune' ? 'prune' : 'compaction' } as const;
+  await endStep(deps, scope, { ...unasked, contextState, outcome: { ...outcome, result } });
 }

@@ -19,7 +19,7 @@ export async function endCancelledAnswer(answered: OpenStep, parts: readonly Par
   await endStep(deps, scope, {
     ...cancelledEnding(answered, parts),
     events: partEvents(messageId, parts),
-    outcome: { finishReason: 'aborted', toolCalls: 0 },
+    outcome: { finishReason: 'aborted', toolCalls: 0, result: { kind: 'answered' } },
   });
   deps.log('info', { event: 'step_cancelled', ...logFields(scope) });
 }

@@ -1,0 +1,122 @@
+import { context, ROOT_CONTEXT } from '@opentelemetry/api';
+import { type JobPayload, jobIdOf } from '../domain/run/job.ts';
+import { CARRIED_IN_A_ROW, CARRIED_OUTCOMES_KEPT, PAUSE_CHECK_INTERVAL_MS } from '../domain/tunables.ts';
+import { type Log, toSafeError } from '../platform/log.ts';
+import type { JobOutcome } from '../queues/job-queue.ts';
+
+/**
+ * The steps that this worker has begun without their jobs: it ended the steps before them, and goes on at once. The job
+ * of such a step becomes its record when the queue gives it to this worker.
+ */
+export type CarriedSteps = Readonly<{
+  /** Works on a job that the queue has given. If its step is carried or was, resolves with the outcome of that step. */
+  given: (job: JobPayload, work: () => Promise<JobOutcome>) => Promise<JobOutcome>;
+  /**
+   * Whether this worker may begin the step after this one itself. It may only while the queue gives it jobs: a step
+   * whose own job went elsewhere, or still waits, is the last in its row.
+   */
+  mayCarryOn: (job: JobPayload) => boolean;
+  /** Begins the step of `next`, which follows `job`. */
+  carryOn: (job: JobPayload, next: JobPayload, work: () => Promise<JobOutcome>) => void;
+  /** From now on, the steps that follow go through the queue. */
+  stop: () => void;
+  /** Resolves when no carried step is at work. */
+  settled: () => Promise<void>;
+}>;
+
+type Carried = { readonly outcome: Promise<JobOutcome>; isAtWork: boolean };
+
+/**
+ * @param concurrency jobs that the worker takes at a time. If it has so many, others may wait: then a run gets only a few
+ * steps in a row
+ * @param isPaused asks the queue
+ * @param addAgain adds the job of a step that failed its run. Another worker may have dropped it, and an operator needs it
+ */
+export function createCarriedSteps(
+  options: Readonly<{
+    log: Log;
+    concurrency: number;
+    isPaused: () => Promise<boolean>;
+    addAgain: (job: JobPayload) => Promise<void>;
+  }>,
+): CarriedSteps {
+  /** Jobs that the queue has given, and how many steps in a row their runs have had without it. */
+  const taken = new Map<string, number>();
+  const carried = new Map<string, Carried>();
+  const rows = new Map<string, number>();
+  let isStopped = false;
+  const mayTake = createPauseWatch(options);
+  const keep = (id: string, step: Carried): void => {
+    carried.set(id, step);
+    if (carried.size <= CARRIED_OUTCOMES_KEPT) return;
+    for (const [oldest, { isAtWork }] of carried) {
+      if (!isAtWork) {
+        carried.delete(oldest);
+        return;
+      }
+    }
+  };
+  return {
+    async given(job, work) {
+      const id = jobIdOf(job);
+      const step = carried.get(id);
+      taken.set(id, rows.get(id) ?? 0);
+      rows.delete(id);
+      try {
+        return await (step === undefined ? work() : step.outcome);
+      } finally {
+        taken.delete(id);
+        if (step !== undefined) carried.delete(id);
+      }
+    },
+    mayCarryOn(job) {
+      const inARow = taken.get(jobIdOf(job));
+      if (isStopped || inARow === undefined || !mayTake()) return false;
+      return taken.size < options.concurrency || inARow < CARRIED_IN_A_ROW;
+    },
+    carryOn(job, next, work) {
+      const id = jobIdOf(next);
+      rows.set(id, (taken.get(jobIdOf(job)) ?? 0) + 1);
+      // Its spans belong to the run, not to the step before it.
+      const outcome = context.with(ROOT_CONTEXT, work);
+      const step: Carried = { outcome, isAtWork: true };
+      keep(id, step);
+      outcome
+        .then((ended) => (ended.outcome === 'run-failed' && carried.has(id) ? options.addAgain(next) : undefined))
+        .catch((error: unknown) =>
+          options.log('error', { event: 'job_failed', runId: next.runId, error: toSafeError(error) }),
+        )
+        .finally(() => {
+          step.isAtWork = false;
+          rows.delete(id);
+        });
+    },
+    stop() {
+      isStopped = true;
+    },
+    async settled() {
+      await Promise.allSettled([...carried.values()].map(({ outcome }) => outcome));
+    },
+  };
+}
+
+/** Whether the queue gives jobs, as of a moment ago: the question is asked in the background, and at times. */
+function createPauseWatch({ isPaused }: Readonly<{ isPaused: () => Promise<boolean> }>): () => boolean {
+  let known = false;
+  let askAgainAtMs = 0;
+  return () => {
+    if (performance.now() >= askAgainAtMs) {
+      askAgainAtMs = performance.now() + PAUSE_CHECK_INTERVAL_MS;
+      isPaused().then(
+        (paused) => {
+          known = paused;
+        },
+        // The queue is away: jobs could not be added either.
+        () => {
+          known = true;
+        },
+      );
+    }
+    return !known;
+  };
+}
