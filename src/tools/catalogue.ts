@@ -3,6 +3,8 @@ import { namePrefix } from '../agents/pinned-tools.ts';
 import { type HttpToolConfig, type ToolLimits, type ToolSource, toolSourceLabel } from '../agents/tool-sources.ts';
 import { didYouMean } from '../domain/did-you-mean.ts';
 import { BatonError } from '../domain/errors.ts';
+import { RESULT_TOOL } from '../domain/run/output-format.ts';
+import { createChildTool } from './child-tool.ts';
 import type { LoadToolModule } from './load-module.ts';
 import type { McpServers } from './mcp/mcp-servers.ts';
 import { createSearchTools } from './search-tools.ts';
@@ -21,6 +23,8 @@ type ToolCatalogueOptions = Readonly<{
   sets: Readonly<Record<string, ToolSet>>;
   /** Tools of every agent that has any tool, whether it names them or not. Their names are reserved. */
   builtIn?: readonly Tool[];
+  /** Tools of every agent that gives tasks in the background. */
+  childTools?: readonly Tool[];
   loadModule?: LoadToolModule;
   createHttpTool?: (config: HttpToolConfig, key: string) => Tool;
   mcp?: Pick<McpServers, 'toolsOf'>;
@@ -60,6 +64,12 @@ async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Pro
   const named = namedTools(options, agent.toolLimits);
   const tools = new Map<string, Tool>();
   const add = (key: string, tool: Tool): void => {
+    if (tool.name === RESULT_TOOL) {
+      throw new BatonError(
+        'config_invalid',
+        `${key}: ${RESULT_TOOL} is the name of the tool that gives a run's result`,
+      );
+    }
     const namesake = tools.get(tool.name) ?? builtIn.find(({ name }) => name === tool.name) ?? tool;
     if (namesake !== tool) throw new BatonError('config_invalid', `${key}: there is another tool named ${tool.name}`);
     tools.set(tool.name, tool);
@@ -67,6 +77,9 @@ async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Pro
   for (const [index, source] of agent.tools.entries()) {
     const key = keyOf(source, index);
     for (const tool of await toolsOfSource(options, named, agent, source, key)) add(key, tool);
+  }
+  if ([...tools.values()].some(({ child }) => child?.mode === 'background')) {
+    for (const tool of options.childTools ?? []) add('tools', tool);
   }
   const deferred = [...tools.values()].filter((tool) => tool.deferred === true);
   if (deferred.length > 0) add('tools', createSearchTools(deferred));
@@ -77,7 +90,9 @@ async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Pro
 /** The key of a source as the errors name it: `tools.0`, `tools.1.module`. */
 function keyOf(source: ToolSource, index: number): string {
   if (typeof source === 'string') return `tools.${index}`;
-  const kind = (['module', 'http', 'mcp', 'client'] as const).find((candidate) => source[candidate] !== undefined);
+  const kind = (['module', 'http', 'mcp', 'client', 'agent'] as const).find(
+    (candidate) => source[candidate] !== undefined,
+  );
   return `tools.${index}.${kind}`;
 }
 
@@ -96,6 +111,7 @@ async function toolsOfSource(
   }
   const { module, http, mcp, client, include, exclude, deferred } = source;
   if (client !== undefined) return [client];
+  if (source.agent !== undefined) return [createChildTool(source.agent, source)];
   if (module !== undefined && loadModule !== undefined) return loadModule(module, agent.name, key);
   if (http !== undefined && createHttpTool !== undefined) return [createHttpTool(http, key)];
   if (mcp !== undefined && servers !== undefined) {

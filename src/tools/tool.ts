@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { ChildSpec } from '../domain/run/child.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
 
 export type ToolContext = Readonly<{
@@ -54,6 +55,8 @@ export type Tool = Readonly<{
   maxOutputChars?: number;
   /** The model is offered the tool only after `search_tools` found it, and while the view refers to it. */
   deferred?: boolean;
+  /** A call begins or continues a session of another agent, and no worker runs it. */
+  child?: ChildSpec;
   /** Its results are pages that the tool can return again, so the part that is cut from one is not stored. */
   paged?: boolean;
 }>;

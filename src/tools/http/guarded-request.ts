@@ -43,13 +43,30 @@ export class RequestFailed extends Error {
 }
 
 /**
+ * Refuses a URL whose host is plainly private, before anything is sent. A name that only resolves to a private address
+ * is refused when a request is sent.
+ * @param field of the request that has the URL
+ * @param setting that would allow it
+ * @throws BatonError `invalid_request`
+ */
+export function refusePrivateUrl(url: string, policy: OutboundPolicy, field: string, setting: string): void {
+  const hostname = hostOf(new URL(url));
+  const isPrivate = isIP(hostname) === 0 ? /(?:^|\.)localhost$/.test(hostname) : !isPublicAddress(hostname);
+  if (!isPrivate || policy.allowPrivate || policy.allowedHosts.includes(hostname)) return;
+  const message = `${hostname} is no public address; whoever runs the service can allow it by ${setting}`;
+  throw new BatonError('invalid_request', message, { field });
+}
+
+const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
+
+/**
  * Sends one request, only to checked addresses: they are pinned, so a later DNS answer cannot redirect the connection.
  * Follows no redirect, uses no proxy, keeps no connection.
  * @throws BatonError `invalid_request` for an address that is not allowed; RequestFailed
  */
 export async function sendGuarded(request: GuardedRequest, policy: OutboundPolicy): Promise<GuardedResponse> {
   const { url, method, headers, body, signal } = request;
-  const hostname = url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
+  const hostname = hostOf(url);
   const isAllowed = (address: string): boolean =>
     policy.allowPrivate || policy.allowedHosts.includes(hostname) || isPublicAddress(address);
   // An address in the URL needs no lookup, so `lookup` below is not called.

@@ -20,7 +20,7 @@ const RESTART_CAP_MS = 10_000;
 /** A server that has run this long resets the backoff. */
 const SETTLED_AFTER_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 1_000;
-/** A call notices drift after this time at most, and a server is asked no more often. */
+/** A call notices drift after this time at most, and a server is asked no more often. A refused list stays refused as long. */
 const MAX_LIST_AGE_MS = 60_000;
 /** Logged lines of a server's stderr, over all its restarts. */
 const LOGGED_LINES = { maxLines: 500, perMs: 60_000 };
@@ -76,6 +76,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   let usedAtMs = performance.now();
   let failures = 0;
   let retryAtMs = 0;
+  let refusal: { error: BatonError; untilMs: number } | null = null;
 
   const onFailure = (error: unknown): void => {
     failures += 1;
@@ -83,7 +84,22 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     retryAtMs = performance.now() + retryInMs;
     log('warn', { event: 'mcp_server_failed', server, retryInMs, error: toSafeError(error) });
   };
+  /** A list that is too long takes longest to read: sessions that begin meanwhile must not repeat that. */
+  const list = async (client: Client): Promise<ReadonlyMap<string, PinnedTool>> => {
+    try {
+      return await listTools(client, server, closing.signal);
+    } catch (error) {
+      if (error instanceof BatonError && error.code === 'tools_unavailable') {
+        refusal = { error, untilMs: performance.now() + maxListAgeMs };
+      }
+      throw error;
+    }
+  };
+  const checkRefusal = (): void => {
+    if (refusal !== null && performance.now() < refusal.untilMs) throw refusal.error;
+  };
   const connect = async (): Promise<Live> => {
+    checkRefusal();
     const waitMs = retryAtMs - performance.now();
     if (waitMs > 0) await pause(waitMs, undefined, { signal: closing.signal });
     const { transport, terminate } = openTransport(options, said);
@@ -100,7 +116,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       await withOwnSignal(closing.signal, (signal) =>
         client.connect(transport, { timeout: ANSWER_TIMEOUT_MS, signal }),
       );
-      const tools = await listTools(client, server, closing.signal);
+      const tools = await list(client);
       const made: Live = {
         client,
         tools,
@@ -163,7 +179,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     // Before the answer: later changes need another request, and parallel callers need not ask.
     made.isStale = false;
     made.askedAtMs = performance.now();
-    const tools = await untilAborted(listTools(made.client, server, closing.signal), signal);
+    const tools = await untilAborted(list(made.client), signal);
     if (hashOfTools([...tools.values()]) !== hashOfTools([...made.tools.values()])) {
       log('info', { event: 'mcp_tools_changed', server, tools: tools.size });
     }
@@ -174,6 +190,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     async tools(fresh, signal) {
       const made = await open(signal);
       const mustAsk = fresh || made.isStale;
+      if (mustAsk) checkRefusal();
       if (!mustAsk && !mayHaveChanged(made)) return made.tools;
       try {
         await refresh(made, signal);

@@ -7,8 +7,8 @@ import { BatonError } from '../../domain/errors.ts';
 /** For a server to start, and for its list of tools. */
 export const ANSWER_TIMEOUT_MS = 30_000;
 /** Limits of a server's list, which stays in memory for all its agents. A longer list is refused. */
-const MAX_LISTED_TOOLS = 5_000;
-const MAX_LISTED_BYTES = 4 * 1024 * 1024;
+const MAX_LISTED_TOOLS = 2_000;
+const MAX_LISTED_BYTES = 2 * 1024 * 1024;
 const MAX_TOOL_PAGES = 500;
 
 /** `meta` is sent unchanged. */

@@ -1,12 +1,13 @@
-import { ReadBuffer, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
+import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { BatonError } from '../../domain/errors.ts';
+import { createByteLines } from './byte-lines.ts';
 import { type ServerCommand, type ServerProcess, startServerProcess } from './supervised-server.ts';
 
 /** Talks to a server process that ends with this one; the SDK's own transport leaves it running after a `kill -9`. */
 export function createStdioTransport(command: ServerCommand, maxMessageBytes: number): Transport {
-  const buffer = new ReadBuffer({ maxBufferSize: maxMessageBytes });
+  const lines = createByteLines(maxMessageBytes);
   let server: ServerProcess | null = null;
   const transport: Transport = {
     async start() {
@@ -30,23 +31,22 @@ export function createStdioTransport(command: ServerCommand, maxMessageBytes: nu
     },
   };
 
+  const onError = (error: unknown): void =>
+    transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
   function receive(bytes: Buffer): void {
     try {
-      buffer.append(bytes);
+      for (const line of lines.push(bytes)) receiveLine(line);
     } catch (error) {
-      transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
+      onError(error);
       void server?.stop();
-      return;
     }
-    while (true) {
-      try {
-        const message = buffer.readMessage();
-        if (message === null) return;
-        transport.onmessage?.(message);
-      } catch (error) {
-        // The line is no message: some servers print to stdout instead of stderr.
-        transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
-      }
+  }
+  function receiveLine(line: string): void {
+    try {
+      transport.onmessage?.(deserializeMessage(line));
+    } catch (error) {
+      // The line is no message: some servers print to stdout instead of stderr.
+      onError(error);
     }
   }
   return transport;

@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { BatonError } from '../../domain/errors.ts';
 import { isolationOfCommands } from '../isolation.ts';
+import { killGroup } from '../kill-group.ts';
 import { cutLines } from './cut-lines.ts';
 
 /** A server process. Its stderr goes to `onLine`, long lines cut. */
@@ -96,13 +97,4 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
       await ended;
     },
   };
-}
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined) return;
-  try {
-    process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    // The group is gone already.
-  }
 }

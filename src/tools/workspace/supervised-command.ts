@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { isolationOfCommands } from '../isolation.ts';
+import { killGroup } from '../kill-group.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { createBoundedOutput } from './bounded-output.ts';
 import { WorkspaceError } from './workspace-error.ts';
@@ -133,15 +134,6 @@ function collectOutput(child: ChildProcess, maxChars: number): () => string {
   child.stdout?.on('data', (bytes: Buffer) => output.append(decoder.decode(bytes, { stream: true })));
   child.stdout?.once('end', () => output.append(decoder.decode()));
   return () => output.toString();
-}
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined) return;
-  try {
-    process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    // The group is gone already.
-  }
 }
 
 function aborted(output: string, signal: AbortSignal): WorkspaceError {

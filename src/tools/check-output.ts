@@ -1,0 +1,23 @@
+import { BatonError } from '../domain/errors.ts';
+import { type CheckedOutput, checkOutput, isQuickToCheck } from '../domain/run/output-check.ts';
+import type { OutputSchema } from '../domain/run/output-schema.ts';
+import type { Json } from '../domain/transcript/message.ts';
+import { OUTPUT_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
+import { runInThread, threadModule } from './run-in-thread.ts';
+
+const THREAD = threadModule(new URL('./output-check-thread.ts', import.meta.url));
+
+/**
+ * Whether a value fits the schema. A schema that may take long works in a thread of its own: its author is a client, and
+ * the process has other work. A value that takes longer than 5 s counts as one that does not fit.
+ * @throws the signal's reason; BatonError `internal` if the thread failed
+ */
+export async function checkInTime(schema: OutputSchema, value: Json, signal: AbortSignal): Promise<CheckedOutput> {
+  if (isQuickToCheck(schema)) return checkOutput(schema, value);
+  try {
+    return await runInThread<CheckedOutput>(THREAD, { schema, value }, OUTPUT_CHECK_TIMEOUT_MS, signal);
+  } catch (error) {
+    if (!(error instanceof BatonError) || error.code !== 'timeout') throw error;
+    return { problem: `It could not be checked within ${OUTPUT_CHECK_TIMEOUT_MS} ms: give a shorter one.` };
+  }
+}

@@ -1,0 +1,42 @@
+import { BatonError } from '../../domain/errors.ts';
+
+const LINE_BREAK = 0x0a;
+
+/**
+ * Splits a stream of bytes into lines. Each byte is looked at once and copied once: a message of 16 MiB comes in 256
+ * pieces.
+ * @param maxBytes of a line that has not ended yet
+ */
+export function createByteLines(maxBytes: number): { push: (piece: Buffer) => string[] } {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  const hold = (piece: Buffer): void => {
+    heldBytes += piece.byteLength;
+    if (heldBytes > maxBytes) {
+      held = [];
+      heldBytes = 0;
+      throw new BatonError('payload_too_large', `a message is larger than ${maxBytes} bytes`);
+    }
+    held.push(piece);
+  };
+  const takeHeld = (): string => {
+    const line = Buffer.concat(held).toString('utf8');
+    held = [];
+    heldBytes = 0;
+    return line;
+  };
+  return {
+    /** The lines that end in this piece, without their line breaks. @throws BatonError `payload_too_large` */
+    push(piece) {
+      const lines: string[] = [];
+      let from = 0;
+      for (let at = piece.indexOf(LINE_BREAK); at !== -1; at = piece.indexOf(LINE_BREAK, from)) {
+        hold(piece.subarray(from, at));
+        lines.push(takeHeld());
+        from = at + 1;
+      }
+      if (from < piece.byteLength) hold(piece.subarray(from));
+      return lines;
+    },
+  };
+}
