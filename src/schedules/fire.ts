@@ -1,0 +1,255 @@
+import { type AgentCatalogue, agentVersion } from '../agents/agent.ts';
+import { enqueue } from '../claims/enqueue-next.ts';
+import { BatonError, type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
+import type { InboxLimits } from '../domain/run/inbox-limits.ts';
+import { type FireResult, planFire } from '../domain/schedules/plan-fire.ts';
+import type { LiveBus } from '../events/live-bus.ts';
+import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
+import { derivedId } from '../platform/derived-id.ts';
+import { type Log, toSafeError } from '../platform/log.ts';
+import type { JobQueues } from '../queues/job-queue.ts';
+import { type CancelOutcome, requestCancel } from '../store/cancels.ts';
+import { type Db, inTransaction, type Tx } from '../store/database.ts';
+import { type AcceptedMessage, acceptMessage } from '../store/inbox.ts';
+import { refuseOverStorage, type TenantQuota } from '../store/quota.ts';
+import {
+  findSchedule,
+  holdFire,
+  type LockedFire,
+  lockDueSchedule,
+  lockSchedule,
+  type NextFire,
+  noteFire,
+  readFireState,
+  type ScheduleRow,
+  setNextFire,
+} from '../store/schedules.ts';
+import { insertSession, type NewSession } from '../store/sessions.ts';
+import { isStoreUnavailable } from '../store/store-unavailable.ts';
+import type { McpServers } from '../tools/mcp/mcp-servers.ts';
+import { withJitter } from './next-fire.ts';
+
+export type FireDeps = Readonly<{
+  db: Db;
+  jobs: JobQueues;
+  bus: LiveBus;
+  log: Log;
+  agents: AgentCatalogue;
+  modelCheck: ModelCheck;
+  pinTools: McpServers['pin'];
+  quota?: TenantQuota | undefined;
+  inboxLimits?: InboxLimits | undefined;
+}>;
+
+/** The schedule keeps the fire as it is: a failure that passes, or the last run is awaited. */
+const NOTHING = { result: null } as const;
+type Outcome = Readonly<
+  | typeof NOTHING
+  | { result: Exclude<FireResult, 'fired'>; lateMs: number; error?: ErrorRecord }
+  | ({ result: 'fired'; lateMs: number } & Fired)
+>;
+
+export type Fired = Readonly<{ sessionId: string; accepted: AcceptedMessage }>;
+
+/**
+ * Fires a schedule that is due. The fire, its message and the next fire are one transaction under the schedule's lock,
+ * so it happens once, whatever dies. A fire that is refused is noted with the reason, and the schedule goes on.
+ * @throws errors of an unavailable Postgres: the fire stays due
+ */
+export async function fireDue(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<void> {
+  const outcome = await tryToFire(deps, schedule, signal).catch((error: unknown) => {
+    if (!(error instanceof BatonError) || isStoreUnavailable(error)) throw error;
+    return inTransaction(deps.db, (tx) => noteFailure(tx, schedule.id, error));
+  });
+  if (outcome.result !== null) await tell(deps, schedule.id, outcome);
+}
+
+async function tryToFire(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<Outcome> {
+  // Before the transaction, which must not wait for an MCP server.
+  const fresh = schedule.session_id === null ? await newSession(deps, schedule, signal) : null;
+  await replaceLast(deps, schedule);
+  return inTransaction(deps.db, async (tx) => {
+    const locked = await lockDueSchedule(tx, schedule.id);
+    if (locked === null) return NOTHING;
+    const plan = planOf(locked);
+    if (plan.kind === 'hold') {
+      await holdFire(tx, schedule.id);
+      return NOTHING;
+    }
+    const { fireAtMs } = plan;
+    const next = nextOf(locked.schedule, plan.nextMs);
+    const lateMs = locked.nowMs - fireAtMs;
+    // The run that was to be replaced is settled by its worker first; the next sweep finds it ended.
+    if (plan.kind === 'replace' && locked.schedule.session_kind === 'new' && locked.isBusy) return NOTHING;
+    if (plan.kind === 'skip' || plan.kind === 'miss') {
+      const result = plan.kind === 'skip' ? 'skipped' : 'missed';
+      await noteFire(tx, locked.schedule, { fireAt: new Date(fireAtMs), result });
+      await setNextFire(tx, schedule.id, next);
+      return { result, lateMs };
+    }
+    const fired = await fireLocked(tx, deps, locked.schedule, { fireAtMs, fresh, replaces: plan.kind === 'replace' });
+    const { sessionId, accepted } = fired;
+    await setNextFire(tx, schedule.id, next, {
+      sessionId: keptSession(locked.schedule, sessionId),
+      runId: accepted.runId,
+    });
+    return { result: 'fired', lateMs, ...fired };
+  });
+}
+
+/** What a fire that is asked for needs before its transaction. */
+export type PreparedFire = Readonly<{ tenantId: string; id: string; fresh: Omit<NewSession, 'id'> | null }>;
+
+/** @throws BatonError `not_found`, `agent_not_found`, `tools_unavailable` */
+export async function prepareFire(
+  deps: FireDeps,
+  tenantId: string,
+  id: string,
+  signal: AbortSignal,
+): Promise<PreparedFire> {
+  const known = await findSchedule(deps.db, tenantId, id);
+  return { tenantId, id, fresh: known.session_id === null ? await newSession(deps, known, signal) : null };
+}
+
+/**
+ * Fires a schedule now, whether or not it is paused or due; its next fire stays.
+ * @param fireAtMs the time of the request
+ * @throws BatonError `not_found`, `session_busy` (its last run is active, and `overlap` is `skip`); errors of a message
+ */
+export async function fireNow(
+  tx: Tx,
+  deps: FireDeps,
+  { tenantId, id, fresh }: PreparedFire,
+  fireAtMs: number,
+): Promise<Fired> {
+  const schedule = await lockSchedule(tx, tenantId, id);
+  const { isBusy } = await readFireState(tx, schedule);
+  if (isBusy && schedule.overlap === 'skip') {
+    throw new BatonError('session_busy', 'the last run of the schedule is at work');
+  }
+  const fired = await fireLocked(tx, deps, schedule, { fireAtMs, fresh, replaces: schedule.overlap === 'replace' });
+  const { next_fire_at: fireAt, due_at: dueAt } = schedule;
+  const next = fireAt === null || dueAt === null ? null : { fireAt, dueAt };
+  const begun = { sessionId: keptSession(schedule, fired.sessionId), runId: fired.accepted.runId };
+  await setNextFire(tx, id, next, begun);
+  return fired;
+}
+
+/** After the commit of `fireNow`: tells readers and workers, and adds the job. */
+export const afterFire = (deps: FireDeps, id: string, fired: Fired): Promise<void> =>
+  tell(deps, id, { result: 'fired', lateMs: 0, ...fired });
+
+const keptSession = ({ session_kind: kind }: ScheduleRow, sessionId: string): string | null =>
+  kind === 'same' ? sessionId : null;
+
+async function newSession(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<Omit<NewSession, 'id'>> {
+  const agents = await deps.agents.current();
+  const agent = agents.get(schedule.agent_name);
+  refuseUnusableModels(agent, agents, deps.modelCheck);
+  return {
+    tenantId: schedule.tenant_id,
+    agentName: agent.name,
+    agentVersion: agentVersion(agent),
+    agentSnapshot: await deps.pinTools(agent, signal),
+    title: schedule.title,
+    metadata: {},
+  };
+}
+
+/**
+ * Cancels the last run for a fire that replaces it, where each fire has a session of its own: in a transaction before
+ * that of the fire, because none locks two sessions.
+ */
+async function replaceLast(deps: FireDeps, schedule: ScheduleRow): Promise<void> {
+  const { overlap, session_kind: kind, last_run_id: runId, tenant_id: tenantId } = schedule;
+  if (overlap !== 'replace' || kind !== 'new' || runId === null) return;
+  const { isBusy } = await inTransaction(deps.db, (tx) => readFireState(tx, schedule));
+  if (isBusy) await tellCancelled(deps, await requestCancel(deps.db, tenantId, runId));
+}
+
+function planOf({ schedule, nowMs, isBusy }: LockedFire) {
+  const {
+    next_fire_at: fireAt,
+    due_at: dueAt,
+    session_kind: sessionKind,
+    overlap,
+    catchup,
+    is_held: wasHeld,
+  } = schedule;
+  return planFire({
+    clock: schedule,
+    fireAtMs: fireAt?.getTime() ?? nowMs,
+    dueAtMs: dueAt?.getTime() ?? nowMs,
+    ...{ nowMs, sessionKind, overlap, catchup, isBusy, wasHeld },
+  });
+}
+
+const nextOf = ({ id, jitter_ms: jitterMs }: ScheduleRow, nextMs: number | null): NextFire =>
+  nextMs === null ? null : withJitter(id, { jitterMs }, nextMs);
+
+type Fire = Readonly<{ fireAtMs: number; fresh: Omit<NewSession, 'id'> | null; replaces: boolean }>;
+
+/** The ids are made of the schedule and the fire time, so that the same fire twice is refused by its key. */
+async function fireLocked(tx: Tx, deps: FireDeps, schedule: ScheduleRow, { fireAtMs, fresh, replaces }: Fire) {
+  const { tenant_id: tenantId, session_kind: kind, overlap } = schedule;
+  const idOf = (what: string): string => derivedId('schedule', schedule.id, String(fireAtMs), what);
+  const isNew = kind === 'new' || schedule.session_id === null;
+  const sessionId = isNew ? idOf('session') : (schedule.session_id ?? '');
+  if (isNew && fresh === null) throw new BatonError('conflict', 'the schedule has just changed');
+  const { quota, inboxLimits } = deps;
+  if (isNew && fresh !== null) {
+    await refuseOverStorage(tx, tenantId, quota);
+    await insertSession(tx, { ...fresh, id: sessionId });
+  }
+  const delivery = replaces ? 'interrupt' : overlap === 'queue' ? 'followup' : 'reject';
+  const accepted = await acceptMessage(tx, {
+    ...{ tenantId, sessionId, delivery, quota, inboxLimits },
+    messageId: idOf('message'),
+    runId: idOf('run'),
+    content: [{ type: 'text', text: schedule.content }],
+  });
+  const { runId } = accepted;
+  const fireAt = new Date(fireAtMs);
+  if (!(await noteFire(tx, schedule, { fireAt, result: 'fired', sessionId, runId }))) {
+    throw new BatonError('conflict', 'the schedule has fired at this time');
+  }
+  return { sessionId, accepted };
+}
+
+/** A session that someone else keeps busy counts as an overlap. */
+async function noteFailure(tx: Tx, id: string, cause: BatonError): Promise<Outcome> {
+  const locked = await lockDueSchedule(tx, id);
+  if (locked === null) return NOTHING;
+  const plan = planOf({ ...locked, isBusy: false });
+  if (plan.kind === 'hold') return NOTHING;
+  const { fireAtMs, nextMs } = plan;
+  const fireAt = new Date(fireAtMs);
+  const isOverlap = cause.code === 'session_busy';
+  const result = isOverlap ? 'skipped' : 'failed';
+  const error = toErrorRecord(cause);
+  await noteFire(tx, locked.schedule, { fireAt, result, ...(!isOverlap && { error }) });
+  await setNextFire(tx, id, nextOf(locked.schedule, nextMs));
+  return { result, lateMs: locked.nowMs - fireAtMs, ...(!isOverlap && { error }) };
+}
+
+async function tell(deps: FireDeps, scheduleId: string, outcome: Exclude<Outcome, typeof NOTHING>): Promise<void> {
+  const { result, lateMs } = outcome;
+  const error = 'error' in outcome && outcome.error !== undefined ? { error: toSafeError(toError(outcome.error)) } : {};
+  deps.log(result === 'failed' ? 'warn' : 'info', { event: 'schedule_fired', scheduleId, result, lateMs, ...error });
+  if (outcome.result !== 'fired') return;
+  const { accepted, sessionId } = outcome;
+  if (accepted.cancelled !== null) await tellCancelled(deps, accepted.cancelled);
+  deps.bus.announce(sessionId, accepted.eventSeq);
+  if (accepted.job !== null) await enqueue(deps, [accepted.job]);
+}
+
+async function tellCancelled(
+  deps: FireDeps,
+  { sessionId, eventSeq, notify, runId, job }: CancelOutcome,
+): Promise<void> {
+  deps.bus.announce(sessionId, eventSeq);
+  if (notify) deps.bus.requestCancel(runId);
+  if (job !== null) await enqueue(deps, [job]);
+}
+
+const toError = ({ code, message }: ErrorRecord): BatonError => new BatonError(code, message);

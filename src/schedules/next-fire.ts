@@ -1,0 +1,17 @@
+import { nextFires } from '../domain/schedules/fire-times.ts';
+import { derivedId } from '../platform/derived-id.ts';
+import type { NextFire, ScheduleFields } from '../store/schedules.ts';
+
+type Timed = Pick<ScheduleFields, 'cron' | 'timezone' | 'jitterMs'>;
+
+/** The first fire after a time. Null: there is none. */
+export function nextFireAfter(id: string, timed: Timed, afterMs: number): NextFire {
+  const [fireAtMs] = nextFires(timed, afterMs, 1);
+  return fireAtMs === undefined ? null : withJitter(id, timed, fireAtMs);
+}
+
+/** The same for the same fire, in whatever process it is computed. */
+export function withJitter(id: string, { jitterMs }: Pick<Timed, 'jitterMs'>, fireAtMs: number): NextFire {
+  const share = Number.parseInt(derivedId(id, String(fireAtMs), 'jitter').slice(0, 8), 16) / 2 ** 32;
+  return { fireAt: new Date(fireAtMs), dueAt: new Date(fireAtMs + Math.floor(share * jitterMs)) };
+}

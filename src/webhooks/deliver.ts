@@ -1,0 +1,90 @@
+import { BatonError } from '../domain/errors.ts';
+import { formatId } from '../domain/ids.ts';
+import { DELIVERY_TIMEOUT_MS } from '../domain/tunables.ts';
+import { afterAttempt } from '../domain/webhooks/after-attempt.ts';
+import type { DeliveryJob } from '../domain/webhooks/delivery-job.ts';
+import type { Log } from '../platform/log.ts';
+import type { Db } from '../store/database.ts';
+import {
+  type AttemptResult,
+  type ClaimedDelivery,
+  claimDelivery,
+  endAttempt,
+  handBackDelivery,
+} from '../store/webhook-deliveries.ts';
+import { type OutboundPolicy, RequestFailed, sendGuarded } from '../tools/http/guarded-request.ts';
+import { signRequest } from '../tools/http/sign-request.ts';
+
+export type DeliverDeps = Readonly<{ db: Db; log: Log; outbound: OutboundPolicy; random: () => number }>;
+
+/** Nothing of a response is used but its status. */
+const MAX_RESPONSE_BYTES = 1_024;
+
+/**
+ * Sends a delivery once and writes what follows. A delivery whose worker dies before that is sent again, with the same
+ * id and the same bytes, by which its receiver recognizes it.
+ * @param shutdown aborts when the worker ends: the delivery goes back untried
+ */
+export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: AbortSignal): Promise<void> {
+  const { db, log } = deps;
+  const delivery = await claimDelivery(db, job);
+  if (delivery === null) return;
+  const result = await attempt(delivery, deps.outbound, shutdown);
+  if (result === 'stopped') return handBackDelivery(db, delivery);
+  const { status, tookMs } = result;
+  const { attemptNo: no, failingForMs, webhookId } = delivery;
+  const next = afterAttempt({ no, status, failingForMs }, deps.random());
+  if (!(await endAttempt(db, delivery, result, next))) return;
+  const { kind } = next;
+  log(kind === 'delivered' ? 'debug' : 'info', {
+    event: 'webhook_attempted',
+    deliveryId: job.deliveryId,
+    result: kind,
+    attempt: no,
+    status,
+    durationMs: Math.round(tookMs),
+  });
+  if (kind === 'disable' && webhookId !== null) {
+    log('warn', { event: 'webhook_disabled', webhookId, reason: next.reason });
+  }
+}
+
+async function attempt(
+  { id, url, secret, body, attemptNo }: ClaimedDelivery,
+  outbound: OutboundPolicy,
+  shutdown: AbortSignal,
+): Promise<AttemptResult | 'stopped'> {
+  const startedAtMs = performance.now();
+  const timeout = AbortSignal.timeout(DELIVERY_TIMEOUT_MS);
+  const text = body.toString('utf8');
+  const ended = (status: number | null, error: string | null): AttemptResult => ({
+    status,
+    error,
+    tookMs: performance.now() - startedAtMs,
+  });
+  try {
+    const { status } = await sendGuarded(
+      {
+        url: new URL(url),
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'user-agent': 'baton',
+          'accept-encoding': 'identity',
+          'baton-attempt': String(attemptNo),
+          ...signRequest(secret, formatId('delivery', id), Date.now(), text),
+        },
+        body: text,
+        maxResponseBytes: MAX_RESPONSE_BYTES,
+        signal: AbortSignal.any([timeout, shutdown]),
+      },
+      outbound,
+    );
+    return ended(status, status >= 300 && status < 400 ? 'it redirects, and redirects are not followed' : null);
+  } catch (error) {
+    if (shutdown.aborted && !timeout.aborted) return 'stopped';
+    if (timeout.aborted) return ended(null, `no answer within ${DELIVERY_TIMEOUT_MS} ms`);
+    if (error instanceof RequestFailed || error instanceof BatonError) return ended(null, error.message);
+    throw error;
+  }
+}
