@@ -65,7 +65,7 @@ export async function answerCallsIn(
   });
   const owner = { tenantId: caller.tenantId, sessionId: session.id };
   const answers = given.map(({ answer }) => answer);
-  const outputs = answers.flatMap((answer) => ('content' in answer ? answer.content : []));
+  const outputs = answers.flatMap((answer) => (answer.kind === 'content' ? answer.content : []));
   if (outputs.length > 0) await keepFilesTogether(tx, owner, [...outputs, ...said]);
   const kept = await keepGivenFiles(tx, owner, answers);
   const answered: AnsweredCall[] = [];
@@ -83,7 +83,7 @@ export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Pro
 
 /** Splits an output with files into texts and files. @throws ProblemError `invalid_request` */
 function withFilesApart(given: CallAnswer): CallAnswer {
-  if (!('output' in given)) return given;
+  if (given.kind !== 'output') return given;
   const read = outputField.safeParse(given.output);
   refuseInvalid({ target: 'json', ...read });
   return { ...(read.data ?? given), ...(given.isError === true && { isError: true }) };

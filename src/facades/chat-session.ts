@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '../agents/agent.ts';
+import { defaultAgentOf } from '../agents/default-agent.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
@@ -13,12 +13,12 @@ export type ChatSessionDeps = Readonly<{
   /** The agent with its MCP tools pinned, as a new session keeps it. @throws BatonError `tools_unavailable` */
   pinTools: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
   newId: () => string;
-  /** The agent of conversations that name none; absent: the only agent, if there is just one. */
+  /** The agent of conversations that name none; absent: see `defaultAgentOf`. */
   defaultAgent?: string | undefined;
 }>;
 
 /** A client's own name for a conversation. `scope` keeps the names of protocols apart. */
-export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'openai'; name: string }>;
+export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'openai' | 'hook'; name: string }>;
 
 /**
  * The session with that name, or with that id if the name is a session's id. Null: there is none yet.
@@ -64,7 +64,7 @@ export async function newChatSession(
   { agentName, signal }: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
 ): Promise<NewSession> {
   const agents = await deps.agents.current();
-  const agent = agents.get(agentName ?? defaultAgentOf(agents, deps.defaultAgent));
+  const agent = agents.get(agentName ?? requireDefault(agents, deps.defaultAgent));
   refuseUnusableModels(agent, agents, deps.modelCheck);
   return {
     id: deps.newId(),
@@ -83,25 +83,8 @@ function withAgent({ scope }: ChatName, session: SessionRow, agentName: string |
   throw new BatonError('conflict', `the conversation is one with the agent ${session.agent_name}`);
 }
 
-function defaultAgentOf(agents: AgentSet, defaultAgent: string | undefined): string {
-  const names = agents.names();
-  const only = names.length === 1 ? names[0] : undefined;
-  const name = defaultAgent ?? only;
-  if (name !== undefined) return name;
-  throw new BatonError('invalid_request', `name an agent: ${names.join(', ')}`);
-}
-
-/** A UUID (version 8, RFC 9562) derived from the words, by which a repeated message is recognized. */
-export function derivedId(...words: readonly string[]): string {
-  const hash = createHash('sha256');
-  for (const word of words) hash.update(`${word.length}:`).update(word);
-  const hex = hash.digest('hex');
-  const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16);
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `8${hex.slice(13, 16)}`,
-    `${variant}${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ].join('-');
+function requireDefault(agents: AgentSet, configured: string | undefined): string {
+  const name = defaultAgentOf(agents, configured);
+  if (name !== null) return name;
+  throw new BatonError('invalid_request', `name an agent: ${agents.names().join(', ')}`);
 }

@@ -13,6 +13,8 @@ export type FollowOptions = Readonly<{
   afterSeq?: number | undefined;
   /** Whether the client can answer the required actions of a wait; absent: every wait ends the stream. */
   endsAtWait?: (() => Promise<boolean>) | undefined;
+  /** Ends where the log ends when the reader joins, with the text that the model has written by then. */
+  untilNow?: boolean;
 }>;
 
 /**
@@ -41,6 +43,7 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
       if (options.endsAtWait !== undefined && !(await options.endsAtWait())) continue;
       return yield* readMore(deps.db, ref, { kind: 'ended', end: { status: 'requires_action' } }, true);
     }
+    if (options.untilNow === true && item.kind !== 'heartbeat' && reading.lastSeq >= reading.headSeq) return;
   }
 }
 
@@ -83,7 +86,7 @@ async function* eventUpdates(
   }
   yield* reading.texts.after(event);
   if (event.type === 'run:requires-action') reading.isWaiting = true;
-  if (event.type === 'run:answered') reading.isWaiting = event.data.open > 0;
+  if (event.type === 'run:answered' || event.type === 'child:requires-action') reading.isWaiting = event.data.open > 0;
 }
 
 type Texts = Readonly<{

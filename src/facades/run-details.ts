@@ -5,8 +5,10 @@ import { NO_USAGE } from '../domain/usage.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Db } from '../store/database.ts';
 import { readMessageParts, readPart } from '../store/messages.ts';
+import { readRunOutput } from '../store/run-output.ts';
 import { findRun } from '../store/runs.ts';
 import { findSession } from '../store/sessions.ts';
+import { usageOf } from '../store/usage-columns.ts';
 import { countWaiting } from '../store/waiting.ts';
 import { readWritten } from '../store/written-messages.ts';
 import type { ContextMeter, EndState, LoggedUpdate, RunUpdate } from './run-updates.ts';
@@ -70,15 +72,8 @@ function toMeter(state: unknown): ContextMeter | null {
 
 async function readEndState(db: Db, ref: RunRef): Promise<EndState> {
   const run = await findRun(db, ref.tenantId, ref.runId);
-  const usage = {
-    inputTokens: run.input_tokens,
-    outputTokens: run.output_tokens,
-    reasoningTokens: run.reasoning_tokens,
-    cacheReadTokens: run.cache_read_tokens,
-    cacheWriteTokens: run.cache_write_tokens,
-    totalTokens: run.input_tokens + run.output_tokens,
-  };
-  return { ...(await readIdleState(db, ref)), usage };
+  const output = await readRunOutput(db, ref.tenantId, run);
+  return { ...(await readIdleState(db, ref)), usage: usageOf(run), output };
 }
 
 /** The state of a session in which no run has worked. */
@@ -88,5 +83,5 @@ export async function readIdleState(
 ): Promise<EndState> {
   const session = await findSession(db, tenantId, sessionId);
   const waiting = await countWaiting(db, tenantId, sessionId);
-  return { usage: NO_USAGE, context: toMeter(session.context_state), waiting };
+  return { usage: NO_USAGE, context: toMeter(session.context_state), waiting, output: null };
 }

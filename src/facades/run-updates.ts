@@ -1,6 +1,7 @@
 import type { ErrorRecord } from '../domain/errors.ts';
 import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../domain/run/events.ts';
 import type { IncompleteReason } from '../domain/run/run.ts';
+import type { RunOutput } from '../domain/run/run-output.ts';
 import type { FilePart, FinishReason, SourcePart, ToolPart, UserPart } from '../domain/transcript/message.ts';
 import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import type { Usage } from '../domain/usage.ts';
@@ -25,7 +26,13 @@ export const limitReached = (reason: string): Readonly<{ code: string; message: 
 /** Fill of the context, in tokens of the next request. */
 export type ContextMeter = Readonly<{ used: number; usable: number }>;
 
-export type EndState = Readonly<{ usage: Usage; context: ContextMeter | null; waiting: number }>;
+export type EndState = Readonly<{
+  usage: Usage;
+  context: ContextMeter | null;
+  waiting: number;
+  /** The answer of the run. Null: it has not ended, or has none. */
+  output: RunOutput | null;
+}>;
 
 /** An update of one run, in order and each once, independent of any client's protocol. Ids are public. */
 export type RunUpdate = Readonly<
@@ -118,6 +125,8 @@ function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
       return { kind: 'tool-result', id: event.data.id };
     case 'run:requires-action':
       return { kind: 'asked', seq, calls: event.data.calls };
+    case 'child:requires-action':
+      return event.data.calls.length === 0 ? null : { kind: 'asked', seq, calls: event.data.calls };
     case 'run:answered':
       return { kind: 'answered', id: event.data.id, answer: event.data.answer };
     case 'message:created':

@@ -2,7 +2,6 @@ import { readAgent } from '../../agents/agent.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type ModelSettings, settingProblems } from '../../domain/model/model-settings.ts';
-import type { Repetition } from '../../domain/run/turn.ts';
 import type { ConversationMessage, SplitConversation } from '../../domain/transcript/conversation.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { contentField, toParts } from '../../http/bodies/content-field.ts';
@@ -16,6 +15,9 @@ import type { AcceptedMessage } from '../../store/inbox.ts';
 import type { ResumedSession } from '../../store/resume.ts';
 import type { AnsweredRun } from '../answer-calls.ts';
 import { agentFor, type CompletionRequest, partsOf, SETTING_PARAMETERS, settingsOf } from './completion-request.ts';
+
+/** The signs that a request repeats an earlier one: its `Idempotency-Key`, or OpenAI's library says so. */
+type Repetition = Readonly<{ key: string | null; isRetry: boolean }>;
 
 /** A validated request, with its parsed conversation. */
 export type AskedCompletion = Readonly<{
@@ -31,7 +33,9 @@ export type AskedCompletion = Readonly<{
   /** The owner of the conversation, and the hash of both. */
   owner: readonly unknown[];
   asked: Uint8Array;
-  /** Id of this request as a reader of the answer. */
+  /** Id of the message that it sends: with a key the same each time. */
+  messageId: string;
+  /** Id of this request as the reader of the answer. */
   readerId: string;
 }>;
 
@@ -40,21 +44,17 @@ type AnswerPlace = Readonly<{ afterSeq: number; open: AnsweredRun['actions'] }>;
 
 export type TakenCompletion = Readonly<{
   sessionId: string;
-  /** The turn's run. If the message has been moved since, the run of `accepted` takes it up. */
   runId: string;
-  /** The accepted message; null: only calls were answered, or a stopped run was resumed. */
+  /** The accepted message, perhaps of an earlier request; null: only calls were answered, or a stopped run was resumed. */
   accepted: AcceptedMessage | null;
   /** A message that steers the run whose calls were answered. */
   joined?: AcceptedMessage;
   continued: AnswerPlace | null;
-  /** Usage of the run before this turn. */
+  /** Usage of the run before this answer. */
   usedBefore: Usage;
   answered?: AnsweredRun;
   resumed?: ResumedSession;
 }>;
-
-/** Not taken yet: the run with this id is about to end. */
-export type NotYetTaken = Readonly<{ waitsFor: string }>;
 
 /** @throws ProblemError `invalid_request` that names the field at `path` */
 export function refuse(path: string, message: string): never {

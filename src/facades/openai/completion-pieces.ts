@@ -1,14 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { tellsOfCompaction } from '../../agents/agent.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
-import type { TurnPlace } from '../../domain/run/turn.ts';
 import { CLIENT_RETURNS_WITHIN_MS } from '../../domain/tunables.ts';
 import { afterCancelled } from '../../http/after-commit.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { auditCancel } from '../../http/middleware/audit-trail.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
 import { requestCancel } from '../../store/cancels.ts';
-import { leaveTurn, placeAnswer, readTurn } from '../../store/conversations.ts';
+import { storeTold } from '../../store/conversations.ts';
 import { inTransaction } from '../../store/database.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
 import { findRun } from '../../store/runs.ts';
@@ -24,7 +23,7 @@ import type { StartedCompletion } from './start-completion.ts';
 export type PiecesOptions = Readonly<{
   /** Aborted when the stream ends early. `whyEnded` has the reason. */
   signal: AbortSignal;
-  /** The client has named the session and can come back to it, so going away cancels nothing. */
+  /** The client can ask for this answer again, by the session's name or its key, so going away cancels nothing. */
   isDurable: boolean;
   /** Whether the client has gone away, rather than the server having ended the stream. */
   isGone: () => boolean;
@@ -40,8 +39,8 @@ export type CompletionPieces = Readonly<{
   /** Ends with the completion, unless the client has gone away. */
   pieces: AsyncIterable<CompletionPiece>;
   /**
-   * To be called when the reader is gone, even if it never began. If the client left before the end and cannot find the
-   * session again, the run is cancelled.
+   * To be called when the reader is gone, even if it never began. If the client left before the end and cannot ask for
+   * the answer again, the run is cancelled.
    */
   leave: () => Promise<void>;
 }>;
@@ -62,34 +61,26 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     }
     if (error === null) return;
     isOver = true;
-    await leaveTurn(deps.db, started.sessionId, started.readerId).catch(options.toError);
     yield { completion: { text: '', citations: [], calls: [], finishReason: null, error, usage: started.usedBefore } };
   }
   return {
     pieces: tell(),
     async leave() {
-      if (isOver || !options.isGone()) return;
+      if (isOver || options.isDurable || !options.isGone()) return;
       isOver = true;
-      await leaveAnswer(deps, started, options);
+      await cancelUnread(deps, started, options.isStream);
     },
   };
 }
 
-/** Removes a reader that has gone. If it was the last one and the client cannot come back, the run is cancelled. */
-async function leaveAnswer(deps: HttpDeps, started: StartedCompletion, options: PiecesOptions): Promise<void> {
-  const { caller, sessionId, readerId } = started;
-  const place = placeOf(started);
-  const runId = started.accepted?.runId ?? started.runId;
-  if (!(await leaveTurn(deps.db, sessionId, readerId)) || options.isDurable) return;
+/** Cancels the run of a reader that has gone, unless a retry reads the answer or a newer message has come. */
+async function cancelUnread(deps: HttpDeps, started: StartedCompletion, isStream: boolean): Promise<void> {
+  const { caller, sessionId, runId, readerId } = started;
   // A client without a stream has seen nothing yet. OpenAI's library retries by itself and expects this very answer.
-  if (!options.isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
-  if (!options.isGone()) return;
+  if (!isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
   const outcome = await inTransaction(deps.db, async (tx) => {
-    await lockSession(tx, caller.tenantId, sessionId);
-    const turn = await readTurn(tx, sessionId);
-    // A client that came back and was told the whole answer is about to go on, perhaps with results of calls.
-    if (turn === null || turn.hasReader || turn.isAnswered) return null;
-    if (turn.turn.runId !== place.runId || turn.turn.afterSeq !== place.afterSeq) return null;
+    const { conversation_reader: reader } = await lockSession(tx, caller.tenantId, sessionId);
+    if (reader !== readerId) return null;
     const cancelled = await requestCancel(tx, caller.tenantId, runId);
     if (cancelled.isNews) await auditCancel(tx, caller, runId);
     return cancelled;
@@ -102,42 +93,48 @@ async function* piecesOf(
   started: StartedCompletion,
   { signal, isStream }: PiecesOptions,
 ): AsyncGenerator<CompletionPiece> {
-  const write = createCompletionWriter(isStream && (await showsCompaction(deps, started)), started.continued?.open);
+  const write = createCompletionWriter(
+    isStream && (await showsCompaction(deps, started)),
+    started.continued?.open,
+    started.isJson,
+  );
   for await (const update of updatesOf(deps, started, signal)) {
     for (const piece of write(update)) {
-      if ('completion' in piece) await place(deps, started, piece.completion);
+      if ('completion' in piece) await rememberAnswer(deps, started, piece.completion);
       yield piece;
     }
   }
 }
 
-/**
- * Records the answer with which the client will send its conversation again; after an error, only removes the reader.
- */
-async function place({ db }: HttpDeps, started: StartedCompletion, { text, calls, error }: Completion): Promise<void> {
-  const { caller, sessionId, conversation, owner, asked, readerId } = started;
-  if (error !== null) return void (await leaveTurn(db, sessionId, readerId));
-  const answered = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
-  const session = { tenantId: caller.tenantId, sessionId };
-  const isPlaced = await placeAnswer(db, session, { asked, turn: placeOf(started), answered, readerId });
-  if (!isPlaced) await leaveTurn(db, sessionId, readerId);
+/** Stores the hash of the conversation with this answer, with which the client will send it again. */
+export async function rememberAnswer(
+  { db }: HttpDeps,
+  started: StartedCompletion,
+  completion: Completion,
+): Promise<void> {
+  const { caller, sessionId, sessionName, conversation, owner, asked } = started;
+  const { text, calls, error } = completion;
+  // A session is known by its name, and a run that waits for results by the ids of its calls.
+  if (sessionName !== undefined || calls.length > 0 || error !== null) return;
+  const told = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
+  await storeTold(db, { tenantId: caller.tenantId, sessionId }, { asked, told });
 }
-
-const placeOf = ({ runId, continued }: StartedCompletion): TurnPlace => ({
-  runId,
-  afterSeq: continued?.afterSeq ?? null,
-});
 
 async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedCompletion): Promise<boolean> {
   return tellsOfCompaction(await readAgentSnapshot(db, caller.tenantId, sessionId));
 }
 
-async function* updatesOf(
+/** Where an answer is found. */
+export type AnswerRef = Pick<StartedCompletion, 'caller' | 'sessionId' | 'runId' | 'accepted' | 'continued'>;
+
+/** @param untilNow ends where the log ends now, also if the run goes on */
+export async function* updatesOf(
   deps: HttpDeps,
-  { caller: { tenantId }, sessionId, runId, accepted, continued }: StartedCompletion,
+  { caller: { tenantId }, sessionId, runId, accepted, continued }: AnswerRef,
   signal: AbortSignal,
+  untilNow = false,
 ): AsyncGenerator<RunUpdate> {
-  let ref = { tenantId, sessionId, runId: accepted?.runId ?? runId };
+  let ref = { tenantId, sessionId, runId };
   if (accepted?.queued === true) {
     const { messageId, position, eventSeq: afterSeq } = accepted;
     const takenUpBy = yield* waitForTurn(
@@ -152,5 +149,5 @@ async function* updatesOf(
     const actions = await readRequiredActions(deps.db, [await findRun(deps.db, tenantId, ref.runId)]);
     return (actions.get(ref.runId) ?? []).some(({ kind }) => kind === 'output');
   };
-  yield* followRun(followDeps(deps), ref, { signal, afterSeq: continued?.afterSeq, endsAtWait });
+  yield* followRun(followDeps(deps), ref, { signal, afterSeq: continued?.afterSeq, endsAtWait, untilNow });
 }

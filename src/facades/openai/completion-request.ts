@@ -3,7 +3,8 @@ import { type Agent, agentSchema, readAgent } from '../../agents/agent.ts';
 import { listOf } from '../../domain/bounded-list.ts';
 import { areJsonTextsBounded, isWithinJsonDepth } from '../../domain/json-bounds.ts';
 import { type ModelSettings, modelSettingsSchema } from '../../domain/model/model-settings.ts';
-import { type ConversationMessage, parseArgs } from '../../domain/transcript/conversation.ts';
+import { OUTPUT_NAME, type OutputFormat, refuseNoSchema } from '../../domain/run/output-format.ts';
+import type { ConversationMessage } from '../../domain/transcript/conversation.ts';
 import type { OutputItem, UserPart } from '../../domain/transcript/message.ts';
 import {
   MAX_CALLS_PER_MESSAGE,
@@ -15,7 +16,7 @@ import {
   MAX_MESSAGE_FILES,
   MAX_MESSAGE_PARTS,
 } from '../../domain/tunables.ts';
-import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS, textFormat } from './neutral-parameters.ts';
+import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS } from './neutral-parameters.ts';
 
 /** Mark for a provider's cache. The agent's own requests set such marks themselves. */
 const breakpoint = z.looseObject({}).nullish();
@@ -119,6 +120,29 @@ const tool = z.strictObject({
   }),
 });
 
+/** Every form but `allowed_tools`. */
+const toolChoice = z.union(
+  [
+    z.enum(['auto', 'none', 'required']),
+    z.strictObject({ type: z.literal('function'), function: z.strictObject({ name: word }) }),
+  ],
+  { error: '"auto", "none", "required", or a function by its name' },
+);
+
+const responseFormat = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text') }),
+  z.strictObject({ type: z.literal('json_object') }),
+  z.strictObject({
+    type: z.literal('json_schema'),
+    json_schema: z.strictObject({
+      name: z.string().regex(OUTPUT_NAME, 'letters, digits, - and _, at most 64'),
+      description: z.string().max(MAX_MESSAGE_CHARS).nullish(),
+      schema: z.looseObject({ type: z.literal('object') }).superRefine(refuseNoSchema),
+      strict: z.boolean().nullish(),
+    }),
+  }),
+]);
+
 /** Of the tools of a request. Its session keeps them. */
 const MAX_TOOLS_CHARS = 500_000;
 
@@ -152,8 +176,8 @@ export const completionRequestSchema = z.strictObject({
       error: `at most ${MAX_TOOLS_CHARS} characters as JSON altogether`,
     })
     .nullish(),
-  tool_choice: z.enum(['auto', 'none'], { error: 'only "auto" and "none" are possible here' }).nullish(),
-  response_format: textFormat,
+  tool_choice: toolChoice.nullish(),
+  response_format: responseFormat.nullish(),
   /** The client's own user. Part of the conversation's owner. */
   user: word.nullish(),
   safety_identifier: word.nullish(),
@@ -161,6 +185,14 @@ export const completionRequestSchema = z.strictObject({
   ...IGNORED_PARAMETERS,
 });
 export type CompletionRequest = z.infer<typeof completionRequestSchema>;
+
+/** Why its choice of tools cannot be made. Null: it can. */
+export function toolChoiceProblem({ tool_choice: choice, tools }: CompletionRequest): string | null {
+  if (choice == null || choice === 'auto' || choice === 'none') return null;
+  const names = (tools ?? []).map(({ function: { name: toolName } }) => toolName);
+  if (choice === 'required') return names.length > 0 ? null : 'needs tools';
+  return names.includes(choice.function.name) ? null : 'names no tool of this request';
+}
 
 const textOf = (given: z.infer<typeof content> | null | undefined): string =>
   typeof given === 'string' ? given : (given ?? []).map(({ text }) => text).join('');
@@ -253,6 +285,19 @@ export const SETTING_PARAMETERS: Readonly<Record<string, keyof CompletionRequest
   maxOutputTokens: 'max_completion_tokens',
 } satisfies Partial<Record<keyof ModelSettings, keyof CompletionRequest>>;
 
+/** The result that the request asks for. Undefined: a text. */
+export function outputOf({ response_format: format }: CompletionRequest): OutputFormat | undefined {
+  if (format == null) return undefined;
+  if ('json_schema' in format) return { schema: format.json_schema.schema, name: format.json_schema.name };
+  return format.type === 'json_object' ? { schema: { type: 'object' } } : undefined;
+}
+
+/** The choice of tools that the request forces. Undefined: the model decides. */
+function forcedChoice({ tool_choice: choice }: CompletionRequest): Agent['toolChoice'] {
+  if (choice == null || choice === 'auto' || choice === 'none') return undefined;
+  return choice === 'required' ? choice : { tool: choice.function.name };
+}
+
 /**
  * The agent with the request's settings, its instructions after the agent's own, and its tools as tools of the client.
  * @param base as `agentSchema`
@@ -268,6 +313,7 @@ export function agentFor(request: CompletionRequest, base: unknown): Agent {
     instructions: [agent.instructions, ...said].filter((text) => text.trim() !== '').join('\n\n'),
     tools: [...agent.tools, ...offered.map(({ function: given }) => ({ client: clientTool(given) }))],
     settings: { ...agent.settings, ...settingsOf(request) },
+    toolChoice: forcedChoice(request),
   });
 }
 
@@ -277,37 +323,4 @@ function clientTool({ name: toolName, description, parameters: inputSchema }: z.
     description: description == null || description === '' ? toolName : description,
     inputSchema: inputSchema ?? { type: 'object' as const },
   };
-}
-
-const toImportedPart = (part: UserPart | OutputItem) => (part.type === 'text' ? part : { ...part, data: part.url });
-
-/** The conversation as messages of the AI SDK, for the import. */
-export function toModelMessages(conversation: readonly ConversationMessage[]): unknown[] {
-  const names = new Map<string, string>();
-  return conversation.map((given) => {
-    if (given.role === 'user') {
-      return { role: 'user', content: partsOf(given).map(toImportedPart) };
-    }
-    if (given.role === 'tool') {
-      const toolName = names.get(given.callId) ?? 'tool';
-      const output =
-        given.parts === undefined
-          ? { type: 'text', value: given.text }
-          : { type: 'content', value: given.parts.map(toImportedPart) };
-      return { role: 'tool', content: [{ type: 'tool-result', toolCallId: given.callId, toolName, output }] };
-    }
-    for (const { id, name: toolName } of given.calls) names.set(id, toolName);
-    return {
-      role: 'assistant',
-      content: [
-        ...(given.text === '' ? [] : [{ type: 'text', text: given.text }]),
-        ...given.calls.map(({ id: toolCallId, name: toolName, args }) => ({
-          type: 'tool-call',
-          toolCallId,
-          toolName,
-          input: parseArgs(args) ?? {},
-        })),
-      ],
-    };
-  });
 }

@@ -2,7 +2,7 @@ import type { ConversationCall } from '../../domain/transcript/conversation.ts';
 import type { SourcePart } from '../../domain/transcript/message.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import { NO_USAGE, type Usage } from '../../domain/usage.ts';
-import type { RunEnd, RunUpdate } from '../run-updates.ts';
+import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
 
 /** A page that the text between two characters is based on. */
 type Citation = Readonly<{ url: string; title: string; startIndex: number; endIndex: number }>;
@@ -28,10 +28,12 @@ const STEP_SEPARATOR = '\n\n';
  * back, so a retried step sends only the text beyond its last attempt's, or all of it if it begins differently.
  * @param showsCompaction whether compactions appear in the text
  * @param open required actions that the run has already
+ * @param isJson the client asked for JSON: the text is the result alone, at the end, without what was said on the way
  */
 export function createCompletionWriter(
   showsCompaction: boolean,
   open: readonly RequiredAction[] = [],
+  isJson = false,
 ): (update: RunUpdate) => CompletionPiece[] {
   let asked = open.filter(isOfClient);
   let told = '';
@@ -74,6 +76,15 @@ export function createCompletionWriter(
     return pieces;
   };
 
+  const end = ({ end: how, state }: Extract<RunUpdate, { kind: 'ended' }>): CompletionPiece[] => {
+    const ended = outcomeOf(how);
+    const result = isJson && ended.error === null ? tell(jsonOf(state.output)) : [];
+    const calls = ended.finishReason === 'tool_calls' ? asked.map(toCall) : [];
+    return [...result, { completion: { text: told, citations, calls, ...ended, usage: state.usage } }];
+  };
+  const say = ({ type, text }: Extract<RunUpdate, { kind: 'delta' }>): CompletionPiece[] =>
+    type === 'text' && !isJson ? grow(text) : [];
+
   return (update) => {
     switch (update.kind) {
       case 'alive':
@@ -91,7 +102,7 @@ export function createCompletionWriter(
         attempt = '';
         return [];
       case 'delta':
-        return update.type === 'text' ? grow(update.text) : [];
+        return say(update);
       case 'source':
         cite(update.source);
         return [];
@@ -111,15 +122,27 @@ export function createCompletionWriter(
       }
       case 'pruned':
         return [{ comment: `pruned count=${update.prunedCount} savedTokens=${update.savedTokens}` }];
-      case 'ended': {
-        const ended = outcomeOf(update.end);
-        const made = ended.finishReason === 'tool_calls' ? asked.map(toCall) : [];
-        return [{ completion: { text: told, citations, calls: made, ...ended, usage: update.state.usage } }];
-      }
+      case 'ended':
+        return end(update);
       default:
         return [];
     }
   };
+}
+
+/** The result as the model wrote it, if its text is that alone. Of a run without one its text. */
+function jsonOf(output: EndState['output']): string {
+  if (output === null) return '';
+  return output.value === undefined || isJsonText(output.text) ? output.text : JSON.stringify(output.value);
+}
+
+function isJsonText(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const isOfClient = ({ kind }: RequiredAction): boolean => kind === 'output';

@@ -1,6 +1,5 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { type ErrorRecord, toErrorRecord } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import { noQuery, textField } from '../../http/bodies/fields.ts';
@@ -11,12 +10,11 @@ import { refuseUnknownModel } from '../../http/known-agent.ts';
 import { idempotencyHeader } from '../../http/middleware/idempotency.ts';
 import { isGone, untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
-import { toSafeError } from '../../platform/log.ts';
-import { whyStoreUnavailable } from '../../store/store-unavailable.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailure } from './completion-bodies.ts';
 import { type CompletionPieces, completionPieces } from './completion-pieces.ts';
 import { completionRequestSchema } from './completion-request.ts';
 import type { Completion, CompletionPiece } from './completion-writer.ts';
+import { toFailed } from './reader-failure.ts';
 import { startCompletion } from './start-completion.ts';
 
 const tags = ['OpenAI'];
@@ -154,7 +152,7 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     const started = await startCompletion(deps, c.get('caller'), { body, sessionName, repetition, signal });
     const isStream = body.stream === true;
     const toError = (error: unknown) => toFailed(c, deps, error);
-    const isDurable = sessionName !== undefined;
+    const isDurable = sessionName !== undefined || repetition.key !== null;
     const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
     const told = completionPieces(deps, started, { signal, isDurable, isStream, ...ends });
     const head = headOfAnswer(started, body.model, Date.now());
@@ -174,7 +172,7 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
 }
 
 /** OpenAI's libraries send the number of their retries. */
-const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
+export const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
 
 async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
   try {
@@ -210,11 +208,4 @@ function streamed(
 async function* withBegin(pieces: AsyncIterable<CompletionPiece>): AsyncGenerator<CompletionPiece | 'begin'> {
   yield 'begin';
   yield* pieces;
-}
-
-function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
-  const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
-  log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
-  const why = whyStoreUnavailable(error);
-  return why === null ? toErrorRecord(error) : { code: 'store_unavailable', message: `${why}; what was begun goes on` };
 }

@@ -15,8 +15,6 @@ const emptyObject = z
 const ignoredObject = z.looseObject({}).nullish();
 const ignoredText = z.string().nullish();
 
-export const textFormat = z.strictObject({ type: only('text') }).nullish();
-
 /**
  * Unsupported parameters of OpenAI's chat completions, which clients send at values that ask for nothing. Other values
  * would change the answer and are refused by name, so that the client does not take them for applied.

@@ -1,24 +1,24 @@
 import type { Caller } from '../../domain/access.ts';
-import { BatonError } from '../../domain/errors.ts';
 import { leavesCallsOpen, type SplitConversation, splitConversation } from '../../domain/transcript/conversation.ts';
-import { waitForRun } from '../../events/wait-for-run.ts';
 import { afterAccepted, afterChanged } from '../../http/after-commit.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
+import { derivedId } from '../../platform/derived-id.ts';
 import { tellAnswered } from '../answer-calls.ts';
-import { type AskedCompletion, type NotYetTaken, refuse, type TakenCompletion } from './asked-completion.ts';
-import { conversationOf, ownerOf } from './completion-request.ts';
+import { type AskedCompletion, refuse, type TakenCompletion } from './asked-completion.ts';
+import { conversationOf, outputOf, ownerOf, toolChoiceProblem } from './completion-request.ts';
 import { hashOf, readForHash } from './conversation-hash.ts';
 import { takeInSession } from './take-in-session.ts';
 import { takeResults } from './take-results.ts';
 import { resultsOf, sessionOfCalls } from './tool-results.ts';
 
-export type StartedCompletion = Readonly<{ caller: Caller }> &
-  Pick<AskedCompletion, 'conversation' | 'owner' | 'asked' | 'readerId'> &
+export type StartedCompletion = Readonly<{
+  caller: Caller;
+  /** The client asked for JSON. */
+  isJson: boolean;
+}> &
+  Pick<AskedCompletion, 'conversation' | 'owner' | 'asked' | 'readerId' | 'sessionName'> &
   Pick<TakenCompletion, 'sessionId' | 'runId' | 'accepted' | 'continued' | 'usedBefore'>;
-
-/** The longest wait for a client that is going away, and for a run that is being stopped. */
-const LEAVING_PATIENCE_MS = 2_000;
 
 type Request = Pick<AskedCompletion, 'body' | 'sessionName' | 'repetition' | 'signal'>;
 
@@ -28,15 +28,23 @@ type Request = Pick<AskedCompletion, 'body' | 'sessionName' | 'repetition' | 'si
  * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`, `conflict`
  */
 export async function startCompletion(deps: HttpDeps, caller: Caller, request: Request): Promise<StartedCompletion> {
-  const conversation = conversationOf(request.body);
+  const { body, sessionName, repetition } = request;
+  const conversation = conversationOf(body);
   const split = splitConversation(conversation);
   refuseUnanswerable(split);
+  const problem = toolChoiceProblem(body);
+  if (problem !== null) refuse('tool_choice', problem);
   await readForHash(conversation);
-  const owner = [...ownerOf(request.body), request.sessionName ?? null];
-  const place = { conversation, owner, asked: hashOf(owner, conversation), readerId: deps.newId() };
-  const taken = await takeWithPatience({ deps, caller, ...request, split, ...place });
+  const owner = [...ownerOf(body), sessionName ?? null];
+  const asked = hashOf(owner, conversation);
+  const messageId =
+    repetition.key === null
+      ? deps.newId()
+      : derivedId('openai', caller.tenantId, body.model, repetition.key, Buffer.from(asked).toString('hex'));
+  const place = { conversation, owner, asked, readerId: deps.newId() };
+  const taken = await take({ deps, caller, ...request, split, messageId, ...place });
   await tellTaken(deps, taken);
-  return { caller, ...place, ...taken };
+  return { caller, sessionName, isJson: outputOf(body) !== undefined, ...place, ...taken };
 }
 
 function refuseUnanswerable(split: SplitConversation): void {
@@ -47,25 +55,14 @@ function refuseUnanswerable(split: SplitConversation): void {
   refuse('messages', 'the calls of the assistant’s last message need a message of role tool each');
 }
 
-async function takeWithPatience(asked: AskedCompletion): Promise<TakenCompletion> {
-  const { deps, caller, signal } = asked;
-  const first = await take(asked, true);
-  if (!('waitsFor' in first)) return first;
-  const { tenantId } = caller;
-  await waitForRun(deps, { tenantId, runId: first.waitsFor, timeoutMs: LEAVING_PATIENCE_MS, signal });
-  const second = await take(asked, false);
-  if ('waitsFor' in second) throw new BatonError('session_busy', 'the run before this one is being stopped');
-  return second;
-}
-
-async function take(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
+async function take(asked: AskedCompletion): Promise<TakenCompletion> {
   const { deps, caller, body, sessionName, split } = asked;
   const results = resultsOf(split.news);
   const meant = { tenantId: caller.tenantId, name: sessionName, agentName: body.model };
   const session = results.size === 0 ? null : await sessionOfCalls(deps, meant, results);
-  const taken = session === null ? null : await takeResults(asked, session, results, canWait);
+  const taken = session === null ? null : await takeResults(asked, session, results);
   if (taken !== null) return taken;
-  if (split.news.some(({ role }) => role === 'user')) return takeInSession(asked, canWait);
+  if (split.news.some(({ role }) => role === 'user')) return takeInSession(asked);
   throw new ProblemError('conflict', 'No run waits for these results of tools');
 }
 

@@ -1,68 +1,94 @@
-import { BatonError } from '../../domain/errors.ts';
-import { fromModelMessages } from '../../domain/model/from-model-messages.ts';
-import type { Turn } from '../../domain/run/turn.ts';
-import type { ConversationMessage } from '../../domain/transcript/conversation.ts';
+import { importedTranscript } from '../../domain/model/imported-transcript.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
-import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
-import { addReader, importConversation, readTurn, storeTurn, type TakenTurn } from '../../store/conversations.ts';
+import {
+  findSessionOfQueued,
+  importConversation,
+  replaceReader,
+  storeQuestion,
+  takeAsked,
+  takeTold,
+} from '../../store/conversations.ts';
 import { inTransaction, type Tx } from '../../store/database.ts';
+import { lockKey } from '../../store/idempotency.ts';
 import { acceptMessage, findAccepted } from '../../store/inbox.ts';
-import { readRequiredActions } from '../../store/open-calls.ts';
 import { resumeSession } from '../../store/resume.ts';
-import { findRun } from '../../store/runs.ts';
 import { insertSession, lockSession, type SessionRow } from '../../store/sessions.ts';
 import { readQuestion } from '../answer-calls.ts';
 import { inChatSession, newChatSession } from '../chat-session.ts';
-import { type AskedCompletion, adapt, contentOf, type NotYetTaken, type TakenCompletion } from './asked-completion.ts';
-import { toModelMessages } from './completion-request.ts';
-import { judgeRepeated, type KnownConversation, takeContinued, takeRepeated } from './known-conversation.ts';
+import { type AskedCompletion, adapt, contentOf, type TakenCompletion } from './asked-completion.ts';
+import { outputOf } from './completion-request.ts';
+import { hashOf } from './conversation-hash.ts';
 
 const DAY_MS = 86_400_000;
 
-/**
- * Takes a message in the session with that name, or in the session that knows the messages before it, or in a new one.
- * @param canWait whether to return `waitsFor` if the answer depends on a run that is about to end
- */
-export async function takeInSession(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
-  return asked.sessionName === undefined ? takeUnnamed(asked, canWait) : takeNamed(asked, asked.sessionName, canWait);
+/** Takes a message in the session with that name, or in the session that knows the messages before it, or in a new one. */
+export async function takeInSession(asked: AskedCompletion): Promise<TakenCompletion> {
+  return asked.sessionName === undefined ? takeUnnamed(asked) : takeNamed(asked, asked.sessionName);
 }
 
-async function takeUnnamed(asked: AskedCompletion, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
+async function takeUnnamed(asked: AskedCompletion): Promise<TakenCompletion> {
   const { deps, caller, body, signal } = asked;
-  const going = await inTransaction(deps.db, (tx) => takeKnown(tx, asked, canWait));
+  const going = await inTransaction(deps.db, (tx) => takeKnown(tx, asked));
   if (going !== null) return going;
   // Between the transactions, neither of which may wait for an MCP server.
   const fresh = await newChatSession(deps, caller.tenantId, { agentName: body.model, signal });
   return inTransaction(deps.db, async (tx) => {
-    // Looks again: meanwhile a repetition may have begun the session, or the previous answer may have been completed.
-    const known = await takeKnown(tx, asked, canWait);
+    // Looks again: meanwhile a repetition may have begun the session.
+    const known = await takeKnown(tx, asked);
     return known ?? begin(tx, asked, await insertSession(tx, { ...fresh, expiresAt: keptUntilOf(asked) }));
   });
 }
 
 /** Goes on in the session that knows the conversation. Null: no session does. */
-async function takeKnown(tx: Tx, asked: AskedCompletion, canWait: boolean) {
-  const { caller, body, repetition, split } = asked;
-  const owner = { tenantId: caller.tenantId, agentName: body.model, owner: asked.owner };
-  const known =
-    (await takeRepeated(tx, owner, asked.asked, repetition, canWait)) ??
-    (await takeContinued(tx, owner, split, canWait));
-  return known === null ? null : goOn(tx, asked, known);
+async function takeKnown(tx: Tx, asked: AskedCompletion): Promise<TakenCompletion | null> {
+  const again = await findAgain(tx, asked);
+  if (again !== null) return again;
+  const { history, news } = asked.split;
+  if (history.length === 0 || news.some(({ role }) => role === 'tool')) return null;
+  const sessionId = await takeTold(tx, agentOf(asked), hashOf(asked.owner, history));
+  return sessionId === null ? null : say(tx, asked, sessionId);
 }
 
-function takeNamed(asked: AskedCompletion, name: string, canWait: boolean): Promise<TakenCompletion | NotYetTaken> {
-  const { deps, caller, body, signal, repetition, split } = asked;
+function takeNamed(asked: AskedCompletion, name: string): Promise<TakenCompletion> {
+  const { deps, caller, body, signal } = asked;
   const { tenantId } = caller;
   const chosen = { agentName: body.model, signal };
   return inChatSession(deps, { tenantId, scope: 'openai', name }, chosen, async (tx, session, isNew) => {
     if (isNew) return begin(tx, asked, session);
-    const locked = await lockSession(tx, tenantId, session.id);
-    const known = judgeRepeated(await readTurn(tx, session.id), asked.asked, repetition, canWait);
-    if (known !== null) return goOn(tx, asked, known);
-    await refuseWhileAsked(tx, tenantId, locked);
-    return say(tx, asked, session.id, split.news, 'followup');
+    const again = await findAgain(tx, asked);
+    if (again !== null) return again;
+    await refuseWhileAsked(tx, tenantId, await lockSession(tx, tenantId, session.id));
+    return say(tx, asked, session.id);
   });
+}
+
+const agentOf = ({ caller, body }: AskedCompletion) => ({ tenantId: caller.tenantId, agentName: body.model });
+
+/** The question that this request repeats, by its key or because the library says so. Null: it repeats none. */
+async function findAgain(tx: Tx, asked: AskedCompletion): Promise<TakenCompletion | null> {
+  const { key, isRetry } = asked.repetition;
+  if (key !== null) {
+    // A request with the same key waits here until this one has stored its message.
+    await lockKey(tx, `completion ${asked.messageId}`);
+    const sessionId = await findSessionOfQueued(tx, asked.caller.tenantId, asked.messageId);
+    return sessionId === null ? null : readAgain(tx, asked, { sessionId, messageId: asked.messageId });
+  }
+  const found = isRetry ? await takeAsked(tx, agentOf(asked), asked.asked) : null;
+  return found === null ? null : readAgain(tx, asked, found);
+}
+
+/** Reads the answer to a message that was accepted before. If it is parked, the session resumes with it. */
+async function readAgain(
+  tx: Tx,
+  asked: AskedCompletion,
+  { sessionId, messageId }: Readonly<{ sessionId: string; messageId: string }>,
+): Promise<TakenCompletion | null> {
+  const accepted = await findAccepted(tx, { tenantId: asked.caller.tenantId, sessionId, messageId });
+  if (accepted === null) return null;
+  if (accepted.isParked === true) return { ...(await resume(tx, asked, sessionId)), accepted };
+  await replaceReader(tx, sessionId, asked.readerId);
+  return { sessionId, runId: accepted.runId, accepted, continued: null, usedBefore: NO_USAGE };
 }
 
 /**
@@ -76,86 +102,49 @@ async function refuseWhileAsked(tx: Tx, tenantId: string, session: Pick<SessionR
   throw new ProblemError('conflict', `The run waits for the results of these calls first: ${open.join(', ')}`);
 }
 
-/** Goes on in a known session, which is locked. */
-export async function goOn(
-  tx: Tx,
-  asked: AskedCompletion,
-  known: KnownConversation,
-): Promise<TakenCompletion | NotYetTaken> {
-  switch (known.kind) {
-    case 'wait':
-      return { waitsFor: known.runId };
-    case 'continue':
-      return say(tx, asked, known.turn.sessionId, known.said, 'interrupt');
-    case 'resume':
-      return resume(tx, asked, known.turn.sessionId);
-    case 'join':
-      return join(tx, asked, known.turn);
-  }
-}
-
 /** Imports the earlier messages into a new session and accepts the new ones. */
 async function begin(tx: Tx, asked: AskedCompletion, session: SessionRow): Promise<TakenCompletion> {
   const { news, history } = asked.split;
   const earlier = [...history, ...news.filter(({ role }) => role === 'tool')];
-  const { messages } = fromModelMessages(toModelMessages(earlier));
+  const messages = importedTranscript(earlier);
   const { tenantId } = asked.caller;
   if (messages.length > 0) {
     await importConversation(tx, { tenantId, id: session.id }, messages, contentOf(news) ?? []);
   }
-  return say(tx, asked, session.id, news, 'followup');
+  return say(tx, asked, session.id);
 }
 
-/** @param delivery `interrupt` if the active run has no reader */
-async function say(
-  tx: Tx,
-  asked: AskedCompletion,
-  sessionId: string,
-  said: readonly ConversationMessage[],
-  delivery: 'followup' | 'interrupt',
-): Promise<TakenCompletion> {
-  const { deps, caller } = asked;
-  const ids = { tenantId: caller.tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
+async function say(tx: Tx, asked: AskedCompletion, sessionId: string): Promise<TakenCompletion> {
+  const { deps, caller, messageId, split } = asked;
   await adapt(tx, asked, sessionId);
+  const ids = { tenantId: caller.tenantId, sessionId, messageId, runId: deps.newId() };
   const { quota, inboxLimits } = deps;
-  const message = { ...ids, content: contentOf(said) ?? [], delivery, quota, inboxLimits };
-  const accepted = await acceptMessage(tx, message);
-  await auditInterrupt(tx, caller, accepted);
-  const { runId, messageId } = accepted;
-  await remember(tx, asked, sessionId, { runId, messageId, afterSeq: null, usedBefore: NO_USAGE });
-  return { sessionId, runId, accepted, continued: null, usedBefore: NO_USAGE };
+  const content = contentOf(split.news) ?? [];
+  const accepted = await acceptMessage(tx, {
+    ...ids,
+    content,
+    output: outputOf(asked.body),
+    delivery: 'followup',
+    quota,
+    inboxLimits,
+  });
+  await remember(tx, asked, sessionId);
+  return { sessionId, runId: accepted.runId, accepted, continued: null, usedBefore: NO_USAGE };
 }
 
-async function resume(tx: Tx, asked: AskedCompletion, sessionId: string): Promise<TakenCompletion> {
+/** Goes on with a session whose run was stopped. */
+export async function resume(tx: Tx, asked: AskedCompletion, sessionId: string): Promise<TakenCompletion> {
   const { deps, caller } = asked;
   await adapt(tx, asked, sessionId);
   const ids = { tenantId: caller.tenantId, sessionId, runId: deps.newId() };
   const resumed = await resumeSession(tx, { ...ids, limits: {}, quota: deps.quota });
-  const { runId } = resumed;
-  await remember(tx, asked, sessionId, { runId, messageId: null, afterSeq: null, usedBefore: NO_USAGE });
-  return { sessionId, runId, accepted: null, continued: null, usedBefore: NO_USAGE, resumed };
+  await remember(tx, asked, sessionId);
+  return { sessionId, runId: resumed.runId, accepted: null, continued: null, usedBefore: NO_USAGE, resumed };
 }
 
-/** Adds this request as a reader of the answer, which is streaming or complete. */
-async function join(tx: Tx, asked: AskedCompletion, { sessionId, turn }: TakenTurn): Promise<TakenCompletion> {
-  const { tenantId } = asked.caller;
-  const { runId, messageId, afterSeq, usedBefore } = turn;
-  await addReader(tx, sessionId, asked.readerId);
-  if (messageId !== null) {
-    const again = await findAccepted(tx, { tenantId, sessionId, messageId });
-    if (again === null) throw new BatonError('conflict', 'this message was removed before it was taken up');
-    return { sessionId, runId, accepted: again, continued: null, usedBefore };
-  }
-  const open = (await readRequiredActions(tx, [await findRun(tx, tenantId, runId)])).get(runId) ?? [];
-  const continued = afterSeq === null ? null : { afterSeq, open };
-  return { sessionId, runId, accepted: null, continued, usedBefore };
-}
-
-/** Stores the turn by which a repetition is recognized, with this request as a reader. */
-export function remember(tx: Tx, asked: AskedCompletion, sessionId: string, turn: Omit<Turn, 'key'>): Promise<void> {
-  const { repetition, readerId } = asked;
-  const keptUntil = keptUntilOf(asked);
-  return storeTurn(tx, sessionId, { asked: asked.asked, readerId, keptUntil, turn: { ...turn, key: repetition.key } });
+/** Stores the question by which its answer is recognized, with this request as the reader. */
+export function remember(tx: Tx, asked: AskedCompletion, sessionId: string): Promise<void> {
+  return storeQuestion(tx, sessionId, { asked: asked.asked, readerId: asked.readerId, keptUntil: keptUntilOf(asked) });
 }
 
 /** When an unnamed session expires without further requests; null: never. */

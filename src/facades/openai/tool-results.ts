@@ -4,14 +4,15 @@ import { parseCallId } from '../../domain/ids.ts';
 import type { ConversationMessage } from '../../domain/transcript/conversation.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
 import type { OutputAnswer, RequiredAction } from '../../domain/transcript/required-action.ts';
-import type { Usage } from '../../domain/usage.ts';
-import { usageOf } from '../../http/bodies/responses.ts';
+import { subtractUsage, type Usage } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { findTakenOutputs } from '../../store/call-answers.ts';
 import { findSessionOfMessage } from '../../store/conversations.ts';
 import type { Tx } from '../../store/database.ts';
+import { readUsageSince } from '../../store/events.ts';
 import { findRun } from '../../store/runs.ts';
 import { findSession, lockSession, type SessionRow } from '../../store/sessions.ts';
+import { usageOf } from '../../store/usage-columns.ts';
 import { type AnsweredRun, answerCallsIn, readQuestion } from '../answer-calls.ts';
 import { findChatSession } from '../chat-session.ts';
 
@@ -24,7 +25,9 @@ export function resultsOf(news: readonly ConversationMessage[]): ToolResults {
     news.flatMap((message): [string, OutputAnswer][] => {
       if (message.role !== 'tool') return [];
       const { callId, text, parts } = message;
-      return [[callId, parts === undefined ? { output: text } : { content: [...parts] }]];
+      return [
+        [callId, parts === undefined ? { kind: 'output', output: text } : { kind: 'content', content: [...parts] }],
+      ];
     }),
   );
 }
@@ -107,6 +110,8 @@ async function takenBefore(
   }
   const question = await readQuestion(tx, tenantId, { id: sessionId, active_run_id: runId });
   if (question === null) return null;
-  const run = await findRun(tx, tenantId, runId);
-  return { runId, afterSeq: question.afterSeq, open: question.actions, usedBefore: usageOf(run), answered: null };
+  const { afterSeq, actions: open } = question;
+  const since = await readUsageSince(tx, tenantId, { sessionId, runId }, afterSeq);
+  const usedBefore = subtractUsage(usageOf(await findRun(tx, tenantId, runId)), since);
+  return { runId, afterSeq, open, usedBefore, answered: null };
 }

@@ -9,13 +9,15 @@ import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
+import { refuseOtherChat } from '../../http/middleware/token-caller.ts';
+import { derivedId } from '../../platform/derived-id.ts';
 import { inTransaction, type Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { findRun } from '../../store/runs.ts';
 import { findSession, type SessionRow } from '../../store/sessions.ts';
 import { type AnsweredRun, answerCallsIn, type ContinuedRun, readQuestion, tellAnswered } from '../answer-calls.ts';
-import { type ChatName, derivedId, findChatSession, inChatSession } from '../chat-session.ts';
+import { type ChatName, findChatSession, inChatSession } from '../chat-session.ts';
 import { approvalsOf } from './approvals.ts';
 import type { chatBody } from './chat-body.ts';
 import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
@@ -36,6 +38,7 @@ export async function answerChat(
   namedAgent: string | undefined,
   signal: AbortSignal,
 ): Promise<Frames> {
+  refuseOtherChat(caller, body.id);
   const request: ChatRequest = { deps, caller, body, signal };
   const message = newMessageOf(body);
   const known = await findChatSession(deps.db, chatOf(request));

@@ -83,22 +83,24 @@ export function answerIn(
 type UiPart = Readonly<Record<string, unknown>>;
 
 function toOutput({ state, output, errorText }: UiPart): CallAnswer | null {
-  if (state === 'output-available') return { output: (output ?? null) as Json };
-  if (state === 'output-error') return { output: String(errorText ?? 'The tool failed.'), isError: true };
-  return state === 'output-denied' ? { decision: 'deny' } : null;
+  if (state === 'output-available') return { kind: 'output', output: (output ?? null) as Json };
+  if (state === 'output-error') {
+    return { kind: 'output', output: String(errorText ?? 'The tool failed.'), isError: true };
+  }
+  return state === 'output-denied' ? { kind: 'deny' } : null;
 }
 
 function toDecision(part: UiPart, kind: ActionKind, approvalId: string | undefined): CallAnswer | null {
   const { state, approval } = part;
   if (kind === 'unknown_outcome' && (state === 'output-available' || state === 'output-error')) return toOutput(part);
   if (deniedSchema.safeParse(approval).data?.id !== approvalId) return null;
-  if (state === 'output-denied') return { decision: 'deny' };
+  if (state === 'output-denied') return { kind: 'deny' };
   const responded = state === 'approval-responded' ? respondedSchema.safeParse(approval).data : undefined;
   if (responded === undefined) return null;
   const { approved, reason } = responded;
-  if (approved) return { decision: 'approve' };
+  if (approved) return { kind: 'approve' };
   if (reason !== undefined && reason.length > MAX_DENIAL_REASON_CHARS) {
     throw new BatonError('invalid_request', `The reason of a denial has at most ${MAX_DENIAL_REASON_CHARS} characters`);
   }
-  return { decision: 'deny', ...(reason !== undefined && { reason }) };
+  return { kind: 'deny', ...(reason !== undefined && { reason }) };
 }

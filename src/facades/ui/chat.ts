@@ -4,6 +4,7 @@ import { formatId, parseId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { afterCancelled } from '../../http/after-commit.ts';
 import { noQuery } from '../../http/bodies/fields.ts';
+import { jsonBody, optionalJsonBody } from '../../http/bodies/json-body.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../../http/bodies/responses.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
@@ -66,7 +67,7 @@ const post = createRoute({
   request: {
     query: z.strictObject({ agent: agentField }),
     headers: z.object({ 'x-baton-agent': agentField }),
-    body: { required: true, content: { 'application/json': { schema: chatBody } } },
+    body: jsonBody(chatBody),
   },
   responses: { 200: stream, ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND, ...CONFLICT, ...UNKNOWN_AGENT },
 });
@@ -91,7 +92,7 @@ const transcript = createRoute({
   tags,
   summary: 'Read a chat as UI messages, for a page that is opened again',
   description:
-    'At most the newest 1000 messages of the transcript, and fewer where they are large. A chat that nobody has written in is empty.',
+    'At most the newest 1000 messages of the transcript, and fewer where they are large. A chat without a message is an empty list.',
   request: { params: chatParams, query: noQuery },
   responses: {
     200: jsonOf(z.object({ messages: z.array(z.looseObject({})) }), 'The messages, oldest first.'),
@@ -110,16 +111,11 @@ const stop = createRoute({
   request: {
     params: chatParams,
     query: noQuery,
-    body: {
-      required: false,
-      content: {
-        'application/json': {
-          schema: z
-            .looseObject({ activeStreamId: z.string().nullish() })
-            .openapi({ description: '`activeStreamId`: the run that is meant; another one is left alone.' }),
-        },
-      },
-    },
+    body: optionalJsonBody(
+      z
+        .looseObject({ activeStreamId: z.string().nullish() })
+        .openapi({ description: '`activeStreamId`: the run that is meant; another one is left alone.' }),
+    ),
   },
   responses: {
     200: jsonOf(

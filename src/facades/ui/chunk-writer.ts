@@ -169,7 +169,8 @@ function askChunks({ calls, seq }: Extract<RunUpdate, { kind: 'asked' }>, known:
   return calls.flatMap(({ id: toolCallId, kind }): UiFrame[] => {
     const approvalId = asked.get(toolCallId);
     if (approvalId === undefined) return [];
-    const reason = kind === 'unknown_outcome' ? { reason: 'Nobody knows whether it took effect: run it again?' } : {};
+    const reason =
+      kind === 'unknown_outcome' ? { reason: 'It is not known whether the call took effect: run it again?' } : {};
     return [{ type: 'tool-approval-request', approvalId, toolCallId, ...reason }];
   });
 }
@@ -177,7 +178,7 @@ function askChunks({ calls, seq }: Extract<RunUpdate, { kind: 'asked' }>, known:
 /** @param approvalId absent: the client was not asked */
 function answerChunks({ answer }: Extract<RunUpdate, { kind: 'answered' }>, approvalId: string | undefined): UiFrame[] {
   if (answer === 'output' || approvalId === undefined) return [];
-  const reason = answer === 'expired' ? { reason: 'Nobody answered in time.' } : {};
+  const reason = answer === 'expired' ? { reason: 'No answer came in time.' } : {};
   return [{ type: 'tool-approval-response', approvalId, approved: answer === 'approve', ...reason }];
 }
 
@@ -201,7 +202,15 @@ function pruningFrame({ prunedCount, savedTokens }: Extract<RunUpdate, { kind: '
   return { type: 'data-pruning', data: { text, prunedCount, savedTokens }, transient: true };
 }
 
-function endChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[] {
+function endChunks(end: RunEnd, state: EndState): UiFrame[] {
+  const data = state.output?.value;
+  return [
+    ...(data === undefined ? [] : [{ type: 'data-output', id: 'output', data } as const]),
+    ...lastChunks(end, state),
+  ];
+}
+
+function lastChunks(end: RunEnd, { usage, context, waiting }: EndState): UiFrame[] {
   const status = end.status === 'parked' ? {} : { status: end.status };
   const messageMetadata = { ...status, usage, ...(context !== null && { context }), queue: { waiting } };
   switch (end.status) {

@@ -55,6 +55,10 @@ export function toUiMessages(
   if (last !== undefined && answerOf(last.runId) === undefined && hasEnded(last, outcomes)) {
     messages.push(toAnswer(last, [], outcomes));
   }
+  // The stream of a run ends with its result.
+  for (const [runId, { result }] of outcomes) {
+    if (result !== undefined) answerOf(runId)?.parts.push({ type: 'data-output', id: 'output', data: result.value });
+  }
   const queued = waiting.map((message, index) => ({
     ...toUserMessage(message as WrittenMessage),
     metadata: { queue: { position: index + 1 } },

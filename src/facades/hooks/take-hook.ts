@@ -1,0 +1,86 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import type { IncomingHook, IncomingHooks } from '../../agents/incoming-hooks.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
+import { fillTemplate } from '../../domain/webhooks/template.ts';
+import { afterAccepted } from '../../http/after-commit.ts';
+import { ProblemError } from '../../http/bodies/problem.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import type { BatonApp } from '../../http/http-env.ts';
+import { untilGone } from '../../http/request-signal.ts';
+import { acceptedBody, toAcceptedBody } from '../../http/routes/messages.ts';
+import { derivedId } from '../../platform/derived-id.ts';
+import { acceptMessage } from '../../store/inbox.ts';
+import { type ChatSessionDeps, inChatSession } from '../chat-session.ts';
+import { verifiedId } from './verify.ts';
+
+const take = createRoute({
+  method: 'post',
+  path: '/v1/hooks/{name}',
+  operationId: 'takeHook',
+  tags: ['webhooks'],
+  security: [],
+  summary: 'Take a signed request of another service as a message',
+  description:
+    'For the hooks of the file of `BATON_HOOKS_FILE`. It needs no key: the signature of the sender is checked. A request that the sender repeats adds no message.',
+  request: { params: z.object({ name: z.string().max(64) }) },
+  responses: {
+    202: jsonOf(acceptedBody, 'The message is stored and will be worked on.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+const MAX_KEY_CHARS = 200;
+
+export function registerHookRoute(app: BatonApp, deps: HttpDeps & ChatSessionDeps, hooks: IncomingHooks): void {
+  app.openapi(take, async (c) => {
+    const { name } = c.req.valid('param');
+    const hook = hooks.get(name);
+    if (hook === undefined) throw new BatonError('not_found', 'there is no such hook');
+    const text = await c.req.text();
+    const headers = c.req.header();
+    const id = verifiedId(hook, { headers, text, nowMs: Date.now() });
+    if (id === null) throw new ProblemError('unauthenticated', 'The signature is missing, wrong or too old');
+    const { session, content } = fill(hook, text, headers);
+    const chat = { tenantId: hook.tenant, scope: 'hook', name: `${name}:${session}` } as const;
+    const asked = { agentName: hook.agent, signal: untilGone(c) };
+    const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => ({
+      sessionId,
+      accepted: await acceptMessage(tx, {
+        tenantId: hook.tenant,
+        sessionId,
+        messageId: derivedId('hook', hook.tenant, name, id),
+        content: [{ type: 'text', text: content }],
+        delivery: hook.delivery,
+        runId: deps.newId(),
+        quota: deps.quota,
+        inboxLimits: deps.inboxLimits,
+      }),
+    }));
+    await afterAccepted(deps, taken.sessionId, taken.accepted);
+    return c.json(toAcceptedBody(taken.accepted), 202);
+  });
+}
+
+/** @throws BatonError `invalid_request` for a body that is no JSON or lacks what the templates need */
+function fill(hook: IncomingHook, text: string, headers: Readonly<Record<string, string>>) {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch (cause) {
+    throw new BatonError('invalid_request', 'not valid JSON', { field: 'body', cause });
+  }
+  const session = fillTemplate(hook.session, { body, headers });
+  const content = fillTemplate(hook.content, { body, headers });
+  if (session.trim() === '' || session.length > MAX_KEY_CHARS) {
+    const message = `the session is named by ${hook.session}, which is missing here or too long`;
+    throw new BatonError('invalid_request', message, { field: 'body' });
+  }
+  if (content.trim() === '')
+    throw new BatonError('invalid_request', 'nothing for a message is in it', { field: 'body' });
+  return { session, content: content.slice(0, MAX_MESSAGE_CHARS) };
+}

@@ -1,0 +1,74 @@
+import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import type { AgentSet } from '../../agents/agent.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { parseId } from '../../domain/ids.ts';
+import type { readRunBody } from '../../http/bodies/run-body.ts';
+
+/** Of one task, as of a message. */
+const MAX_TASK_CHARS = 500_000;
+
+const inputSchema = z.strictObject({
+  task: z.string().min(1).max(MAX_TASK_CHARS).describe('What the agent is to do, with all that it has to know.'),
+  session: z
+    .string()
+    .max(64)
+    .optional()
+    .describe('The session of an earlier call (`ses_…`), in which the agent goes on. Left out: a new one.'),
+});
+
+/** The agents as tools of MCP. */
+export function toolsOfAgents(agents: AgentSet): Tool[] {
+  const { $schema: _dialect, ...schema } = z.toJSONSchema(inputSchema, { io: 'input' });
+  return agents.names().map((name) => ({
+    name,
+    description: agents.get(name).description ?? `Gives a task to the agent ${name} and returns its answer.`,
+    inputSchema: schema as Tool['inputSchema'],
+  }));
+}
+
+export type AgentTask = Readonly<{ agent: string; task: string; sessionId: string | null }>;
+
+/** @throws BatonError `invalid_request`, `not_found`, `agent_not_found` */
+export function readTask(agents: AgentSet, agent: string, given: unknown): AgentTask {
+  agents.get(agent);
+  const parsed = inputSchema.safeParse(given);
+  if (!parsed.success) throw new BatonError('invalid_request', z.prettifyError(parsed.error));
+  const { task, session } = parsed.data;
+  const sessionId = session === undefined ? null : parseId('session', session);
+  if (session !== undefined && sessionId === null) {
+    throw new BatonError('not_found', `${JSON.stringify(session)} is no id of a session`);
+  }
+  return { agent, task, sessionId };
+}
+
+type RunBody = Awaited<ReturnType<typeof readRunBody>>;
+
+/** The end of a run, as its caller's model reads it. */
+export function toResult(run: RunBody): CallToolResult {
+  const { id, sessionId, status, steps } = run;
+  return {
+    content: [{ type: 'text', text: textOf(run) }],
+    structuredContent: { session: sessionId, run: id, status, steps },
+    ...(status === 'failed' && { isError: true }),
+  };
+}
+
+function textOf({ sessionId, status, output, requiredActions, error, reason }: RunBody): string {
+  const again = `Call the tool again with session ${sessionId} to go on.`;
+  const text = output?.text ?? '';
+  switch (status) {
+    case 'completed':
+      return text;
+    case 'requires_action': {
+      const calls = requiredActions.map(({ toolName, id }) => `${toolName} (${id})`).join(', ');
+      return `The agent waits until a person has answered: ${calls}. ${again}`;
+    }
+    case 'failed':
+      return `The agent failed: ${error?.message ?? 'for an unknown cause'}. ${again}`;
+    case 'cancelled':
+      return `The agent was stopped. ${again}`;
+    default:
+      return `${text}\n\nThe agent ended before it was done: ${reason ?? status}. ${again}`.trim();
+  }
+}

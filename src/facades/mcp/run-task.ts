@@ -1,0 +1,83 @@
+import type { Caller } from '../../domain/access.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { formatId } from '../../domain/ids.ts';
+import { afterAccepted } from '../../http/after-commit.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
+import { inTransaction, type Tx } from '../../store/database.ts';
+import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
+import { refuseOverStorage } from '../../store/quota.ts';
+import { findSession, insertSession } from '../../store/sessions.ts';
+import { findTakenMessage } from '../../store/taken-message.ts';
+import { newChatSession } from '../chat-session.ts';
+import { followDeps } from '../follow-deps.ts';
+import { followRun } from '../follow-run.ts';
+import type { RunRef } from '../run-details.ts';
+import type { RunUpdate } from '../run-updates.ts';
+import type { AgentTask } from './agent-tools.ts';
+
+/**
+ * Gives the task to the agent: in its session, or in a new one. A call that was repeated finds the run that it began.
+ * @param messageId derived from the call
+ * @throws BatonError as `newChatSession` and `acceptMessage`; `conflict`: the session is one of another agent
+ */
+export async function startTask(
+  deps: HttpDeps,
+  caller: Caller,
+  { agent, task, sessionId }: AgentTask,
+  messageId: string,
+  signal: AbortSignal,
+): Promise<RunRef> {
+  const { tenantId } = caller;
+  const known = await findTakenMessage(deps.db, tenantId, messageId);
+  if (known !== null) return { tenantId, ...known };
+  const fresh = sessionId === null ? await newChatSession(deps, tenantId, { agentName: agent, signal }) : null;
+  const accepted = await inTransaction(deps.db, async (tx): Promise<AcceptedMessage & { sessionId: string }> => {
+    if (fresh !== null) {
+      await refuseOverStorage(tx, tenantId, deps.quota);
+      await insertSession(tx, fresh);
+    }
+    const of = fresh?.id ?? (await refuseForeignSession(tx, tenantId, agent, sessionId ?? ''));
+    const stored = await acceptMessage(tx, {
+      ...{ tenantId, sessionId: of, messageId, runId: deps.newId() },
+      content: [{ type: 'text', text: task }],
+      delivery: 'steer',
+      quota: deps.quota,
+      inboxLimits: deps.inboxLimits,
+    });
+    await auditInterrupt(tx, caller, stored);
+    return { ...stored, sessionId: of };
+  });
+  await afterAccepted(deps, accepted.sessionId, accepted);
+  return { tenantId, sessionId: accepted.sessionId, runId: accepted.runId };
+}
+
+async function refuseForeignSession(tx: Tx, tenantId: string, agent: string, sessionId: string): Promise<string> {
+  const session = await findSession(tx, tenantId, sessionId);
+  if (session.agent_name === agent) return sessionId;
+  throw new BatonError('conflict', `session ${formatId('session', sessionId)} is one of agent ${session.agent_name}`);
+}
+
+/** Follows the run until it has ended or waits. `tell` is called often enough to keep a client from giving up. */
+export async function followTask(
+  deps: HttpDeps,
+  ref: RunRef,
+  signal: AbortSignal,
+  tell: (message: string | undefined) => void,
+): Promise<void> {
+  for await (const update of followRun(followDeps(deps), ref, { signal })) tell(wordsOf(update));
+  signal.throwIfAborted();
+}
+
+function wordsOf(update: RunUpdate): string | undefined {
+  switch (update.kind) {
+    case 'step-started':
+      return `step ${update.step}`;
+    case 'tool-call':
+      return `calls ${update.toolName}`;
+    case 'compacting':
+      return 'summarizes the older part of its context';
+    default:
+      return undefined;
+  }
+}

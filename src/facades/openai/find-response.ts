@@ -1,0 +1,120 @@
+import type { Caller } from '../../domain/access.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { ProblemError } from '../../http/bodies/problem.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import { findSessionOfMessage, findSessionOfQueued } from '../../store/conversations.ts';
+import { type Db, inTransaction } from '../../store/database.ts';
+import { findAccepted } from '../../store/inbox.ts';
+import { readRequiredActions } from '../../store/open-calls.ts';
+import { hasOutputFormat } from '../../store/run-output.ts';
+import { findRun, findTaskAfter } from '../../store/runs.ts';
+import { findSession } from '../../store/sessions.ts';
+import { refuse } from './asked-completion.ts';
+import { conversationId, formatResponseId, parseItemId, parseResponseId, type ResponsePlace } from './response-ids.ts';
+import type { Answer } from './response-pieces.ts';
+import type { InputItem, ResponseRequest } from './response-request.ts';
+import type { StartedCompletion } from './start-completion.ts';
+
+export type FoundResponse = Answer & Readonly<{ place: ResponsePlace; model: string }>;
+
+/** @throws BatonError `not_found` */
+export async function findResponse(deps: HttpDeps, caller: Caller, id: string): Promise<FoundResponse> {
+  const place = parseResponseId(id);
+  const found = place === null ? null : await findPlace(deps.db, caller, place);
+  if (place === null || found === null) throw new BatonError('not_found', `response ${id}`);
+  return { caller, place, ...found };
+}
+
+type Found = Omit<FoundResponse, 'caller' | 'place'>;
+
+function findPlace(db: Db, caller: Caller, place: ResponsePlace): Promise<Found | null> {
+  return place.kind === 'message' ? findByMessage(db, caller, place.messageId) : findByRun(db, caller, place);
+}
+
+async function findByMessage(db: Db, { tenantId }: Caller, messageId: string): Promise<Found | null> {
+  const sessionId = await findSessionOfQueued(db, tenantId, messageId);
+  if (sessionId === null) return null;
+  const accepted = await inTransaction(db, (tx) => findAccepted(tx, { tenantId, sessionId, messageId }));
+  if (accepted === null) return null;
+  const { agent_name: model } = await findSession(db, tenantId, sessionId);
+  const { runId } = accepted;
+  const isJson = await hasOutputFormat(db, tenantId, runId);
+  return { sessionId, runId, accepted, continued: null, model, isJson };
+}
+
+async function findByRun(
+  db: Db,
+  { tenantId }: Caller,
+  { runId, afterSeq }: Extract<ResponsePlace, { kind: 'run' }>,
+): Promise<Found> {
+  const run = await findRun(db, tenantId, runId);
+  const sessionId = run.session_id;
+  const { agent_name: model } = await findSession(db, tenantId, sessionId);
+  const open = (await readRequiredActions(db, [run])).get(runId) ?? [];
+  const continued = afterSeq === null ? null : { afterSeq, open };
+  return { sessionId, runId, accepted: null, continued, model, isJson: await hasOutputFormat(db, tenantId, runId) };
+}
+
+/** The place of the answer to a request. */
+export function placeOf({ runId, accepted, continued }: StartedCompletion): ResponsePlace {
+  if (accepted !== null) return { kind: 'message', messageId: accepted.messageId };
+  return { kind: 'run', runId, afterSeq: continued?.afterSeq ?? null };
+}
+
+/** The session that a request names, and the part of its input that is new. */
+export type Continued = Readonly<{ sessionName: string | undefined; items: readonly InputItem[] }>;
+
+/**
+ * Reads which session a request goes on with: by the conversation that it names, the response before it, or the last
+ * item of an earlier response that its input refers to. Without any, the input is the whole conversation.
+ * @param isRepeated the request may be a repetition, whose answer is itself the newest response
+ * @throws BatonError `not_found`; ProblemError `invalid_request`, `conflict` (the response before it is not the newest)
+ */
+export async function findContinued(
+  deps: HttpDeps,
+  caller: Caller,
+  body: ResponseRequest,
+  isRepeated: boolean,
+): Promise<Continued> {
+  const { conversation, previous_response_id: previousId } = body;
+  const items = typeof body.input === 'string' ? [toMessage(body.input)] : body.input;
+  const at = items.findLastIndex(({ type }) => type === 'item_reference');
+  const given = { items: items.slice(at + 1), instructions: items.slice(0, at + 1).filter(isInstruction) };
+  const news = [...given.instructions, ...given.items];
+  if (conversation != null) {
+    if (previousId != null) refuse('previous_response_id', 'name it or the conversation, not both');
+    return { sessionName: typeof conversation === 'string' ? conversation : conversation.id, items: news };
+  }
+  if (previousId != null) {
+    const previous = await findResponse(deps, caller, previousId);
+    if (!isRepeated) await refuseOlder(deps, previous);
+    return { sessionName: conversationId(previous.sessionId), items: news };
+  }
+  const reference = items[at];
+  if (reference?.type !== 'item_reference') return { sessionName: undefined, items };
+  const sessionId = await sessionOfItem(deps, caller, reference.id);
+  if (sessionId === null) refuse(`input.${at}.id`, 'no item of a response that is kept here');
+  return { sessionName: conversationId(sessionId), items: news };
+}
+
+const toMessage = (content: string): InputItem => ({ type: 'message', role: 'user', content });
+
+const isInstruction = (item: InputItem): boolean =>
+  item.type === 'message' && (item.role === 'system' || item.role === 'developer');
+
+async function sessionOfItem({ db }: HttpDeps, caller: Caller, id: string): Promise<string | null> {
+  const place = parseItemId(id);
+  if (place === null) return null;
+  if (place.kind === 'call') return findSessionOfMessage(db, caller.tenantId, place.messageId);
+  return (await findPlace(db, caller, place))?.sessionId ?? null;
+}
+
+/** A session goes on at its end. @throws ProblemError `conflict` */
+async function refuseOlder({ db }: HttpDeps, { caller, sessionId, runId, place }: FoundResponse): Promise<void> {
+  const later = await findTaskAfter(db, { tenantId: caller.tenantId, sessionId, runId });
+  if (later === null) return;
+  throw new ProblemError(
+    'conflict',
+    `Another response has followed ${formatResponseId(place)} in its session. Go on from the newest one, or fork the session with POST /v1/sessions/{id}/fork`,
+  );
+}

@@ -1,0 +1,14 @@
+import type { Context } from 'hono';
+import { type ErrorRecord, toErrorRecord } from '../../domain/errors.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import type { HttpEnv } from '../../http/http-env.ts';
+import { toSafeError } from '../../platform/log.ts';
+import { whyStoreUnavailable } from '../../store/store-unavailable.ts';
+
+/** Logs why the reader of an answer failed. Returns the error that its client is told. */
+export function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {
+  const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
+  log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
+  const why = whyStoreUnavailable(error);
+  return why === null ? toErrorRecord(error) : { code: 'store_unavailable', message: `${why}; what was begun goes on` };
+}

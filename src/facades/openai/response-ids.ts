@@ -1,0 +1,52 @@
+import { formatId, parseCallId, parseId } from '../../domain/ids.ts';
+
+/**
+ * The place of a response in its session: the answer to a message, or that of a run, from its beginning or after the
+ * event at which it got results of calls. UUIDs.
+ */
+export type ResponsePlace = Readonly<
+  { kind: 'message'; messageId: string } | { kind: 'run'; runId: string; afterSeq: number | null }
+>;
+
+const hexOf = (uuid: string): string => uuid.replaceAll('-', '');
+
+function formatPlace(place: ResponsePlace): string {
+  if (place.kind === 'message') return `m${hexOf(place.messageId)}`;
+  return `r${hexOf(place.runId)}${place.afterSeq === null ? '' : `_${place.afterSeq}`}`;
+}
+
+function parsePlace(text: string): ResponsePlace | null {
+  const [, kind, hex = '', seq] = /^([mr])([0-9a-f]{32})(?:_(\d{1,15}))?$/.exec(text) ?? [];
+  const uuid = parseId('run', `run_${hex}`);
+  if (uuid === null || (kind === 'm' && seq !== undefined)) return null;
+  if (kind === 'm') return { kind: 'message', messageId: uuid };
+  return { kind: 'run', runId: uuid, afterSeq: seq === undefined ? null : Number(seq) };
+}
+
+/** `resp_m018f…`, `resp_r018f…`, `resp_r018f…_42` */
+export const formatResponseId = (place: ResponsePlace): string => `resp_${formatPlace(place)}`;
+
+/** Null: not the id of a response. */
+export const parseResponseId = (id: string): ResponsePlace | null =>
+  id.startsWith('resp_') ? parsePlace(id.slice('resp_'.length)) : null;
+
+/** The id of the text of a response: it tells its response, which clients may refer to by it. */
+export const formatTextId = (place: ResponsePlace): string => `msg_${formatPlace(place)}`;
+
+export const formatCallItemId = (callId: string): string => callId.replace(/^call_/, 'fc_');
+
+/** The response, or the message of the call, that an item of an earlier response tells. Null: no item of Baton. */
+export function parseItemId(id: string): ResponsePlace | Readonly<{ kind: 'call'; messageId: string }> | null {
+  if (id.startsWith('msg_')) return parsePlace(id.slice('msg_'.length));
+  const call = id.startsWith('fc_') ? parseCallId(id.replace(/^fc_/, 'call_')) : null;
+  return call === null ? null : { kind: 'call', messageId: call.messageId };
+}
+
+/** When its message or run was accepted, in seconds: the ids are of UUID's version 7. */
+export function createdAtOf(place: ResponsePlace): number {
+  const hex = hexOf(place.kind === 'message' ? place.messageId : place.runId);
+  return Math.floor(Number.parseInt(hex.slice(0, 12), 16) / 1_000);
+}
+
+/** `ses_…`, by which a conversation is named. */
+export const conversationId = (sessionId: string): string => formatId('session', sessionId);

@@ -1,0 +1,80 @@
+import type { ErrorRecord } from '../../domain/errors.ts';
+import { addUsage, NO_USAGE, type Usage } from '../../domain/usage.ts';
+import type { HttpDeps } from '../../http/http-deps.ts';
+import { readIdleState } from '../run-details.ts';
+import type { RunUpdate } from '../run-updates.ts';
+import { type AnswerRef, rememberAnswer, updatesOf } from './completion-pieces.ts';
+import { type Completion, type CompletionPiece, createCompletionWriter } from './completion-writer.ts';
+import type { StartedCompletion } from './start-completion.ts';
+
+type CutOff = Readonly<{ code: string; message: string }>;
+
+export type ResponsePiece = Readonly<
+  | { text: string }
+  | { comment: string }
+  /** The end. `usage`: of this response alone. */
+  | { completion: Completion; usage: Usage }
+  /** Why the reader hears no more, while the run goes on. */
+  | { cutOff: CutOff }
+>;
+
+/** A response to read. `isJson`: it was asked for a result. */
+export type Answer = AnswerRef & Pick<StartedCompletion, 'isJson'>;
+
+/**
+ * A response piece by piece, up to its end: that of its run, or a question for the client's own results.
+ * @param untilNow ends where the response stands now
+ */
+export async function* responsePieces(
+  deps: HttpDeps,
+  answer: Answer,
+  signal: AbortSignal,
+  untilNow = false,
+): AsyncGenerator<ResponsePiece> {
+  const write = createCompletionWriter(false, answer.continued?.open, answer.isJson);
+  let usage = NO_USAGE;
+  const finish = (piece: CompletionPiece): ResponsePiece => ('completion' in piece ? { ...piece, usage } : piece);
+  for await (const update of updatesOf(deps, answer, signal, untilNow)) {
+    if (update.kind === 'step-completed') usage = addUsage(usage, update.usage);
+    yield* write(update).map(finish);
+    if (!asksClient(update)) continue;
+    // A replay ends at the question, too, although the run went on when it had its results.
+    const state = await readIdleState(deps.db, { tenantId: answer.caller.tenantId, sessionId: answer.sessionId });
+    yield* write({ kind: 'ended', end: { status: 'requires_action' }, state }).map(finish);
+    return;
+  }
+}
+
+const asksClient = (update: RunUpdate): boolean =>
+  update.kind === 'asked' && update.calls.some(({ kind }) => kind === 'output');
+
+/** The pieces of a response that has just been asked for. Its conversation is then recognized with its answer. */
+export async function* newResponsePieces(
+  deps: HttpDeps,
+  started: StartedCompletion,
+  signal: AbortSignal,
+): AsyncGenerator<ResponsePiece> {
+  for await (const piece of responsePieces(deps, started, signal)) {
+    if ('completion' in piece) await rememberAnswer(deps, started, piece.completion);
+    yield piece;
+  }
+}
+
+/** Tells a reader who is still there why its stream ends before the response does. */
+export async function* withCutOff(
+  pieces: AsyncIterable<ResponsePiece>,
+  { whyEnded, toError }: Readonly<{ whyEnded: () => CutOff | null; toError: (error: unknown) => ErrorRecord }>,
+): AsyncGenerator<ResponsePiece> {
+  let hasEnded = false;
+  let cutOff: CutOff | null;
+  try {
+    for await (const piece of pieces) {
+      hasEnded ||= 'completion' in piece;
+      yield piece;
+    }
+    cutOff = hasEnded ? null : whyEnded();
+  } catch (error) {
+    cutOff = toError(error);
+  }
+  if (cutOff !== null) yield { cutOff };
+}
