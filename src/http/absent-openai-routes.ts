@@ -1,11 +1,16 @@
 const CHAT =
-  'Baton speaks chat completions: `openai.chat("<agent>")` of the AI SDK, `client.chat.completions.create` of OpenAI’s libraries';
+  'Baton speaks responses and chat completions: `openai("<agent>")` of the AI SDK, `client.responses.create` and `client.chat.completions.create` of OpenAI’s libraries';
+const RESPONSES =
+  'Baton has POST /v1/responses, GET /v1/responses/{id} and POST /v1/responses/{id}/cancel; GET /v1/sessions/{id}/messages has the items';
 const ELSEWHERE = 'Ask the provider itself for that';
 
 /** OpenAI's routes that Baton does not have, by path prefix, each with Baton's alternative. */
 const ABSENT: readonly Readonly<{ path: string; advice: string }>[] = [
-  { path: '/v1/responses', advice: CHAT },
-  { path: '/v1/conversations', advice: CHAT },
+  { path: '/v1/responses', advice: RESPONSES },
+  {
+    path: '/v1/conversations',
+    advice: 'A conversation is a session: name any in `conversation` of POST /v1/responses',
+  },
   { path: '/v1/completions', advice: CHAT },
   { path: '/v1/assistants', advice: `An assistant is an agent, a thread a session. ${CHAT}` },
   { path: '/v1/threads', advice: `An assistant is an agent, a thread a session. ${CHAT}` },

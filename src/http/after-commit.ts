@@ -6,13 +6,15 @@ import type { CancelOutcome } from '../store/cancels.ts';
 import type { AcceptedMessage } from '../store/inbox.ts';
 import type { HttpDeps } from './http-deps.ts';
 
+type AfterDeps = Pick<HttpDeps, 'jobs' | 'bus' | 'log' | 'lookAfterChildren'>;
+
 /** How long a request waits for the queue. Its message is in Postgres already. */
 const QUEUE_PATIENCE_MS = 1_000;
 
 /**
  * Adds the job of a committed change. Never rejects: if adding fails, the reconciler adds the job from the run's row.
  */
-async function dispatchJob({ jobs, log }: HttpDeps, job: JobPayload, options?: AddOptions): Promise<void> {
+async function dispatchJob({ jobs, log }: AfterDeps, job: JobPayload, options?: AddOptions): Promise<void> {
   const adding = jobs
     .add([job], options)
     .catch((error: unknown) =>
@@ -25,18 +27,19 @@ async function dispatchJob({ jobs, log }: HttpDeps, job: JobPayload, options?: A
 }
 
 /** After the commit of a message: tells the session's readers and the worker of a cancelled run, and adds the job. */
-export async function afterAccepted(deps: HttpDeps, sessionId: string, accepted: AcceptedMessage): Promise<void> {
+export async function afterAccepted(deps: AfterDeps, sessionId: string, accepted: AcceptedMessage): Promise<void> {
   deps.bus.announce(sessionId, accepted.eventSeq);
   if (accepted.cancelled !== null) await afterCancelled(deps, accepted.cancelled);
   if (accepted.job !== null) await dispatchJob(deps, accepted.job);
 }
 
 /** After the commit of a cancel: tells the session's readers and the run's worker, and adds the job that follows. */
-export async function afterCancelled(deps: HttpDeps, outcome: CancelOutcome): Promise<void> {
+export async function afterCancelled(deps: AfterDeps, outcome: CancelOutcome): Promise<void> {
   const { bus, log } = deps;
   const { runId, sessionId, status } = outcome;
   bus.announce(sessionId, outcome.eventSeq);
   if (outcome.notify) bus.requestCancel(runId);
+  deps.lookAfterChildren?.();
   if (outcome.hasEnded) log('info', { event: 'run_ended', runId, sessionId, status });
   // Recovering an interrupted step is short, so its job does not wait behind whole steps.
   if (outcome.job !== null) await dispatchJob(deps, outcome.job, { isFirst: !outcome.hasEnded });
@@ -50,7 +53,7 @@ type Changed = Readonly<{
 }>;
 
 /** After the commit of any other change: tells the session's readers and adds the job. */
-export async function afterChanged(deps: HttpDeps, sessionId: string, { eventSeq, job }: Changed): Promise<void> {
+export async function afterChanged(deps: AfterDeps, sessionId: string, { eventSeq, job }: Changed): Promise<void> {
   deps.bus.announce(sessionId, eventSeq);
   if (job !== null) await dispatchJob(deps, job);
 }

@@ -4,11 +4,13 @@ import { HonoAdapter } from '@bull-board/hono';
 import { serveStatic } from '@hono/node-server/serve-static';
 import type { Job, Queue } from 'bullmq';
 import { Hono, type MiddlewareHandler } from 'hono';
-import { secureHeaders } from 'hono/secure-headers';
+import { z } from 'zod';
+import { CONSOLE_PATH } from '../domain/access.ts';
 import { formatId } from '../domain/ids.ts';
 import { queuedJobSchema } from '../domain/run/job.ts';
 import type { RunOwner } from '../store/runs.ts';
 import { ProblemError } from './bodies/problem.ts';
+import { pageHeaders } from './page-headers.ts';
 
 export const BOARD_PATH = '/admin/queues';
 
@@ -24,13 +26,26 @@ export function createBoard({ queues, findOwners, isReadOnly }: BoardOptions): H
   const serverAdapter = new HonoAdapter(serveStatic);
   serverAdapter.setBasePath(BOARD_PATH);
   const adapters = queues.map((queue) => new OwnedJobs(queue, findOwners, isReadOnly));
-  createBullBoard({ queues: adapters, serverAdapter, options: { uiConfig: { boardTitle: 'Baton' } } });
+  const uiConfig = { boardTitle: 'Baton', miscLinks: [{ text: 'Console', url: `${FROM_BOARD}/` }] };
+  createBullBoard({ queues: adapters, serverAdapter, options: { uiConfig } });
   const board = new Hono();
   board.use(boardHeaders, withoutForeignFonts);
   if (isReadOnly) board.use(onlyReads);
   board.route('/', serverAdapter.registerPlugin());
   return board;
 }
+
+/** The console, seen from the base of the board's pages. */
+const FROM_BOARD = `../..${CONSOLE_PATH}`;
+
+/** The way from a job to its session. A deleted one has none. */
+function linkOf(data: unknown): Readonly<{ displayText: string; href: string }> {
+  const { sessionId } = jobOwnerSchema.safeParse(data).data ?? {};
+  if (sessionId === undefined) return { displayText: 'Sessions', href: `${FROM_BOARD}/sessions` };
+  return { displayText: 'Its session', href: `${FROM_BOARD}/sessions/${sessionId}` };
+}
+
+const jobOwnerSchema = z.object({ sessionId: z.string() });
 
 /** Looks up runs by id (UUIDs). Deleted runs are missing from the result. */
 type FindOwners = (runIds: readonly string[]) => Promise<readonly RunOwner[]>;
@@ -40,7 +55,7 @@ class OwnedJobs extends BullMQAdapter {
   readonly #findOwners: FindOwners;
 
   constructor(queue: Queue, findOwners: FindOwners, isReadOnly: boolean) {
-    super(queue, { readOnlyMode: isReadOnly });
+    super(queue, { readOnlyMode: isReadOnly, externalJobUrl: ({ data }) => linkOf(data) });
     this.#findOwners = findOwners;
   }
 
@@ -86,19 +101,4 @@ const onlyReads: MiddlewareHandler = async (c, next) => {
   throw new ProblemError('method_not_allowed', detail, { headers: { allow: 'GET, HEAD' } });
 };
 
-/** The board's page runs only its own scripts; some of its styles are inline. */
-const boardHeaders = secureHeaders({
-  strictTransportSecurity: false,
-  xFrameOptions: 'DENY',
-  contentSecurityPolicy: {
-    defaultSrc: ["'none'"],
-    scriptSrc: ["'self'"],
-    styleSrc: ["'self'", "'unsafe-inline'"],
-    imgSrc: ["'self'", 'data:'],
-    fontSrc: ["'self'"],
-    connectSrc: ["'self'"],
-    baseUri: ["'self'"],
-    formAction: ["'none'"],
-    frameAncestors: ["'none'"],
-  },
-});
+const boardHeaders = pageHeaders({ fontSrc: ["'self'"], baseUri: ["'self'"], formAction: ["'self'"] });

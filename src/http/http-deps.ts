@@ -1,5 +1,6 @@
 import type { Hono } from 'hono';
 import type { AgentCatalogue } from '../agents/agent.ts';
+import type { IncomingHooks } from '../agents/incoming-hooks.ts';
 import type { InboxLimits } from '../domain/run/inbox-limits.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -13,7 +14,9 @@ import type { Db } from '../store/database.ts';
 import type { TenantQuota } from '../store/quota.ts';
 import type { WorkersByKind } from '../store/workers.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
+import type { OutboundPolicy } from '../tools/http/guarded-request.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
+import type { Authenticate } from './http-env.ts';
 import type { HeldLimits } from './middleware/held-open.ts';
 import type { RequestRate } from './middleware/request-rate.ts';
 import type { WrongKeys } from './middleware/wrong-keys.ts';
@@ -36,6 +39,8 @@ export type HttpDeps = Readonly<{
   metrics: Pick<Metrics, 'http' | 'text'>;
   /** The page of the queues. */
   board?: Hono;
+  /** Of the page of a trace, with `{traceId}` in it; absent: none. */
+  traceUrl?: string;
   /** Limits of a tenant's daily use and of its stored bytes; absent: none. */
   quota?: TenantQuota;
   /** Days after its last request when the session of an unnamed completion expires; absent or 0: never. */
@@ -46,10 +51,22 @@ export type HttpDeps = Readonly<{
   requestRate?: RequestRate;
   /** Limits of streams and waits that are open at the same time; absent: none. */
   heldLimits?: HeldLimits;
+  /** Origins whose pages may use the API; absent: none. */
+  corsOrigins?: readonly string[];
+  /** Identifies callers in place of API keys. */
+  authenticate?: Authenticate;
   /** Delays the answers to wrong keys; absent: the app makes its own. */
   wrongKeys?: WrongKeys;
-  /** The agent of conversations that name none; absent: the only agent, if there is just one. */
+  /** Hooks by which other services send messages; absent: none. */
+  hooks?: IncomingHooks;
+  /** Addresses that webhooks may have; absent: public ones alone. */
+  webhookPolicy?: OutboundPolicy;
+  /** The agent of conversations that name none; absent: see `defaultAgentOf`. */
   defaultAgent?: string | undefined;
+  /** The folder of the built console; absent: its place in the package. */
+  consoleFolder?: string;
   /** A fresh UUIDv7. */
   newId: () => string;
+  /** Called after commits that may have stopped or answered children. Absent: they are found within a second. */
+  lookAfterChildren?: () => void;
 }>;

@@ -13,14 +13,27 @@ export type ServerBindings = Readonly<{
   onLoopback?: boolean;
   /** Whether every caller may do everything while there is no API key. */
   openWithoutKeys?: boolean;
+  /** The caller, where the program itself makes the request: it needs no key. */
+  caller?: Caller;
   /** Address of the other end of the connection, which may be a proxy. */
   remoteAddress?: string;
   /** Aborted when the response to this request is complete, or its connection is gone. */
   closed?: AbortSignal;
 }>;
 
-/** Set when a request is let in. `denied` is aborted when its caller loses access; both are absent on open paths. */
-type AccessVariables = { caller: Caller; denied?: AbortSignal };
+/**
+ * Identifies the caller of a request by means of the program that mounts the API: a session of its own, say.
+ * @returns null: the request is refused
+ */
+export type Authenticate = (
+  request: Request,
+) => Promise<Pick<Caller, 'tenantId' | 'scopes'> | null> | Pick<Caller, 'tenantId' | 'scopes'> | null;
+
+/**
+ * Set when a request is let in. `denied` is aborted when its caller loses access; both are absent on open paths.
+ * `isNamedOrigin`: the request comes from a page of an origin that the settings name.
+ */
+type AccessVariables = { caller: Caller; denied?: AbortSignal; isNamedOrigin?: boolean };
 
 /** The parsed body, if it is large. */
 type BodyVariables = { largeBody?: unknown };

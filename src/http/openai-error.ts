@@ -28,4 +28,4 @@ export function toOpenAiError(
 
 /** Paths whose clients read errors in this shape. */
 export const isOpenAiPath = (path: string): boolean =>
-  /^\/v1\/(chat\/completions|models)(\/|$)/.test(path) || adviceForAbsent(path) !== null;
+  /^\/v1\/(chat\/completions|models|responses)(\/|$)/.test(path) || adviceForAbsent(path) !== null;

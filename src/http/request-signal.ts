@@ -20,7 +20,11 @@ export function whyEnded(c: Context<HttpEnv>): EarlyEnd | null {
 }
 
 const whyDenied = (c: Context<HttpEnv>): string =>
-  c.get('caller').keyId === null ? 'an API key is required from now on' : 'the API key was revoked or has expired';
+  c.get('caller').session !== undefined
+    ? 'the token of the session has expired, or its key was revoked'
+    : c.get('caller').keyId === null
+      ? 'an API key is required from now on'
+      : 'the API key was revoked or has expired';
 
 /** Whether a stream without a reader was left by its client, and not ended by the server or for lost access. */
 export function isGone(c: Context<HttpEnv>): boolean {

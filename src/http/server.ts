@@ -56,20 +56,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   const shutdown = new AbortController();
   const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
   const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
-  const answer: FetchCallback = async (request, { incoming, outgoing }) => {
-    const closed = new AbortController();
-    outgoing.once('close', () => closed.abort());
-    const remoteAddress = incoming.socket.remoteAddress ?? '';
-    const response = await app.fetch(request, { ...bindings, remoteAddress, closed: closed.signal });
-    const frames = frameSourceOf(response);
-    if (frames === null || !(outgoing instanceof ServerResponse)) return response;
-    sendFrames(response, frames, outgoing);
-    return RESPONSE_ALREADY_SENT;
-  };
-  const listener = getRequestListener(answer, {
-    overrideGlobalObjects: false,
-    errorHandler: (error) => problemResponse(toServerProblem(error), '/'),
-  });
+  const listener = listenerOf(app, bindings);
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
   const closeUnused = trackConnections(server, options.maxConnections ?? Number.POSITIVE_INFINITY);
   const { port, stop } = await listen(server, options);
@@ -81,6 +68,24 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
       await close(server, stop, closeUnused);
     },
   };
+}
+
+/** Answers the requests of a Node server, its own or that of a program that mounts the API. */
+export function listenerOf(app: BatonApp, bindings: ServerBindings): ReturnType<typeof getRequestListener> {
+  const answer: FetchCallback = async (request, { incoming, outgoing }) => {
+    const closed = new AbortController();
+    outgoing.once('close', () => closed.abort());
+    const remoteAddress = incoming.socket.remoteAddress ?? '';
+    const response = await app.fetch(request, { ...bindings, remoteAddress, closed: closed.signal });
+    const frames = frameSourceOf(response);
+    if (frames === null || !(outgoing instanceof ServerResponse)) return response;
+    sendFrames(response, frames, outgoing);
+    return RESPONSE_ALREADY_SENT;
+  };
+  return getRequestListener(answer, {
+    overrideGlobalObjects: false,
+    errorHandler: (error) => problemResponse(toServerProblem(error), '/'),
+  });
 }
 
 /** An error before the app is called: the request has no valid URL. */

@@ -4,6 +4,7 @@ import { modelSettingsSchema, settingProblems } from '../../domain/model/model-s
 import { runLimitsSchema } from '../../domain/run/run-limits.ts';
 import type { ModelPort } from '../../model/model-port.ts';
 import { textField } from './fields.ts';
+import { outputFormatBody } from './output-format.ts';
 import { ProblemError } from './problem.ts';
 
 export const modelField = textField(200).regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4');
@@ -23,6 +24,7 @@ export const overridesBody = z
       })
       .openapi('ModelSettings')
       .optional(),
+    output: outputFormatBody.optional(),
     limits: z
       .strictObject({ ...runLimitsSchema.shape, finalAnswer: z.boolean().optional() })
       .openapi('AgentLimits')
@@ -30,7 +32,7 @@ export const overridesBody = z
   })
   .openapi('AgentOverrides', {
     description:
-      'What is different from the agent in this session: another model, instructions after its own, and those of its settings and limits that are named. Tools and approvals are the agent’s.',
+      'What is different from the agent in this session: another model, instructions after its own, the result that its runs are asked for, and those of its settings and limits that are named. Tools and approvals are the agent’s.',
   });
 
 /**

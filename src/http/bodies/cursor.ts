@@ -6,6 +6,9 @@ const newestFirst = { createdAt: z.iso.datetime(), id: z.uuid() };
 const POSITIONS = {
   sessions: z.strictObject({ list: z.literal('sessions'), ...newestFirst }),
   runs: z.strictObject({ list: z.literal('runs'), ...newestFirst }),
+  keys: z.strictObject({ list: z.literal('keys'), ...newestFirst }),
+  deliveries: z.strictObject({ list: z.literal('deliveries'), ...newestFirst }),
+  inbox: z.strictObject({ list: z.literal('inbox'), messageId: z.uuid(), index: z.int().nonnegative() }),
   queue: z.strictObject({ list: z.literal('queue'), seq: z.int().nonnegative() }),
 } as const;
 
@@ -14,7 +17,7 @@ type Position<L extends List> = z.infer<(typeof POSITIONS)[L]>;
 
 /** The cursor of the page after these rows; null at the end of the list. `rows` holds one more than a page. */
 export function nextCursor(
-  list: 'sessions' | 'runs',
+  list: 'sessions' | 'runs' | 'keys' | 'deliveries',
   rows: readonly Readonly<{ created_at: Date; id: string }>[],
   limit: number,
 ): string | null {

@@ -39,6 +39,9 @@ export const callIdField = z
     example: 'call_0199c0ffee007000800000000000000a_1',
   });
 
+/** The name that its owner gives a session, unique within the tenant. */
+export const sessionKeyField = textField(256).min(1);
+
 export const idParams = (kind: IdKind) =>
   z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
 
@@ -85,6 +88,8 @@ export const limitField = numberField(1, MAX_PAGE_SIZE, `Entries of a page; ${DE
 
 /** A position in a session's transcript or event log. Only later entries are returned. */
 export const afterField = numberField(0, Number.MAX_SAFE_INTEGER, 'Only what comes after this number.').optional();
+
+export const beforeField = numberField(1, Number.MAX_SAFE_INTEGER, 'Only what comes before this number.');
 
 /** Routes without parameters refuse any. */
 export const noQuery = z.strictObject({});

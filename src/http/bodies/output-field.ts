@@ -14,7 +14,7 @@ import { jsonField } from './fields.ts';
 export const outputField = jsonField.transform((given, ctx): OutputAnswer => {
   const output = toStorable(given);
   const items = contentOf(output);
-  if (items === null) return { output: output as Json };
+  if (items === null) return { kind: 'output', output: output as Json };
   const refuse = (path: readonly PropertyKey[], message: string): void =>
     ctx.addIssue({ code: 'custom', path: ['value', ...path], message });
   if (items.length === 0) refuse([], 'needs a text or a file');
@@ -33,7 +33,7 @@ export const outputField = jsonField.transform((given, ctx): OutputAnswer => {
   if (content.filter(({ type }) => type === 'file').length > MAX_MESSAGE_FILES) {
     refuse([], `at most ${MAX_MESSAGE_FILES} files`);
   }
-  return { content };
+  return { kind: 'content', content };
 });
 
 function contentOf(output: unknown): readonly unknown[] | null {

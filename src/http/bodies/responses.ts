@@ -61,25 +61,6 @@ export const usageBody = z
   .strictObject(usageSchema.shape)
   .openapi('Usage', { description: 'Tokens as the provider billed them.' });
 
-type TokenColumns = Readonly<{
-  input_tokens: number;
-  output_tokens: number;
-  reasoning_tokens: number;
-  cache_read_tokens: number;
-  cache_write_tokens: number;
-}>;
-
-export function usageOf(row: TokenColumns): z.infer<typeof usageBody> {
-  return {
-    inputTokens: row.input_tokens,
-    outputTokens: row.output_tokens,
-    reasoningTokens: row.reasoning_tokens,
-    cacheReadTokens: row.cache_read_tokens,
-    cacheWriteTokens: row.cache_write_tokens,
-    totalTokens: row.input_tokens + row.output_tokens,
-  };
-}
-
 export const timeBody = z.string().openapi({ format: 'date-time' });
 
 export const costBody = z

@@ -1,12 +1,20 @@
 import { z } from '@hono/zod-openapi';
 import { ERROR_CODES, providerFailureSchema } from '../../domain/errors.ts';
-import { formatId } from '../../domain/ids.ts';
+import { formatCallId, formatId } from '../../domain/ids.ts';
+import { CHILD_MODES, CHILD_STATUSES, childStatus } from '../../domain/run/child.ts';
+import type { OutputFormat } from '../../domain/run/output-format.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../domain/run/run.ts';
-import { ACTION_KINDS, type RequiredAction, requiredActionSchema } from '../../domain/transcript/required-action.ts';
+import { type RunOutput, runOutputSchema } from '../../domain/run/run-output.ts';
+import { ASKED_KINDS, type RequiredAction, requiredActionSchema } from '../../domain/transcript/required-action.ts';
+import { shareReads } from '../../platform/share-reads.ts';
+import { type ListedChild, listChildren } from '../../store/child-lists.ts';
 import type { Db } from '../../store/database.ts';
-import { readRequiredActions } from '../../store/open-calls.ts';
+import { readActionsOfTrees } from '../../store/open-calls.ts';
+import { readOutputFormat, readRunOutput } from '../../store/run-output.ts';
 import type { RunRow } from '../../store/runs.ts';
-import { costBody, timeBody, usageBody, usageOf } from './responses.ts';
+import { usageOf } from '../../store/usage-columns.ts';
+import { outputFormatBody } from './output-format.ts';
+import { costBody, timeBody, usageBody } from './responses.ts';
 
 /** Why a run or a compaction failed. */
 export const errorBody = z
@@ -20,14 +28,45 @@ export const errorBody = z
   })
   .openapi('RunError');
 
+/** Children that a body shows. `GET /v1/sessions?parent=` lists all. */
+const MAX_CHILDREN = 100;
+
 // Built from the fields, because the domain made its schema before Hono's zod added `openapi`. `args` is replaced,
 // because zod writes any JSON value as a recursive definition.
 const requiredActionBody = z
-  .strictObject({ ...requiredActionSchema.shape, kind: z.enum(ACTION_KINDS), args: z.unknown() })
+  .strictObject({ ...requiredActionSchema.shape, kind: z.enum(ASKED_KINDS), args: z.unknown() })
   .openapi('RequiredAction', {
     description:
-      '`approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: nobody knows whether it took effect; approve runs it again, deny tells the model, an output is taken as its result.',
+      '`approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: it is not known whether the call took effect; approve runs it again, deny tells the model, an output is taken as its result.',
   });
+
+const outputBody = z.strictObject({ ...runOutputSchema.shape, value: z.unknown().optional() }).openapi('RunOutput', {
+  description:
+    'The text of its last whole answer, and the files that the model made in it. `value`: the result, if it was asked for one that fits a schema.',
+});
+
+const parentBody = z
+  .object({ sessionId: z.string(), runId: z.string(), callId: z.string() })
+  .openapi('RunParent', { description: 'The call of another session that began the run.' });
+
+const childBody = z
+  .object({
+    callId: z.string().openapi({ description: 'The call of this run that began it, or went on with it.' }),
+    agent: z.string(),
+    mode: z.enum(CHILD_MODES),
+    status: z.enum(CHILD_STATUSES).openapi({
+      description:
+        '`waiting`: not begun yet. `requires_action`: a call of it waits for a person or a client. `refused`: it was not begun, and its call says why.',
+    }),
+    sessionId: z.string().nullable().openapi({ description: 'Null: it is not begun, or is deleted.' }),
+    runId: z.string().nullable(),
+    steps: z.int().nullable().openapi({ description: 'With those of its own children. Null: it has not ended.' }),
+    tokens: z.int().nullable(),
+    costUsd: costBody,
+    createdAt: timeBody,
+    endedAt: timeBody.nullable(),
+  })
+  .openapi('RunChild');
 
 export const runBody = z
   .object({
@@ -46,27 +85,88 @@ export const runBody = z
       .openapi({ description: 'What the run waits for: it goes on when each of these calls is answered.' }),
     approvalExpiresAt: timeBody.nullable().openapi({ description: 'Until then they can be answered; null: for ever.' }),
     error: errorBody.nullable(),
+    output: outputBody.nullable().optional().openapi({
+      description: 'Null until the run has ended, and where it has no whole answer. Lists leave it out.',
+    }),
+    outputFormat: outputFormatBody.nullable().optional().openapi({
+      description: 'The result that it is asked for; null: none. Lists leave it out.',
+    }),
+    parent: parentBody.nullable(),
+    childCount: z.int().openapi({ description: 'Calls of it that gave a task to another agent.' }),
+    children: z
+      .array(childBody)
+      .max(MAX_CHILDREN)
+      .optional()
+      .openapi({ description: 'The last 100 of these, in their order. Lists leave it out.' }),
     usage: usageBody,
     costUsd: costBody,
     createdAt: timeBody,
     startedAt: timeBody.nullable(),
     finishedAt: timeBody.nullable(),
     cancelRequestedAt: timeBody.nullable(),
+    traceId: z.string().nullable().openapi({ description: 'Of the trace that has its spans; null: spans are off.' }),
   })
   .openapi('Run');
 type RunBody = z.infer<typeof runBody>;
 
 export async function readRunBodies(db: Db, rows: readonly RunRow[]): Promise<RunBody[]> {
-  const actions = await readRequiredActions(db, rows);
+  const actions = await readActionsOfTrees(db, rows);
   return rows.map((row) => toRunBody(row, actions.get(row.id) ?? []));
 }
 
-export async function readRunBody(db: Db, row: RunRow): Promise<RunBody> {
-  const actions = await readRequiredActions(db, [row]);
-  return toRunBody(row, actions.get(row.id) ?? []);
+/** All who wait for a run hear of its end in the same moment, and share one query. */
+const readSharedOutput = shareReads(
+  (db: Db, { tenantId, row }: Readonly<{ tenantId: string; row: RunRow }>) => readRunOutput(db, tenantId, row),
+  ({ tenantId, row }) => `${tenantId} ${row.id} ${row.status}`,
+);
+
+const readSharedFormat = shareReads(
+  (db: Db, { tenantId, row }: Readonly<{ tenantId: string; row: RunRow }>) => readOutputFormat(db, tenantId, row.id),
+  ({ tenantId, row }) => `${tenantId} ${row.id}`,
+);
+
+const readSharedChildren = shareReads(
+  (db: Db, { session_id: parentSessionId, id: parentRunId }: RunRow) =>
+    listChildren(db, { parentSessionId, parentRunId, limit: MAX_CHILDREN }),
+  ({ id }) => id,
+);
+
+/** With its output and its children. */
+export async function readRunBody(db: Db, tenantId: string, row: RunRow): Promise<RunBody> {
+  const [actions, output, outputFormat, children] = await Promise.all([
+    readActionsOfTrees(db, [row]),
+    readSharedOutput(db, { tenantId, row }),
+    readSharedFormat(db, { tenantId, row }),
+    row.children_count === 0 ? [] : readSharedChildren(db, row),
+  ]);
+  return toRunBody(row, actions.get(row.id) ?? [], {
+    output,
+    outputFormat,
+    children: children.toReversed().map(toChild),
+  });
 }
 
-function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[]): RunBody {
+function toChild({ messageId, index, state, isThere, ...child }: ListedChild): z.infer<typeof childBody> {
+  const { agent, mode, sessionId, runId, steps, tokens, costUsd, createdAt, endedAt } = child;
+  return {
+    ...{ callId: formatCallId(messageId, index), agent, mode, status: childStatus(state, child) },
+    sessionId: isThere ? formatId('session', sessionId) : null,
+    runId: isThere ? formatId('run', runId) : null,
+    ...{ steps, tokens, costUsd },
+    createdAt: createdAt.toISOString(),
+    endedAt: endedAt?.toISOString() ?? null,
+  };
+}
+
+type Details = Readonly<{
+  output: RunOutput | null;
+  outputFormat: OutputFormat | null;
+  children: z.infer<typeof childBody>[];
+}>;
+
+/** @param details left out in lists */
+function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[], details?: Details): RunBody {
+  const { parent } = row;
   return {
     id: formatId('run', row.id),
     sessionId: formatId('session', row.session_id),
@@ -81,11 +181,20 @@ function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[]): Run
     requiredActions: [...requiredActions],
     approvalExpiresAt: row.approval_expires_at?.toISOString() ?? null,
     error: row.error === null ? null : errorBody.parse(row.error),
+    ...(details !== undefined && { output: details.output, outputFormat: details.outputFormat }),
+    parent: parent && {
+      sessionId: formatId('session', parent.sessionId),
+      runId: formatId('run', parent.runId),
+      callId: formatCallId(parent.messageId, parent.index),
+    },
+    childCount: row.children_count,
+    ...(details !== undefined && { children: details.children }),
     usage: usageOf(row),
     costUsd: row.cost_usd,
     createdAt: row.created_at.toISOString(),
     startedAt: row.started_at?.toISOString() ?? null,
     finishedAt: row.finished_at?.toISOString() ?? null,
     cancelRequestedAt: row.cancel_requested_at?.toISOString() ?? null,
+    traceId: row.traceparent?.split('-')[1] ?? null,
   };
 }

@@ -2,12 +2,24 @@ import { z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { SESSION_STATUSES } from '../../domain/run/session.ts';
 import type { SessionRow } from '../../store/sessions.ts';
+import { usageOf } from '../../store/usage-columns.ts';
 import { overridesBody } from './agent-overrides.ts';
-import { costBody, timeBody, usageBody, usageOf } from './responses.ts';
+import { costBody, timeBody, usageBody } from './responses.ts';
 
 export const sessionBody = z
   .object({
     id: z.string(),
+    key: z.string().nullable().openapi({
+      description:
+        'In a path, `key:` and the key stand for the id. Chats have the keys `ui:` and `openai:` with their own names.',
+    }),
+    parentSessionId: z.string().nullable().openapi({ description: 'The session of which a call began this one.' }),
+    rootSessionId: z.string().nullable().openapi({ description: 'The session at the top of its tree; null: itself.' }),
+    depth: z.int().openapi({ description: 'Levels below that session.' }),
+    forkedFrom: z.object({ sessionId: z.string(), messageId: z.string().nullable() }).nullable().openapi({
+      description:
+        'Of a fork: the session that it was made of, and the last message that was copied, by its id there. The other session may be deleted.',
+    }),
     agent: z.string(),
     agentVersion: z
       .string()
@@ -33,6 +45,11 @@ export const sessionBody = z
 export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
   return {
     id: formatId('session', row.id),
+    key: row.external_key,
+    parentSessionId: idOrNull(row.parent_session_id),
+    rootSessionId: idOrNull(row.root_session_id),
+    depth: row.depth,
+    forkedFrom: forkedFromOf(row),
     agent: row.agent_name,
     agentVersion: row.agent_version,
     overrides: overridesBody.parse(row.overrides),
@@ -49,4 +66,11 @@ export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
     createdAt: row.created_at.toISOString(),
     updatedAt: row.updated_at.toISOString(),
   };
+}
+
+const idOrNull = (id: string | null): string | null => (id === null ? null : formatId('session', id));
+
+function forkedFromOf({ forked_from_session_id: session, forked_from_message_id: message }: SessionRow) {
+  if (session === null) return null;
+  return { sessionId: formatId('session', session), messageId: message === null ? null : formatId('message', message) };
 }

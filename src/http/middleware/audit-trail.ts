@@ -21,9 +21,17 @@ export function createAdminTrail(db: Db): MiddlewareHandler<HttpEnv> {
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** Audits a request in the transaction that does its work, under its path: neither is committed without the other. */
-export async function auditRequest(tx: Tx, c: Context<HttpEnv>, action: AuditedAction): Promise<void> {
-  await appendAudit(tx, requestEntry(c, action));
+/**
+ * Audits a request in the transaction that does its work: neither is committed without the other.
+ * @param target default: its path
+ */
+export async function auditRequest(
+  tx: Tx,
+  c: Context<HttpEnv>,
+  action: AuditedAction,
+  target: string = c.req.path,
+): Promise<void> {
+  await appendAudit(tx, { ...requestEntry(c, action), target });
 }
 
 /** The audit entry of a request, for functions that write it in their own transaction. */

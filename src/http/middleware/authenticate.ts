@@ -1,13 +1,26 @@
 import type { Context, MiddlewareHandler } from 'hono';
-import { ANYBODY, type Caller, isForBrowser, isOpenPath, readCredentials, requiredScope } from '../../domain/access.ts';
+import { getCookie } from 'hono/cookie';
+import {
+  ANYBODY,
+  type Caller,
+  CONSOLE_HEADER,
+  isForBrowser,
+  isOpenPath,
+  LOGIN_COOKIE,
+  readCredentials,
+  requiredScope,
+} from '../../domain/access.ts';
 import { toSafeError } from '../../platform/log.ts';
 import { shareReads } from '../../platform/share-reads.ts';
 import { findCaller, hasApiKeys } from '../../store/api-keys.ts';
+import type { Db } from '../../store/database.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { HttpEnv } from '../http-env.ts';
+import { isToken } from '../session-tokens.ts';
 import { refuseOtherHosts } from './host-guard.ts';
 import { createKeyWatch } from './key-watch.ts';
+import { findTokenHolder } from './token-caller.ts';
 import { createWrongKeys, type WrongKeys } from './wrong-keys.ts';
 
 /**
@@ -20,7 +33,8 @@ export function createAuthentication({
   db,
   log,
   wrongKeys = createWrongKeys(),
-}: Pick<HttpDeps, 'db' | 'log' | 'wrongKeys'>): MiddlewareHandler<HttpEnv> {
+  authenticate,
+}: Pick<HttpDeps, 'db' | 'log' | 'wrongKeys' | 'authenticate'>): MiddlewareHandler<HttpEnv> {
   let keysExist = false;
   const isOpen = async (c: Context<HttpEnv>): Promise<boolean> => {
     // Rows of keys are never removed, so a positive answer stays true.
@@ -29,19 +43,31 @@ export function createAuthentication({
   };
   const identify = async (c: Context<HttpEnv>): Promise<Caller> => {
     const { path, method } = c.req;
+    const bearer = tokenOf(c);
+    if (bearer !== null) {
+      const holder = await findTokenHolder(c, db, bearer, authenticate !== undefined);
+      if (holder === null) {
+        await slowDown(c, wrongKeys);
+        throw unauthenticated(c, 'The token of the session is not valid, or has expired: ask for a new one');
+      }
+      refuseMissingScope(holder, method, path);
+      return holder;
+    }
+    if (authenticate !== undefined) {
+      const found = await authenticate(c.req.raw);
+      if (found === null) throw unauthenticated(c, 'The program that serves this API does not know the caller');
+      const caller = { tenantId: found.tenantId, scopes: found.scopes, keyId: null };
+      refuseMissingScope(caller, method, path);
+      return caller;
+    }
     const authorization = c.req.header('authorization');
-    const credentials = readCredentials({ method, path, authorization, apiKey: c.req.header('x-api-key') });
+    const [apiKey, cookie] = [c.req.header('x-api-key'), getCookie(c, LOGIN_COOKIE)];
+    const credentials = readCredentials({ method, path, authorization, apiKey, cookie });
     if (credentials === null) throw unauthenticated(c, 'This needs an API key: Authorization: Bearer baton_…');
-    const caller = await findSharedCaller(db, credentials.secret);
-    if (caller === null) {
-      await slowDown(c, wrongKeys);
-      throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
-    }
-    const scope = requiredScope(method, path);
-    if (!caller.scopes.includes(scope)) throw new ProblemError('forbidden', `The API key lacks the scope ${scope}`);
-    if (credentials.byBrowser && isFromElsewhere(c)) {
-      throw new ProblemError('forbidden', 'Requests of pages of another origin are refused');
-    }
+    const caller = await findKeyOwner(c, db, wrongKeys, credentials.secret);
+    refuseMissingScope(caller, method, path);
+    if (credentials.byBrowser) refuseElsewhere(c);
+    if (credentials.needsConsole) refuseWithoutConsole(c);
     return caller;
   };
   const watch = createKeyWatch(db, {
@@ -50,12 +76,13 @@ export function createAuthentication({
 
   return async (c, next) => {
     if (isOpenPath(c.req.path)) return next();
-    const open = await isOpen(c);
+    const own = c.env?.caller;
+    const open = own === undefined && authenticate === undefined && (await isOpen(c));
     if (open && c.env.allowedHosts === null) refuseOtherHosts(c, []);
-    const caller = open ? ANYBODY : await identify(c);
+    const caller = own ?? (open ? ANYBODY : await identify(c));
     c.set('caller', caller);
     const hold = watch.hold(caller.keyId);
-    c.set('denied', hold.denied);
+    c.set('denied', deniedOf(hold.denied, caller));
     const { closed } = c.env ?? {};
     closed?.addEventListener('abort', () => hold[Symbol.dispose](), { once: true });
     await next();
@@ -63,11 +90,41 @@ export function createAuthentication({
   };
 }
 
+/** When a response that is held open has to end: with the key, and with the token. */
+function deniedOf(denied: AbortSignal, { session }: Caller): AbortSignal {
+  if (session === undefined) return denied;
+  return AbortSignal.any([denied, AbortSignal.timeout(Math.max(0, session.expiresAtMs - Date.now()))]);
+}
+
+/** The token of a session that the request has in place of a key. */
+function tokenOf(c: Context<HttpEnv>): string | null {
+  const [, bearer = ''] = /^Bearer +(\S+)$/i.exec(c.req.header('authorization') ?? '') ?? [];
+  return isToken(bearer) ? bearer : null;
+}
+
+/** @throws ProblemError `forbidden` */
+function refuseMissingScope({ scopes }: Caller, method: string, path: string): void {
+  const scope = requiredScope(method, path);
+  if (scope === null || scopes.includes(scope)) return;
+  throw new ProblemError('forbidden', `The API key lacks the scope ${scope}`);
+}
+
 /**
  * Requests of one key that arrive together share a look-up that begins after they arrived, so a key that was revoked
  * before is refused. However many they are, they take one connection of the pool.
  */
 const findSharedCaller = shareReads(findCaller, (secret) => secret);
+
+/**
+ * The caller that has the key.
+ * @throws ProblemError `unauthenticated`, `rate_limited` (too many invalid keys)
+ */
+export async function findKeyOwner(c: Context<HttpEnv>, db: Db, wrongKeys: WrongKeys, secret: string): Promise<Caller> {
+  const caller = await findSharedCaller(db, secret);
+  if (caller !== null) return caller;
+  await slowDown(c, wrongKeys);
+  throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
+}
 
 /** @throws ProblemError `rate_limited` */
 async function slowDown({ env }: Context<HttpEnv>, wrongKeys: WrongKeys): Promise<void> {
@@ -84,7 +141,24 @@ function unauthenticated({ req }: Context<HttpEnv>, detail: string): ProblemErro
   return new ProblemError('unauthenticated', detail, { headers: { 'www-authenticate': challenge } });
 }
 
-/** Whether a page of another origin made the request: a browser adds a password that it knows to that, too. */
+/**
+ * A browser adds a password or a cookie that it knows to requests of other pages, too.
+ * @throws ProblemError `forbidden`
+ */
+export function refuseElsewhere(c: Context<HttpEnv>): void {
+  if (isFromElsewhere(c)) throw new ProblemError('forbidden', 'Requests of pages of another origin are refused');
+}
+
+/** @throws ProblemError `forbidden` */
+export function refuseWithoutConsole(c: Context<HttpEnv>): void {
+  if (c.req.header(CONSOLE_HEADER) !== undefined) return;
+  throw new ProblemError(
+    'forbidden',
+    `With the cookie of the console a change needs the header ${CONSOLE_HEADER}, too`,
+  );
+}
+
+/** Whether a page of another origin made the request. */
 function isFromElsewhere(c: Context<HttpEnv>): boolean {
   const origin = c.req.header('origin');
   if (origin !== undefined) return !URL.canParse(origin) || new URL(origin).host !== c.req.header('host');

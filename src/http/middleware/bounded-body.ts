@@ -16,7 +16,7 @@ import type { HttpEnv } from '../http-env.ts';
 const BLOBS_PATH = '/v1/blobs';
 /** Paths whose bodies may hold files as base64. */
 const CONTENT_PATHS =
-  /^\/(?:v1\/sessions\/[^/]+\/(?:messages|queue\/[^/]+)|v1\/runs\/[^/]+\/tool-calls\/[^/]+|v1\/chat\/completions|api\/chat)$/;
+  /^\/(?:v1\/sessions\/[^/]+\/(?:messages|queue\/[^/]+)|v1\/runs\/[^/]+\/tool-calls\/[^/]+|v1\/chat\/completions|v1\/responses|api\/chat|mcp)$/;
 
 /** Larger bodies give other requests a turn of the event loop before and between parsing and validation. */
 const LARGE_BODY_CHARS = 65_536;

@@ -7,7 +7,9 @@ import { createAuthentication } from './authenticate.ts';
 import { hostGuard } from './host-guard.ts';
 
 /** Middleware before the routes of every server: headers of every answer, allowed host names, authentication. */
-export function guarded(deps: Pick<HttpDeps, 'db' | 'log' | 'newId' | 'wrongKeys'>): MiddlewareHandler<HttpEnv>[] {
+export function guarded(
+  deps: Pick<HttpDeps, 'db' | 'log' | 'newId' | 'wrongKeys' | 'authenticate'>,
+): MiddlewareHandler<HttpEnv>[] {
   return [
     requestId({ generator: deps.newId }),
     answerHeaders,

@@ -14,10 +14,12 @@ const HELD: readonly Held[] = [
     path: /^\/v1\/sessions\/[^/]+\/events$/,
     isHeld: (c) => wantedEventFormat(c) === 'text/event-stream',
   },
+  { method: 'GET', path: /^\/v1\/activity$/ },
   { method: 'GET', path: /^\/v1\/runs\/[^/]+\/wait$/ },
   { method: 'GET', path: /^\/api\/chat\/[^/]+\/stream$/ },
   { method: 'POST', path: /^\/api\/chat$/ },
   { method: 'POST', path: /^\/v1\/chat\/completions$/ },
+  { method: 'POST', path: /^\/mcp$/ },
   { method: 'POST', path: /\/cancel$/, isHeld: (c) => (c.req.query('wait') ?? '0') !== '0' },
 ];
 

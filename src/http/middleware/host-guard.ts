@@ -41,6 +41,7 @@ export function refuseOtherHosts(c: Context<HttpEnv>, allowedHosts: readonly str
     );
   }
   const origin = c.req.header('origin');
+  if (c.get('isNamedOrigin') === true) return;
   if (origin !== undefined && !allowed(hostnameOf(origin))) {
     throw new ProblemError('forbidden', 'Requests of pages of another origin are refused');
   }

@@ -38,7 +38,8 @@ async function lookUp(
   if (runId !== null && place !== null) await refuseUnknownCall(db, { tenantId: tenantOf(c), runId, ...place });
   const { agent, model } = namesSchema.catch({}).parse(body);
   if (path === '/v1/sessions' && agent !== undefined) (await agents.current()).get(agent);
-  if (path === '/v1/chat/completions' && model !== undefined) await refuseUnknownModel(agents, model);
+  if ((path === '/v1/chat/completions' || path === '/v1/responses') && model !== undefined)
+    await refuseUnknownModel(agents, model);
 }
 
 const name = z.string().max(256).optional();

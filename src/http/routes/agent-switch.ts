@@ -5,6 +5,7 @@ import { refuseForeignModel, refuseUnusableModels } from '../../model/configured
 import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
 import { checkModel, modelField, overridesBody } from '../bodies/agent-overrides.ts';
 import { idParams, noQuery, textField } from '../bodies/fields.ts';
+import { jsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../bodies/responses.ts';
 import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -24,31 +25,26 @@ const change = createRoute({
     params: idParams('session'),
     query: noQuery,
     headers: idempotencyHeader,
-    body: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: z
-            .strictObject({
-              agent: textField(64).min(1).optional(),
-              model: modelField.optional(),
-              overrides: overridesBody.optional(),
-            })
-            .refine(({ agent, model }) => agent !== undefined || model !== undefined, {
-              error: 'needs agent or model, or both',
-            })
-            .refine(({ agent, overrides }) => agent !== undefined || overrides === undefined, {
-              error: 'goes with agent',
-              path: ['overrides'],
-            })
-            .refine(({ model, overrides }) => model === undefined || overrides?.model === undefined, {
-              error: 'the model is named once',
-              path: ['overrides', 'model'],
-            })
-            .openapi('AgentSwitch', { example: { agent: 'workspace' } }),
-        },
-      },
-    },
+    body: jsonBody(
+      z
+        .strictObject({
+          agent: textField(64).min(1).optional(),
+          model: modelField.optional(),
+          overrides: overridesBody.optional(),
+        })
+        .refine(({ agent, model }) => agent !== undefined || model !== undefined, {
+          error: 'needs agent or model, or both',
+        })
+        .refine(({ agent, overrides }) => agent !== undefined || overrides === undefined, {
+          error: 'goes with agent',
+          path: ['overrides'],
+        })
+        .refine(({ model, overrides }) => model === undefined || overrides?.model === undefined, {
+          error: 'the model is named once',
+          path: ['overrides', 'model'],
+        })
+        .openapi('AgentSwitch', { example: { agent: 'workspace' } }),
+    ),
   },
   responses: {
     200: jsonOf(sessionBody, 'The session with its new agent.'),

@@ -2,7 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { AUDITED_ACTIONS } from '../../domain/audit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { listAudit } from '../../store/audit.ts';
-import { limitField, numberField } from '../bodies/fields.ts';
+import { beforeField, limitField } from '../bodies/fields.ts';
 import { jsonOf, REFUSED, timeBody } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
@@ -26,7 +26,7 @@ const list = createRoute({
   description: 'Of the tenant of the key, which needs the scope `admin`.',
   request: {
     query: z.strictObject({
-      before: numberField(1, Number.MAX_SAFE_INTEGER, 'Only what comes before this number.').optional(),
+      before: beforeField.optional(),
       limit: limitField,
     }),
   },

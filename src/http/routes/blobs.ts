@@ -66,7 +66,7 @@ export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps
       throw new ProblemError('payload_too_large', `The file is larger than ${MAX_BLOB_BYTES} bytes`);
     }
     const verdict = judgeMediaType(declared, bytes);
-    if ('refused' in verdict) throw new ProblemError('invalid_request', `Invalid body: it ${verdict.refused}`);
+    if (verdict.kind === 'refused') throw new ProblemError('invalid_request', `Invalid body: it ${verdict.why}`);
     await refuseOverStorage(db, tenantOf(c), quota, bytes.length);
     const blob = await putBlob(db, tenantOf(c), bytesBlob(newId(), verdict.mediaType, bytes), declared !== undefined);
     const { mediaType, sizeBytes, createdAt } = blob;

@@ -6,6 +6,7 @@ import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
 import { inTransaction } from '../../store/database.ts';
 import { afterCancelled } from '../after-commit.ts';
 import { idParams, MAX_WAIT_MS, numberField } from '../bodies/fields.ts';
+import { emptyBody, optionalJsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import { readRunBody, runBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -14,9 +15,6 @@ import { auditRequest, requestEntry } from '../middleware/audit-trail.ts';
 import { untilGone } from '../request-signal.ts';
 
 const tags = ['cancel'];
-
-/** The body may be left out; it has no fields yet, so any is refused by its name. */
-const emptyBody = { required: false, content: { 'application/json': { schema: z.strictObject({}) } } } as const;
 
 export const cancelledSession = z
   .object({
@@ -40,12 +38,7 @@ const cancelSession = createRoute({
   request: {
     params: idParams('session'),
     query: waitQuery,
-    body: {
-      required: false,
-      content: {
-        'application/json': { schema: z.strictObject({ queue: z.enum(['keep', 'clear']).optional() }) },
-      },
-    },
+    body: optionalJsonBody(z.strictObject({ queue: z.enum(['keep', 'clear']).optional() })),
   },
   responses: {
     200: jsonOf(cancelledSession, 'Nothing runs any more.'),
@@ -91,6 +84,8 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
       return requested;
     });
     deps.bus.announce(id, eventSeq);
+    // Its children in the background stop also while it is idle.
+    deps.lookAfterChildren?.();
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
     await afterCancelled(deps, outcome);
     const { runId } = outcome;
@@ -104,6 +99,6 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const outcome = await requestCancel(db, tenantOf(c), runId, requestEntry(c, 'run:cancel'));
     await afterCancelled(deps, outcome);
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
-    return c.json(await readRunBody(db, run), isTerminalRun(run.status) ? 200 : 202);
+    return c.json(await readRunBody(db, tenantOf(c), run), isTerminalRun(run.status) ? 200 : 202);
   });
 }

@@ -5,10 +5,11 @@ import { type Anchor, TOKEN_KINDS } from '../../domain/context/meter/measure.ts'
 import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
-import { listCompactions, readContext, requestMaintenance } from '../../store/context.ts';
+import { listCompactions, readMeteredContext, requestMaintenance } from '../../store/context.ts';
 import { refuseOverQuota } from '../../store/quota.ts';
 import { afterChanged } from '../after-commit.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
+import { emptyBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';
 import { errorBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -22,13 +23,17 @@ export const contextBody = z
     model: z.string(),
     window: tokens.openapi({ description: 'Tokens of input and output together.' }),
     guessed: z.boolean().openapi({
-      description: 'Nobody has told how large the window of this model is, and no call has shown it yet.',
+      description: 'No source names the window of this model, and no call has shown it yet.',
     }),
     usable: tokens.openapi({ description: 'Tokens that a request may hold.' }),
     used: tokens.openapi({
       description: 'Tokens of the next request, as everything that acts on the context sees it.',
     }),
     share: z.number().openapi({ description: '`used / usable`.' }),
+    complete: z.boolean().openapi({
+      description:
+        'False: the session has so many messages that only the newest 2000 were measured. Without an `anchor` more tokens are used then.',
+    }),
     byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
     thresholds: z.record(z.string(), z.number()),
     anchor: z
@@ -77,8 +82,6 @@ const getContext = createRoute({
   responses: { 200: jsonOf(contextBody, 'The meter, and the latest compactions.'), ...REFUSED, ...NOT_FOUND },
 });
 
-const emptyBody = { required: false, content: { 'application/json': { schema: z.strictObject({}) } } } as const;
-
 const maintenanceRoute = <Path extends string>(path: Path, operationId: string, summary: string) =>
   createRoute({
     method: 'post',
@@ -117,7 +120,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(getContext, async (c) => {
     const { id } = c.req.valid('param');
-    const context = await readContext(db, tenantOf(c), id);
+    const context = await readMeteredContext(db, tenantOf(c), id);
     const agent = readAgent(context.agentSnapshot);
     const known = await knownModel(deps, deps.models(agent.model));
     const meter = await contextMeterOf(agent, known, await offeredTools(deps, agent, known, context.view));
@@ -128,6 +131,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
         model: agent.model,
         guessed: meter.isGuess,
         ...readMeter(measurement, meter.limits, meter.thresholds),
+        complete: context.isWhole,
         anchor: measurement.isAnchored ? toAnchorBody(meter.anchorOf(context.contextState)) : null,
         strategy: agent.context.compaction.strategy,
         compactingSince: context.compactingSince?.toISOString() ?? null,

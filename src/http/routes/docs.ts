@@ -1,15 +1,18 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import { accepts } from 'hono/accepts';
-import { secureHeaders } from 'hono/secure-headers';
+import { CONSOLE_PATH } from '../../domain/access.ts';
 import { BOARD_PATH } from '../board.ts';
 import { STREAM_SCHEMAS } from '../bodies/event-bodies.ts';
-import { DENIED, jsonOf } from '../bodies/responses.ts';
+import { DENIED, jsonOf, OTHER_HOST } from '../bodies/responses.ts';
+import { describeWebhooks } from '../bodies/told-webhook.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
+import { pageHeaders } from '../page-headers.ts';
 import { renderDocsPage, SHOW_SCRIPT } from '../pages/docs-page.ts';
 import { type Place, renderStartPage } from '../pages/start-page.ts';
 import { swaggerFile } from '../pages/swagger-file.ts';
+import type { BuiltConsole } from './console.ts';
 
 const tags = ['docs'];
 
@@ -22,9 +25,12 @@ const index = createRoute({
   path: '/',
   operationId: 'getStartPage',
   tags,
+  security: [],
   summary: 'Where to go from here',
-  description: 'A page where the caller takes HTML, otherwise the same links as JSON.',
+  description:
+    'A browser is led to the console, or to a page of links where that is not built. Otherwise the links as JSON.',
   responses: {
+    302: { description: 'To the console.' },
     200: {
       description: 'Links.',
       content: {
@@ -32,7 +38,7 @@ const index = createRoute({
         'text/html': { schema: z.string() },
       },
     },
-    ...DENIED,
+    ...OTHER_HOST,
   },
 });
 
@@ -65,6 +71,7 @@ const PLACES = {
   metrics: { path: '/metrics', words: 'Numbers for Prometheus' },
 } as const satisfies Record<string, Place>;
 
+const CONSOLE: Place = { path: `${CONSOLE_PATH}/`, words: 'Sessions, queues and costs, to watch and to steer' };
 const BOARD: Place = { path: BOARD_PATH, words: 'The queues and their jobs' };
 
 const INFO = {
@@ -85,30 +92,24 @@ const KEY_SCHEMES = {
   header: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'The same key in a header of its own.' },
 } as const;
 
-/** The page runs the scripts of Swagger UI and asks only this service. */
-const docsHeaders = secureHeaders({
-  strictTransportSecurity: false,
-  xFrameOptions: 'DENY',
-  contentSecurityPolicy: {
-    defaultSrc: ["'none'"],
-    scriptSrc: ["'self'"],
-    styleSrc: ["'self'", "'unsafe-inline'"],
-    imgSrc: ["'self'", 'data:'],
-    connectSrc: ["'self'"],
-    baseUri: ["'none'"],
-    formAction: ["'none'"],
-    frameAncestors: ["'none'"],
-  },
-});
+const docsHeaders = pageHeaders();
 
-/** The start page, the API's document and its page. Registered last, because it describes the routes before it. */
-export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'board'>): void {
+/**
+ * The start page, the API's document and its page. Registered last, because it describes the routes before it. A person
+ * who opens the service in a browser wants the console, a program the links.
+ */
+export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'board'>, built: BuiltConsole): void {
   const places: Record<string, Place> = board === undefined ? PLACES : { ...PLACES, queues: BOARD };
   const links = Object.fromEntries(Object.entries(places).map(([name, { path }]) => [name, path]));
   const startPage = lazy(() => renderStartPage(Object.values(places)));
-  app.openapi(index, (c) => {
+  app.openapi(index, async (c) => {
     const wanted = accepts(c, { header: 'Accept', supports: ['application/json', 'text/html'], default: '' });
-    return wanted === 'text/html' ? c.html(startPage(), 200) : c.json({ name: 'Baton', links }, 200);
+    const hasConsole = (await built.files()) !== null;
+    if (wanted !== 'text/html') {
+      return c.json({ name: 'Baton', links: { ...(hasConsole && { console: CONSOLE.path }), ...links } }, 200);
+    }
+    // Relative, for a prefix that a proxy has taken away.
+    return hasConsole ? c.redirect(`.${CONSOLE.path}`, 302) : c.html(startPage(), 200);
   });
 
   for (const [name, scheme] of Object.entries(KEY_SCHEMES)) {
@@ -117,6 +118,7 @@ export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'boa
   for (const [name, schema] of Object.entries(STREAM_SCHEMAS)) {
     app.openAPIRegistry.registerComponent('schemas', name, schema);
   }
+  describeWebhooks(app);
   const security = Object.keys(KEY_SCHEMES).map((name) => ({ [name]: [] }));
   const servers = [{ url: '/', description: 'This service' }];
   const document = lazy(() => app.getOpenAPI31Document({ openapi: '3.1.0', info: INFO, servers, security }));

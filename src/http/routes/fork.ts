@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { forkSession } from '../../store/fork.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
 import { idField, idParams, metadataField, noQuery, titleField } from '../bodies/fields.ts';
+import { optionalJsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -20,20 +21,15 @@ const forkRoute = createRoute({
     params: idParams('session'),
     query: noQuery,
     headers: idempotencyHeader,
-    body: {
-      required: false,
-      content: {
-        'application/json': {
-          schema: z
-            .strictObject({
-              atMessage: idField('message').optional(),
-              title: titleField.nullable().optional(),
-              metadata: metadataField.optional(),
-            })
-            .openapi('Fork'),
-        },
-      },
-    },
+    body: optionalJsonBody(
+      z
+        .strictObject({
+          atMessage: idField('message').optional(),
+          title: titleField.nullable().optional(),
+          metadata: metadataField.optional(),
+        })
+        .openapi('Fork'),
+    ),
   },
   responses: {
     201: jsonOf(sessionBody, 'The new session.'),

@@ -1,5 +1,5 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { PENDING_KINDS, type PendingKind } from '../../domain/run/run.ts';
+import { JOB_KINDS, type JobKind } from '../../domain/run/job.ts';
 import { within } from '../../platform/within.ts';
 import type { WorkersByKind } from '../../store/workers.ts';
 import { jsonOf, OTHER_HOST } from '../bodies/responses.ts';
@@ -10,7 +10,7 @@ export const readinessBody = z
   .object({
     ready: z.boolean(),
     checks: z.record(z.string(), z.object({ ok: z.boolean(), message: z.string().optional() })),
-    unattended: z.array(z.enum(PENDING_KINDS)).optional().openapi({
+    unattended: z.array(z.enum(JOB_KINDS)).optional().openapi({
       description: 'Kinds of jobs that no worker takes at the moment: what is accepted waits. Told by the API alone.',
     }),
   })
@@ -56,10 +56,10 @@ export function registerHealthRoutes(
 const PATIENCE_MS = 1_000;
 
 /** Kinds of job without a worker. Null: the database does not answer; the API is ready for messages all the same. */
-async function findUnattended(countWorkers: () => Promise<WorkersByKind>): Promise<PendingKind[] | null> {
+async function findUnattended(countWorkers: () => Promise<WorkersByKind>): Promise<JobKind[] | null> {
   try {
     const counts = await within(PATIENCE_MS, countWorkers());
-    return PENDING_KINDS.filter((kind) => counts[kind] === 0);
+    return JOB_KINDS.filter((kind) => counts[kind] === 0);
   } catch {
     return null;
   }

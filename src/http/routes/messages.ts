@@ -3,14 +3,17 @@ import { formatId } from '../../domain/ids.ts';
 import { REQUESTED_DELIVERIES } from '../../domain/run/delivery.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
-import { hasMessagesAfter, listMessages } from '../../store/messages.ts';
+import { hasMessagesAfter, hasMessagesBefore, listMessages, listNewestMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
 import { afterAccepted } from '../after-commit.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
-import { afterField, idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
+import { afterField, beforeField, idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
+import { jsonBody } from '../bodies/json-body.ts';
 import { limitsBody } from '../bodies/limits-body.ts';
 import { messageBody, toMessageBody } from '../bodies/message-body.ts';
+import { outputFormatBody } from '../bodies/output-format.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import { messageWebhookField, toMessageWebhook } from '../bodies/webhook-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditInterrupt } from '../middleware/audit-trail.ts';
@@ -45,21 +48,20 @@ const send = createRoute({
     params: idParams('session'),
     query: noQuery,
     headers: idempotencyHeader,
-    body: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: z
-            .strictObject({
-              content: contentField,
-              id: idField('message').optional(),
-              delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
-              limits: limitsBody.optional(),
-            })
-            .openapi('NewMessage', { example: { content: 'Which files here mention shipping?' } }),
-        },
-      },
-    },
+    body: jsonBody(
+      z
+        .strictObject({
+          content: contentField,
+          id: idField('message').optional(),
+          delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
+          limits: limitsBody.optional(),
+          webhook: messageWebhookField.optional(),
+          output: outputFormatBody.optional().openapi({
+            description: 'The result that the run which it starts is asked for, in place of the agent’s own.',
+          }),
+        })
+        .openapi('NewMessage', { example: { content: 'Which files here mention shipping?' } }),
+    ),
   },
   responses: {
     202: jsonOf(acceptedBody, 'The message is stored and will be worked on.'),
@@ -75,14 +77,34 @@ const list = createRoute({
   path: '/v1/sessions/{id}/messages',
   operationId: 'listMessages',
   tags,
-  summary: 'Read the transcript, oldest first',
-  description: 'A page has fewer messages than its limit where they are large.',
-  request: { params: idParams('session'), query: z.strictObject({ after: afterField, limit: limitField }) },
+  summary: 'Read the transcript',
+  description:
+    'A page has fewer messages than its limit where they are large. With `before` it is the page that ends there, also oldest first. With `order=desc` it begins with the newest message and goes back: pass `previous` as `before` for the page in front of it.',
+  request: {
+    params: idParams('session'),
+    query: z
+      .strictObject({
+        after: afterField,
+        before: beforeField.optional(),
+        order: z.enum(['asc', 'desc']).optional().openapi({ description: '`asc`, oldest first, by default.' }),
+        runId: idField('run').optional().openapi({ description: 'Only the messages of this run.' }),
+        limit: limitField,
+      })
+      .refine(({ after, before }) => after === undefined || before === undefined, {
+        path: ['before'],
+        error: 'either after or before',
+      })
+      .refine(({ after, order }) => after === undefined || order !== 'desc', {
+        path: ['after'],
+        error: 'not with order=desc: pass before',
+      }),
+  },
   responses: {
     200: jsonOf(
       z.object({
         messages: z.array(messageBody),
         next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end of the transcript.' }),
+        previous: z.int().nullable().openapi({ description: 'Pass it as `before`; null at its beginning.' }),
       }),
       'A page of the transcript.',
     ),
@@ -95,9 +117,11 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, newId } = deps;
 
   app.openapi(send, async (c) => {
-    const { content, id, delivery = 'steer', limits = {} } = c.req.valid('json');
+    const { content, id, delivery = 'steer', limits = {}, output, webhook: hook } = c.req.valid('json');
+    const webhook = hook === undefined ? undefined : toMessageWebhook(hook, deps.webhookPolicy);
     const sessionId = c.req.valid('param').id;
-    const asked = { route: send, request: { sessionId, content, id, delivery, limits }, answer: acceptedBody };
+    const sent = { sessionId, content, id, delivery, limits, output, webhook };
+    const asked = { route: send, request: sent, answer: acceptedBody };
     let accepted: AcceptedMessage | undefined;
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const ids = { tenantId: tenantOf(c), sessionId, messageId: id ?? newId(), runId: newId() };
@@ -106,6 +130,8 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
         content: toParts(content),
         delivery,
         limits,
+        webhook,
+        output,
         quota: deps.quota,
         inboxLimits: deps.inboxLimits,
       });
@@ -118,15 +144,28 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(list, async (c) => {
     const sessionId = c.req.valid('param').id;
-    const { after = 0, limit } = c.req.valid('query');
-    await findSession(db, tenantOf(c), sessionId);
-    const page = await listMessages(db, tenantOf(c), sessionId, after, limit);
-    const last = page.at(-1)?.seq ?? null;
-    const next = last !== null && (await hasMessagesAfter(db, tenantOf(c), sessionId, last)) ? last : null;
-    return c.json({ messages: page.map(toMessageBody), next }, 200);
+    const { after = 0, before = null, order = 'asc', runId, limit } = c.req.valid('query');
+    const tenantId = tenantOf(c);
+    await findSession(db, tenantId, sessionId);
+    const page =
+      before === null && order === 'asc'
+        ? await listMessages(db, tenantId, sessionId, after, limit, runId)
+        : await listNewestMessages(db, tenantId, sessionId, limit, before, runId);
+    const [first, last] = [page.at(0)?.seq ?? null, page.at(-1)?.seq ?? null];
+    const place = { tenantId, sessionId, runId };
+    const next = last !== null && (await hasMessagesAfter(db, { ...place, seq: last })) ? last : null;
+    const previous = first !== null && (await hasMessagesBefore(db, { ...place, seq: first })) ? first : null;
+    const messages = (order === 'asc' ? page : page.toReversed()).map(toMessageBody);
+    return c.json({ messages, next, previous }, 200);
   });
 }
 
-function toAcceptedBody({ messageId, runId, queued, position, status }: AcceptedMessage): z.infer<typeof acceptedBody> {
+export function toAcceptedBody({
+  messageId,
+  runId,
+  queued,
+  position,
+  status,
+}: AcceptedMessage): z.infer<typeof acceptedBody> {
   return { messageId: formatId('message', messageId), runId: formatId('run', runId), queued, position, status };
 }

@@ -17,6 +17,7 @@ import { afterCancelled, afterChanged } from '../after-commit.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { cursorField, toCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
+import { jsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, timeBody } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
@@ -75,16 +76,11 @@ const change = createRoute({
   request: {
     params: itemParams,
     query: noQuery,
-    body: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: z
-            .strictObject({ content: contentField.optional(), delivery: z.enum(['steer', 'followup']).optional() })
-            .openapi('WaitingMessageChange', { example: { content: 'Only the Markdown files.', delivery: 'steer' } }),
-        },
-      },
-    },
+    body: jsonBody(
+      z
+        .strictObject({ content: contentField.optional(), delivery: z.enum(['steer', 'followup']).optional() })
+        .openapi('WaitingMessageChange', { example: { content: 'Only the Markdown files.', delivery: 'steer' } }),
+    ),
   },
   responses: {
     200: jsonOf(waitingBody, 'The message as it waits now.'),

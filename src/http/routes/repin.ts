@@ -6,6 +6,7 @@ import { toolChangesSchema } from '../../domain/run/tool-drift.ts';
 import { replacePinnedTools } from '../../store/pinned-tools.ts';
 import { findSession, readAgentSnapshot } from '../../store/sessions.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
+import { emptyBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
@@ -35,7 +36,7 @@ const repin = createRoute({
     params: idParams('session'),
     query: noQuery,
     headers: idempotencyHeader,
-    body: { required: false, content: { 'application/json': { schema: z.strictObject({}) } } },
+    body: emptyBody,
   },
   responses: {
     200: jsonOf(repinnedBody, 'What has changed; nothing, where the servers offer what the session knew.'),

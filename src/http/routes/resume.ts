@@ -4,6 +4,7 @@ import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { afterChanged } from '../after-commit.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
+import { optionalJsonBody } from '../bodies/json-body.ts';
 import { limitsBody } from '../bodies/limits-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -24,10 +25,7 @@ const resume = createRoute({
     params: idParams('session'),
     query: noQuery,
     headers: idempotencyHeader,
-    body: {
-      required: false,
-      content: { 'application/json': { schema: z.strictObject({ limits: limitsBody.optional() }).openapi('Resume') } },
-    },
+    body: optionalJsonBody(z.strictObject({ limits: limitsBody.optional() }).openapi('Resume')),
   },
   responses: {
     202: jsonOf(resumedBody, 'A run goes on with it.'),

@@ -1,9 +1,10 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
-import { findRun, listRuns } from '../../store/runs.ts';
+import { findRun, listRuns, readRuns } from '../../store/runs.ts';
 import { cursorField, nextCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from '../bodies/fields.ts';
+import { idsField } from '../bodies/list-fields.ts';
 import { jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from '../bodies/responses.ts';
 import { readRunBodies, readRunBody, runBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -19,12 +20,14 @@ const list = createRoute({
   operationId: 'listRuns',
   tags,
   summary: 'List runs, newest first',
+  description: '`ids` is for lists that read some of their rows again; no other filter applies then.',
   request: {
     query: z.strictObject({
       cursor: cursorField('runs'),
       limit: limitField,
       status: z.enum(RUN_STATUSES).optional(),
       sessionId: idField('session').optional(),
+      ids: idsField('run'),
     }),
   },
   responses: {
@@ -49,7 +52,8 @@ const wait = createRoute({
   operationId: 'waitForRun',
   tags,
   summary: 'Wait until a run has ended',
-  description: 'Answers when the run has ended or waits for somebody, or with the run as it is when the time is up.',
+  description:
+    'Answers when the run has ended or waits for a person or a client, or with the run as it is when the time is up.',
   request: {
     params: idParams('run'),
     query: z.strictObject({
@@ -67,7 +71,11 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db } = deps;
 
   app.openapi(list, async (c) => {
-    const { cursor, limit, status, sessionId } = c.req.valid('query');
+    const { cursor, limit, status, sessionId, ids } = c.req.valid('query');
+    if (ids !== undefined) {
+      const again = await readRuns(db, tenantOf(c), ids);
+      return c.json({ runs: await readRunBodies(db, again), nextCursor: null }, 200);
+    }
     const rows = await listRuns(db, {
       tenantId: tenantOf(c),
       limit: limit + 1,
@@ -81,13 +89,13 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(get, async (c) => {
     const run = await findRun(db, tenantOf(c), c.req.valid('param').id);
-    return c.json(await readRunBody(db, run), 200);
+    return c.json(await readRunBody(db, tenantOf(c), run), 200);
   });
 
   app.openapi(wait, async (c) => {
     const runId = c.req.valid('param').id;
     const { timeoutMs = DEFAULT_WAIT_MS } = c.req.valid('query');
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs, signal: untilGone(c) });
-    return c.json(await readRunBody(db, run), 200);
+    return c.json(await readRunBody(db, tenantOf(c), run), 200);
   });
 }

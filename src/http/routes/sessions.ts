@@ -1,23 +1,41 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { agentVersion } from '../../agents/agent.ts';
 import { withOverrides } from '../../agents/overrides.ts';
+import { BatonError } from '../../domain/errors.ts';
+import { parseId } from '../../domain/ids.ts';
 import { SESSION_STATUSES } from '../../domain/run/session.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
-import { inTransaction } from '../../store/database.ts';
+import { type Db, inTransaction } from '../../store/database.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
-import { deleteSession, findSession, insertSession, listSessions, updateSession } from '../../store/sessions.ts';
-import { checkModel, overridesBody } from '../bodies/agent-overrides.ts';
-import { cursorField, nextCursor } from '../bodies/cursor.ts';
+import { readRuns } from '../../store/runs.ts';
+import { readOverviews } from '../../store/session-overviews.ts';
+import { searchSessions } from '../../store/session-search.ts';
 import {
+  deleteSession,
+  findSession,
+  findSessionByKey,
+  insertSession,
+  listSessions,
+  readSessions,
+  type SessionRow,
+  updateSession,
+} from '../../store/sessions.ts';
+import { checkModel, overridesBody } from '../bodies/agent-overrides.ts';
+import { cursorField, nextCursor, toCursor } from '../bodies/cursor.ts';
+import {
+  idField,
   idParams,
   limitField,
   MAX_METADATA_VALUE_CHARS,
   metadataField,
   noQuery,
+  sessionKeyField,
   textField,
   timeField,
   titleField,
 } from '../bodies/fields.ts';
+import { jsonBody } from '../bodies/json-body.ts';
+import { idsField, trueField, usdField } from '../bodies/list-fields.ts';
 import {
   BODY_REFUSED,
   CONFLICT,
@@ -28,6 +46,7 @@ import {
   UNKNOWN_AGENT,
 } from '../bodies/responses.ts';
 import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
+import { listedSessionBody, toListedSessionBody } from '../bodies/session-overview.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
@@ -41,28 +60,27 @@ const create = createRoute({
   path: '/v1/sessions',
   operationId: 'createSession',
   tags,
-  summary: 'Create a session of an agent',
+  summary: 'Create a session of an agent, or get the one with a key',
   request: {
     query: noQuery,
     headers: idempotencyHeader,
-    body: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: z
-            .strictObject({
-              agent: textField(64).min(1),
-              title: titleField.nullable().optional(),
-              metadata: metadataField.optional(),
-              expiresAt: timeField.nullable().optional(),
-              overrides: overridesBody.optional(),
-            })
-            .openapi('NewSession', { example: { agent: 'workspace', title: 'Shipping' } }),
-        },
-      },
-    },
+    body: jsonBody(
+      z
+        .strictObject({
+          agent: textField(64).min(1),
+          key: sessionKeyField.optional().openapi({
+            description: 'Your own name for the session. If there is one with it, that is the answer, as it is.',
+          }),
+          title: titleField.nullable().optional(),
+          metadata: metadataField.optional(),
+          expiresAt: timeField.nullable().optional(),
+          overrides: overridesBody.optional(),
+        })
+        .openapi('NewSession', { example: { agent: 'workspace', title: 'Shipping' } }),
+    ),
   },
   responses: {
+    200: jsonOf(sessionBody, 'The session that has the key.'),
     201: jsonOf(sessionBody, 'The new session.'),
     ...REFUSED,
     ...BODY_REFUSED,
@@ -73,13 +91,59 @@ const create = createRoute({
 
 const METADATA_PREFIX = 'metadata.';
 
-const listQuery = z
-  .object({ cursor: cursorField('sessions'), limit: limitField, status: z.enum(SESSION_STATUSES).optional() })
-  .catchall(textField(MAX_METADATA_VALUE_CHARS))
-  .superRefine(({ cursor, limit, status, ...rest }, ctx) => {
-    const keys = Object.keys(rest).filter((key) => !isMetadataFilter(key));
-    if (keys.length > 0) ctx.addIssue({ code: 'unrecognized_keys', keys, message: 'unknown parameter' });
+const searchField = textField(200)
+  .refine((text) => /[^\s!-/:-@[-`{-~]/.test(text), { error: 'needs a letter or a digit' })
+  .openapi({
+    description:
+      'Words, each of which begins a word of the title, the external key or a value of the metadata; or the id of a session or run.',
   });
+
+const listQuery = z
+  .object({
+    cursor: cursorField('sessions'),
+    limit: limitField,
+    q: searchField.optional(),
+    ids: idsField('session'),
+    key: sessionKeyField
+      .optional()
+      .openapi({ description: 'The session with this key; no other filter applies then.' }),
+    agent: textField(64).min(1).optional(),
+    status: z.enum(SESSION_STATUSES).optional(),
+    parent: idField('session').optional().openapi({
+      description: 'The sessions of the agents to which this one gave tasks. Not with q, failed or minCost.',
+    }),
+    since: timeField.optional().openapi({ description: 'Created then or later.' }),
+    failed: trueField.openapi({ description: 'Their newest run has failed.' }),
+    waiting: trueField.openapi({ description: 'The same as the status `requires_action`.' }),
+    minCost: usdField.openapi({ type: 'number', description: 'They have cost at least so many US dollars.' }),
+  })
+  .catchall(textField(MAX_METADATA_VALUE_CHARS))
+  .superRefine((query, ctx) => {
+    const keys = Object.keys(query).filter((key) => !KNOWN_FILTERS.has(key) && !isMetadataFilter(key));
+    if (keys.length > 0) ctx.addIssue({ code: 'unrecognized_keys', keys, message: 'unknown parameter' });
+    if (query.waiting !== undefined && query.status !== undefined && query.status !== 'requires_action') {
+      ctx.addIssue({ code: 'custom', path: ['waiting'], message: `not with the status ${query.status}` });
+    }
+    const sought = (['q', 'failed', 'minCost'] as const).find((name) => query[name] !== undefined);
+    if (query.parent !== undefined && sought !== undefined) {
+      ctx.addIssue({ code: 'custom', path: ['parent'], message: `not with ${sought}` });
+    }
+  });
+
+const KNOWN_FILTERS: ReadonlySet<string> = new Set([
+  'cursor',
+  'limit',
+  'q',
+  'ids',
+  'key',
+  'agent',
+  'status',
+  'parent',
+  'since',
+  'failed',
+  'waiting',
+  'minCost',
+]);
 
 const isMetadataFilter = (key: string): boolean =>
   key.startsWith(METADATA_PREFIX) && textField(64).min(1).safeParse(key.slice(METADATA_PREFIX.length)).success;
@@ -90,10 +154,13 @@ const list = createRoute({
   operationId: 'listSessions',
   tags,
   summary: 'List sessions, newest first',
-  description: 'Parameters of the form `metadata.<key>=<value>` keep the sessions that carry this label.',
+  description:
+    'Parameters of the form `metadata.<key>=<value>` keep the sessions that carry this label. With `q`, `failed` or `minCost` ' +
+    'a page looks at 5000 sessions: it may have few entries, or none, and still a `nextCursor`. `ids` is for lists that read ' +
+    'some of their rows again; no other filter applies then.',
   request: { query: listQuery },
   responses: {
-    200: jsonOf(z.object({ sessions: z.array(sessionBody), nextCursor: nextCursorBody }), 'A page of sessions.'),
+    200: jsonOf(z.object({ sessions: z.array(listedSessionBody), nextCursor: nextCursorBody }), 'A page of sessions.'),
     ...REFUSED,
   },
 });
@@ -118,20 +185,15 @@ const patch = createRoute({
   request: {
     params: idParams('session'),
     query: noQuery,
-    body: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: z
-            .strictObject({
-              title: titleField.nullable().optional(),
-              metadata: metadataField.optional(),
-              expiresAt: timeField.nullable().optional(),
-            })
-            .openapi('SessionChange', { example: { title: 'Shipping, answered' } }),
-        },
-      },
-    },
+    body: jsonBody(
+      z
+        .strictObject({
+          title: titleField.nullable().optional(),
+          metadata: metadataField.optional(),
+          expiresAt: timeField.nullable().optional(),
+        })
+        .openapi('SessionChange', { example: { title: 'Shipping, answered' } }),
+    ),
   },
   responses: { 200: jsonOf(sessionBody, 'The changed session.'), ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND },
 });
@@ -142,7 +204,8 @@ const remove = createRoute({
   operationId: 'deleteSession',
   tags,
   summary: 'Delete a session with everything in it',
-  description: 'Refused while a run is active: cancel it first.',
+  description:
+    'Refused while a run is active, in it or in a child of it: cancel the session first, which stops its children. Children that have ended stay, as sessions of their own.',
   request: { params: idParams('session'), query: noQuery },
   responses: { 204: { description: 'The session is gone.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
 });
@@ -153,6 +216,8 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, agents, models, pinTools, newId } = deps;
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
+    const existing = await findKeyed(db, tenantOf(c), body);
+    if (existing !== null) return c.json(existing, 200);
     const known = await agents.current();
     const definition = known.get(body.agent);
     const agent = withOverrides(definition, body.overrides ?? {});
@@ -160,7 +225,7 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);
     const asked = { route: create, request: body, answer: sessionBody };
-    const { body: session, headers } = await workOnce(c, db, asked, async (tx) => {
+    const work = workOnce(c, db, asked, async (tx) => {
       refuseForeignModel(definition, known, agent.model);
       refuseUnusableModels(agent, known, deps.modelCheck);
       checkModel(models, agent.model, body.overrides);
@@ -175,24 +240,29 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
         title: body.title ?? null,
         metadata: body.metadata ?? {},
         expiresAt: toTime(body.expiresAt ?? null),
+        ...(body.key !== undefined && { externalKey: body.key }),
       });
       return toSessionBody(row);
     });
+    // Of two requests with a new key at once, the other one may have created the session.
+    const made = await work.catch(async (error: unknown) => {
+      const isTaken = error instanceof BatonError && error.code === 'conflict';
+      const other = isTaken ? await findKeyed(db, tenantOf(c), body) : null;
+      if (other === null) throw error;
+      return other;
+    });
+    if (!('headers' in made)) return c.json(made, 200);
+    const { body: session, headers } = made;
     return c.json(session, 201, { location: `/v1/sessions/${session.id}`, ...headers });
   });
 
   app.openapi(list, async (c) => {
-    const { cursor, limit, status, ...filters } = c.req.valid('query');
-    const metadata = Object.entries(filters).map(([key, value]) => [key.slice(METADATA_PREFIX.length), value] as const);
-    const rows = await listSessions(db, {
-      tenantId: tenantOf(c),
-      limit: limit + 1,
-      ...(status === undefined ? {} : { status }),
-      ...(metadata.length === 0 ? {} : { metadata: Object.fromEntries(metadata) }),
-      ...(cursor === undefined ? {} : { after: cursor }),
-    });
-    const sessions = rows.slice(0, limit).map(toSessionBody);
-    return c.json({ sessions, nextCursor: nextCursor('sessions', rows, limit) }, 200);
+    const { rows, nextCursor: next } = await readPage(db, tenantOf(c), c.req.valid('query'));
+    const overviews = await readOverviews(db, rows);
+    return c.json(
+      { sessions: rows.map((row) => toListedSessionBody(row, overviews.get(row.id))), nextCursor: next },
+      200,
+    );
   });
 
   app.openapi(get, async (c) => {
@@ -217,4 +287,72 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
     });
     return c.body(null, 204);
   });
+}
+
+type Keyed = Readonly<{ key?: string | undefined; agent: string }>;
+
+/** The session with the key. Null: there is none, or no key is asked for. @throws BatonError `conflict` (another agent) */
+async function findKeyed(db: Db, tenantId: string, { key, agent }: Keyed): Promise<z.infer<typeof sessionBody> | null> {
+  const row = key === undefined ? null : await findSessionByKey(db, tenantId, key);
+  if (row === null) return null;
+  if (row.agent_name === agent) return toSessionBody(row);
+  throw new BatonError('conflict', `the session with the key ${JSON.stringify(key)} has the agent ${row.agent_name}`);
+}
+
+type ListQuery = z.output<typeof listQuery>;
+type ListedPage = Readonly<{ rows: SessionRow[]; nextCursor: string | null }>;
+
+async function readPage(db: Db, tenantId: string, query: ListQuery): Promise<ListedPage> {
+  const { ids, key, q } = query;
+  if (ids === undefined && key !== undefined) {
+    const row = await findSessionByKey(db, tenantId, key);
+    return { rows: row === null ? [] : [row], nextCursor: null };
+  }
+  const found = ids ?? (q === undefined ? undefined : await idsIn(db, tenantId, q));
+  if (found !== undefined) return { rows: await readSessions(db, tenantId, found), nextCursor: null };
+  return q === undefined && query.failed === undefined && query.minCost === undefined
+    ? listPage(db, tenantId, query)
+    : searchPage(db, tenantId, query);
+}
+
+/** The session of an id that is looked for. Undefined: the text is no id. */
+async function idsIn(db: Db, tenantId: string, text: string): Promise<string[] | undefined> {
+  const sessionId = parseId('session', text.trim());
+  if (sessionId !== null) return [sessionId];
+  const runId = parseId('run', text.trim());
+  if (runId === null) return undefined;
+  return (await readRuns(db, tenantId, [runId])).map((run) => run.session_id);
+}
+
+function filterOf(tenantId: string, query: ListQuery) {
+  const { cursor, limit, status, waiting, agent, parent, since } = query;
+  const labels = Object.entries(query).filter(([key]) => isMetadataFilter(key));
+  const metadata = Object.fromEntries(labels.map(([key, value]) => [key.slice(METADATA_PREFIX.length), String(value)]));
+  return {
+    tenantId,
+    limit: limit + 1,
+    ...(waiting === undefined ? status !== undefined && { status } : { status: 'requires_action' as const }),
+    ...(agent !== undefined && { agent }),
+    ...(parent !== undefined && { parentId: parent }),
+    ...(since !== undefined && { since }),
+    ...(labels.length > 0 && { metadata }),
+    ...(cursor !== undefined && { after: cursor }),
+  };
+}
+
+async function listPage(db: Db, tenantId: string, query: ListQuery): Promise<ListedPage> {
+  const rows = await listSessions(db, filterOf(tenantId, query));
+  return { rows: rows.slice(0, query.limit), nextCursor: nextCursor('sessions', rows, query.limit) };
+}
+
+async function searchPage(db: Db, tenantId: string, query: ListQuery): Promise<ListedPage> {
+  const { q, failed, minCost, limit } = query;
+  const { rows, stoppedAt } = await searchSessions(db, {
+    ...filterOf(tenantId, query),
+    ...(q !== undefined && { words: q }),
+    ...(failed !== undefined && { failed: true }),
+    ...(minCost !== undefined && { minCostUsd: minCost }),
+  });
+  const stopped = stoppedAt === null ? null : toCursor({ list: 'sessions', ...stoppedAt });
+  return { rows: rows.slice(0, limit), nextCursor: nextCursor('sessions', rows, limit) ?? stopped };
 }

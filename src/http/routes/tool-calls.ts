@@ -1,10 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
-import { ACTION_KINDS, type CallAnswer } from '../../domain/transcript/required-action.ts';
+import type { Json } from '../../domain/transcript/message.ts';
+import { ASKED_KINDS, type CallAnswer } from '../../domain/transcript/required-action.ts';
 import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
-import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
+import { type AnsweredCall, answerCall, findCallBelow } from '../../store/call-answers.ts';
+import { toStorable } from '../../store/json.ts';
 import { afterChanged } from '../after-commit.ts';
-import { callIdField, idField, noQuery, textField } from '../bodies/fields.ts';
+import { callIdField, idField, jsonField, noQuery, textField } from '../bodies/fields.ts';
+import { jsonBody } from '../bodies/json-body.ts';
 import { outputField } from '../bodies/output-field.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -16,9 +19,16 @@ const OUTPUT =
   'What the call came to: a string or any JSON value, as a tool would return it; with files `{"type": "content", "value": […]}`, ' +
   'in which a file is named as in a message, or in the AI SDK’s words.';
 
+/** The arguments of a call: an object. */
+const argsField = z.record(z.string(), jsonField).transform((given) => toStorable(given) as Record<string, Json>);
+
 export const answerBody = z
   .strictObject({
     decision: z.enum(['approve', 'deny']).optional(),
+    args: argsField.optional().openapi({
+      description:
+        'With an approval: the call runs with these in place of those that the model gave, and the model is shown them.',
+    }),
     reason: textField(MAX_DENIAL_REASON_CHARS).optional().openapi({ description: 'Of a denial; the model reads it.' }),
     output: outputField.optional().openapi({ description: OUTPUT }),
     isError: z.boolean().optional().openapi({ description: 'The output says why the call failed.' }),
@@ -28,6 +38,7 @@ export const answerBody = z
     const hasOutput = body.output !== undefined;
     if (hasOutput && body.decision !== undefined) refuse('output', 'either a decision or an output');
     if (!hasOutput && body.decision === undefined) refuse('decision', 'a decision or an output');
+    if (body.args !== undefined && body.decision !== 'approve') refuse('args', 'belong to an approval');
     if (body.reason !== undefined && body.decision !== 'deny') refuse('reason', 'belongs to a denial');
     if (body.isError !== undefined && !hasOutput) refuse('isError', 'belongs to an output');
   })
@@ -37,7 +48,7 @@ export const answeredBody = z
   .object({
     runId: z.string(),
     toolCallId: z.string(),
-    kind: z.enum(ACTION_KINDS),
+    kind: z.enum(ASKED_KINDS),
     status: z.enum(['requires_action', 'running']).openapi({ description: 'Of the run after this answer.' }),
     open: z.int().openapi({ description: 'Calls that the run still waited for after this answer.' }),
   })
@@ -58,7 +69,7 @@ const answer = createRoute({
     }),
     query: noQuery,
     headers: idempotencyHeader,
-    body: { required: true, content: { 'application/json': { schema: answerBody } } },
+    body: jsonBody(answerBody),
   },
   responses: {
     200: jsonOf(answeredBody, 'Taken.'),
@@ -77,7 +88,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
     const asked = { route: answer, request: { runId, place, given }, answer: answeredBody };
     let answered: AnsweredCall | undefined;
     const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
-      answered = await answerCall(tx, { tenantId: tenantOf(c), runId, ...place }, given);
+      answered = await answerCall(tx, await findCallBelow(tx, { tenantId: tenantOf(c), runId, ...place }), given);
       await auditRequest(tx, c, 'tool-call:answer');
       const { kind, open } = answered;
       return {
@@ -89,12 +100,13 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
       };
     });
     if (answered !== undefined) await afterChanged(deps, answered.sessionId, answered);
+    deps.lookAfterChildren?.();
     return c.json(body, 200, headers);
   });
 }
 
-function toAnswer({ decision, reason, output, isError }: z.infer<typeof answerBody>): CallAnswer {
+function toAnswer({ decision, args, reason, output, isError }: z.infer<typeof answerBody>): CallAnswer {
   if (output !== undefined) return { ...output, ...(isError === true && { isError }) };
-  if (decision === 'approve') return { decision };
-  return { decision: 'deny', ...(reason !== undefined && { reason }) };
+  if (decision === 'approve') return { kind: 'approve', ...(args !== undefined && { args }) };
+  return { kind: 'deny', ...(reason !== undefined && { reason }) };
 }

@@ -2,13 +2,13 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
+import { toShownContent } from '../../domain/context/shown-content.ts';
 import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
 import { isInlineText } from '../../domain/model/model-files.ts';
-import type { ModelMessage } from '../../domain/model/model-message.ts';
 import { sendsFilesAfterResults } from '../../domain/model/shown-media.ts';
-import { MAX_PAGE_CONTENT_BYTES } from '../../domain/tunables.ts';
 import { readContext } from '../../store/context.ts';
 import { nameMedia } from '../../store/media.ts';
+import { pageOf } from '../bodies/content-page.ts';
 import { afterField, idParams, limitField } from '../bodies/fields.ts';
 import { jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -101,34 +101,8 @@ function instructionsOf(meter: Awaited<ReturnType<typeof contextMeterOf>>): Show
 }
 
 function toMessage({ message, seqs, tokens: size }: ShownMessage): Shown {
-  const content = message.content.map(toContent);
+  const content = message.content.map((part) => toShownContent(part));
   return { role: message.role, seqs: [...seqs], tokens: size, bytes: bytesOf(content), content };
 }
 
-/** Drops the provider's options, and puts URLs in the place of bytes. */
-function toContent(part: ModelMessage['content'][number]): { type: string; [field: string]: unknown } {
-  const { providerOptions: _theirs, ...shown } = part;
-  if (shown.type === 'file') return withUrl(shown);
-  if (shown.type !== 'tool-result' || shown.output.type !== 'content') return shown;
-  const value = shown.output.value.map((item) => (item.type === 'file' ? withUrl(item) : item));
-  return { ...shown, output: { type: 'content', value } };
-}
-
-type File = Readonly<{ type: 'file'; data: { type: 'data'; data: string } | { type: 'url'; url: URL } }>;
-
-function withUrl<T extends File>({ data, ...file }: T) {
-  return { ...file, url: data.type === 'url' ? data.url.href : data.data };
-}
-
 const bytesOf = (content: unknown): number => Buffer.byteLength(JSON.stringify(content));
-
-function pageOf<T extends Readonly<{ bytes: number }>>(messages: readonly T[], limit: number): T[] {
-  const page: T[] = [];
-  let bytes = 0;
-  for (const message of messages.slice(0, limit)) {
-    bytes += message.bytes;
-    if (page.length > 0 && bytes > MAX_PAGE_CONTENT_BYTES) break;
-    page.push(message);
-  }
-  return page;
-}

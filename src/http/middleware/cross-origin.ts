@@ -1,0 +1,35 @@
+import type { MiddlewareHandler } from 'hono';
+import { cors } from 'hono/cors';
+import type { HttpEnv } from '../http-env.ts';
+
+/** How long a browser remembers that it may ask, in seconds. */
+const REMEMBERED_S = 600;
+
+/**
+ * Lets pages of these origins use the API and read its answers, with a key or token in a header. Cookies are never
+ * allowed along, nor the header of the console, so such a page cannot act for a person who is logged in there.
+ */
+export function crossOrigin(origins: readonly string[]): MiddlewareHandler<HttpEnv> {
+  const answer = cors({
+    origin: (origin) => (origins.includes(origin) ? origin : null),
+    allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
+    allowHeaders: [
+      'accept',
+      'authorization',
+      'content-type',
+      'idempotency-key',
+      'last-event-id',
+      'x-api-key',
+      'x-baton-agent',
+      'x-session-id',
+      'mcp-protocol-version',
+      'mcp-session-id',
+    ],
+    exposeHeaders: ['idempotency-replayed', 'retry-after', 'x-request-id', 'x-session-id', 'mcp-session-id'],
+    maxAge: REMEMBERED_S,
+  });
+  return async (c, next) => {
+    c.set('isNamedOrigin', origins.includes(c.req.header('origin') ?? ''));
+    return answer(c, next);
+  };
+}

@@ -1,0 +1,207 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { readAgent } from '../../agents/agent.ts';
+import { askForOutput } from '../../claims/ask-for-output.ts';
+import { contextMeterOf, describeTools, knownModel, offeredTools } from '../../claims/context-meter.ts';
+import { TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
+import { NEW_CONTEXT_STATE } from '../../domain/context/meter/state.ts';
+import { toShownContent } from '../../domain/context/shown-content.ts';
+import { showRequest } from '../../domain/context/shown-request.ts';
+import { formatCallId, formatId } from '../../domain/ids.ts';
+import { isInlineText } from '../../domain/model/model-files.ts';
+import { requestNotice } from '../../domain/model/request-notice.ts';
+import { sendsFilesAfterResults } from '../../domain/model/shown-media.ts';
+import { hashShown, hashTools } from '../../model/request-hash.ts';
+import { nameMedia } from '../../store/media.ts';
+import { type HiddenPart, readStepRequest, type StepRequest } from '../../store/step-request.ts';
+import { pageOf } from '../bodies/content-page.ts';
+import { afterField, idField, limitField, numberField } from '../bodies/fields.ts';
+import { jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
+import type { HttpDeps } from '../http-deps.ts';
+import { type BatonApp, tenantOf } from '../http-env.ts';
+
+const tokens = z.number().int();
+
+export const stepRequestBody = z
+  .object({
+    runId: z.string(),
+    sessionId: z.string(),
+    step: z.int(),
+    attempt: z.int(),
+    messageId: z.string().openapi({ description: 'Of the answer.' }),
+    agent: z.string(),
+    model: z.string(),
+    verified: z.boolean().nullable().openapi({
+      description:
+        'Whether these are, to the byte, the instructions and messages of which the worker kept the hash. False: the configuration of the model has changed since. Null: it kept none, because no answer came.',
+    }),
+    toolsVerified: z.boolean().nullable().openapi({ description: 'The same of the tools.' }),
+    sha256: z.string().nullable(),
+    tokens: tokens.openapi({ description: 'Of the whole request. Estimated.' }),
+    byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
+    tools: z.array(z.object({ name: z.string(), description: z.string(), inputSchema: z.unknown() })),
+    messages: z.array(
+      z.object({
+        no: z.int().openapi({ description: 'Its place in the request, from 1.' }),
+        role: z.enum(['system', 'user', 'assistant', 'tool']),
+        seqs: z.array(z.int()).openapi({ description: 'The messages of the transcript that it is made of.' }),
+        tokens: tokens.openapi({ description: 'Estimated.' }),
+        bytes: z.int().openapi({ description: 'Of `content` as JSON.' }),
+        content: z.array(z.looseObject({ type: z.string() })),
+        hidden: z.array(
+          z.object({
+            kind: z.enum(['pruned', 'cut', 'media']).openapi({
+              description: 'A prune cleared it, its middle was left out, or its images and files were.',
+            }),
+            callId: z.string().nullable().openapi({ description: 'Null: a file of the user.' }),
+            toolName: z.string().nullable(),
+            messageId: z.string(),
+            seq: z.int(),
+            tokens: tokens.nullable().openapi({ description: 'Before that.' }),
+            href: z.string().openapi({ description: 'Where it is read as it was.' }),
+          }),
+        ),
+      }),
+    ),
+    next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end.' }),
+  })
+  .openapi('StepRequest');
+
+const MOST_STEPS = 2_147_000_000;
+
+const getRequest = createRoute({
+  method: 'get',
+  path: '/v1/runs/{id}/steps/{no}/request',
+  operationId: 'getStepRequest',
+  tags: ['runs'],
+  summary: 'What the model was shown in a step',
+  description:
+    'Instructions, tools and messages, recomputed from the transcript as it was when the step began: `verified` says whether they have ' +
+    'the hash that the worker kept. The key needs the scope `admin`. A page has fewer messages than its limit where they are large.',
+  request: {
+    params: z.strictObject({
+      id: idField('run').openapi({ param: { name: 'id', in: 'path', required: true } }),
+      no: numberField(1, MOST_STEPS, 'The number of the step.').openapi({
+        param: { name: 'no', in: 'path', required: true },
+      }),
+    }),
+    query: z.strictObject({
+      attempt: numberField(1, MOST_STEPS, 'The newest by default.').optional(),
+      after: afterField,
+      limit: limitField,
+    }),
+  },
+  responses: { 200: jsonOf(stepRequestBody, 'A page of the request.'), ...REFUSED, ...NOT_FOUND },
+});
+
+export function registerStepRequestRoutes(app: BatonApp, deps: HttpDeps): void {
+  app.openapi(getRequest, async (c) => {
+    const { id: runId, no: step } = c.req.valid('param');
+    const { attempt = null, after = 0, limit } = c.req.valid('query');
+    const asked = await readStepRequest(deps.db, { tenantId: tenantOf(c), runId, step, attempt });
+    const { messages, ...request } = await recompute(deps, asked);
+    const page = pageOf(messages.slice(after), limit);
+    const last = page.at(-1)?.no ?? messages.length;
+    const ids = { runId: formatId('run', runId), sessionId: formatId('session', asked.sessionId), step };
+    return c.json({ ...ids, ...request, messages: page, next: last < messages.length ? last : null }, 200);
+  });
+}
+
+type Body = z.infer<typeof stepRequestBody>;
+type Message = Body['messages'][number];
+
+/** The request of a step, from its view, by the code that made it then. */
+async function recompute(
+  deps: HttpDeps,
+  asked: StepRequest,
+): Promise<Omit<Body, 'runId' | 'sessionId' | 'step' | 'next'>> {
+  const { sessionId, request } = asked;
+  const session = readAgent(asked.agentSnapshot);
+  // The run may have gone on with a fallback.
+  const agent = { ...session, model: asked.model ?? session.model };
+  const known = await knownModel(deps, deps.models(agent.model));
+  const { finalAnswerFor = null, outputState } = request ?? {};
+  const format = asked.outputFormat;
+  const result = outputState === undefined || format === null ? null : { format, state: outputState };
+  const {
+    request: way,
+    tools: offered,
+    measured,
+  } = askForOutput({ output: result, finalAnswerFor }, known, await offeredTools(deps, agent, known, asked.view));
+  const meter = await contextMeterOf(agent, known, measured);
+  const { view } = meter.show(asked.view);
+  const { protocol, providerTools } = known.resolved;
+  const media = await nameMedia(deps.db, sessionId, view, isInlineText);
+  const shown = showRequest(view, meter.count, {
+    model: agent.model,
+    ...(providerTools !== undefined && { providerTools }),
+    calls: meter.entry.tools,
+    filesAfterResults: sendsFilesAfterResults(protocol),
+    media,
+    endsWithNotice: true,
+    notice: requestNotice(finalAnswerFor, result, way?.by ?? null),
+  });
+  const sha256 = hashShown(
+    meter.instructions,
+    shown.map(({ message }) => message),
+    new Map(),
+  );
+  const tools = describeTools(offered);
+  const { total, byKind } = meter.measure(view, NEW_CONTEXT_STATE);
+  const bySeq = Map.groupBy(asked.hidden, ({ seq }) => seq);
+  const said = shown.map(({ message, seqs, tokens: size }) => ({
+    ...sized(message.content.map((part) => toShownContent(part))),
+    role: message.role,
+    seqs: [...seqs],
+    tokens: size,
+    hidden: seqs.flatMap((seq) => bySeq.get(seq) ?? []).filter((part) => isOf(part, message.role)),
+  }));
+  const instructions =
+    meter.instructions === '' ? [] : [toInstructions(meter.instructions, meter.overheadTokens.instructions)];
+  return {
+    attempt: asked.attempt,
+    messageId: formatId('message', asked.messageId),
+    agent: agent.name,
+    model: agent.model,
+    verified: request === null ? null : request.sha256 === sha256,
+    toolsVerified: request === null ? null : request.toolsSha256 === hashTools(tools),
+    sha256: request?.sha256 ?? null,
+    tokens: total,
+    byKind: { ...byKind },
+    tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    messages: [...instructions, ...said].map(
+      ({ hidden, ...message }, index): Message => ({
+        ...message,
+        no: index + 1,
+        hidden: hidden.map((part) => toHiddenBody(sessionId, part)),
+      }),
+    ),
+  };
+}
+
+const sized = (content: Message['content']) => ({ content, bytes: Buffer.byteLength(JSON.stringify(content)) });
+
+const toInstructions = (text: string, size: number) => ({
+  ...sized([{ type: 'text', text }]),
+  role: 'system' as const,
+  seqs: [],
+  tokens: size,
+  hidden: [] as HiddenPart[],
+});
+
+/** A step is an assistant message and one with its results: only the latter hides results. */
+const isOf = ({ toolName }: HiddenPart, role: Message['role']): boolean =>
+  toolName === null ? role === 'user' : role === 'tool';
+
+function toHiddenBody(
+  sessionId: string,
+  { messageId, index, toolName, seq, ...part }: HiddenPart,
+): Message['hidden'][number] {
+  return {
+    ...part,
+    callId: toolName === null ? null : formatCallId(messageId, index),
+    toolName,
+    messageId: formatId('message', messageId),
+    seq,
+    href: `/v1/sessions/${formatId('session', sessionId)}/messages?after=${seq - 1}&limit=1`,
+  };
+}
